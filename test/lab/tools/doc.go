@@ -1,0 +1,12 @@
+// Package tools makes the programs that the lab and the tests run, and keeps them in a cache folder:
+//
+//	$WEFT_CACHE            default: the user's cache folder + /weft
+//	├── bin/               etcd, kube-apiserver, kubectl, ... built from the modules beside this package
+//	├── ovn/bin/           wrappers: ovsdb-server, ovs-vswitchd, ovn-northd, ...
+//	├── ovn/share/         the database schemas
+//	├── ovn/root/          Debian 13's packages, unpacked and never installed
+//	├── stamps/            one file per tool: what it was made from
+//	└── locks/             one file per tool, held while it is made
+//
+// Making a tool twice costs nothing: its stamp says that it is there. A tool appears under its final name in one rename.
+package tools

@@ -1,0 +1,113 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// KubernetesVersion is what the Kubernetes programs report; the module pins the same.
+const KubernetesVersion = "v1.36.3"
+
+// Program is one Go program built from a small module of its own, so that minimal version selection cannot mix
+// Kubernetes', etcd's and containerd's dependencies.
+type Program struct {
+	Name    string // the file in bin/
+	Module  string // folder under test/lab
+	Package string
+	LDFlags string
+	Tags    string
+	CGO     bool
+}
+
+const stampKubernetes = " -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
+	" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
+func kubernetesProgram(name string) Program {
+	return Program{Name: name, Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/" + name, LDFlags: "-s -w" + stampKubernetes}
+}
+
+func containerdProgram(name string) Program {
+	return Program{Name: name, Module: "containerd", Package: "github.com/containerd/containerd/v2/cmd/" + name, LDFlags: "-s -w"}
+}
+
+// Envtest is what controller-runtime's envtest starts.
+func Envtest() []Program {
+	return []Program{
+		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
+		kubernetesProgram("kube-apiserver"),
+		kubernetesProgram("kubectl"),
+	}
+}
+
+// Node is what a whole cluster needs beyond Envtest.
+func Node() []Program {
+	return []Program{
+		kubernetesProgram("kubelet"),
+		kubernetesProgram("kube-controller-manager"),
+		kubernetesProgram("kube-scheduler"),
+		containerdProgram("containerd"),
+		containerdProgram("containerd-shim-runc-v2"),
+		containerdProgram("ctr"),
+		// runc enters namespaces from C, and pods ask for seccomp profiles.
+		{Name: "runc", Module: "runc", Package: "github.com/opencontainers/runc", LDFlags: "-s -w", Tags: "seccomp", CGO: true},
+	}
+}
+
+// Build makes one program; built is false when it was there.
+func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, err error) {
+	dir := filepath.Join(root, "test", "lab", p.Module)
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return false, fmt.Errorf("build %s: %w", p.Name, err)
+	}
+	stamp := fmt.Sprintf("%s %x\n%s\n", runtime.Version(), sha256.Sum256(sum), strings.Join(p.args("OUT"), " "))
+	return c.once(p.Name, stamp, c.Bin(p.Name), func() error { return c.goBuild(ctx, dir, p) })
+}
+
+func (p Program) args(out string) []string {
+	args := []string{"build", "-trimpath", "-ldflags", p.LDFlags, "-o", out}
+	if p.Tags != "" {
+		args = append(args, "-tags", p.Tags)
+	}
+	return append(args, p.Package)
+}
+
+func (c Cache) goBuild(ctx context.Context, dir string, p Program) error {
+	if err := os.MkdirAll(filepath.Join(c.Dir, "bin"), 0o755); err != nil {
+		return err
+	}
+	temp := c.Bin("." + p.Name + ".new")
+	defer os.Remove(temp)
+	cgo := "CGO_ENABLED=0"
+	if p.CGO {
+		cgo = "CGO_ENABLED=1"
+	}
+	if err := run(ctx, dir, []string{cgo, "GOWORK=off"}, "go", p.args(temp)...); err != nil {
+		return fmt.Errorf("build %s: %w", p.Name, err)
+	}
+	return os.Rename(temp, c.Bin(p.Name))
+}
+
+// run starts a program with some more environment; its output becomes part of the error.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, tail(out))
+	}
+	return nil
+}
+
+// tail keeps the end of a program's output, where the reason is.
+func tail(out []byte) []byte {
+	const keep = 4096
+	return out[max(0, len(out)-keep):]
+}

@@ -1,0 +1,49 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// hostPackages are Debian packages of the machine itself: what proves that each is there, and its name.
+var hostPackages = []struct{ proof, name string }{
+	{"ip", "iproute2"},
+	{"nft", "nftables"},
+	{"gcc", "gcc"},
+	{"pkg-config", "pkg-config"},
+	{"/usr/include/seccomp.h", "libseccomp-dev"},
+}
+
+// InstallHostPackages installs what is missing; as another user than root it only says what that is.
+func InstallHostPackages(ctx context.Context) error {
+	var missing []string
+	for _, p := range hostPackages {
+		if !present(p.proof) {
+			missing = append(missing, p.name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("missing packages: install %s", strings.Join(missing, " "))
+	}
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	if err := run(ctx, "/", env, "apt-get", "update", "-qq"); err != nil {
+		return err
+	}
+	return run(ctx, "/", env, "apt-get", append([]string{"install", "-y", "--no-install-recommends"}, missing...)...)
+}
+
+func present(proof string) bool {
+	if filepath.IsAbs(proof) {
+		_, err := os.Stat(proof)
+		return err == nil
+	}
+	_, err := exec.LookPath(proof)
+	return err == nil
+}

@@ -1,0 +1,146 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ovnSuite is Debian 13. Debian 12's Open vSwitch 3.1 aborts in its userspace conntrack under ordinary load-balancer
+// churn (conntrack.c: conn->conn_type == CT_CONN_TYPE_DEFAULT), so there is no falling back to it.
+const ovnSuite = "trixie"
+
+// ovnVersions is what the wrappers must report: a program and the start of its first line.
+var ovnVersions = map[string]string{
+	"ovs-vswitchd": "ovs-vswitchd (Open vSwitch) 3.5",
+	"ovn-northd":   "ovn-northd 25.03",
+}
+
+// ovnPackages: the two daemons' packages, static busybox for images, and what one wants when packets go missing.
+var ovnPackages = []string{"ovn-central", "ovn-host", "openvswitch-switch", "busybox-static", "tcpdump"}
+
+var ovnPrograms = []string{
+	"ovsdb-server", "ovsdb-tool", "ovsdb-client", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ovs-dpctl",
+	"ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl", "ovn-appctl", "ovn-trace", "tcpdump",
+}
+
+// MakeOVN downloads OVN and Open vSwitch and writes wrappers that start each program with its own C library.
+func (c Cache) MakeOVN(ctx context.Context) (built bool, err error) {
+	stamp := ovnSuite + " " + strings.Join(append(ovnPackages, ovnPrograms...), " ") + "\n"
+	return c.once("ovn", stamp, c.OVN("ovn-nbctl"), func() error { return c.fetchOVN(ctx) })
+}
+
+func (c Cache) fetchOVN(ctx context.Context) error {
+	mirror, err := debianMirror()
+	if err != nil {
+		return err
+	}
+	state, err := newApt(filepath.Join(c.Dir, "apt", ovnSuite), mirror, ovnSuite)
+	if err != nil {
+		return err
+	}
+	debs, err := state.download(ctx, ovnPackages...)
+	if err != nil {
+		return err
+	}
+	return c.unpackOVN(ctx, debs)
+}
+
+// unpackOVN works in ovn.new; the wrappers hold absolute paths, so they are written for the final place.
+func (c Cache) unpackOVN(ctx context.Context, debs []string) error {
+	final, temp := filepath.Join(c.Dir, "ovn"), filepath.Join(c.Dir, "ovn.new")
+	if err := os.RemoveAll(temp); err != nil {
+		return err
+	}
+	root := filepath.Join(temp, "root")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	for _, deb := range debs {
+		if err := run(ctx, temp, nil, "dpkg-deb", "-x", deb, root); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(writeWrappers(temp, final), copySchemas(temp)); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(final), os.Rename(temp, final)); err != nil {
+		return err
+	}
+	return c.checkOVN(ctx)
+}
+
+func writeWrappers(temp, final string) error {
+	if err := os.MkdirAll(filepath.Join(temp, "bin"), 0o755); err != nil {
+		return err
+	}
+	root := filepath.Join(temp, "root")
+	for _, name := range ovnPrograms {
+		found, err := findProgram(root, name)
+		if err != nil {
+			return err
+		}
+		inRoot, err := filepath.Rel(root, found)
+		if err != nil {
+			return err
+		}
+		text := wrapper(filepath.Join(final, "root"), name, inRoot)
+		if err := os.WriteFile(filepath.Join(temp, "bin", name), []byte(text), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrapper starts a program through its own dynamic loader, so that the machine's libc does not matter.
+func wrapper(root, name, inRoot string) string {
+	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	return fmt.Sprintf("#!/bin/sh\nexec %s --library-path %s --argv0 %s %s \"$@\"\n",
+		filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2"), lib, name, filepath.Join(root, inRoot))
+}
+
+// findProgram looks where Debian keeps programs; ovs-vswitchd's alternatives live under usr/lib.
+func findProgram(root, name string) (string, error) {
+	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib/openvswitch-switch", "usr/lib/openvswitch-common"} {
+		path := filepath.Join(root, dir, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: not in the unpacked packages", name)
+}
+
+func copySchemas(temp string) error {
+	share := filepath.Join(temp, "share")
+	if err := os.MkdirAll(share, 0o755); err != nil {
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(temp, "root", "usr", "share"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".ovsschema") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(share, filepath.Base(path)), text, 0o644)
+	})
+}
+
+func (c Cache) checkOVN(ctx context.Context) error {
+	for name, want := range ovnVersions {
+		out, err := exec.CommandContext(ctx, c.OVN(name), "--version").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s --version: %w\n%s", name, err, out)
+		}
+		if !strings.HasPrefix(string(out), want) {
+			return fmt.Errorf("%s: want %q, have %q", name, want, strings.SplitN(string(out), "\n", 2)[0])
+		}
+	}
+	return nil
+}
