@@ -1,0 +1,64 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// CIDR is an IPv4 or IPv6 unicast network, "10.244.0.0/16": the address of its prefix has no host bits.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not a CIDR",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 CIDR such as 10.244.0.0/16 or fd00:10:244::/48'",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="self + ' has host bits: write ' + string(cidr(self).masked())",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).masked().ip().isGlobalUnicast()",message="a CIDR must be unicast",messageExpression="self + ' is not a unicast network: unspecified, loopback, link-local and multicast ranges cannot be used'",reason=FieldValueInvalid
+type CIDR string
+
+// Prefix parses the CIDR. The API server has accepted it, so an error means an object that never went through it.
+func (c CIDR) Prefix() (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(string(c))
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("CIDR %q: %w", string(c), err)
+	}
+	if prefix != prefix.Masked() {
+		return netip.Prefix{}, fmt.Errorf("CIDR %q: has host bits, write %s", string(c), prefix.Masked())
+	}
+	return prefix, nil
+}
+
+// InterfaceAddress is an address with the prefix length of its subnet, "10.244.1.2/24".
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not an address with a prefix length",messageExpression="'\"' + self + '\" is not an address with a prefix length such as 10.244.1.2/24'",reason=FieldValueInvalid
+type InterfaceAddress string
+
+// Prefix parses the address; its Addr keeps the host bits.
+func (a InterfaceAddress) Prefix() (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(string(a))
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("address %q: %w", string(a), err)
+	}
+	return prefix, nil
+}
+
+// IP is an IPv4 or IPv6 address, "10.244.1.1".
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=39
+// +kubebuilder:validation:XValidation:rule="isIP(self)",message="not an IP address",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 address'",reason=FieldValueInvalid
+type IP string
+
+// Addr parses the address.
+func (i IP) Addr() (netip.Addr, error) {
+	addr, err := netip.ParseAddr(string(i))
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("IP %q: %w", string(i), err)
+	}
+	return addr, nil
+}
+
+// MACAddress is an Ethernet address in lower case, "0a:58:0a:f4:01:02".
+//
+// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
+type MACAddress string

@@ -1,0 +1,52 @@
+package v1alpha1
+
+// Condition types of ClusterNetwork and NodeNetwork.
+const (
+	// ConditionReady sums up all others.
+	ConditionReady = "Ready"
+	// ConditionDegraded is true when spec cannot be applied or part of the network cannot be kept: what is in the
+	// database stays.
+	ConditionDegraded = "Degraded"
+)
+
+// Further condition types of NodeNetwork, each one stage of the node's start.
+const (
+	// ConditionOVSReady: Open vSwitch answers and holds br-int and its configuration.
+	ConditionOVSReady = "OVSReady"
+	// ConditionControllerReady: ovn-controller is connected and this node's Chassis is registered.
+	ConditionControllerReady = "ControllerReady"
+	// ConditionManagementPortReady: the management port has its addresses and routes.
+	ConditionManagementPortReady = "ManagementPortReady"
+	// ConditionCNIReady: the CNI server listens and its configuration is in place for the runtime.
+	ConditionCNIReady = "CNIReady"
+)
+
+// Reasons of conditions.
+const (
+	// ReasonAsExpected: nothing is wrong.
+	ReasonAsExpected = "AsExpected"
+	// ReasonInvalidSpec: spec cannot be applied; the message says why.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonNodesNotReady: the message names the nodes.
+	ReasonNodesNotReady = "NodesNotReady"
+	// ReasonSubnetsExhausted: no pod subnet is left for a node; append to clusterNetwork.
+	ReasonSubnetsExhausted = "SubnetsExhausted"
+	// ReasonAddressesExhausted: no pod address is left.
+	ReasonAddressesExhausted = "AddressesExhausted"
+	// ReasonDatabaseUnavailable: the OVN or Open vSwitch database does not answer.
+	ReasonDatabaseUnavailable = "DatabaseUnavailable"
+	// ReasonDatabaseError: the database refused a write.
+	ReasonDatabaseError = "DatabaseError"
+	// ReasonMTUMismatch: a link is too small for the MTU asked for.
+	ReasonMTUMismatch = "MTUMismatch"
+	// ReasonWaitingForSpec: the operator has not written what this needs yet.
+	ReasonWaitingForSpec = "WaitingForSpec"
+	// ReasonWaitingForAgent: the node's agent has not reported yet.
+	ReasonWaitingForAgent = "WaitingForAgent"
+	// ReasonWaitingForChassis: ovn-controller has not registered the Chassis yet.
+	ReasonWaitingForChassis = "WaitingForChassis"
+	// ReasonNotReady: a condition that this one sums up is not true; the message names it.
+	ReasonNotReady = "NotReady"
+	// ReasonHostError: the node's kernel or file system refused a change.
+	ReasonHostError = "HostError"
+)
