@@ -10,7 +10,7 @@ import (
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not a CIDR",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 CIDR such as 10.244.0.0/16 or fd00:10:244::/48'",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="self + ' has host bits: write ' + string(cidr(self).masked())",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="self + ' has host bits set: a CIDR is the first address of its network and the prefix length'",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).masked().ip().isGlobalUnicast()",message="a CIDR must be unicast",messageExpression="self + ' is not a unicast network: unspecified, loopback, link-local and multicast ranges cannot be used'",reason=FieldValueInvalid
 type CIDR string
 

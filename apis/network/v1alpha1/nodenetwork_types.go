@@ -45,7 +45,7 @@ type NodeNetworkList struct {
 // NodeNetworkSpec is written by the operator and read by the node's agent: everything the agent needs, so that it
 // never reads ClusterNetwork.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.nodeID) || (has(self.nodeID) && self.nodeID == oldSelf.nodeID)",message="nodeID is immutable once set",messageExpression="'nodeID is immutable once set: it is ' + string(oldSelf.nodeID)",reason=FieldValueForbidden,fieldPath=.nodeID
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.nodeID) || (has(self.nodeID) && self.nodeID == oldSelf.nodeID)",message="nodeID is immutable once set",reason=FieldValueForbidden,fieldPath=.nodeID
 type NodeNetworkSpec struct {
 	// nodeID numbers the node, 1..16000, unique among the NodeNetworks. Immutable once set.
 	// +optional
