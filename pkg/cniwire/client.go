@@ -3,6 +3,11 @@ package cniwire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"golang.org/x/sys/unix"
 )
 
 // DefaultSocket is where the agent listens when the configuration names no socket.
@@ -16,5 +21,48 @@ var ErrUnavailable = errors.New("weft-agent does not answer")
 // error that the agent answered is in the Response; the returned error is of
 // the conversation and wraps ErrUnavailable if there was no agent to talk to.
 func Do(ctx context.Context, socket string, req Request) (Response, error) {
-	return Response{}, errors.New("not yet")
+	resp, err := converse(ctx, socket, req)
+	switch {
+	case err == nil:
+		return resp, nil
+	case ctx.Err() != nil:
+		return Response{}, fmt.Errorf("socket %s: %w", socket, ctx.Err())
+	case isAbsence(err):
+		return Response{}, fmt.Errorf("socket %s: %w: %w", socket, ErrUnavailable, err)
+	}
+	return Response{}, fmt.Errorf("socket %s: %w", socket, err)
+}
+
+func converse(ctx context.Context, socket string, req Request) (Response, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return Response{}, err
+	}
+	defer conn.Close()
+	// Closing ends a read or write under way, and tells the agent.
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+
+	if err := Write(conn, req); err != nil {
+		return Response{}, err
+	}
+	var resp Response
+	if err := Read(conn, &resp); err != nil {
+		return Response{}, err
+	}
+	return resp, nil
+}
+
+// isAbsence tells an agent that is not there from one that answers nonsense.
+// A connect to a socket with a full backlog ends with EAGAIN (unix(7)).
+func isAbsence(err error) bool {
+	for _, absence := range []error{
+		unix.ENOENT, unix.ECONNREFUSED, unix.EAGAIN, unix.ECONNRESET, unix.EPIPE,
+		io.EOF, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, absence) {
+			return true
+		}
+	}
+	return false
 }

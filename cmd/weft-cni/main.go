@@ -1,0 +1,121 @@
+// Command weft-cni is the CNI plugin that the container runtime executes. It
+// hands the command to weft-agent and prints what the agent answers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// patience is longer than the agent's own limit of a request, whose error says
+// what did not come, and shorter than kubelet's of a runtime request, 2 minutes.
+const patience = 90 * time.Second
+
+func main() {
+	// GC is left out and thereby succeeds: what a lost DEL leaves behind, the
+	// agent's sweep finds by comparing with the sandboxes that exist.
+	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Del: del, Check: check, Status: status},
+		version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0"),
+		"CNI plugin weft-cni")
+}
+
+// add prints the agent's result in the version that the configuration asks for.
+func add(args *skel.CmdArgs) error {
+	config, err := cniwire.ParseConfig(args.StdinData)
+	if err != nil {
+		return err
+	}
+	resp, err := ask(cniwire.Add, args)
+	if err != nil {
+		return runtimeError(err)
+	}
+	result, err := types100.NewResult(resp.Result)
+	if err != nil {
+		return cniwire.Errorf(cniwire.CodeDecodingFailure, "result of weft-agent: %v", err)
+	}
+	converted, err := result.GetAsVersion(config.CNIVersion)
+	if err != nil {
+		return fmt.Errorf("result of weft-agent as version %s: %w", config.CNIVersion, err)
+	}
+	return converted.PrintTo(os.Stdout)
+}
+
+// del removes what add made. Without an agent it fails, so that the runtime
+// tries again, unless the pod's network namespace is gone: then the interface
+// is gone with it, nobody can use what is left, and the agent sweeps that when
+// it starts. The specification wants DEL to succeed if resources are missing,
+// and a node that comes back from a reboot could otherwise not clean up.
+func del(args *skel.CmdArgs) error {
+	_, err := ask(cniwire.Del, args)
+	if errors.Is(err, cniwire.ErrUnavailable) && !isNetNS(args.Netns) {
+		return nil
+	}
+	return runtimeError(err)
+}
+
+func check(args *skel.CmdArgs) error {
+	_, err := ask(cniwire.Check, args)
+	return runtimeError(err)
+}
+
+// status answers "not available" and not "try again later" for an absent agent:
+// that is STATUS's own code for a plugin that cannot serve ADD.
+func status(args *skel.CmdArgs) error {
+	_, err := ask(cniwire.Status, args)
+	if errors.Is(err, cniwire.ErrUnavailable) {
+		return cniwire.Errorf(cniwire.CodeNotAvailable, "%v", err)
+	}
+	return runtimeError(err)
+}
+
+// ask has the agent do the command. Its error is the agent's or the conversation's.
+func ask(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
+	config, err := cniwire.ParseConfig(args.StdinData)
+	if err != nil {
+		return cniwire.Response{}, err
+	}
+	podArgs, err := cniwire.ParseArgs(args.Args)
+	if err != nil {
+		return cniwire.Response{}, err
+	}
+	req := cniwire.Request{
+		Version:     cniwire.Version,
+		Command:     command,
+		ContainerID: args.ContainerID,
+		NetNS:       args.Netns,
+		IfName:      args.IfName,
+		Args:        podArgs,
+		Config:      args.StdinData,
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	resp, err := cniwire.Do(ctx, config.Socket, req)
+	if err == nil && resp.Error != nil {
+		err = resp.Error
+	}
+	return resp, err
+}
+
+// runtimeError gives an error of the conversation its code. An error of the
+// agent has one.
+func runtimeError(err error) error {
+	var coded *cniwire.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &coded):
+		return coded
+	case errors.Is(err, cniwire.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return cniwire.Errorf(cniwire.CodeTryAgainLater, "%v", err)
+	}
+	return cniwire.Errorf(cniwire.CodeIOFailure, "%v", err)
+}

@@ -1,0 +1,32 @@
+package cniwire
+
+import (
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/containernetworking/cni/pkg/utils"
+)
+
+// Config is the plugin's part of the network configuration list.
+type Config struct {
+	CNIVersion string          `json:"cniVersion"`
+	Name       string          `json:"name"`
+	Socket     string          `json:"socket"` // absolute path; DefaultSocket if absent
+	PrevResult json.RawMessage `json:"prevResult,omitempty"`
+}
+
+// ParseConfig reads the configuration that the runtime gave on standard input.
+// Its errors are *Error.
+func ParseConfig(raw []byte) (Config, error) {
+	config := Config{Socket: DefaultSocket}
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return Config{}, Errorf(CodeDecodingFailure, "network configuration: %v", err)
+	}
+	if err := utils.ValidateNetworkName(config.Name); err != nil {
+		return Config{}, Errorf(CodeInvalidConfig, "network configuration: name %q: %v", config.Name, err)
+	}
+	if !filepath.IsAbs(config.Socket) {
+		return Config{}, Errorf(CodeInvalidConfig, "network configuration: socket %q is not an absolute path", config.Socket)
+	}
+	return config, nil
+}
