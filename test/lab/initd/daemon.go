@@ -1,0 +1,148 @@
+package initd
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	restartDelay    = 200 * time.Millisecond // doubled for each start that did not last
+	restartDelayMax = 2 * time.Second
+	lasted          = 10 * time.Second // a daemon that ran as long had a good start
+	readyTimeout    = 90 * time.Second
+	readyPoll       = 20 * time.Millisecond
+)
+
+// daemon is one program that is started again whenever it ends, until it is told to stop.
+type daemon struct {
+	step   Step
+	env    []string
+	log    string
+	reaper *reaper
+
+	mu     sync.Mutex
+	pid    int // in the machine's pid namespace; 0 while it does not run
+	starts int
+	wanted bool
+	wake   chan struct{} // says that wanted changed
+}
+
+func newDaemon(step Step, spec Spec, r *reaper) *daemon {
+	return &daemon{step: step, env: spec.Env, log: filepath.Join(spec.LogDir, step.Name+".log"), reaper: r,
+		wanted: true, wake: make(chan struct{}, 1)}
+}
+
+// keep runs the daemon for ever.
+func (d *daemon) keep() {
+	delay := restartDelay
+	for {
+		if !d.isWanted() {
+			<-d.wake
+			continue
+		}
+		began := time.Now()
+		d.runOnce()
+		if time.Since(began) > lasted {
+			delay = restartDelay
+		}
+		if d.isWanted() {
+			d.pause(delay)
+			delay = min(2*delay, restartDelayMax)
+		}
+	}
+}
+
+func (d *daemon) pause(delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.wake:
+	}
+}
+
+func (d *daemon) runOnce() {
+	pid, ended, err := d.reaper.start(d.step.Argv, d.env, d.log)
+	if err != nil {
+		appendLog(d.log, err.Error())
+		return
+	}
+	d.setPID(pid)
+	status := <-ended
+	d.setPID(0)
+	appendLog(d.log, fmt.Sprintf("--- %s (pid %d) ended: %s", d.step.Name, pid, describe(status)))
+}
+
+func describe(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return "signal " + s.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", s.ExitStatus())
+}
+
+func (d *daemon) setPID(pid int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pid = pid
+	if pid != 0 {
+		d.starts++
+	}
+}
+
+func (d *daemon) isWanted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted
+}
+
+// want starts or stops the daemon. Stopping signals it; the caller sees the end in its status.
+func (d *daemon) want(wanted bool, sig syscall.Signal) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = wanted
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+	if !wanted && d.pid != 0 {
+		return syscall.Kill(d.pid, sig)
+	}
+	return nil
+}
+
+func (d *daemon) signal(sig syscall.Signal) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pid == 0 {
+		return fmt.Errorf("%s does not run", d.step.Name)
+	}
+	return syscall.Kill(d.pid, sig)
+}
+
+func (d *daemon) status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return Status{Name: d.step.Name, PID: d.pid, Starts: d.starts, Wanted: d.wanted}
+}
+
+// awaitReady waits until the daemon accepts connections. A listening socket has no event to wait for from outside.
+func awaitReady(ready string) error {
+	network, address, ok := strings.Cut(ready, ":")
+	if !ok {
+		return nil
+	}
+	var last error
+	for deadline := time.Now().Add(readyTimeout); time.Now().Before(deadline); time.Sleep(readyPoll) {
+		conn, err := net.DialTimeout(network, address, time.Second)
+		if err == nil {
+			return conn.Close()
+		}
+		last = err
+	}
+	return fmt.Errorf("not ready after %s: %w", readyTimeout, last)
+}
