@@ -1,17 +1,8 @@
-// Package cni makes and removes the links of pods: a veth pair whose one end is
-// the pod's interface and whose other end is a port of the integration bridge.
-//
-//	pod netns                        host netns
-//	┌───────────────┐              ┌─────────────────────────┐
-//	│ eth0          ├─── veth ─────┤ weft0123456789 ─ br-int │
-//	│ MAC, IPs, MTU │              │ alias weft:<id>/<ifname>│
-//	└───────────────┘              └─────────────────────────┘
-//
-// Both ends are created where they live and with the names they keep: moving or
-// renaming a link waits for an RCU grace period under the RTNL lock.
 package cni
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 )
@@ -21,11 +12,11 @@ type PodInterface struct {
 	ContainerID string // the sandbox
 	NetNS       string // path of its network namespace
 	IfName      string // name in the pod, usually eth0
-	HostName    string // name of the host's end; empty: HostName(ContainerID, IfName)
+	HostName    string // name of the host's end; empty: HostName(ContainerID, IfName), which Detach removes
 
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix // each with the prefix length of its subnet
-	Gateways  []netip.Addr   // default routes, at most one per family
+	Gateways  []netip.Addr   // of default routes, at most one per family
 	Routes    []Route
 	MTU       int // bytes; 0: the kernel's default
 
@@ -50,7 +41,7 @@ type Attachment struct {
 	HostIndex int
 	HostMAC   net.HardwareAddr
 	PodIndex  int
-	MAC       net.HardwareAddr
+	MAC       net.HardwareAddr // of the pod's end
 }
 
 // HostLink is the host's end of a pod's interface, as List finds it.
@@ -61,23 +52,74 @@ type HostLink struct {
 	IfName      string
 }
 
-// Attach makes the interface, after removing what an earlier attempt for the
-// same container and interface left. If it fails nothing remains. A namespace
-// that is none, or the host's own, gives a *cniwire.Error.
-func Attach(want PodInterface) (Attachment, error) { panic("not yet") }
+// minIPv6MTU is the least MTU with which Linux lets an interface have IPv6 (RFC 8200 §5).
+const minIPv6MTU = 1280
 
-// Detach removes the interface; that there is none is no error. The pod's
-// namespace may be gone.
-func Detach(containerID, ifName string) error { panic("not yet") }
+// validate says why the interface cannot be made as it is wanted.
+func (p PodInterface) validate() error {
+	switch {
+	case p.ContainerID == "":
+		return errors.New("no container ID")
+	case p.IfName == "":
+		return errors.New("no interface name")
+	case len(p.MAC) != ethernetLength:
+		return fmt.Errorf("MAC %q is not an Ethernet address", p.MAC)
+	case p.MTU != 0 && p.MTU < minIPv6MTU && p.hasIPv6():
+		return fmt.Errorf("MTU %d is below the %d that IPv6 needs", p.MTU, minIPv6MTU)
+	}
+	for _, address := range p.Addresses {
+		if !address.IsValid() {
+			return errors.New("invalid address")
+		}
+	}
+	for _, gateway := range p.Gateways {
+		if !gateway.IsValid() {
+			return errors.New("invalid gateway")
+		}
+	}
+	for _, route := range p.Routes {
+		if !route.Dst.IsValid() {
+			return errors.New("invalid destination of a route")
+		}
+	}
+	return nil
+}
 
-// List returns the host's ends of all interfaces that Attach made.
-func List() ([]HostLink, error) { panic("not yet") }
+func (p PodInterface) hasIPv6() bool {
+	for _, address := range p.Addresses {
+		if address.Addr().Is6() {
+			return true
+		}
+	}
+	return false
+}
 
-// HostName is the name of the host's end of a container's interface.
-func HostName(containerID, ifName string) string { panic("not yet") }
+// routes are the default routes and the further ones.
+func (p PodInterface) routes() []Route {
+	var routes []Route
+	for _, gateway := range p.Gateways {
+		routes = append(routes, Route{Dst: defaultOf(gateway), Gateway: gateway})
+	}
+	return append(routes, p.Routes...)
+}
 
-// Guard hides a device's frames from the host's stack; twice is as once.
-func Guard(device string) error { panic("not yet") }
+func defaultOf(gateway netip.Addr) netip.Prefix {
+	if gateway.Is4() {
+		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	}
+	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+}
 
-// SweepGuards removes the guards of devices that are gone.
-func SweepGuards() error { panic("not yet") }
+// reaches tells whether a subnet of the interface holds the gateway. IPv6
+// reaches link-local ones always.
+func (p PodInterface) reaches(gateway netip.Addr) bool {
+	if gateway.Is6() && gateway.IsLinkLocalUnicast() {
+		return true
+	}
+	for _, address := range p.Addresses {
+		if address.Contains(gateway) {
+			return true
+		}
+	}
+	return false
+}

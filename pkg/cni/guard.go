@@ -1,0 +1,123 @@
+package cni
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// guardTable holds a chain per guarded device, of the device's name. The chain
+// has no rule: its policy drops. The ingress hook comes after the packet taps
+// through which the userspace datapath reads and before the host's stack.
+const guardTable = "weft-guard"
+
+// guardPriority comes before chains of others, which need not see the frames.
+const guardPriority = -500
+
+// Guard hides a device's frames from the host's stack; twice is as once.
+func Guard(device string) error {
+	nft, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("guard of %s: %w", device, err)
+	}
+	drop := nftables.ChainPolicyDrop
+	nft.AddChain(&nftables.Chain{
+		Name:     device,
+		Table:    nft.AddTable(guardTableRef()),
+		Type:     nftables.ChainTypeFilter,
+		Hooknum:  nftables.ChainHookIngress,
+		Priority: nftables.ChainPriorityRef(guardPriority),
+		Policy:   &drop,
+		Device:   device,
+	})
+	if err := nft.Flush(); err != nil {
+		return fmt.Errorf("guard of %s: %w", device, err)
+	}
+	return nil
+}
+
+// unguard removes the chain of a device that is gone. Kernels before 6.16
+// removed it with the device; later ones keep it for the next of that name.
+func unguard(device string) error {
+	nft, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("remove guard of %s: %w", device, err)
+	}
+	nft.DelChain(&nftables.Chain{Name: device, Table: guardTableRef()})
+	if err := nft.Flush(); err != nil && !isNoGuard(err) {
+		return fmt.Errorf("remove guard of %s: %w", device, err)
+	}
+	return nil
+}
+
+// isNoGuard tells a chain or table that is not there, or a kernel without any.
+func isNoGuard(err error) bool {
+	for _, absence := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT} {
+		if errors.Is(err, absence) {
+			return true
+		}
+	}
+	return false
+}
+
+// SweepGuards removes the guards of devices that are gone.
+func SweepGuards() error {
+	guarded, err := guardedDevices()
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, device := range guarded {
+		failures = append(failures, sweepGuard(device))
+	}
+	return errors.Join(failures...)
+}
+
+// sweepGuard looks again after it removed a chain: an Attach of the same
+// container may have made the device anew in between.
+func sweepGuard(device string) error {
+	gone, err := isGone(device)
+	if err != nil || !gone {
+		return err
+	}
+	if err := unguard(device); err != nil {
+		return err
+	}
+	if gone, err = isGone(device); err != nil || gone {
+		return err
+	}
+	return Guard(device)
+}
+
+func isGone(device string) (bool, error) {
+	_, err := netlink.LinkByName(device)
+	if isNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+func guardedDevices() ([]string, error) {
+	nft, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("list guards: %w", err)
+	}
+	chains, err := nft.ListChainsOfTableFamily(nftables.TableFamilyNetdev)
+	if err != nil && !isNoGuard(err) {
+		return nil, fmt.Errorf("list guards: %w", err)
+	}
+	var devices []string
+	for _, chain := range chains {
+		if chain.Table.Name == guardTable {
+			devices = append(devices, chain.Name)
+		}
+	}
+	return devices, nil
+}
+
+func guardTableRef() *nftables.Table {
+	return &nftables.Table{Name: guardTable, Family: nftables.TableFamilyNetdev}
+}

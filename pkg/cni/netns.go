@@ -1,0 +1,103 @@
+package cni
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// openNetNS opens the network namespace at a path: one that is mounted there or
+// a process's. It must not be the host's own, where a pod's address and default
+// route would cut the node off. Its errors are *cniwire.Error.
+func openNetNS(path string) (*os.File, error) {
+	ns, err := openNoSymlink(path)
+	if err != nil {
+		return nil, cniwire.Errorf(cniwire.CodeInvalidNetNS, "network namespace: %v", err)
+	}
+	if err := checkNetNS(ns); err != nil {
+		ns.Close()
+		return nil, cniwire.Errorf(cniwire.CodeInvalidNetNS, "network namespace %s: %v", path, err)
+	}
+	return ns, nil
+}
+
+// openNoSymlink opens a namespace without following a symbolic link in its last
+// element. A process's namespace is a link of another kind, which only the
+// kernel makes. On hosts /var/run is a link to /run; in a container it may lack.
+func openNoSymlink(path string) (*os.File, error) {
+	if strings.HasPrefix(path, "/proc/") {
+		return os.Open(path)
+	}
+	ns, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if rest, varRun := strings.CutPrefix(path, "/var/run/"); varRun && errors.Is(err, os.ErrNotExist) {
+		return os.OpenFile("/run/"+rest, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	}
+	return ns, err
+}
+
+func checkNetNS(ns *os.File) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(ns.Fd()), &fs); err != nil {
+		return err
+	}
+	if fs.Type != unix.NSFS_MAGIC {
+		return errors.New("is not a namespace")
+	}
+	kind, err := unix.IoctlRetInt(int(ns.Fd()), unix.NS_GET_NSTYPE)
+	if err != nil {
+		return err
+	}
+	if kind != unix.CLONE_NEWNET {
+		return errors.New("is a namespace of another kind")
+	}
+	own, err := isOwn(ns)
+	if err == nil && own {
+		err = errors.New("is the host's own")
+	}
+	return err
+}
+
+func isOwn(ns *os.File) (bool, error) {
+	own, err := os.Stat("/proc/self/ns/net")
+	if err != nil {
+		return false, err
+	}
+	info, err := ns.Stat()
+	return err == nil && os.SameFile(own, info), err
+}
+
+// inNetNS calls do on a thread in the namespace and waits for it. Sockets that
+// do opens and files under /proc/sys/net are the namespace's.
+func inNetNS(ns *os.File, do func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- onThreadIn(ns, do) }()
+	return <-result
+}
+
+// onThreadIn leaves the thread locked if it cannot go back: it then ends with
+// the goroutine, and no other one runs in the wrong namespace.
+func onThreadIn(ns *os.File, do func() error) error {
+	runtime.LockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("own network namespace: %w", err)
+	}
+	defer own.Close()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter network namespace %s: %w", ns.Name(), err)
+	}
+	defer func() {
+		if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return do()
+}
