@@ -1,0 +1,101 @@
+// Package state is the record of what a lab made outside its own folder, so that it can be removed also after the
+// process that made it was killed. Each entry is written before the thing is made.
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/google/renameio/v2"
+)
+
+// State is the record of one lab.
+type State struct {
+	Nodes     int
+	Netns     []string          // names under /run/netns
+	Cgroups   []string          // absolute folders
+	Sysctls   map[string]string // file under /proc/sys -> text before the lab
+	Processes []Process
+
+	path string
+}
+
+// Process is one init process. A pid alone may have become another program's.
+type Process struct {
+	Machine   string
+	PID       int
+	StartTime uint64 // clock ticks after boot: field 22 of /proc/PID/stat
+}
+
+// Load reads a record; a lab that was never up has an empty one.
+func Load(path string) (*State, error) {
+	s := &State{Sysctls: map[string]string{}, path: path}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("state %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Empty tells whether nothing is on record.
+func (s *State) Empty() bool {
+	return len(s.Netns)+len(s.Cgroups)+len(s.Sysctls)+len(s.Processes) == 0
+}
+
+// AddNetns records a network namespace that is about to be made.
+func (s *State) AddNetns(name string) error {
+	s.Netns = append(s.Netns, name)
+	return s.save()
+}
+
+// AddCgroups records control groups that are about to be made.
+func (s *State) AddCgroups(dirs []string) error {
+	s.Cgroups = append(s.Cgroups, dirs...)
+	return s.save()
+}
+
+// AddProcess records an init process that waits to be told that it is on record.
+func (s *State) AddProcess(p Process) error {
+	s.Processes = append(s.Processes, p)
+	return s.save()
+}
+
+// SetNodes records how many nodes the lab has.
+func (s *State) SetNodes(n int) error {
+	s.Nodes = n
+	return s.save()
+}
+
+// SetSysctls records values that something in the lab is about to change.
+func (s *State) SetSysctls(before map[string]string) error {
+	s.Sysctls = before
+	return s.save()
+}
+
+// Process finds the newest init process of a machine.
+func (s *State) Process(machine string) (Process, bool) {
+	for _, p := range slices.Backward(s.Processes) {
+		if p.Machine == machine {
+			return p, true
+		}
+	}
+	return Process{}, false
+}
+
+func (s *State) save() error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(s.path, append(text, '\n'), 0o644)
+}
