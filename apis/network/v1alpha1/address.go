@@ -7,7 +7,6 @@ import (
 
 // CIDR is an IPv4 or IPv6 unicast network, "10.244.0.0/16": the address of its prefix has no host bits.
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not a CIDR",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 CIDR such as 10.244.0.0/16 or fd00:10:244::/48'",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="self + ' has host bits set: a CIDR is the first address of its network and the prefix length'",reason=FieldValueInvalid
@@ -28,7 +27,6 @@ func (c CIDR) Prefix() (netip.Prefix, error) {
 
 // InterfaceAddress is an address with the prefix length of its subnet, "10.244.1.2/24".
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not an address with a prefix length",messageExpression="'\"' + self + '\" is not an address with a prefix length such as 10.244.1.2/24'",reason=FieldValueInvalid
 type InterfaceAddress string
@@ -44,7 +42,6 @@ func (a InterfaceAddress) Prefix() (netip.Prefix, error) {
 
 // IP is an IPv4 or IPv6 address, "10.244.1.1".
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=39
 // +kubebuilder:validation:XValidation:rule="isIP(self)",message="not an IP address",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 address'",reason=FieldValueInvalid
 type IP string

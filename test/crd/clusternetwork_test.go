@@ -1,0 +1,249 @@
+package crd
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Specs that the cases below change one thing of.
+const (
+	ipv4 = `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}], serviceNetwork: [10.96.0.0/16]}`
+	ipv6 = `{clusterNetwork: [{cidr: "fd00:10:244::/48", hostPrefix: 64}], serviceNetwork: ["fd00:10:96::/112"]}`
+	dual = `{clusterNetwork: [{cidr: 10.244.0.0/16}, {cidr: "fd00:10:244::/48"}], serviceNetwork: [10.96.0.0/16, "fd00:10:96::/112"]}`
+)
+
+// with4 is the spec ipv4 with more fields.
+func with4(fields string) string { return ipv4[:len(ipv4)-1] + ", " + fields + "}" }
+
+// with6 is the spec ipv6 with more fields.
+func with6(fields string) string { return ipv6[:len(ipv6)-1] + ", " + fields + "}" }
+
+// cluster4 is a spec with these entries of clusterNetwork and an IPv4 service network.
+func cluster4(entries string) string {
+	return "{clusterNetwork: [" + entries + "], serviceNetwork: [10.96.0.0/16]}"
+}
+
+// cluster6 is a spec with these entries of clusterNetwork and an IPv6 service network.
+func cluster6(entries string) string {
+	return "{clusterNetwork: [" + entries + `], serviceNetwork: ["fd00:10:96::/112"]}`
+}
+
+// services is a dual-stack spec with this service network.
+func services(cidrs string) string {
+	return `{clusterNetwork: [{cidr: 10.244.0.0/16}, {cidr: "fd00:10:244::/48"}], serviceNetwork: [` + cidrs + "]}"
+}
+
+func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec string
+		want refusal
+	}{
+		"IPv4":       {spec: ipv4},
+		"IPv6":       {spec: ipv6},
+		"dual stack": {spec: dual},
+		"eight entries": {spec: cluster4(`{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}, {cidr: 10.3.0.0/16},
+			{cidr: 10.4.0.0/16}, {cidr: 10.5.0.0/16}, {cidr: 10.6.0.0/16}, {cidr: 10.7.0.0/16}`)},
+		"entries of different hostPrefix": {spec: cluster4(`{cidr: 10.0.0.0/16, hostPrefix: 23}, {cidr: 10.1.0.0/16, hostPrefix: 26}`)},
+		"every field": {spec: with4(`joinSubnet: [100.88.0.0/16], mtu: 1400, encapsulation: {type: Geneve, port: 6082},
+			gateway: {mode: Local, interface: br-ex, nextHops: [192.0.2.1, "2001:db8::1"]}, podRecord: Always`)},
+
+		"no clusterNetwork":    {`{serviceNetwork: [10.96.0.0/16]}`, refusal{"spec.clusterNetwork", []string{"Required"}}},
+		"empty clusterNetwork": {cluster4(""), refusal{"spec.clusterNetwork", []string{"at least 1 items"}}},
+		"no serviceNetwork":    {`{clusterNetwork: [{cidr: 10.244.0.0/16}]}`, refusal{"spec.serviceNetwork", []string{"Required"}}},
+		"empty serviceNetwork": {services(""), refusal{"spec.serviceNetwork", []string{"at least 1 items"}}},
+		"empty joinSubnet":     {with4(`joinSubnet: []`), refusal{"spec.joinSubnet", []string{"at least 1 items"}}},
+
+		"cidr that is a word": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: pods}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"pods" is not an IPv4 or IPv6 CIDR`}}},
+		"empty cidr": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: ""}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"" is not`}}},
+		"cidr without a prefix": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: 10.1.0.0}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"10.1.0.0" is not`}}},
+		"cidr with a prefix too long": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: 10.1.0.0/33}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"10.1.0.0/33" is not`}}},
+		"the only cidr malformed": {cluster4(`{cidr: 10.244.0.0}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{`"10.244.0.0" is not`}}},
+		"cidr with leading zeros": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: 010.1.0.0/16}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"010.1.0.0/16" is not`}}},
+		"cidr of IPv4 in IPv6": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: "::ffff:10.1.0.0/112"}`),
+			refusal{"spec.clusterNetwork[1].cidr", []string{`"::ffff:10.1.0.0/112" is not`}}},
+		"cidr with host bits": {cluster4(`{cidr: 10.244.1.0/16}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"10.244.1.0/16 has host bits"}}},
+		"IPv6 cidr with host bits": {cluster6(`{cidr: "fd00:10:244::1/48"}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"fd00:10:244::1/48 has host bits"}}},
+		"loopback cidr": {cluster4(`{cidr: 127.0.0.0/16}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"127.0.0.0/16 is not a unicast network"}}},
+		"multicast cidr": {cluster6(`{cidr: "ff00::/16"}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"ff00::/16 is not a unicast network"}}},
+		"link-local cidr": {cluster6(`{cidr: "fe80::/48"}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"fe80::/48 is not a unicast network"}}},
+		"malformed serviceNetwork": {services(`10.96.0.0/16, "fd00::96"`),
+			refusal{"spec.serviceNetwork[1]", []string{`"fd00::96" is not`}}},
+		"serviceNetwork with host bits": {services(`10.96.0.1/16, "fd00:10:96::/112"`),
+			refusal{"spec.serviceNetwork[0]", []string{"10.96.0.1/16 has host bits"}}},
+		"malformed joinSubnet": {with4(`joinSubnet: [join]`),
+			refusal{"spec.joinSubnet[0]", []string{`"join" is not`}}},
+		"joinSubnet with host bits": {with4(`joinSubnet: [100.64.0.1/16]`),
+			refusal{"spec.joinSubnet[0]", []string{"100.64.0.1/16 has host bits"}}},
+
+		"IPv4 hostPrefix one longer":         {spec: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 17}`)},
+		"IPv4 hostPrefix of 29":              {spec: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 29}`)},
+		"IPv6 hostPrefix of 112":             {spec: cluster6(`{cidr: "fd00:10:244::/48", hostPrefix: 112}`)},
+		"IPv4 default hostPrefix one longer": {spec: cluster4(`{cidr: 10.244.0.0/23}`)},
+		"IPv6 default hostPrefix one longer": {spec: cluster6(`{cidr: "fd00:10:244::/63"}`)},
+		"IPv4 hostPrefix as long as the cidr": {cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 16}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix must be longer than the prefix of cidr 10.244.0.0/16"}}},
+		"IPv6 hostPrefix shorter than the cidr": {cluster6(`{cidr: "fd00:10:244::/48", hostPrefix: 24}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix must be longer than the prefix of cidr fd00:10:244::/48"}}},
+		"IPv4 default hostPrefix as long": {cluster4(`{cidr: 10.244.0.0/24}`),
+			refusal{"spec.clusterNetwork[0]", []string{"24 by default", "10.244.0.0/24"}}},
+		"IPv6 default hostPrefix as long": {cluster6(`{cidr: "fd00:10:244::/64"}`),
+			refusal{"spec.clusterNetwork[0]", []string{"64 by default", "fd00:10:244::/64"}}},
+		"IPv4 hostPrefix of 30": {cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 30}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix of 10.244.0.0/16 must be at most 29"}}},
+		"IPv6 hostPrefix of 113": {cluster6(`{cidr: "fd00:10:244::/48", hostPrefix: 113}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix of fd00:10:244::/48 must be at most 112"}}},
+
+		"two clusterNetworks side by side": {spec: cluster4(`{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}`)},
+		"clusterNetwork in another": {cluster4(`{cidr: 10.0.0.0/12}, {cidr: 10.3.0.0/16}`),
+			refusal{"spec", []string{"clusterNetwork 10.0.0.0/12 overlaps clusterNetwork 10.3.0.0/16"}}},
+		"clusterNetwork around another": {cluster6(`{cidr: "fd01:2::/48"}, {cidr: "fd03::/48"}, {cidr: "fd01::/16"}`),
+			refusal{"spec", []string{"clusterNetwork fd01::/16 overlaps clusterNetwork fd01:2::/48"}}},
+		"clusterNetwork twice": {cluster4(`{cidr: 10.3.0.0/16}, {cidr: 10.3.0.0/16}`),
+			refusal{"spec.clusterNetwork[1]", []string{"Duplicate value", "10.3.0.0/16"}}},
+		"clusterNetwork twice in other words": {cluster6(`{cidr: "fd01:2::/48"}, {cidr: "FD01:2:0::/48"}`),
+			refusal{"spec", []string{"fd01:2::/48", "FD01:2:0::/48"}}},
+		"serviceNetwork in clusterNetwork": {services(`10.244.96.0/20, "fd00:10:96::/112"`),
+			refusal{"spec", []string{"clusterNetwork 10.244.0.0/16 overlaps serviceNetwork 10.244.96.0/20"}}},
+		"serviceNetwork around clusterNetwork": {services(`10.96.0.0/16, "fd00::/16"`),
+			refusal{"spec", []string{"clusterNetwork fd00:10:244::/48 overlaps serviceNetwork fd00::/16"}}},
+		"serviceNetwork equals clusterNetwork": {services(`10.244.0.0/16, "fd00:10:96::/112"`),
+			refusal{"spec", []string{"clusterNetwork 10.244.0.0/16 overlaps serviceNetwork 10.244.0.0/16"}}},
+		"clusterNetwork in the default joinSubnet": {cluster4(`{cidr: 100.64.0.0/17}`),
+			refusal{"spec", []string{"clusterNetwork 100.64.0.0/17 overlaps joinSubnet 100.64.0.0/16"}}},
+		"clusterNetwork around joinSubnet": {cluster4(`{cidr: 100.0.0.0/8}`),
+			refusal{"spec", []string{"clusterNetwork 100.0.0.0/8 overlaps joinSubnet 100.64.0.0/16"}}},
+		"IPv6 clusterNetwork around joinSubnet": {cluster6(`{cidr: "fd98::/48"}`),
+			refusal{"spec", []string{"clusterNetwork fd98::/48 overlaps joinSubnet fd98::/64"}}},
+		"serviceNetwork in joinSubnet": {services(`100.64.8.0/24, "fd00:10:96::/112"`),
+			refusal{"spec", []string{"serviceNetwork 100.64.8.0/24 overlaps joinSubnet 100.64.0.0/16"}}},
+		"serviceNetwork around joinSubnet": {services(`10.96.0.0/16, "fd98::/32"`),
+			refusal{"spec", []string{"serviceNetwork fd98::/32 overlaps joinSubnet fd98::/64"}}},
+
+		"IPv6 serviceNetwork alone": {`{clusterNetwork: [{cidr: 10.244.0.0/16}], serviceNetwork: [10.96.0.0/16, "fd00:10:96::/112"]}`,
+			refusal{"spec", []string{"serviceNetwork fd00:10:96::/112 needs a clusterNetwork of its address family"}}},
+		"IPv4 clusterNetwork alone": {services(`"fd00:10:96::/112"`),
+			refusal{"spec", []string{"clusterNetwork 10.244.0.0/16 needs a serviceNetwork of its address family"}}},
+		"IPv6 clusterNetwork alone": {services(`10.96.0.0/16`),
+			refusal{"spec", []string{"clusterNetwork fd00:10:244::/48 needs a serviceNetwork of its address family"}}},
+		"IPv6 clusterNetwork without joinSubnet": {with6(`joinSubnet: [100.64.0.0/16]`),
+			refusal{"spec", []string{"clusterNetwork fd00:10:244::/48 needs a joinSubnet of its address family"}}},
+		"two IPv4 serviceNetworks": {cluster4(`{cidr: 10.244.0.0/16}`)[:len(cluster4(`{cidr: 10.244.0.0/16}`))-2] + ", 10.97.0.0/16]}",
+			refusal{"spec.serviceNetwork", []string{"one CIDR per address family", "10.96.0.0/16", "10.97.0.0/16"}}},
+		"two IPv6 joinSubnets": {with6(`joinSubnet: ["fd98::/64", "fd99::/64"]`),
+			refusal{"spec.joinSubnet", []string{"one CIDR per address family", "fd98::/64", "fd99::/64"}}},
+		"joinSubnet of /24": {spec: with4(`joinSubnet: [100.64.0.0/24]`)},
+		"joinSubnet of /25": {with4(`joinSubnet: [100.64.0.0/25]`),
+			refusal{"spec.joinSubnet", []string{"joinSubnet 100.64.0.0/25 is too small"}}},
+		"IPv6 joinSubnet of /113": {with6(`joinSubnet: ["fd98::/113"]`),
+			refusal{"spec.joinSubnet", []string{"joinSubnet fd98::/113 is too small"}}},
+
+		"mtu detected":          {spec: with6(`mtu: 0`)},
+		"smallest mtu for IPv4": {spec: with4(`mtu: 576`)},
+		"smallest mtu for IPv6": {spec: with6(`mtu: 1280`)},
+		"largest mtu":           {spec: with4(`mtu: 65000`)},
+		"mtu too small":         {with4(`mtu: 575`), refusal{"spec.mtu", []string{"at least 576"}}},
+		"mtu too large":         {with4(`mtu: 65001`), refusal{"spec.mtu", []string{"less than or equal to 65000"}}},
+		"negative mtu":          {with4(`mtu: -1`), refusal{"spec.mtu", []string{"at least 576"}}},
+		"mtu too small for IPv6": {with6(`mtu: 1279`),
+			refusal{"spec.mtu", []string{"IPv6 needs an mtu of at least 1280"}}},
+
+		"encapsulation VXLAN":       {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
+		"encapsulation port 65536":  {with4(`encapsulation: {port: 65536}`), refusal{"spec.encapsulation.port", []string{"65535"}}},
+		"encapsulation port 0":      {with4(`encapsulation: {port: 0}`), refusal{"spec.encapsulation.port", []string{"greater than or equal to 1"}}},
+		"unknown gateway mode":      {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
+		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
+		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
+		"link name too long":        {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
+		"unknown podRecord":         {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.want.check(t, api.Create(t.Context(), clusterNetwork(t, test.spec), client.DryRunAll))
+		})
+	}
+}
+
+func TestClusterNetworkHasOneName(t *testing.T) {
+	err := api.Create(t.Context(), object(t, "ClusterNetwork", "other", ipv4), client.DryRunAll)
+	refusal{"<nil>", []string{"the only ClusterNetwork is named default, not other"}}.check(t, err)
+}
+
+// Who mends the malformed CIDR must not meet the overlap only then.
+func TestMalformedCIDRDoesNotHideAnOverlap(t *testing.T) {
+	err := api.Create(t.Context(), clusterNetwork(t, cluster4(`{cidr: 10.96.0.0/12}, {cidr: pods}`)), client.DryRunAll)
+	causes := causesOf(err)
+	if len(causes) != 2 || !strings.Contains(err.Error(), `"pods" is not`) ||
+		!strings.Contains(err.Error(), "clusterNetwork 10.96.0.0/12 overlaps serviceNetwork 10.96.0.0/16") {
+		t.Errorf("%d causes: %v", len(causes), err)
+	}
+}
+
+func TestClusterNetworkRefusesUnknownFields(t *testing.T) {
+	err := api.Create(t.Context(), clusterNetwork(t, with4(`jointSubnet: [100.64.0.0/16]`)), client.DryRunAll, client.FieldValidation("Strict"))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+}
+
+func TestClusterNetworkChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		from, to string
+		want     refusal
+	}{
+		"nothing":              {from: dual, to: dual},
+		"an entry appended":    {from: ipv4, to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.245.0.0/16, hostPrefix: 26}`)},
+		"the default spelled":  {from: cluster4(`{cidr: 10.244.0.0/16}`), to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}`)},
+		"the default left out": {from: ipv6, to: cluster6(`{cidr: "fd00:10:244::/48"}`)},
+		"entries in another order": {from: cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`),
+			to: cluster4(`{cidr: 10.2.0.0/16}, {cidr: 10.1.0.0/16}`)},
+		"joinSubnet spelled as the default": {from: ipv4, to: with4(`joinSubnet: [100.64.0.0/16, "fd98::/64"]`)},
+		"mtu, encapsulation, gateway and podRecord": {from: ipv4,
+			to: with4(`mtu: 1400, encapsulation: {port: 6082}, gateway: {mode: Local}, podRecord: Always`)},
+
+		"an entry removed": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`), cluster4(`{cidr: 10.2.0.0/16}`),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot be removed"}}},
+		"an entry widened": {ipv4, cluster4(`{cidr: 10.244.0.0/15, hostPrefix: 24}`),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.244.0.0/16 cannot be removed"}}},
+		"hostPrefix changed": {ipv4, cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 25}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix of clusterNetwork 10.244.0.0/16 is immutable"}}},
+		"default hostPrefix changed": {cluster6(`{cidr: "fd00:10:244::/48"}`), cluster6(`{cidr: "fd00:10:244::/48", hostPrefix: 65}`),
+			refusal{"spec.clusterNetwork[0]", []string{"hostPrefix of clusterNetwork fd00:10:244::/48 is immutable"}}},
+		"an appended entry that overlaps": {ipv4, cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.96.128.0/17}`),
+			refusal{"spec", []string{"clusterNetwork 10.96.128.0/17 overlaps serviceNetwork 10.96.0.0/16"}}},
+		"serviceNetwork changed": {ipv4, `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}], serviceNetwork: [10.97.0.0/16]}`,
+			refusal{"spec.serviceNetwork", []string{"serviceNetwork is immutable"}}},
+		"joinSubnet changed": {ipv4, with4(`joinSubnet: [100.65.0.0/16]`),
+			refusal{"spec.joinSubnet", []string{"joinSubnet is immutable"}}},
+		"joinSubnet left to the default": {with4(`joinSubnet: [100.65.0.0/16]`), ipv4,
+			refusal{"spec.joinSubnet", []string{"joinSubnet is immutable"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := clusterNetwork(t, test.from)
+			create(t, stored)
+			changed := clusterNetwork(t, test.to)
+			changed.SetResourceVersion(stored.GetResourceVersion())
+			test.want.check(t, api.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+}
+
+func TestSampleIsAccepted(t *testing.T) {
+	text, err := os.ReadFile("../../config/samples/clusternetwork.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, parse(t, text))
+}
