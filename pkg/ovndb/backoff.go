@@ -1,0 +1,32 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// backoff spaces attempts to connect: doubling from 50 ms to 5 s, for ever.
+type backoff struct{ next time.Duration }
+
+func newBackoff() *backoff { return &backoff{next: firstRetry} }
+
+func (b *backoff) reset() { b.next = firstRetry }
+
+func (b *backoff) wait(ctx context.Context) {
+	timer := time.NewTimer(b.next)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	b.next = min(2*b.next, lastRetry)
+}
+
+// fatal errors end a connection for good.
+func fatal(err error) bool { return errors.Is(err, ErrFenced) }

@@ -1,0 +1,100 @@
+package ovndb
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// columnsOf maps column names to field numbers of a generated struct type (a pointer type, as libovsdb keeps it).
+func columnsOf(t reflect.Type) map[string]int {
+	columns := map[string]int{}
+	for i := range t.Elem().NumField() {
+		if column := t.Elem().Field(i).Tag.Get("ovsdb"); column != "" {
+			columns[column] = i
+		}
+	}
+	return columns
+}
+
+func fieldOf(t reflect.Type, column string) (int, bool) {
+	for i := range t.Elem().NumField() {
+		if t.Elem().Field(i).Tag.Get("ovsdb") == column {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// column returns the value of a column of a generated struct; nil if the struct has no such column.
+func column(m model.Model, name string) any {
+	i, ok := fieldOf(reflect.TypeOf(m), name)
+	if !ok {
+		return nil
+	}
+	return reflect.ValueOf(m).Elem().Field(i).Interface()
+}
+
+// setColumn sets a column of a generated struct and reports whether it has that column.
+func setColumn(m model.Model, name string, value any) bool {
+	i, ok := fieldOf(reflect.TypeOf(m), name)
+	if ok {
+		reflect.ValueOf(m).Elem().Field(i).Set(reflect.ValueOf(value))
+	}
+	return ok
+}
+
+// uuidOf returns the UUID field of a generated struct.
+func uuidOf(m model.Model) string {
+	id, _ := column(m, "_uuid").(string)
+	return id
+}
+
+// ownerOf returns the unit that a row says it belongs to; empty for foreign rows.
+func ownerOf(m model.Model) string {
+	ids, _ := column(m, "external_ids").(map[string]string)
+	return ids[unit.OwnerKey]
+}
+
+// equal compares two values of one column: sets unordered, nil as empty.
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case []string:
+		return equalSets(x, b.([]string))
+	case map[string]string:
+		return maps.Equal(x, b.(map[string]string))
+	}
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	switch va.Kind() {
+	case reflect.Slice, reflect.Map:
+		if va.Len() == 0 && vb.Len() == 0 {
+			return true
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func equalSets(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if slices.Equal(a, b) {
+		return true
+	}
+	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(x, y)
+}
+
+// contains reports whether every pair of want is in have.
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		if h, ok := have[k]; !ok || h != v {
+			return false
+		}
+	}
+	return true
+}

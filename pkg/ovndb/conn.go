@@ -1,0 +1,192 @@
+package ovndb
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// Observer is told of what the engine does; pkg/metrics counts it.
+type Observer interface {
+	// Transaction counts one committed or refused transaction; kind is "write" or "fence".
+	Transaction(database, kind string, operations int, err error)
+	// Connected tells of a connection made or lost.
+	Connected(database string, up bool)
+}
+
+type nobody struct{}
+
+func (nobody) Transaction(string, string, int, error) {}
+func (nobody) Connected(string, bool)                 {}
+
+// RowEvent tells what happened to a row.
+type RowEvent int
+
+// The events.
+const (
+	RowAdded RowEvent = iota
+	RowUpdated
+	RowRemoved
+)
+
+// Config says which database to keep a connection to.
+type Config struct {
+	Schema Schema
+	// Endpoints are OVSDB remotes, "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster.
+	Endpoints []string
+	// Where restricts a table's monitor; table -> conditions that a row must match.
+	Where map[string][]ovsdb.Condition
+	// OnRow is called for each row that came, changed or went. It must only enqueue.
+	OnRow func(table string, row model.Model, event RowEvent)
+	// OnConnect is called when the connection is complete or lost. It must only enqueue.
+	OnConnect func(up bool)
+	Observer  Observer
+	Log       logr.Logger
+}
+
+// Conn keeps one database connected: a new client for each connection.
+type Conn struct {
+	cfg Config
+
+	mu      sync.RWMutex
+	current *session
+	changed *sync.Cond // any row or the connection changed; waiters look again
+	version uint64
+}
+
+// NewConn returns a connection that Run keeps.
+func NewConn(cfg Config) *Conn {
+	if cfg.Observer == nil {
+		cfg.Observer = nobody{}
+	}
+	c := &Conn{cfg: cfg}
+	c.changed = sync.NewCond(c.mu.RLocker())
+	return c
+}
+
+// Run connects and connects again until ctx ends.
+func (c *Conn) Run(ctx context.Context) error {
+	return c.run(ctx, func(ctx context.Context, s *session) error {
+		c.publish(s)
+		return c.watch(ctx, s)
+	})
+}
+
+// run calls use with each new session; use returns when the session is lost. Only ErrFenced and the end of ctx end it.
+func (c *Conn) run(ctx context.Context, use func(context.Context, *session) error) error {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		s, err := dial(ctx, &c.cfg.Schema, c.cfg.Endpoints, c.cfg.Where, &events{c}, c.cfg.Log)
+		if err == nil {
+			backoff.reset()
+			err = use(ctx, s)
+			c.publish(nil)
+			s.close()
+		}
+		if fatal(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			c.cfg.Log.Info("database is not connected", "database", c.cfg.Schema.Model.Name(), "endpoints", c.cfg.Endpoints, "reason", err.Error())
+			backoff.wait(ctx)
+		}
+	}
+	return nil
+}
+
+// watch returns when the session is lost: the server hung up, or an echo did not come back.
+func (c *Conn) watch(ctx context.Context, s *session) error {
+	tick := time.NewTicker(echoInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.lost:
+			return errDisconnected
+		case <-tick.C:
+			if err := s.echo(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// publish makes a session, or its absence, visible to readers.
+func (c *Conn) publish(s *session) {
+	c.mu.Lock()
+	was := c.current != nil
+	c.current = s
+	c.mu.Unlock()
+	if up := s != nil; up != was {
+		c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), up)
+		c.cfg.Log.Info("database connection changed", "database", c.cfg.Schema.Model.Name(), "connected", up)
+		if c.cfg.OnConnect != nil {
+			c.cfg.OnConnect(up)
+		}
+	}
+	c.wake()
+}
+
+func (c *Conn) session() *session {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.current
+}
+
+// Connected reports whether the cache is complete and the connection alive.
+func (c *Conn) Connected() bool { return c.session() != nil }
+
+// wake lets every Wait look again.
+func (c *Conn) wake() {
+	c.mu.Lock()
+	c.version++
+	c.mu.Unlock()
+	c.changed.Broadcast()
+}
+
+// Wait returns nil when ready does, looking again after each change of a row or of the connection; it returns the error of
+// ready, or of ctx. ready must be cheap: it is called on every change.
+func (c *Conn) Wait(ctx context.Context, ready func() (bool, error)) error {
+	stop := context.AfterFunc(ctx, c.wake)
+	defer stop()
+	for {
+		c.mu.RLock()
+		seen := c.version
+		c.mu.RUnlock()
+		if ok, err := ready(); ok || err != nil {
+			return err
+		}
+		c.mu.RLock()
+		for c.version == seen && ctx.Err() == nil {
+			c.changed.Wait()
+		}
+		c.mu.RUnlock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// events passes the cache's events on; the library drops them when its buffer is full, so they only say "look again".
+type events struct{ conn *Conn }
+
+// OnAdd implements cache.EventHandler.
+func (e *events) OnAdd(table string, m model.Model) { e.tell(table, m, RowAdded) }
+
+// OnUpdate implements cache.EventHandler.
+func (e *events) OnUpdate(table string, _, m model.Model) { e.tell(table, m, RowUpdated) }
+
+// OnDelete implements cache.EventHandler.
+func (e *events) OnDelete(table string, m model.Model) { e.tell(table, m, RowRemoved) }
+
+func (e *events) tell(table string, m model.Model, event RowEvent) {
+	if e.conn.cfg.OnRow != nil {
+		e.conn.cfg.OnRow(table, m, event)
+	}
+	e.conn.wake()
+}

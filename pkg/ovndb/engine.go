@@ -1,0 +1,257 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+const (
+	// groupSize bounds the units of one transaction: 10 to 100 operations are what the server does best.
+	groupSize = 50
+	// auditInterval is how often the columns that are not monitored are compared by select.
+	auditInterval = 60 * time.Second
+)
+
+// Engine is the one writer of a database.
+type Engine struct {
+	*Conn
+	// OnSettled is told the outcome of units that the engine applied by itself (after a reconnect, a wake-up or a drift).
+	// It must only enqueue.
+	onSettled func(unit.Key, error)
+
+	mu      sync.Mutex
+	desired *desired
+	queue   []unit.Key
+	queued  map[unit.Key]struct{}
+	changes []rowChange   // rows that changed and the writer has not looked at
+	signal  chan struct{} // there is something to do
+	online  bool
+
+	epoch int // the last epoch taken; only the writer uses it
+}
+
+// rowChange is a database event in the writer's queue.
+type rowChange struct {
+	ref   unit.Ref
+	owner unit.Key
+	row   model.Model
+	event RowEvent
+}
+
+// NewEngine returns an engine; Run makes it work. onSettled may be nil.
+func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
+	if onSettled == nil {
+		onSettled = func(unit.Key, error) {}
+	}
+	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, signal: make(chan struct{}, 1)}
+	told := cfg.OnRow
+	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
+		e.rowChanged(table, row, event)
+		if told != nil {
+			told(table, row, event)
+		}
+	}
+	e.Conn = NewConn(cfg)
+	return e
+}
+
+// Apply makes u the desired state of its key and returns when it is committed (nil, also when nothing had to change),
+// refused (RejectedError) or remembered until its parent row or the database is there (PendingError).
+func (e *Engine) Apply(ctx context.Context, u unit.Unit) error {
+	done, err := e.submit(u)
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("unit %s: %w", u.Key, ctx.Err())
+	}
+}
+
+func (e *Engine) submit(u unit.Unit) (<-chan error, error) {
+	u = e.tagged(u)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.desired.check(&e.cfg.Schema, u); err != nil {
+		return nil, &RejectedError{u.Key, err}
+	}
+	st := e.desired.set(&e.cfg.Schema, u)
+	done := make(chan error, 1)
+	if !e.online {
+		e.enqueue(u.Key)
+		done <- &PendingError{u.Key, "database is not connected"}
+		return done, nil
+	}
+	st.waiters = append(st.waiters, done)
+	e.enqueue(u.Key)
+	return done, nil
+}
+
+// tagged returns the unit with its name in each row's external_ids.
+func (e *Engine) tagged(u unit.Unit) unit.Unit {
+	rows := make([]unit.Row, len(u.Rows))
+	for i, row := range u.Rows {
+		rows[i] = row
+		if row.Columns != nil {
+			continue
+		}
+		m := model.Clone(row.Model)
+		ids, ok := column(m, "external_ids").(map[string]string)
+		if ok {
+			ids = maps.Clone(ids)
+			if ids == nil {
+				ids = map[string]string{}
+			}
+			ids[unit.OwnerKey] = string(u.Key)
+			setColumn(m, "external_ids", ids)
+		}
+		rows[i].Model = m
+	}
+	u.Rows = rows
+	return u
+}
+
+// enqueue asks for a plan of the key; e.mu is held.
+func (e *Engine) enqueue(key unit.Key) {
+	if _, ok := e.queued[key]; ok {
+		return
+	}
+	e.queued[key] = struct{}{}
+	e.queue = append(e.queue, key)
+	e.notify()
+}
+
+func (e *Engine) notify() {
+	select {
+	case e.signal <- struct{}{}:
+	default:
+	}
+}
+
+// rowChanged runs in the library's event loop: it only remembers.
+func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change := rowChange{ref: unit.Ref{Table: table, UUID: uuidOf(row)}, owner: unit.Key(ownerOf(row)), event: event}
+	if len(e.cfg.Schema.Tables[table].Monitored) > 0 {
+		change.row = row
+	}
+	e.changes = append(e.changes, change)
+	e.notify()
+}
+
+// Owners counts the rows of each unit in the database; ok is false while it is not connected.
+func (e *Engine) Owners() (owners map[unit.Key]int, ok bool) {
+	s := e.session()
+	if s == nil {
+		return nil, false
+	}
+	return s.owners(), true
+}
+
+// Wanted reports whether a unit with something in it was applied under this key.
+func (e *Engine) Wanted(key unit.Key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st := e.desired.units[key]
+	return st != nil && !st.unit.Empty()
+}
+
+// Run connects, takes the epoch, compares everything and then writes what changes, until ctx ends or another process takes
+// over (ErrFenced).
+func (e *Engine) Run(ctx context.Context) error {
+	return e.run(ctx, func(ctx context.Context, s *session) error {
+		w, err := e.takeOver(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer e.goOffline()
+		e.publish(s)
+		return e.work(ctx, w)
+	})
+}
+
+// takeOver prepares a writer on a new session and asks for a plan of every unit.
+func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
+	w := &writer{engine: e, session: s}
+	if e.cfg.Schema.Fence != "" {
+		f, err := takeFence(ctx, s, e.epoch)
+		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
+		if err != nil {
+			return nil, err
+		}
+		w.fence, e.epoch = f, f.epoch
+	}
+	l, err := loadLedger(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	w.ledger = l
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changes = nil
+	for key := range e.desired.units {
+		e.enqueue(key)
+	}
+	e.online = true
+	return w, nil
+}
+
+// goOffline answers everybody who waits; their units stay desired.
+func (e *Engine) goOffline() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.online = false
+	for key, st := range e.desired.units {
+		st.answer(&PendingError{key, "database connection was lost"})
+	}
+}
+
+// work writes until the session is lost. An idle writer sends at once; what comes while a transaction is in flight goes
+// together in the next.
+func (e *Engine) work(ctx context.Context, w *writer) error {
+	echo, audit := time.NewTicker(echoInterval), time.NewTicker(auditInterval)
+	defer echo.Stop()
+	defer audit.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.session.lost:
+			return errDisconnected
+		case <-echo.C:
+			if err := w.session.echo(ctx); err != nil {
+				return err
+			}
+		case <-audit.C:
+			if err := w.audit(ctx); err != nil {
+				return err
+			}
+		case <-e.signal:
+			if err := w.drain(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// answer tells everybody who waits for the unit.
+func (st *unitState) answer(err error) {
+	for _, done := range st.waiters {
+		done <- err
+	}
+	st.waiters = nil
+}
+
+// lostConnection reports whether the outcome of a transaction is unknown.
+func lostConnection(err error) bool { return errors.Is(err, errDisconnected) }

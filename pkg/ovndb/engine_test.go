@@ -1,0 +1,426 @@
+package ovndb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// counter counts committed write transactions.
+type counter struct {
+	mu     sync.Mutex
+	writes int
+	fences int
+}
+
+func (c *counter) Transaction(_, kind string, _ int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kind == "fence" {
+		c.fences++
+	} else if err == nil {
+		c.writes++
+	}
+}
+
+func (c *counter) Connected(string, bool) {}
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
+}
+
+type running struct {
+	*ovndb.Engine
+	counter *counter
+	stop    context.CancelFunc
+	done    chan error
+}
+
+// run starts an engine and waits until it is connected.
+func run(t *testing.T, server *ovndbtest.Server) *running {
+	t.Helper()
+	r := &running{counter: &counter{}, done: make(chan error, 1)}
+	r.Engine = ovndb.NewEngine(ovndb.Config{
+		Schema: ovndb.Northbound(), Endpoints: []string{server.Endpoint()}, Observer: r.counter, Log: testr.New(t),
+	}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() { r.done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-r.done
+	})
+	r.await(t, "the connection", r.Connected)
+	return r
+}
+
+// await waits for a condition on the database.
+func (r *running) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Second, errors.New("timeout"))
+	defer cancel()
+	if err := r.Wait(ctx, func() (bool, error) { return ok(), nil }); err != nil {
+		t.Fatalf("%s did not come: %v", what, err)
+	}
+}
+
+func (r *running) apply(t *testing.T, u unit.Unit) {
+	t.Helper()
+	if err := r.try(u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *running) try(u unit.Unit) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return r.Apply(ctx, u)
+}
+
+func switchRef(name string) unit.Ref {
+	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}
+}
+
+func switchUnit(name string, key int) unit.Unit {
+	return unit.Unit{Key: unit.NewKey("node", name), Rows: []unit.Row{{Model: &nbdb.LogicalSwitch{
+		UUID: switchRef(name).UUID, Name: name, OtherConfig: map[string]string{"requested-tnl-key": fmt.Sprint(key)},
+	}}}}
+}
+
+func portUnit(ls, name, uid string, key int) unit.Unit {
+	id := unit.UUID(nbdb.LogicalSwitchPortTable, name+" "+uid)
+	return unit.Unit{
+		Key: unit.NewKey("pod", name),
+		Rows: []unit.Row{{Model: &nbdb.LogicalSwitchPort{UUID: id, Name: name, Addresses: []string{"b", "a"},
+			Options: map[string]string{"iface-id-ver": uid, "requested-tnl-key": fmt.Sprint(key)}}}},
+		Members: []unit.Membership{{Parent: switchRef(ls), Column: "ports", Element: id}},
+	}
+}
+
+func empty(u unit.Unit) unit.Unit { return unit.Unit{Key: u.Key} }
+
+func ports(nb *ovndbtest.Server, ls string) string {
+	lines := strings.Fields(nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch_Port"))
+	listed := nb.Ctl("lsp-list", ls)
+	var in []string
+	for _, name := range lines {
+		if strings.Contains(listed, "("+name+")") {
+			in = append(in, name)
+		}
+	}
+	return strings.Join(in, " ")
+}
+
+func TestApplyTwiceWritesOnce(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	if got := ports(nb, "n1"); got != "p1" {
+		t.Fatalf("ports of n1 are %q", got)
+	}
+	before := e.counter.count()
+	e.apply(t, switchUnit("n1", 10))
+	reordered := portUnit("n1", "p1", "u1", 16)
+	reordered.Rows[0].Model.(*nbdb.LogicalSwitchPort).Addresses = []string{"a", "b"}
+	e.apply(t, reordered)
+	if got := e.counter.count(); got != before {
+		t.Errorf("applying the same again made %d transactions", got-before)
+	}
+}
+
+func TestUnitWaitsForItsParent(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	if err := e.try(portUnit("n1", "p1", "u1", 16)); !ovndb.IsPending(err) {
+		t.Fatalf("a port without its switch: %v, want it pending", err)
+	}
+	e.apply(t, switchUnit("n1", 10))
+	e.await(t, "port p1", func() bool {
+		_, ok := ovndb.Find(e.Conn, &nbdb.LogicalSwitchPort{Name: "p1"})
+		return ok
+	})
+}
+
+func TestRecreatedPodReplacesItsPortInOneTransaction(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, switchUnit("n2", 11))
+	e.apply(t, portUnit("n1", "web-0", "first", 16))
+	before := e.counter.count()
+	e.apply(t, portUnit("n2", "web-0", "second", 16))
+	if got := e.counter.count() - before; got != 1 {
+		t.Errorf("%d transactions, want 1", got)
+	}
+	if n1, n2 := ports(nb, "n1"), ports(nb, "n2"); n1 != "" || n2 != "web-0" {
+		t.Errorf("ports of n1 %q, of n2 %q; want none and web-0", n1, n2)
+	}
+}
+
+func TestDeletedUnitLeavesNothing(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	e.apply(t, empty(portUnit("n1", "p1", "u1", 16)))
+	if got := ports(nb, "n1"); got != "" {
+		t.Errorf("ports left: %q", got)
+	}
+	e.apply(t, empty(switchUnit("n1", 10)))
+	if owners, _ := e.Owners(); len(owners) != 0 {
+		t.Errorf("rows left of %v", owners)
+	}
+}
+
+func TestPortComesBackWithItsSwitch(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	nb.Ctl("ls-del", "n1")
+	e.await(t, "switch and port", func() bool {
+		_, ok := ovndb.Find(e.Conn, &nbdb.LogicalSwitchPort{Name: "p1"})
+		return ok
+	})
+	if got := ports(nb, "n1"); got != "p1" {
+		t.Errorf("ports of n1 are %q", got)
+	}
+}
+
+func TestForeignChangesArePutRight(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	id := unit.UUID(nbdb.LogicalSwitchPortTable, "p1 u1")
+	nb.Ctl("lsp-set-addresses", "p1", "router")
+	e.await(t, "the old addresses", func() bool {
+		p, ok := ovndb.Get[nbdb.LogicalSwitchPort](e.Conn, id)
+		return ok && len(p.Addresses) == 2
+	})
+	nb.Ctl("lsp-del", "p1")
+	e.await(t, "the deleted port", func() bool {
+		_, ok := ovndb.Get[nbdb.LogicalSwitchPort](e.Conn, id)
+		return ok
+	})
+	if got := ports(nb, "n1"); got != "p1" {
+		t.Errorf("ports of n1 are %q", got)
+	}
+}
+
+func TestForeignRowsStay(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	nb.Ctl("lsp-add", "n1", "foreign")
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	e.apply(t, empty(portUnit("n1", "p1", "u1", 16)))
+	if got := ports(nb, "n1"); got != "foreign" {
+		t.Errorf("ports of n1 are %q, want foreign", got)
+	}
+}
+
+func TestRefusedUnitDelaysNobody(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	nb.Ctl("ls-add", "other", "--", "lsp-add", "other", "p7")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	errs := make([]error, 40)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = e.try(portUnit("n1", fmt.Sprintf("p%d", i), "u", 16+i)) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		var rejected *ovndb.RejectedError
+		if i == 7 {
+			if !errors.As(err, &rejected) || !strings.Contains(err.Error(), "constraint violation") || !strings.Contains(err.Error(), `p7`) {
+				t.Errorf("p7: %v; want the database's words", err)
+			}
+		} else if err != nil {
+			t.Errorf("p%d: %v", i, err)
+		}
+	}
+	nb.Ctl("ls-del", "other")
+	if err := e.try(portUnit("n1", "p7", "u", 23)); err != nil {
+		t.Errorf("p7 once the name is free: %v", err)
+	}
+}
+
+func TestConcurrentUnitsShareTransactions(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	before := e.counter.count()
+	var wg sync.WaitGroup
+	for i := range 400 {
+		wg.Go(func() {
+			if err := e.try(portUnit("n1", fmt.Sprintf("p%d", i), "u", 16+i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := e.counter.count() - before; got > 100 {
+		t.Errorf("400 units took %d transactions", got)
+	}
+	if got := len(strings.Fields(ports(nb, "n1"))); got != 400 {
+		t.Errorf("%d ports, want 400", got)
+	}
+}
+
+func TestRestartWritesNothingButTheEpoch(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	units := []unit.Unit{switchUnit("n1", 10), portUnit("n1", "p1", "u1", 16), portUnit("n1", "p2", "u2", 17)}
+	first := run(t, nb)
+	for _, u := range units {
+		first.apply(t, u)
+	}
+	first.stop()
+	before := nb.Transactions()
+	second := run(t, nb)
+	for _, u := range units {
+		second.apply(t, u)
+	}
+	if got := second.counter.count(); got != 0 {
+		t.Errorf("%d write transactions after a restart", got)
+	}
+	if got := nb.Transactions() - before; got != 1 {
+		t.Errorf("the server's log grew by %d transactions, want 1 for the epoch", got)
+	}
+}
+
+func TestDeletedWhileStopped(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	first := run(t, nb)
+	first.apply(t, switchUnit("n1", 10))
+	first.apply(t, portUnit("n1", "p1", "u1", 16))
+	first.stop()
+	second := run(t, nb)
+	second.apply(t, switchUnit("n1", 10))
+	if second.Wanted("pod/p1") {
+		t.Fatal("p1 is wanted before it was applied")
+	}
+	second.apply(t, empty(portUnit("n1", "p1", "u1", 16)))
+	if got := ports(nb, "n1"); got != "" {
+		t.Errorf("ports of n1 are %q", got)
+	}
+}
+
+func TestServerKilledAndEmptied(t *testing.T) {
+	for _, emptied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("emptied=%v", emptied), func(t *testing.T) {
+			nb := ovndbtest.Start(t, "ovn-nb")
+			e := run(t, nb)
+			e.apply(t, switchUnit("n1", 10))
+			e.apply(t, portUnit("n1", "p1", "u1", 16))
+			nb.Kill()
+			e.await(t, "the loss", func() bool { return !e.Connected() })
+			if err := e.try(portUnit("n1", "p2", "u2", 17)); !ovndb.IsPending(err) {
+				t.Errorf("without a server: %v, want it pending", err)
+			}
+			if emptied {
+				nb.Empty()
+			}
+			nb.Run()
+			e.await(t, "p2", func() bool {
+				_, ok := ovndb.Find(e.Conn, &nbdb.LogicalSwitchPort{Name: "p2"})
+				return ok
+			})
+			e.apply(t, portUnit("n1", "p3", "u3", 18))
+			if got := len(strings.Fields(ports(nb, "n1"))); got != 3 {
+				t.Errorf("%d ports, want 3", got)
+			}
+		})
+	}
+}
+
+func TestFormerWriterIsFenced(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	first := run(t, nb)
+	first.apply(t, switchUnit("n1", 10))
+	second := run(t, nb)
+	second.apply(t, switchUnit("n2", 11))
+	if err := first.try(switchUnit("n3", 12)); !ovndb.IsPending(err) {
+		t.Errorf("the former writer: %v", err)
+	}
+	if err := <-first.done; !errors.Is(err, ovndb.ErrFenced) {
+		t.Errorf("the former writer ended with %v, want ErrFenced", err)
+	}
+	first.done <- nil
+	if got := nb.Ctl("ls-list"); strings.Contains(got, "n3") {
+		t.Errorf("the former writer wrote: %s", got)
+	}
+	second.apply(t, switchUnit("n4", 13))
+}
+
+func TestTunnelKeysAreCheckedBeforeTheWrite(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	for name, c := range map[string]struct {
+		unit unit.Unit
+		want string
+	}{
+		"port key too large":     {portUnit("n1", "p2", "u2", 32768), "32768"},
+		"port key zero":          {portUnit("n1", "p2", "u2", 0), "1..32767"},
+		"port key in use":        {portUnit("n1", "p2", "u2", 16), "pod/p1"},
+		"datapath key too large": {switchUnit("n2", 1<<24), "16777216"},
+		"datapath key in use":    {switchUnit("n2", 10), "node/n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := e.try(c.unit)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v does not name %q", err, c.want)
+			}
+		})
+	}
+	e.apply(t, switchUnit("n2", 11))
+	e.apply(t, portUnit("n2", "p2", "u2", 16)) // another switch, another space
+}
+
+func TestMapMembershipsReplaceValues(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	option := func(value string) unit.Unit {
+		return unit.Unit{Key: "network/default", Members: []unit.Membership{{
+			Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options", Element: "mac_prefix", Value: value}}}
+	}
+	nb.Ctl("set", "NB_Global", ".", "options:foreign=1")
+	for _, value := range []string{"0a:58:00", "0a:58:01"} {
+		e.apply(t, option(value))
+		if got := nb.Ctl("get", "NB_Global", ".", "options"); !strings.Contains(got, value) || !strings.Contains(got, "foreign") {
+			t.Errorf("options are %s, want mac_prefix %s and foreign", got, value)
+		}
+	}
+	e.apply(t, unit.Unit{Key: "network/default"})
+	if got := nb.Ctl("get", "NB_Global", ".", "options"); strings.Contains(got, "mac_prefix") || !strings.Contains(got, "foreign") {
+		t.Errorf("options are %s, want only foreign", got)
+	}
+}
+
+func TestTwoUnitsCannotOwnOneRow(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	thief := switchUnit("n1", 10)
+	thief.Key = "node/thief"
+	if err := e.try(thief); err == nil || !strings.Contains(err.Error(), "node/n1") {
+		t.Errorf("error %v does not name the owner", err)
+	}
+}

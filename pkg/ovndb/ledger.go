@@ -1,0 +1,150 @@
+package ovndb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// slot is one shared column of one row.
+type slot struct {
+	parent unit.Ref
+	column string
+}
+
+// ledger holds the elements of all shared columns as they are in the database. It is loaded by selects and follows our own
+// commits, since the big ones are not monitored.
+type ledger struct {
+	slots     map[slot]map[string]string // element -> value of a map's pair, "" for sets
+	byElement map[string]map[slot]struct{}
+}
+
+func newLedger() *ledger {
+	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string]map[slot]struct{}{}}
+}
+
+// get returns the value of an element and whether the slot holds it.
+func (l *ledger) get(s slot, element string) (string, bool) {
+	value, ok := l.slots[s][element]
+	return value, ok
+}
+
+// holders returns the slots that hold the element.
+func (l *ledger) holders(element string) []slot {
+	var found []slot
+	for s := range l.byElement[element] {
+		found = append(found, s)
+	}
+	return found
+}
+
+func (l *ledger) add(s slot, element, value string) {
+	if l.slots[s] == nil {
+		l.slots[s] = map[string]string{}
+	}
+	l.slots[s][element] = value
+	if l.byElement[element] == nil {
+		l.byElement[element] = map[slot]struct{}{}
+	}
+	l.byElement[element][s] = struct{}{}
+}
+
+func (l *ledger) remove(s slot, element string) {
+	delete(l.slots[s], element)
+	if len(l.slots[s]) == 0 {
+		delete(l.slots, s)
+	}
+	delete(l.byElement[element], s)
+	if len(l.byElement[element]) == 0 {
+		delete(l.byElement, element)
+	}
+}
+
+// forgetRow drops a deleted row: as a parent, and as an element that the server took out of every set.
+func (l *ledger) forgetRow(ref unit.Ref, columns []string) {
+	for _, column := range columns {
+		l.setSlot(slot{ref, column}, nil)
+	}
+	for _, s := range l.holders(ref.UUID) {
+		l.remove(s, ref.UUID)
+	}
+}
+
+// setSlot replaces the elements of one slot.
+func (l *ledger) setSlot(s slot, elements map[string]string) {
+	for element := range l.slots[s] {
+		if _, keep := elements[element]; !keep {
+			l.remove(s, element)
+		}
+	}
+	for element, value := range elements {
+		l.add(s, element, value)
+	}
+}
+
+// loadLedger reads every shared column by select, all tables in one transaction.
+func loadLedger(ctx context.Context, s *session) (*ledger, error) {
+	var ops []ovsdb.Operation
+	for table, t := range s.schema.Tables {
+		if len(t.Shared) > 0 {
+			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: append([]string{"_uuid"}, t.Shared...)})
+		}
+	}
+	l := newLedger()
+	if len(ops) == 0 {
+		return l, nil
+	}
+	results, _, err := s.transact(ctx, ops...)
+	if err != nil {
+		return nil, fmt.Errorf("load shared columns: %w", err)
+	}
+	for i, op := range ops {
+		for _, row := range results[i].Rows {
+			l.loadRow(s.schema, op.Table, row)
+		}
+	}
+	return l, nil
+}
+
+func (l *ledger) loadRow(schema *Schema, table string, row ovsdb.Row) {
+	id, _ := row["_uuid"].(ovsdb.UUID)
+	t := schema.Tables[table]
+	ref := unit.Ref{Table: table, UUID: id.GoUUID}
+	if t.Foreign {
+		ref.UUID = "" // the table's only row
+	}
+	for _, column := range t.Shared {
+		for element, value := range elementsOf(row[column]) {
+			l.add(slot{ref, column}, element, value)
+		}
+	}
+}
+
+// elementsOf turns a column of a select's result into elements. A set of one element arrives as the bare atom.
+func elementsOf(value any) map[string]string {
+	elements := map[string]string{}
+	switch v := value.(type) {
+	case ovsdb.OvsSet:
+		for _, e := range v.GoSet {
+			elements[atom(e)] = ""
+		}
+	case ovsdb.OvsMap:
+		for k, e := range v.GoMap {
+			elements[atom(k)] = atom(e)
+		}
+	case nil:
+	default:
+		elements[atom(v)] = ""
+	}
+	return elements
+}
+
+func atom(v any) string {
+	if id, ok := v.(ovsdb.UUID); ok {
+		return id.GoUUID
+	}
+	return fmt.Sprint(v)
+}

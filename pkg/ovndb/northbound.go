@@ -1,0 +1,72 @@
+package ovndb
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+)
+
+const (
+	// MaxPortKey is the largest tunnel key of a logical port; 32768 and above are multicast groups (ovn-sb(5), Port_Binding).
+	MaxPortKey = 32767
+	// MaxDatapathKey is the largest tunnel key of a datapath with Geneve: 24 bits, the last value reserved (ovn-sb(5)).
+	MaxDatapathKey = 1<<24 - 2
+	// requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).
+	requestedTunnelKey = "requested-tnl-key"
+)
+
+// Northbound describes the OVN northbound database as Weft writes it.
+func Northbound() Schema {
+	shared := func(root bool, columns ...string) Table { return Table{Root: root, Shared: columns} }
+	tables := map[string]Table{
+		nbdb.NBGlobalTable: {Root: true, Foreign: true, Shared: []string{"options"}, Ignored: []string{"name", "external_ids"},
+			Omitted: []string{"nb_cfg", "nb_cfg_timestamp", "sb_cfg", "sb_cfg_timestamp", "hv_cfg", "hv_cfg_timestamp", "ipsec"}},
+		nbdb.LogicalSwitchTable: shared(true, "ports", "acls", "qos_rules", "load_balancer", "dns_records"),
+		// northd fills dynamic_addresses, up and tag; comparing them would rewrite the row for ever.
+		nbdb.LogicalSwitchPortTable:        {Ignored: []string{"up", "dynamic_addresses", "tag"}},
+		nbdb.LogicalRouterTable:            shared(true, "ports", "policies", "static_routes", "nat", "load_balancer"),
+		nbdb.LogicalRouterPortTable:        {Ignored: []string{"ipv6_prefix"}},
+		nbdb.LogicalRouterStaticRouteTable: {},
+		nbdb.LogicalRouterPolicyTable:      {},
+		nbdb.NATTable:                      {},
+		nbdb.PortGroupTable:                shared(true, "ports", "acls"),
+		nbdb.AddressSetTable:               shared(true, "addresses"),
+		nbdb.ACLTable:                      {},
+	}
+	return Schema{
+		Model:     withOwnerIndex(mustModel(nbdb.FullDatabaseModel()), tables),
+		Tables:    tables,
+		Fence:     nbdb.NBGlobalTable,
+		TunnelKey: northboundTunnelKey,
+	}
+}
+
+// northboundTunnelKey reads the key that a switch, router or port requests. Switches and routers share one space.
+func northboundTunnelKey(table string, row model.Model) (TunnelKey, bool, error) {
+	switch r := row.(type) {
+	case *nbdb.LogicalSwitch:
+		return tunnelKey(r.OtherConfig, "datapaths", MaxDatapathKey)
+	case *nbdb.LogicalRouter:
+		return tunnelKey(r.Options, "datapaths", MaxDatapathKey)
+	case *nbdb.LogicalSwitchPort:
+		return tunnelKey(r.Options, table, MaxPortKey)
+	case *nbdb.LogicalRouterPort:
+		return tunnelKey(r.Options, table, MaxPortKey)
+	}
+	return TunnelKey{}, false, nil
+}
+
+func tunnelKey(options map[string]string, scope string, largest int) (TunnelKey, bool, error) {
+	text, ok := options[requestedTunnelKey]
+	if !ok {
+		return TunnelKey{}, false, nil
+	}
+	key, err := strconv.Atoi(text)
+	if err != nil || key < 1 || key > largest {
+		return TunnelKey{}, false, fmt.Errorf("%s %q is not in 1..%d", requestedTunnelKey, text, largest)
+	}
+	return TunnelKey{Scope: scope, Key: key, Max: largest}, true, nil
+}

@@ -1,0 +1,42 @@
+package ovndb
+
+import (
+	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+// OpenVSwitch describes a node's Open_vSwitch database as the agent writes it. ovs-vswitchd and ovn-controller write it too:
+// only named keys of the maps are owned.
+func OpenVSwitch() Schema {
+	tables := map[string]Table{
+		vswitchdb.OpenvSwitchTable: {Root: true, Foreign: true, Shared: []string{"bridges", "external_ids"},
+			Monitored: []string{"external_ids"},
+			Ignored:   []string{"datapath_types", "iface_types", "ovs_version"},
+			Omitted: []string{"cur_cfg", "next_cfg", "db_version", "dpdk_initialized", "dpdk_version", "system_type", "system_version",
+				"other_config"}},
+		vswitchdb.BridgeTable: {Shared: []string{"ports"}, Merge: []string{"external_ids", "other_config"},
+			Ignored: []string{"datapath_id", "datapath_version"},
+			Omitted: []string{"status", "rstp_status", "flood_vlans", "protocols", "mcast_snooping_enable", "rstp_enable", "stp_enable"}},
+		vswitchdb.PortTable: {Merge: []string{"external_ids", "other_config"},
+			Omitted: []string{"status", "statistics", "rstp_status", "rstp_statistics", "bond_active_slave", "bond_downdelay",
+				"bond_fake_iface", "bond_mode", "bond_updelay", "cvlans", "fake_bridge", "lacp", "mac", "protected", "tag", "trunks",
+				"vlan_mode"}},
+		vswitchdb.InterfaceTable: {Merge: []string{"external_ids", "other_config", "options"},
+			Ignored: []string{"error", "ofport", "mac_in_use", "mtu", "link_state", "admin_state", "ifindex"},
+			Omitted: []string{"status", "bfd", "bfd_status", "cfm_fault", "cfm_fault_status", "cfm_flap_count", "cfm_health",
+				"cfm_mpid", "cfm_remote_mpids", "cfm_remote_opstate", "duplex", "ingress_policing_burst",
+				"ingress_policing_kpkts_burst", "ingress_policing_kpkts_rate", "ingress_policing_rate", "lacp_current", "link_resets",
+				"link_speed", "lldp", "ofport_request"}},
+	}
+	return Schema{Model: withOwnerIndex(mustModel(vswitchdb.FullDatabaseModel()), tables), Tables: tables}
+}
+
+// Southbound describes what an agent reads of the OVN southbound database: it never writes it.
+func Southbound() Schema {
+	tables := map[string]Table{
+		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
+			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
+		sbdb.ChassisTable: {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
+	}
+	return Schema{Model: mustModel(sbdb.FullDatabaseModel()), Tables: tables}
+}

@@ -1,0 +1,34 @@
+package ovndbtest
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// Central is a northbound and a southbound database with ovn-northd between them.
+type Central struct {
+	NB, SB *Server
+	northd *process
+}
+
+// StartCentral starts all three.
+func StartCentral(t testing.TB) *Central {
+	t.Helper()
+	c := &Central{NB: Start(t, "ovn-nb"), SB: Start(t, "ovn-sb")}
+	control := filepath.Join(c.NB.dir, "northd.ctl")
+	c.northd = start(t, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+control)
+	c.northd.ready(t, control)
+	return c
+}
+
+// Sync returns when northd has written everything that is in the northbound database to the southbound one.
+func (c *Central) Sync() {
+	c.NB.t.Helper()
+	c.NB.Ctl("--wait=sb", "--timeout=20", "sync")
+}
+
+// Trace runs ovn-trace --minimal on a datapath and returns its output.
+func (c *Central) Trace(datapath, microflow string) string {
+	c.SB.t.Helper()
+	return Command(c.SB.t, "ovn-trace", "--db="+c.SB.Endpoint(), "--minimal", datapath, microflow)
+}

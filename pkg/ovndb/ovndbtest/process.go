@@ -1,0 +1,119 @@
+package ovndbtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds the start of one program; 60 ms is usual.
+const startTimeout = 20 * time.Second
+
+// Binary returns the path of an OVN or OVS program.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(cacheDir(t), "ovn", "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%s is absent: run `make tools` first (%v)", name, err)
+	}
+	return path
+}
+
+// SchemaFile returns the path of a full schema: "ovn-nb", "ovn-sb" or "vswitch".
+func SchemaFile(t testing.TB, name string) string {
+	t.Helper()
+	found, _ := filepath.Glob(filepath.Join(cacheDir(t), "ovn", "share", name+".ovsschema"))
+	if len(found) != 1 {
+		t.Fatalf("schema %s: found %v; run `make tools` first", name, found)
+	}
+	return found[0]
+}
+
+func cacheDir(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("WEFT_CACHE"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "weft")
+}
+
+// Command runs a program to its end and returns its output.
+func Command(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary(t, name), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String()
+}
+
+// process is a program in the foreground, ended with the test.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+func start(t testing.TB, dir, name string, args ...string) *process {
+	t.Helper()
+	p := &process{name: name, cmd: exec.Command(Binary(t, name), args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = append(os.Environ(), "OVN_RUNDIR="+dir, "OVS_RUNDIR="+dir)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() { p.signal(syscall.SIGKILL) })
+	return p
+}
+
+// signal ends the program and waits for its end.
+func (p *process) signal(sig syscall.Signal) {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return
+	}
+	<-p.done
+}
+
+// ready waits until a socket that the program makes is there.
+func (p *process) ready(t testing.TB, socket string) {
+	t.Helper()
+	deadline := time.Now().Add(startTimeout)
+	for time.Now().Before(deadline) {
+		if _, err := os.Stat(socket); err == nil {
+			return
+		}
+		select {
+		case <-p.done:
+			text, _ := os.ReadFile(p.log)
+			t.Fatalf("%s ended at its start:\n%s", p.name, text)
+		case <-time.After(2 * time.Millisecond): // a file's arrival is no event without inotify; this is a test's start-up
+		}
+	}
+	t.Fatalf("%s did not make %s within %s", p.name, socket, startTimeout)
+}

@@ -1,0 +1,88 @@
+package ovndbtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Server is one ovsdb-server with one database.
+type Server struct {
+	t      testing.TB
+	dir    string
+	schema string
+	proc   *process
+}
+
+// Start makes an empty database of the schema ("ovn-nb", "ovn-sb" or "vswitch") and serves it on a unix socket.
+func Start(t testing.TB, schema string) *Server {
+	t.Helper()
+	// A unix socket's path has at most 107 bytes, and t.TempDir holds the test's name.
+	dir, err := os.MkdirTemp("", "weft-ovsdb-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &Server{t: t, dir: dir, schema: schema}
+	s.create()
+	s.Run()
+	return s
+}
+
+func (s *Server) create() {
+	s.t.Helper()
+	Command(s.t, "ovsdb-tool", "create", s.file(), SchemaFile(s.t, s.schema))
+}
+
+func (s *Server) file() string   { return filepath.Join(s.dir, "db") }
+func (s *Server) socket() string { return filepath.Join(s.dir, "sock") }
+
+// Endpoint returns the server's OVSDB remote.
+func (s *Server) Endpoint() string { return "unix:" + s.socket() }
+
+// Run starts the server, after Kill.
+func (s *Server) Run() {
+	s.t.Helper()
+	s.proc = start(s.t, s.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+s.socket(), "--unixctl="+filepath.Join(s.dir, "ctl"), s.file())
+	s.proc.ready(s.t, s.socket())
+}
+
+// Kill ends the server without warning.
+func (s *Server) Kill() {
+	s.proc.signal(syscall.SIGKILL)
+	_ = os.Remove(s.socket())
+}
+
+// Stop freezes the server: it keeps its connections and answers nothing.
+func (s *Server) Stop() { _ = s.proc.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Continue lets a frozen server go on.
+func (s *Server) Continue() { _ = s.proc.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Empty replaces the database by an empty one; the server must not run.
+func (s *Server) Empty() {
+	s.t.Helper()
+	if err := os.Remove(s.file()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.create()
+}
+
+// Transactions counts the records of the database's log: the first holds the schema, each other one transaction.
+func (s *Server) Transactions() int {
+	s.t.Helper()
+	log := Command(s.t, "ovsdb-tool", "show-log", s.file())
+	return strings.Count(log, "record ") - 1
+}
+
+// Ctl runs ovn-nbctl, ovn-sbctl or ovs-vsctl, by the schema, on the server.
+func (s *Server) Ctl(args ...string) string {
+	s.t.Helper()
+	name := map[string]string{"ovn-nb": "ovn-nbctl", "ovn-sb": "ovn-sbctl", "vswitch": "ovs-vsctl"}[s.schema]
+	if s.schema == "vswitch" {
+		args = append([]string{"--no-wait"}, args...)
+	}
+	return Command(s.t, name, append([]string{"--db=" + s.Endpoint()}, args...)...)
+}

@@ -1,0 +1,190 @@
+package ovndb
+
+import (
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Plan is what one transaction will change.
+type Plan struct {
+	Inserts []RowChange
+	Updates []RowChange
+	Deletes []unit.Ref
+	Adds    []unit.Membership
+	Removes []unit.Membership
+}
+
+// RowChange is a row to insert, or the columns of a row to update.
+type RowChange struct {
+	Table   string
+	Model   model.Model
+	Columns []string // nil for an insert
+}
+
+// Empty reports whether the database already is as desired.
+func (p *Plan) Empty() bool {
+	return len(p.Inserts)+len(p.Updates)+len(p.Deletes)+len(p.Adds)+len(p.Removes) == 0
+}
+
+// actual is what the planner needs to know of the database.
+type actual interface {
+	row(table, uuid string) model.Model
+	hasRow(table, uuid string) bool
+	ownedBy(key unit.Key) []unit.Ref
+	element(s slot, element string) (value string, ok bool)
+	holders(element string) []slot
+}
+
+// planner computes one plan for a group of units.
+type planner struct {
+	schema  *Schema
+	desired *desired
+	actual  actual
+
+	plan    Plan
+	deleted map[string]bool // row UUIDs that this plan deletes
+	touched map[member]bool // memberships already planned
+}
+
+// member identifies an element of a slot.
+type member struct {
+	slot    slot
+	element string
+}
+
+func memberOf(m unit.Membership) member { return member{slot{m.Parent, m.Column}, m.Element} }
+
+func newPlanner(schema *Schema, d *desired, a actual) *planner {
+	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, touched: map[member]bool{}}
+}
+
+// add plans one unit. It returns the row that the unit waits for, if one is absent: then only what the unit no longer wants
+// is planned, so that nothing of it is half done.
+func (p *planner) add(st *unitState) (absent *unit.Ref) {
+	p.removeStale(st)
+	if ref := p.absentRow(st.unit); ref != nil {
+		return ref
+	}
+	for _, row := range st.unit.Rows {
+		p.planRow(st.unit, row)
+	}
+	for _, m := range st.unit.Members {
+		p.planMember(m)
+	}
+	return nil
+}
+
+// absentRow returns the first row that the unit builds on and neither the database nor the unit itself has: the parent of a
+// membership, or a row made by somebody else.
+func (p *planner) absentRow(u unit.Unit) *unit.Ref {
+	for _, m := range u.Members {
+		if !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
+			return &m.Parent
+		}
+	}
+	for _, row := range u.Rows {
+		table, _ := p.schema.tableOf(row.Model)
+		if row.Columns != nil && !p.actual.hasRow(table, uuidOf(row.Model)) {
+			return &unit.Ref{Table: table, UUID: uuidOf(row.Model)}
+		}
+	}
+	return nil
+}
+
+// removeStale plans the end of rows and memberships that the database has and nobody wants any more.
+func (p *planner) removeStale(st *unitState) {
+	for _, ref := range p.actual.ownedBy(st.unit.Key) {
+		p.removeRow(ref)
+	}
+	for uuid, table := range st.gone {
+		if p.actual.hasRow(table, uuid) {
+			p.removeRow(unit.Ref{Table: table, UUID: uuid})
+		}
+	}
+	for m := range st.stale {
+		if _, wanted := p.desired.wants(m); !wanted {
+			p.remove(m)
+		}
+	}
+}
+
+func (p *planner) removeRow(ref unit.Ref) {
+	if p.desired.wantsRow(ref.UUID) || p.deleted[ref.UUID] {
+		return
+	}
+	p.deleted[ref.UUID] = true
+	p.plan.Deletes = append(p.plan.Deletes, ref)
+	for _, s := range p.actual.holders(ref.UUID) {
+		p.remove(member{s, ref.UUID})
+	}
+}
+
+func (p *planner) remove(m member) {
+	if p.touched[m] || p.deleted[m.slot.parent.UUID] {
+		return
+	}
+	value, ok := p.actual.element(m.slot, m.element)
+	if !ok {
+		return
+	}
+	p.touched[m] = true
+	p.plan.Removes = append(p.plan.Removes, unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value})
+}
+
+func (p *planner) planRow(u unit.Unit, row unit.Row) {
+	table, _ := p.schema.tableOf(row.Model) // desired.check has refused unknown tables
+	have := p.actual.row(table, uuidOf(row.Model))
+	if have == nil {
+		p.plan.Inserts = append(p.plan.Inserts, RowChange{Table: table, Model: row.Model})
+		p.reemit(u, uuidOf(row.Model))
+		return
+	}
+	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
+		p.plan.Updates = append(p.plan.Updates, RowChange{Table: table, Model: row.Model, Columns: changed})
+	}
+}
+
+// reemit plans all memberships of an inserted row even if the ledger holds them: weak references to a row that was absent
+// vanished silently.
+func (p *planner) reemit(u unit.Unit, uuid string) {
+	for _, m := range u.Members {
+		if key := memberOf(m); m.Element == uuid && !p.touched[key] {
+			p.touched[key] = true
+			p.plan.Adds = append(p.plan.Adds, m)
+		}
+	}
+}
+
+func (p *planner) changedColumns(table string, row unit.Row, have model.Model) []string {
+	columns := row.Columns
+	if columns == nil {
+		columns = p.schema.ownedColumns(table)
+	}
+	var changed []string
+	for _, name := range columns {
+		want, has := column(row.Model, name), column(have, name)
+		if slices.Contains(p.schema.Tables[table].Merge, name) {
+			if !contains(has.(map[string]string), want.(map[string]string)) {
+				changed = append(changed, name)
+			}
+		} else if !equal(want, has) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+func (p *planner) planMember(m unit.Membership) {
+	key := memberOf(m)
+	if p.touched[key] {
+		return
+	}
+	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value {
+		return
+	}
+	p.touched[key] = true
+	p.plan.Adds = append(p.plan.Adds, m)
+}

@@ -1,0 +1,114 @@
+package ovndb
+
+import (
+	"reflect"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Get returns a copy of a cached row by UUID; ok is false when it is absent or the database is not connected.
+func Get[T any](c *Conn, uuid string) (row *T, ok bool) {
+	s := c.session()
+	if s == nil || uuid == "" {
+		return nil, false
+	}
+	row, ok = s.row(s.tableFor(row), uuid).(*T)
+	return row, ok && row != nil
+}
+
+// Only returns the only row of a table such as Open_vSwitch.
+func Only[T any](c *Conn) (row *T, ok bool) {
+	s := c.session()
+	if s == nil {
+		return nil, false
+	}
+	row, ok = s.row(s.tableFor(row), "").(*T)
+	return row, ok && row != nil
+}
+
+// Find returns the cached rows that share an indexed column with the model (its schema's index, such as name).
+func Find[T any](c *Conn, like *T) (row *T, ok bool) {
+	s := c.session()
+	if s == nil {
+		return nil, false
+	}
+	_, m, err := s.cache.Table(s.tableFor(like)).RowByModel(like)
+	if err != nil || m == nil {
+		return nil, false
+	}
+	row, ok = m.(*T)
+	return row, ok
+}
+
+// List returns copies of all cached rows of a table that keep accepts. It scans: use it at start and for sweeps only.
+func List[T any](c *Conn, keep func(*T) bool) []*T {
+	s := c.session()
+	if s == nil {
+		return nil
+	}
+	var found []*T
+	rows := s.cache.Table(s.tableFor((*T)(nil)))
+	for id, shared := range rows.RowsShallow() {
+		if row, ok := shared.(*T); ok && keep(row) {
+			if copied, ok := rows.Row(id).(*T); ok {
+				found = append(found, copied)
+			}
+		}
+	}
+	return found
+}
+
+func (s *session) tableFor(m model.Model) string {
+	return s.cache.DatabaseModel().FindTable(reflect.TypeOf(m))
+}
+
+// ownedBy lists the rows that carry the unit's name, by index.
+func (s *session) ownedBy(key unit.Key) []unit.Ref {
+	var refs []unit.Ref
+	for table := range s.schema.Tables {
+		like := s.ownerModel(table, key)
+		if like == nil {
+			continue
+		}
+		rows, err := s.cache.Table(table).RowsByModels([]model.Model{like})
+		if err != nil {
+			continue
+		}
+		for uuid, row := range rows {
+			if ownerOf(row) == string(key) {
+				refs = append(refs, unit.Ref{Table: table, UUID: uuid})
+			}
+		}
+	}
+	return refs
+}
+
+// ownerModel returns an example row for a look-up by owner; nil for tables without external_ids or with foreign rows.
+func (s *session) ownerModel(table string, key unit.Key) model.Model {
+	if s.schema.Tables[table].Foreign {
+		return nil
+	}
+	like, err := s.cache.DatabaseModel().NewModel(table)
+	if err != nil || !setColumn(like, "external_ids", map[string]string{unit.OwnerKey: string(key)}) {
+		return nil
+	}
+	return like
+}
+
+// owners counts the rows of every unit that the database knows.
+func (s *session) owners() map[unit.Key]int {
+	found := map[unit.Key]int{}
+	for table, t := range s.schema.Tables {
+		if t.Foreign {
+			continue
+		}
+		for _, row := range s.cache.Table(table).RowsShallow() {
+			if owner := ownerOf(row); owner != "" {
+				found[unit.Key(owner)]++
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,114 @@
+package ovndb
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Schema says of a database what the engine must know beyond the OVSDB schema.
+type Schema struct {
+	Model model.ClientDBModel
+	// Tables lists the tables that are monitored. Units may only use these.
+	Tables map[string]Table
+	// Fence is the table whose only row carries the epoch in external_ids; empty for a database with one possible writer.
+	Fence string
+	// TunnelKey returns the tunnel key that a row requests, where the table has one.
+	TunnelKey func(table string, row model.Model) (TunnelKey, bool, error)
+}
+
+// Table says who writes which column.
+type Table struct {
+	// Root tables keep rows that nobody refers to; the server collects the others.
+	Root bool
+	// Ignored columns are read but written by OVN or OVS: never compared.
+	Ignored []string
+	// Omitted columns are neither read nor compared (statistics that change all the time).
+	Omitted []string
+	// Merge columns are maps in which only the keys that a row names are owned.
+	Merge []string
+	// Shared columns are sets or maps filled by memberships and never by the row itself.
+	Shared []string
+	// Monitored lists those of Shared that are small enough to be read through the monitor as well. libovsdb rebuilds a
+	// cached set on each change, which costs 10 ms on a switch of 10,000 ports, so the others are known from selects.
+	Monitored []string
+	// Foreign tables hold no rows of ours; units only have memberships in them.
+	Foreign bool
+}
+
+// TunnelKey is a request for a dataplane key.
+type TunnelKey struct {
+	// Scope is what the key must be unique in: a description like "datapaths" or "ports of Logical_Switch <uuid>".
+	Scope string
+	Key   int
+	// Max is the largest valid key; the smallest is 1.
+	Max int
+}
+
+// withOwnerIndex returns the model with a client index on the owner of each row, for tables that have external_ids.
+func withOwnerIndex(m model.ClientDBModel, tables map[string]Table) model.ClientDBModel {
+	indexes := map[string][]model.ClientIndex{}
+	for table := range tables {
+		if _, ok := fieldOf(m.Types()[table], "external_ids"); ok {
+			indexes[table] = []model.ClientIndex{{Columns: []model.ColumnKey{{Column: "external_ids", Key: unit.OwnerKey}}}}
+		}
+	}
+	m.SetIndexes(indexes)
+	return m
+}
+
+// mustModel completes a generated model; the generated code of this repository cannot fail here.
+func mustModel(m model.ClientDBModel, err error) model.ClientDBModel {
+	if err != nil {
+		panic(fmt.Sprintf("generated database model: %v", err))
+	}
+	return m
+}
+
+// tableOf returns the table of a model.
+func (s *Schema) tableOf(m model.Model) (string, error) {
+	t := reflect.TypeOf(m)
+	for table, mt := range s.Model.Types() {
+		if mt == t {
+			if _, ok := s.Tables[table]; !ok {
+				return "", fmt.Errorf("table %s is not written by Weft", table)
+			}
+			return table, nil
+		}
+	}
+	return "", fmt.Errorf("%T is not a row of database %s", m, s.Model.Name())
+}
+
+// ownedColumns lists the columns that a row of the table owns whole or by key, sorted.
+func (s *Schema) ownedColumns(table string) []string {
+	t := s.Tables[table]
+	var columns []string
+	for column := range columnsOf(s.Model.Types()[table]) {
+		if column == "_uuid" || slices.Contains(t.Ignored, column) || slices.Contains(t.Omitted, column) || slices.Contains(t.Shared, column) {
+			continue
+		}
+		columns = append(columns, column)
+	}
+	slices.Sort(columns)
+	return columns
+}
+
+// monitoredColumns lists the columns that the monitor asks for, sorted. Only columns of the model are named, so that a newer
+// server's columns never reach the client.
+func (s *Schema) monitoredColumns(table string) []string {
+	t := s.Tables[table]
+	var columns []string
+	for column := range columnsOf(s.Model.Types()[table]) {
+		unread := slices.Contains(t.Shared, column) && !slices.Contains(t.Monitored, column)
+		if column == "_uuid" || slices.Contains(t.Omitted, column) || unread {
+			continue
+		}
+		columns = append(columns, column)
+	}
+	slices.Sort(columns)
+	return columns
+}

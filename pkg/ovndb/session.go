@@ -1,0 +1,154 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/cache"
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/mapper"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+const (
+	// callTimeout bounds each call to the server; a call that takes longer means a connection that is lost.
+	callTimeout = 10 * time.Second
+	// loadTimeout bounds the first copy of a database; 50,000 ports take 2 to 7 s.
+	loadTimeout = 60 * time.Second
+	// echoInterval is how often an idle connection is proved to be alive.
+	echoInterval = 5 * time.Second
+)
+
+// session is one connection: one client, one monitor, one cache. It is never reused: libovsdb purges what it just loaded
+// when it reconnects with several monitors, and deadlocks after a failed one.
+type session struct {
+	schema *Schema
+	client client.Client
+	cache  *cache.TableCache
+	lost   chan struct{} // closed when the server hung up
+}
+
+// conditions restrict a table's monitor to the rows that match all of them.
+type conditions map[string][]ovsdb.Condition // table -> where
+
+// dial connects, loads all monitored tables and returns when the cache is complete.
+func dial(ctx context.Context, schema *Schema, endpoints []string, where conditions, handler cache.EventHandler, log logr.Logger) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	options := []client.Option{client.WithLogger(&log)}
+	for _, endpoint := range endpoints {
+		options = append(options, client.WithEndpoint(endpoint))
+	}
+	c, err := client.NewOVSDBClient(schema.Model, options...)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{schema: schema, client: c, lost: make(chan struct{})}
+	go s.watchDisconnect()
+	if err := c.Connect(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	s.cache = c.Cache()
+	s.cache.AddEventHandler(handler)
+	if _, err := c.Monitor(ctx, s.monitor(where)); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("monitor database %s: %w", schema.Model.Name(), err)
+	}
+	return s, nil
+}
+
+// watchDisconnect closes lost once; libovsdb tells only those who listen at that moment.
+func (s *session) watchDisconnect() {
+	<-s.client.DisconnectNotify()
+	close(s.lost)
+}
+
+// monitor asks for all tables in one request. Only monitor_cond reports cache errors (an update3 error is swallowed by the
+// library), and a new client could not use monitor_cond_since anyway.
+func (s *session) monitor(where conditions) *client.Monitor {
+	m := s.client.NewMonitor()
+	m.Method = ovsdb.ConditionalMonitorRPC
+	for table := range s.schema.Tables {
+		m.Tables = append(m.Tables, client.TableMonitor{
+			Table: table, Fields: s.schema.monitoredColumns(table), Conditions: where[table],
+		})
+	}
+	return m
+}
+
+func (s *session) close() { s.client.Close() }
+
+// echo proves the connection within the deadline.
+func (s *session) echo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.client.Echo(ctx)
+}
+
+// transact runs the operations in one transaction. The error is errDisconnected when it is unknown whether they were
+// committed, and an operation's error when the server refused them; index is then the number of that operation.
+func (s *session) transact(ctx context.Context, ops ...ovsdb.Operation) (results []ovsdb.OperationResult, index int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	results, err = s.client.Transact(ctx, ops...)
+	if err != nil {
+		return nil, -1, fmt.Errorf("%w: %w", errDisconnected, err)
+	}
+	for i, r := range results {
+		if r.Error != "" {
+			return results, i, resultError(r)
+		}
+	}
+	if len(results) < len(ops) {
+		return results, -1, fmt.Errorf("%w: %d results for %d operations", errDisconnected, len(results), len(ops))
+	}
+	return results, -1, nil
+}
+
+func resultError(r ovsdb.OperationResult) error {
+	if r.Details == "" {
+		return errors.New(r.Error)
+	}
+	return fmt.Errorf("%s: %s", r.Error, r.Details)
+}
+
+// row returns a copy of a cached row; nil if there is none. An empty uuid means the only row of the table.
+func (s *session) row(table, uuid string) model.Model {
+	rows := s.cache.Table(table)
+	if rows == nil {
+		return nil
+	}
+	if uuid != "" {
+		return rows.Row(uuid)
+	}
+	for id := range rows.RowsShallow() {
+		return rows.Row(id)
+	}
+	return nil
+}
+
+func (s *session) hasRow(table, uuid string) bool {
+	rows := s.cache.Table(table)
+	if rows == nil {
+		return false
+	}
+	if uuid == "" {
+		return rows.Len() > 0
+	}
+	return rows.HasRow(uuid)
+}
+
+// info maps a model of the table to columns and back.
+func (s *session) info(table string, m model.Model) (*mapper.Info, error) {
+	dbModel := s.cache.DatabaseModel()
+	if reflect.TypeOf(m) != dbModel.Types()[table] {
+		return nil, fmt.Errorf("%T is not a row of table %s", m, table)
+	}
+	return dbModel.NewModelInfo(m)
+}

@@ -1,0 +1,263 @@
+package ovndb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// writer applies units on one session.
+type writer struct {
+	engine  *Engine
+	session *session
+	ledger  *ledger
+	fence   *fence // nil: the database has one possible writer
+}
+
+// dbView is the planner's view of the database: the cache for rows, the ledger for shared columns.
+type dbView struct {
+	*session
+	*ledger
+}
+
+func (v dbView) element(s slot, element string) (string, bool) { return v.ledger.get(s, element) }
+
+// drain looks at changed rows and applies queued units until there is nothing left.
+func (w *writer) drain(ctx context.Context) error {
+	for {
+		w.absorb()
+		keys := w.engine.next()
+		if len(keys) == 0 {
+			return nil
+		}
+		if err := w.commit(ctx, keys); err != nil {
+			w.engine.requeue(keys)
+			return err
+		}
+	}
+}
+
+// next takes the next group of keys.
+func (e *Engine) next() []unit.Key {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := min(groupSize, len(e.queue))
+	keys := e.queue[:n:n]
+	e.queue = e.queue[n:]
+	for _, key := range keys {
+		delete(e.queued, key)
+	}
+	return keys
+}
+
+func (e *Engine) requeue(keys []unit.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range keys {
+		e.enqueue(key)
+	}
+}
+
+// absorb brings the ledger up to date with rows that changed and asks for plans of the units concerned.
+func (w *writer) absorb() {
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changes := e.changes
+	e.changes = nil
+	for _, c := range changes {
+		w.absorbRow(c)
+	}
+}
+
+func (w *writer) absorbRow(c rowChange) {
+	e := w.engine
+	t := w.session.schema.Tables[c.ref.Table]
+	if c.event == RowRemoved && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
+		w.ledger.forgetRow(c.ref, t.Shared)
+	}
+	if c.row != nil && c.event != RowRemoved {
+		w.absorbShared(c, t)
+	}
+	switch owner, ok := e.desired.rows[c.ref.UUID]; {
+	case c.event == RowAdded: // what came is compared when its unit is; here it only ends a wait
+	case ok:
+		e.enqueue(owner)
+	case e.desired.units[c.owner] != nil:
+		e.enqueue(c.owner)
+	}
+	if c.event != RowUpdated {
+		w.wakeBelow(c.ref, func(st *unitState) bool { return c.event == RowRemoved || st.last != nil })
+	}
+}
+
+// absorbShared reads the shared columns that are monitored.
+func (w *writer) absorbShared(c rowChange, t Table) {
+	ref := c.ref
+	if t.Foreign {
+		ref.UUID = ""
+	}
+	for _, name := range t.Monitored {
+		elements := map[string]string{}
+		switch v := column(c.row, name).(type) {
+		case []string:
+			for _, element := range v {
+				elements[element] = ""
+			}
+		case map[string]string:
+			elements = v
+		}
+		w.ledger.setSlot(slot{ref, name}, elements)
+	}
+}
+
+// wakeBelow asks for plans of the units that have memberships in a row: it came, went or was made anew.
+func (w *writer) wakeBelow(ref unit.Ref, concerned func(*unitState) bool) {
+	e := w.engine
+	if len(w.session.schema.Tables[ref.Table].Shared) == 0 {
+		return
+	}
+	if w.session.schema.Tables[ref.Table].Foreign {
+		ref.UUID = ""
+	}
+	for key := range e.desired.below[ref.UUID] {
+		if concerned(e.desired.units[key]) {
+			e.enqueue(key)
+		}
+	}
+}
+
+// commit applies a group in one transaction. If the database refuses it, the halves are tried, down to the unit that is to
+// blame. An error means that the connection or the epoch is lost.
+func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
+	plan, group := w.plan(keys)
+	ops, err := w.session.operations(&plan)
+	if err == nil && len(ops) > 0 {
+		err = w.transact(ctx, ops)
+	}
+	switch {
+	case err == nil:
+		w.record(&plan)
+	case lostConnection(err) || fatal(err):
+		return err
+	case len(keys) > 1:
+		middle := len(keys) / 2
+		if err := w.commit(ctx, keys[:middle]); err != nil {
+			return err
+		}
+		return w.commit(ctx, keys[middle:])
+	}
+	w.settle(group, err)
+	return nil
+}
+
+// plannedUnit is a unit as it was when its group was planned.
+type plannedUnit struct {
+	key     unit.Key
+	version uint64
+	pending error // why the unit has to wait; nil: it is in the plan
+}
+
+// plan computes the plan of a group.
+func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var group []plannedUnit
+	p := newPlanner(w.session.schema, e.desired, dbView{w.session, w.ledger})
+	for _, key := range keys {
+		st := e.desired.units[key]
+		if st == nil {
+			continue
+		}
+		planned := plannedUnit{key: key, version: st.version}
+		if absent := p.add(st); absent != nil {
+			planned.pending = &PendingError{key, fmt.Sprintf("row %s of %s is absent", absent.UUID, absent.Table)}
+		}
+		group = append(group, planned)
+	}
+	return p.plan, group
+}
+
+// transact sends the operations behind the fence.
+func (w *writer) transact(ctx context.Context, ops []ovsdb.Operation) error {
+	if w.fence != nil {
+		ops = append([]ovsdb.Operation{w.fence.wait()}, ops...)
+	}
+	_, index, err := w.session.transact(ctx, ops...)
+	if err != nil && index == 0 && w.fence != nil {
+		err = fmt.Errorf("%w: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
+	}
+	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "write", len(ops), err)
+	return err
+}
+
+// record brings the ledger up to date with a committed plan.
+func (w *writer) record(p *Plan) {
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range p.Removes {
+		w.ledger.remove(slot{m.Parent, m.Column}, m.Element)
+	}
+	for _, ref := range p.Deletes {
+		w.ledger.forgetRow(ref, w.session.schema.Tables[ref.Table].Shared)
+	}
+	for _, m := range p.Adds {
+		w.ledger.add(slot{m.Parent, m.Column}, m.Element, m.Value)
+	}
+	for _, c := range p.Inserts {
+		w.wakeBelow(unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, func(st *unitState) bool { return st.unit.Key != w.engine.desired.rows[uuidOf(c.Model)] })
+	}
+}
+
+// settle answers those who wait; outcomes that nobody waits for go to onSettled if they are news. A unit that was replaced
+// after its group was planned is queued again and settled then.
+func (w *writer) settle(group []plannedUnit, refused error) {
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, planned := range group {
+		st := e.desired.units[planned.key]
+		if st == nil || st.version != planned.version {
+			continue
+		}
+		err := planned.pending
+		if refused != nil {
+			err = &RejectedError{planned.key, refused}
+		}
+		waited, before := len(st.waiters) > 0, st.last
+		st.answer(err)
+		st.last = err
+		if !waited && (before == nil) != (err == nil) {
+			e.onSettled(planned.key, err)
+		}
+		if err == nil {
+			e.desired.done(st)
+		}
+	}
+}
+
+// audit compares the columns that are not monitored with what the ledger believes, and plans what differs.
+func (w *writer) audit(ctx context.Context) error {
+	fresh, err := loadLedger(ctx, w.session)
+	if err != nil {
+		return err
+	}
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w.ledger = fresh
+	for m, units := range e.desired.elems {
+		value, ok := fresh.get(m.slot, m.element)
+		for key, want := range units {
+			if !ok || value != want {
+				e.enqueue(key)
+			}
+		}
+	}
+	return nil
+}
