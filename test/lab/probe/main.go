@@ -1,0 +1,23 @@
+// Command probe is what test pods run: a server that tells who answered, and a client that tries targets.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "probe", Short: "Answer and ask over the pod network", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newServe(), newCheck())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// answer tells a client who served it and as whom it was seen.
+type answer struct {
+	Pod    string `json:"pod"`
+	Node   string `json:"node"`
+	Client string `json:"client"` // address and port
+	Server string `json:"server"` // address and port that the request came to
+}
+
+func newServe() *cobra.Command {
+	port := 8080
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer HTTP requests with this pod's name, its node's and the client's address",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), port) },
+	}
+	cmd.Flags().IntVar(&port, "port", port, "TCP port, IPv4 and IPv6")
+	return cmd
+}
+
+func serve(ctx context.Context, port int) error {
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(tell), ReadHeaderTimeout: 5 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// tell takes the names from the environment (the downward API) and falls back to the host name, which is the pod's.
+func tell(w http.ResponseWriter, r *http.Request) {
+	host, _ := os.Hostname()
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	a := answer{Pod: cmp.Or(os.Getenv("POD_NAME"), host), Node: os.Getenv("NODE_NAME"), Client: r.RemoteAddr}
+	if local != nil {
+		a.Server = local.String()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close") // a kept connection would hide what load balancing does
+	_ = json.NewEncoder(w).Encode(a)      // the client is gone: nobody to tell
+}
