@@ -3,6 +3,7 @@ package cni
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
@@ -41,7 +42,12 @@ func Guard(device string) error {
 
 // unguard removes the chain of a device that is gone. Kernels before 6.16
 // removed it with the device; later ones keep it for the next of that name.
+// It looks first: an attempt waits for an RCU grace period even to find nothing.
 func unguard(device string) error {
+	guarded, err := guardedDevices()
+	if err != nil || !slices.Contains(guarded, device) {
+		return err
+	}
 	nft, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("remove guard of %s: %w", device, err)

@@ -63,8 +63,10 @@ func checkNetNS(ns *os.File) error {
 	return err
 }
 
+// isOwn asks for the thread's namespace: /proc/self is the first thread's, which
+// may be the one that could not go back.
 func isOwn(ns *os.File) (bool, error) {
-	own, err := os.Stat("/proc/self/ns/net")
+	own, err := os.Stat("/proc/thread-self/ns/net")
 	if err != nil {
 		return false, err
 	}
