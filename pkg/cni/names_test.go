@@ -7,7 +7,8 @@ import (
 
 func TestHostNameIsStableShortAndOfItsOwner(t *testing.T) {
 	name := HostName("0123456789abcdef", "eth0")
-	if name != "weft"+"7a5b3b5d4c" && len(name) != 14 {
+	// A new build must find the links of the one before.
+	if name != "weft60373cf902" {
 		t.Errorf("name is %q", name)
 	}
 	for _, other := range []string{HostName("0123456789abcdef", "eth1"), HostName("fedcba", "eth0")} {
