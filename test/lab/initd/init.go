@@ -11,10 +11,14 @@ import (
 	"syscall"
 )
 
-// Main is the init process. It makes the machine, runs its steps and never returns but on a failure to start.
-func Main(spec Spec) error {
+// Main is the init process. It makes the machine, runs its steps and never returns but on a failure to start. It calls
+// listening once clients can connect.
+func Main(spec Spec, listening func() error) error {
 	listener, err := listen(spec.Control)
 	if err != nil {
+		return err
+	}
+	if err := listening(); err != nil {
 		return err
 	}
 	childEnded := make(chan os.Signal, 16)

@@ -27,7 +27,16 @@ func start() error {
 	if err != nil {
 		return err
 	}
-	return initd.Main(spec)
+	return initd.Main(spec, tellListening)
+}
+
+// tellListening answers the starter on the file it passed. The daemons must not inherit that.
+func tellListening() error {
+	starter := os.NewFile(3, "starter")
+	if _, err := starter.Write([]byte{1}); err != nil {
+		return fmt.Errorf("tell the starter: %w", err)
+	}
+	return starter.Close()
 }
 
 // awaitGo waits for one byte on the standard input, sent once this process is on record for the teardown. If the

@@ -4,30 +4,46 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/test/lab"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	err := newRoot().ExecuteContext(ctx)
+	var child *exec.ExitError // of exec, shell, kubectl: it has said why itself
+	if errors.As(err, &child) && child.Stderr == nil {
+		os.Exit(child.ExitCode())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "weft-lab:", err)
 		os.Exit(1)
 	}
 }
 
+// opener finds the lab that the flags name.
+type opener func() (*lab.Cluster, error)
+
 func newRoot() *cobra.Command {
+	options := lab.Options{Output: os.Stdout}
 	root := &cobra.Command{
 		Use:           "weft-lab",
 		Short:         "A Kubernetes cluster with OVN on one machine",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newTools())
+	root.PersistentFlags().StringVar(&options.Name, "name", os.Getenv("WEFT_LAB"), `name of the lab (default $WEFT_LAB or "weft")`)
+	open := func() (*lab.Cluster, error) { return lab.Open(options) }
+	root.AddCommand(newTools(), newUp(open), newDown(open), newStatus(open), newExec(open), newShell(open), newKubectl(open),
+		newLogs(open), newKill(open), newStop(open), newStart(open), newLoadImage(open))
 	return root
 }

@@ -1,0 +1,154 @@
+package lab
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/test/lab/initd"
+	"github.com/weft-network/weft/test/lab/state"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// Options choose a lab.
+type Options struct {
+	Name   string    // "weft" if empty; prefixes the network namespaces
+	Dir    string    // $WEFT_LAB_DIR or a folder of the tool cache if empty; must not be on an overlay
+	Output io.Writer // what is being done, and how long it took; nil to say nothing
+}
+
+// Cluster is one lab, up or down.
+type Cluster struct {
+	Name   string
+	Dir    string // everything of this lab, removed by Down
+	Source string // the repository
+	Cache  tools.Cache
+
+	out io.Writer
+}
+
+var nameFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,14}$`)
+
+// Open finds a lab, which need not be up.
+func Open(o Options) (*Cluster, error) {
+	name := cmp.Or(o.Name, "weft")
+	if !nameFormat.MatchString(name) {
+		return nil, fmt.Errorf("lab name %q: want %s", name, nameFormat)
+	}
+	cache, err := tools.DefaultCache()
+	if err != nil {
+		return nil, err
+	}
+	source, err := tools.SourceRoot()
+	if err != nil {
+		return nil, err
+	}
+	base, err := filepath.Abs(cmp.Or(o.Dir, os.Getenv("WEFT_LAB_DIR"), filepath.Join(cache.Dir, "lab")))
+	if err != nil {
+		return nil, err
+	}
+	if o.Output == nil {
+		o.Output = io.Discard
+	}
+	return &Cluster{Name: name, Dir: filepath.Join(base, name), Source: source, Cache: cache, out: o.Output}, nil
+}
+
+// KubeConfig is the administrator's kubeconfig. Its server is reachable in the lab's network only: through Kubectl, or
+// with DialContext as the Dial of a rest.Config.
+func (c *Cluster) KubeConfig() string { return filepath.Join(c.pkiDir(), "admin.kubeconfig") }
+
+// Machines lists the control plane and the nodes of a lab that is up.
+func (c *Cluster) Machines() ([]Machine, error) {
+	s, err := c.loadState()
+	if err != nil {
+		return nil, err
+	}
+	if s.Empty() {
+		return nil, fmt.Errorf("lab %s is not up", c.Name)
+	}
+	return machines(s.Nodes), nil
+}
+
+func machines(nodes int) []Machine {
+	all := []Machine{ControlPlane()}
+	for i := range nodes {
+		all = append(all, Node(i+1))
+	}
+	return all
+}
+
+func (c *Cluster) pkiDir() string                   { return filepath.Join(c.Dir, "pki") }
+func (c *Cluster) machineDir(machine string) string { return filepath.Join(c.Dir, machine) }
+func (c *Cluster) netns(machine string) string      { return c.Name + "-" + machine }
+func (c *Cluster) netnsPath(machine string) string  { return "/run/netns/" + c.netns(machine) }
+func (c *Cluster) loadState() (*state.State, error) {
+	return state.Load(filepath.Join(c.Dir, "state.json"))
+}
+func (c *Cluster) controlSocket(machine string) string {
+	return filepath.Join(c.machineDir(machine), "control")
+}
+
+// LogFile is where a daemon of a machine writes.
+func (c *Cluster) LogFile(machine, daemon string) string {
+	return filepath.Join(c.machineDir(machine), "log", daemon+".log")
+}
+
+// Init connects to the init process of a machine, to signal, stop and start its daemons.
+func (c *Cluster) Init(machine string) (*initd.Client, error) {
+	return initd.Dial(c.controlSocket(machine))
+}
+
+// lock keeps a second Up or Down of the same lab out. It is beside the folder, which Down removes, and ends with the
+// process.
+func (c *Cluster) lock() (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(c.Dir), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(c.Dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lab %s: another process brings it up or down (%s: %w)", c.Name, file.Name(), err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// hidden are the folders of which a machine has its own, so that it could not see the lab's files there.
+var hidden = []string{"/run", "/etc", "/var", "/opt", "/proc", "/sys", "/dev"}
+
+// checkHost tells early what would fail late.
+func (c *Cluster) checkHost() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the lab needs root: namespaces, mounts, control groups")
+	}
+	for _, dir := range []string{c.Dir, c.Cache.Dir} {
+		if slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(dir, h+"/") }) {
+			return fmt.Errorf("%s: nodes have their own %s; set WEFT_LAB_DIR and WEFT_CACHE to other folders", dir, strings.Join(hidden, ", "))
+		}
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return fmt.Errorf("the userspace datapath needs tap devices: %w", err)
+	}
+	return checkFilesystem(filepath.Dir(c.Dir))
+}
+
+func checkFilesystem(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	if fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		return fmt.Errorf("%s is on an overlay, where containerd cannot stack another: set WEFT_LAB_DIR", dir)
+	}
+	return nil
+}

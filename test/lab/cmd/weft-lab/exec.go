@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+)
+
+func newExec(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec MACHINE -- COMMAND...",
+		Short: "Run a command in cp or a node, as: exec n1 -- ovs-vsctl show",
+		Args:  cobra.MinimumNArgs(2),
+		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], args[1:]...) },
+	}
+}
+
+func newShell(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:   "shell MACHINE",
+		Short: "Open a shell in cp or a node",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], "bash") },
+	}
+}
+
+func inMachine(cmd *cobra.Command, open opener, machine string, argv ...string) error {
+	c, err := open()
+	if err != nil {
+		return err
+	}
+	child, err := c.Command(cmd.Context(), machine, argv...)
+	if err != nil {
+		return err
+	}
+	return attached(child)
+}
+
+func newKubectl(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl ARGS...",
+		Short:              "Run kubectl as the cluster's administrator",
+		DisableFlagParsing: true, // they are kubectl's; choose another lab by $WEFT_LAB
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && args[0] == "--" {
+				args = args[1:]
+			}
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			return attached(c.KubectlCommand(cmd.Context(), args...))
+		},
+	}
+}
+
+// attached gives a command this process's terminal.
+func attached(child *exec.Cmd) error {
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return child.Run()
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/weft-network/weft/test/lab"
+)
+
+func newUp(open opener) *cobra.Command {
+	o := lab.UpOptions{Nodes: 2}
+	wait := true
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the cluster up, with the product of this source tree",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			if err := makeTools(cmd.Context(), "all"); err != nil {
+				return err
+			}
+			o.NoWait = !wait
+			if err := c.Up(cmd.Context(), o); err != nil {
+				return err
+			}
+			fmt.Println("kubeconfig", c.KubeConfig())
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
+	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
+	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes are Ready")
+	return cmd
+}
+
+func newDown(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove the cluster, in whatever state it is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			return c.Down(cmd.Context())
+		},
+	}
+}
+
+func newLoadImage(open opener) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load-image",
+		Short: "Build the product's image again, import it and replace the product's pods",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			return timed("product", func() (bool, error) { return true, c.LoadProduct(cmd.Context()) })
+		},
+	}
+}

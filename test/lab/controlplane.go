@@ -1,0 +1,143 @@
+package lab
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strconv"
+
+	"github.com/weft-network/weft/test/lab/initd"
+)
+
+// controlPlaneSpec is the machine that runs Kubernetes' control plane and OVN's.
+func (c *Cluster) controlPlaneSpec() initd.Spec {
+	spec := c.baseSpec(ControlPlane())
+	for _, db := range []struct {
+		name, schema string
+		port         int
+	}{{"nb", "ovn-nb", 6641}, {"sb", "ovn-sb", 6642}} {
+		spec.Files = append(spec.Files, initd.File{Path: databaseConfig(db.name), Content: c.databaseConfig(db.name, db.port)})
+		spec.Steps = append(spec.Steps, c.databaseSteps(db.name, db.schema)...)
+	}
+	spec.Steps = append(spec.Steps, c.northd(), c.etcd(), c.apiServer(), c.controllerManager(), c.scheduler())
+	return spec
+}
+
+// baseSpec is what all machines have.
+func (c *Cluster) baseSpec(m Machine) initd.Spec {
+	dir := c.machineDir(m.Name)
+	return initd.Spec{
+		Hostname: m.Name,
+		Scratch:  filepath.Join(dir, "scratch"),
+		Files: []initd.File{
+			{Path: "/etc/hostname", Content: m.Name + "\n"},
+			{Path: "/etc/hosts", Content: "127.0.0.1 localhost\n::1 localhost\n" + m.IPv4.Addr().String() + " " + m.Name + "\n"},
+			// No server: looking up a registry fails at once instead of after 40 s.
+			{Path: "/etc/resolv.conf", Content: "nameserver 127.0.0.1\n"},
+		},
+		Env:     c.environment(),
+		LogDir:  filepath.Join(dir, "log"),
+		Control: c.controlSocket(m.Name),
+	}
+}
+
+func databaseConfig(name string) string { return "/etc/weft-lab/" + name + ".json" }
+
+// databaseConfig is ovsdb-server's --config-file. The inactivity probe of the TCP listener is long, because a loaded
+// machine may keep a client from the CPU for longer than the default 5 s.
+func (c *Cluster) databaseConfig(name string, port int) string {
+	text, err := json.Marshal(map[string]any{
+		"remotes": map[string]any{
+			"punix:/run/ovn/ovn" + name + "_db.sock": map[string]any{},
+			"ptcp:" + strconv.Itoa(port) + ":[::]":   map[string]any{"inactivity-probe": 60000},
+		},
+		"databases": map[string]any{c.database(name): map[string]any{}},
+	})
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return string(text)
+}
+
+func (c *Cluster) database(name string) string { return filepath.Join(c.machineDir("cp"), name+".db") }
+
+func (c *Cluster) databaseSteps(name, schema string) []initd.Step {
+	run := "/run/ovn/ovn" + name
+	return []initd.Step{
+		{Name: name + "-create", Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", c.database(name), c.Cache.Schema(schema)},
+			Unless: c.database(name)},
+		{Name: name, Daemon: true, Ready: "unix:" + run + "_db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), logToConsole, noSyslog,
+			"--config-file=" + databaseConfig(name), "--unixctl=" + run + "_db.ctl", "--pidfile=" + run + "_db.pid"}},
+		{Name: name + "-init", Argv: []string{c.Cache.OVN("ovn-" + name + "ctl"), "init"}},
+	}
+}
+
+// The init process keeps what daemons print.
+const (
+	logToConsole = "-vconsole:info"
+	noSyslog     = "-vsyslog:off"
+)
+
+func (c *Cluster) northd() initd.Step {
+	return initd.Step{Name: "northd", Daemon: true, Argv: []string{c.Cache.OVN("ovn-northd"), logToConsole, noSyslog,
+		"--ovnnb-db=unix:/run/ovn/ovnnb_db.sock", "--ovnsb-db=unix:/run/ovn/ovnsb_db.sock",
+		"--unixctl=/run/ovn/ovn-northd.ctl", "--pidfile=/run/ovn/ovn-northd.pid"}}
+}
+
+func (c *Cluster) etcd() initd.Step {
+	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+	return initd.Step{Name: "etcd", Daemon: true, Ready: "tcp:127.0.0.1:2379", Argv: []string{c.Cache.Bin("etcd"),
+		"--data-dir", filepath.Join(c.machineDir("cp"), "etcd"),
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
+		"--unsafe-no-fsync", "--log-level", "warn",
+	}}
+}
+
+func (c *Cluster) apiServer() initd.Step {
+	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
+	return initd.Step{Name: "kube-apiserver", Daemon: true, Ready: "tcp:" + APIServer, Argv: []string{c.Cache.Bin("kube-apiserver"),
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--secure-port=6443", "--bind-address=::", "--advertise-address=" + ControlPlane().IPv4.Addr().String(),
+		"--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--service-account-key-file=" + pki("service-accounts.crt"),
+		"--service-account-signing-key-file=" + pki("service-accounts.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--service-cluster-ip-range=" + ServiceCIDRs, "--allow-privileged=true",
+		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"), "--proxy-client-key-file=" + pki("front-proxy-client.key"),
+		"--enable-aggregator-routing=true",
+		"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
+		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
+	}}
+}
+
+func (c *Cluster) controllerManager() initd.Step {
+	config := filepath.Join(c.pkiDir(), "kube-controller-manager.kubeconfig")
+	return initd.Step{Name: "kube-controller-manager", Daemon: true, Ready: "tcp:127.0.0.1:10257", Argv: []string{
+		c.Cache.Bin("kube-controller-manager"),
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--bind-address=127.0.0.1", "--leader-elect=false",
+		"--allocate-node-cidrs=false", // the product gives each node its subnets
+		"--cluster-cidr=" + ClusterCIDRs, "--service-cluster-ip-range=" + ServiceCIDRs,
+		"--root-ca-file=" + filepath.Join(c.pkiDir(), "ca.crt"),
+		"--cluster-signing-cert-file=" + filepath.Join(c.pkiDir(), "ca.crt"),
+		"--cluster-signing-key-file=" + filepath.Join(c.pkiDir(), "ca.key"),
+		"--service-account-private-key-file=" + filepath.Join(c.pkiDir(), "service-accounts.key"),
+		"--use-service-account-credentials=true",
+	}}
+}
+
+func (c *Cluster) scheduler() initd.Step {
+	config := filepath.Join(c.pkiDir(), "kube-scheduler.kubeconfig")
+	return initd.Step{Name: "kube-scheduler", Daemon: true, Argv: []string{c.Cache.Bin("kube-scheduler"),
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--bind-address=127.0.0.1", "--leader-elect=false",
+	}}
+}

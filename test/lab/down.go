@@ -1,0 +1,53 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weft-network/weft/test/lab/state"
+)
+
+// killTimeout is how long the kernel may take to end all processes of a machine.
+const killTimeout = 30 * time.Second
+
+// Down removes all that Up made, whatever state it is in; a lab that is not there is down already.
+func (c *Cluster) Down(context.Context) error {
+	release, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s, err := c.loadState()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := remove(s); err != nil {
+		return fmt.Errorf("lab %s: %w", c.Name, err) // the record stays for another try
+	}
+	// Nothing is mounted there: the mounts were the machines' own.
+	if err := os.RemoveAll(c.Dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "lab %s is down (%.1fs)\n", c.Name, time.Since(began).Seconds())
+	return nil
+}
+
+// remove goes on after a failure: each part removed is one less for the next try. Processes go first, since they hold
+// the rest and kubelet could write its kernel parameters again.
+func remove(s *state.State) error {
+	var kills errgroup.Group
+	for _, p := range s.Processes {
+		kills.Go(func() error { return p.Kill(killTimeout) })
+	}
+	failed := kills.Wait()
+	for _, name := range s.Netns {
+		failed = errors.Join(failed, deleteNetns(name))
+	}
+	return errors.Join(failed, removeCgroups(s.Cgroups), restoreSysctls(s.Sysctls))
+}

@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weft-network/weft/test/lab/image"
+)
+
+// The images of a lab. Their names are complete, as kubelet asks for them; none can be pulled.
+const (
+	pauseRef   = "registry.k8s.io/pause:3.10.2"
+	ProbeRef   = "docker.io/weft-lab/probe:dev"
+	ProductRef = "docker.io/library/weft:dev"
+)
+
+const module = "github.com/weft-network/weft"
+
+// program is a Go program in an image.
+type program struct{ pkg, path string }
+
+// busyBoxApplets are what init containers and people in a shell call.
+var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls", "mkdir", "mv", "nc", "ping", "ping6", "ps", "rm", "sleep", "wget"}
+
+// labPrograms are the lab's own images, by reference.
+func labImages() map[string][]program {
+	return map[string][]program{
+		pauseRef: {{module + "/test/lab/pause", "/pause"}},
+		ProbeRef: {{module + "/test/lab/probe", "/usr/bin/probe"}},
+	}
+}
+
+// productPrograms are all of the product's programs that this source tree has.
+func (c *Cluster) productPrograms() []program {
+	all := []program{
+		{module, "/usr/bin/weft"},
+		{module + "/cmd/weft-agent", "/usr/bin/weft-agent"},
+		{module + "/cmd/weft-cni", "/opt/weft/cni/weft-cni"},
+		{"github.com/containernetworking/plugins/plugins/main/loopback", "/opt/weft/cni/loopback"},
+	}
+	var have []program
+	for _, p := range all {
+		inTree, ours := strings.CutPrefix(p.pkg, module)
+		if ours {
+			if _, err := os.Stat(filepath.Join(c.Source, inTree, "main.go")); err != nil {
+				continue
+			}
+		}
+		have = append(have, p)
+	}
+	return have
+}
+
+// buildImage compiles an image's programs and writes its archive.
+func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program) (archive string, err error) {
+	dir := filepath.Join(c.Dir, "images", strings.NewReplacer("/", "_", ":", "_").Replace(ref))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	i := image.Image{Ref: ref, Entrypoint: []string{programs[0].path}}
+	for _, p := range programs {
+		binary := filepath.Join(dir, filepath.Base(p.path))
+		if err := c.goBuild(ctx, p.pkg, binary); err != nil {
+			return "", err
+		}
+		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
+	}
+	if ref != pauseRef {
+		i.Files = append(i.Files, image.File{Path: "/bin/busybox", Source: c.Cache.BusyBox()})
+		for _, applet := range busyBoxApplets {
+			i.Files = append(i.Files, image.File{Path: "/bin/" + applet, Link: "busybox"})
+		}
+	}
+	return dir + ".tar", writeImage(i, dir+".tar")
+}
+
+func writeImage(i image.Image, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := i.Write(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+func (c *Cluster) goBuild(ctx context.Context, pkg, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, pkg)
+	cmd.Dir, cmd.Env = c.Source, append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+// importImage gives an archive to every node's containerd.
+func (c *Cluster) importImage(ctx context.Context, nodes []Machine, archive string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range nodes {
+		group.Go(func() error {
+			_, err := c.Exec(ctx, n.Name, "ctr", "images", "import", archive)
+			return err
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,149 @@
+package lab
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/weft-network/weft/test/lab/initd"
+)
+
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	containerdConfig = "/etc/weft-lab/containerd.toml"
+	kubeletConfig    = "/etc/weft-lab/kubelet.yaml"
+)
+
+// nodeSpec is a machine that runs pods. kubelet comes last: it wants the node's addresses and the runtime.
+func (c *Cluster) nodeSpec(m Machine) initd.Spec {
+	dir := c.machineDir(m.Name)
+	spec := c.baseSpec(m)
+	spec.Binds = []initd.Bind{
+		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
+		{Source: filepath.Join(dir, "containerd"), Target: "/var/lib/containerd"},
+		{Source: filepath.Join(dir, "pods"), Target: "/var/log/pods"},
+	}
+	spec.Files = append(spec.Files,
+		initd.File{Path: containerdConfig, Content: c.containerdConfig(!mayRaiseOOMScore())},
+		initd.File{Path: kubeletConfig, Content: c.kubeletConfig(m)},
+		initd.File{Path: "/etc/weft-lab/README", Content: "Files of this lab node; gone with it.\n"})
+	spec.Steps = append(spec.Steps, c.openVSwitch(m)...)
+	spec.Steps = append(spec.Steps, addressSteps(m)...)
+	spec.Steps = append(spec.Steps, c.ovnController(), c.containerd(), c.kubelet(m))
+	return spec
+}
+
+// openVSwitch starts the switch and makes br-ex, which is all of its configuration that the product does not own.
+func (c *Cluster) openVSwitch(m Machine) []initd.Step {
+	db := filepath.Join(c.machineDir(m.Name), "conf.db")
+	vsctl := []string{c.Cache.OVN("ovs-vsctl"), "--timeout=60"}
+	datapath := "netdev"
+	if kernelDatapath() {
+		datapath = "system"
+	}
+	return []initd.Step{
+		{Name: "ovs-create", Unless: db, Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", db, c.Cache.Schema("vswitch")}},
+		{Name: "ovsdb-server", Daemon: true, Ready: "unix:/run/openvswitch/db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), db,
+			logToConsole, noSyslog, "--remote=punix:/run/openvswitch/db.sock", "--pidfile"}},
+		// Two threads for each of handling and revalidation would be one too many on a small machine.
+		{Name: "ovs-init", Argv: append(vsctl, "--no-wait", "--", "init", "--", "set", "Open_vSwitch", ".",
+			"other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")},
+		{Name: "ovs-vswitchd", Daemon: true, Argv: []string{c.Cache.OVN("ovs-vswitchd"), "unix:/run/openvswitch/db.sock",
+			logToConsole, noSyslog, "--pidfile"}},
+		{Name: "br-ex", Argv: append(vsctl, "--may-exist", "add-br", "br-ex",
+			"--", "set", "Bridge", "br-ex", "datapath_type="+datapath, "fail_mode=standalone",
+			fmt.Sprintf("other_config:hwaddr=%q", m.MAC),
+			"--", "--may-exist", "add-port", "br-ex", uplink)},
+	}
+}
+
+// addressSteps give br-ex the node's addresses; its device is persistent, so they outlive ovs-vswitchd.
+func addressSteps(m Machine) []initd.Step {
+	cp := ControlPlane()
+	var steps []initd.Step
+	for _, args := range [][]string{
+		{"link", "set", "br-ex", "mtu", fmt.Sprint(fabricMTU), "up"},
+		{"address", "replace", m.IPv4.String(), "dev", "br-ex"},
+		{"address", "replace", m.IPv6.String(), "dev", "br-ex", "nodad"},
+		{"route", "replace", "default", "via", cp.IPv4.Addr().String()},
+		{"-6", "route", "replace", "default", "via", cp.IPv6.Addr().String()},
+	} {
+		// env looks up ip: its folder differs between distributions.
+		steps = append(steps, initd.Step{Name: "addresses", Argv: append([]string{"/usr/bin/env", "ip"}, args...)})
+	}
+	return steps
+}
+
+func (c *Cluster) ovnController() initd.Step {
+	return initd.Step{Name: "ovn-controller", Daemon: true, Argv: []string{c.Cache.OVN("ovn-controller"),
+		"unix:/run/openvswitch/db.sock", logToConsole, noSyslog, "--pidfile"}}
+}
+
+func (c *Cluster) containerd() initd.Step {
+	return initd.Step{Name: "containerd", Daemon: true, Ready: "unix:" + containerdSocket,
+		Argv: []string{c.Cache.Bin("containerd"), "--config", containerdConfig}}
+}
+
+func (c *Cluster) kubelet(m Machine) initd.Step {
+	return initd.Step{Name: "kubelet", Daemon: true, Argv: []string{c.Cache.Bin("kubelet"),
+		"--config", kubeletConfig,
+		"--kubeconfig", filepath.Join(c.pkiDir(), m.Name+".kubeconfig"),
+		"--hostname-override", m.Name,
+		"--node-ip", m.IPv4.Addr().String() + "," + m.IPv6.Addr().String(),
+		"--v=2",
+	}}
+}
+
+// containerdConfig is for containerd 2. restrictOOM is needed without CAP_SYS_RESOURCE: runc could not lower scores.
+func (c *Cluster) containerdConfig(restrictOOM bool) string {
+	return fmt.Sprintf(`version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = %q
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "overlayfs"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = %q
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = %t
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  BinaryName = %q
+  SystemdCgroup = false
+`, containerdSocket, pauseRef, restrictOOM, c.Cache.Bin("runc"))
+}
+
+// kubeletConfig: version 1 control groups are still fine, images are never collected (nothing could pull them again),
+// and a full disk of the host evicts nobody.
+func (c *Cluster) kubeletConfig(m Machine) string {
+	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
+	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: "::"
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupRoot: %s
+containerRuntimeEndpoint: unix://%s
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: true}
+  x509: {clientCAFile: %s}
+authorization: {mode: Webhook}
+tlsCertFile: %s
+tlsPrivateKeyFile: %s
+clusterDomain: cluster.local
+clusterDNS: [%s]
+failSwapOn: false
+makeIPTablesUtilChains: false
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+evictionHard: {memory.available: 100Mi, nodefs.available: "0%%", imagefs.available: "0%%", nodefs.inodesFree: "0%%"}
+enforceNodeAllocatable: [pods]
+nodeStatusUpdateFrequency: 5s
+syncFrequency: 10s
+`, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), clusterDNS)
+}

@@ -1,0 +1,78 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const productNamespace = "weft-system"
+
+// ovnConfigMap tells the product where OVN's databases and, as there is no kube-proxy, the API server are.
+const ovnConfigMap = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: ` + productNamespace + `
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: weft-ovn
+  namespace: ` + productNamespace + `
+data:
+  nb: ` + Northbound + `
+  sb: ` + Southbound + `
+  kubernetesServiceHost: 172.30.0.10
+  kubernetesServicePort: "6443"
+`
+
+// applyProduct installs the product as its users do, then asks for a network.
+func (c *Cluster) applyProduct(ctx context.Context) error {
+	manifests := filepath.Join(c.Source, "config", "default")
+	if _, err := os.Stat(manifests); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no product manifests in this source tree; use --without-weft", manifests)
+	}
+	if err := c.Apply(ctx, ovnConfigMap); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"apply", "-k", manifests},
+		{"wait", "--for=condition=Established", "--timeout=60s", "crd/clusternetworks.network.weft.dev"},
+		{"apply", "-f", filepath.Join(c.Source, "test", "lab", "manifests", "clusternetwork.yaml")},
+	} {
+		if _, err := c.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods.
+func (c *Cluster) LoadProduct(ctx context.Context) error {
+	all, err := c.Machines()
+	if err != nil {
+		return err
+	}
+	archive, err := c.buildImage(ctx, ProductRef, c.productPrograms())
+	if err != nil {
+		return err
+	}
+	if err := c.importImage(ctx, all[1:], archive); err != nil {
+		return err
+	}
+	if err := c.applyProduct(ctx); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"-n", productNamespace, "delete", "pods", "--all", "--wait=true"},
+		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment,daemonset"},
+	} {
+		if _, err := c.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weft-network/weft/test/lab/initd"
+	"github.com/weft-network/weft/test/lab/state"
+)
+
+// UpOptions say what to bring up.
+type UpOptions struct {
+	Nodes       int  // 2 if zero
+	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
+	NoWait      bool // do not wait for the nodes to be Ready
+}
+
+// Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
+func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
+	if o.Nodes == 0 {
+		o.Nodes = 2
+	}
+	if o.Nodes < 0 || o.Nodes > MaxNodes {
+		return fmt.Errorf("nodes: %d, want 1 to %d", o.Nodes, MaxNodes)
+	}
+	release, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.checkHost(); err != nil {
+		return err
+	}
+	s, err := c.loadState()
+	if err != nil {
+		return err
+	}
+	if !s.Empty() {
+		return fmt.Errorf("lab %s is up, or was not taken down: run down first", c.Name)
+	}
+	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: machines(o.Nodes)[1:]}).run(ctx)
+}
+
+// bringUp is one run of Up.
+type bringUp struct {
+	*Cluster
+	options UpOptions
+	state   *state.State
+	nodes   []Machine
+	start   time.Time
+
+	mu       sync.Mutex // of archives
+	archives []string
+}
+
+// run builds the images beside everything else: on a cold cache that is what takes longest.
+func (u *bringUp) run(ctx context.Context) error {
+	if err := errors.Join(os.RemoveAll(u.Dir), os.MkdirAll(u.Dir, 0o755)); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return u.buildImages(groupCtx) })
+	group.Go(func() error { return u.bootAll(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	steps := []step{{"images imported", u.importImages}, {"nodes registered", u.awaitNodes}}
+	if !u.options.WithoutWeft {
+		steps = append(steps, step{"product applied", func(ctx context.Context) error { return u.applyProduct(ctx) }})
+		if !u.options.NoWait {
+			steps = append(steps, step{"nodes Ready", u.awaitReady})
+		}
+	}
+	return u.steps(ctx, steps)
+}
+
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (u *bringUp) steps(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		began := time.Now()
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		u.say(s.name, began)
+	}
+	return nil
+}
+
+// say prints a step with the time since the start and its own.
+func (u *bringUp) say(name string, began time.Time) {
+	fmt.Fprintf(u.out, "%7.1fs  %-28s %6.1fs\n", time.Since(u.start).Seconds(), name, time.Since(began).Seconds())
+}
+
+func (u *bringUp) bootAll(ctx context.Context) error {
+	all := append([]Machine{ControlPlane()}, u.nodes...)
+	return u.steps(ctx, []step{
+		{"init built", func(ctx context.Context) error {
+			return u.goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
+		}},
+		{"record and certificates", func(context.Context) error {
+			return errors.Join(recordSysctls(u.state), u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
+		}},
+		{"network", func(context.Context) error { return u.makeNetwork(u.state, all) }},
+		{"control groups", func(context.Context) error { return u.makeCgroups(u.state, u.nodes) }},
+		{"machines started", func(context.Context) error { return u.startAll() }},
+		{"control plane", func(context.Context) error { return u.awaitBoot(ControlPlane().Name) }},
+		{"nodes booted", func(context.Context) error { return u.awaitNodesBoot() }},
+	})
+}
+
+func (u *bringUp) startAll() error {
+	specs := map[string]initd.Spec{}
+	for _, n := range u.nodes {
+		specs[n.Name] = u.nodeSpec(n)
+	}
+	if err := u.boot(u.state, ControlPlane(), u.controlPlaneSpec()); err != nil {
+		return err
+	}
+	for _, n := range u.nodes {
+		if err := u.boot(u.state, n, specs[n.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *bringUp) awaitNodesBoot() error {
+	var group errgroup.Group
+	for _, n := range u.nodes {
+		group.Go(func() error { return u.awaitBoot(n.Name) })
+	}
+	return group.Wait()
+}
+
+func (u *bringUp) buildImages(ctx context.Context) error {
+	images := labImages()
+	if !u.options.WithoutWeft {
+		images[ProductRef] = u.productPrograms()
+	}
+	began := time.Now()
+	for ref, programs := range images {
+		archive, err := u.buildImage(ctx, ref, programs)
+		if err != nil {
+			return err
+		}
+		u.mu.Lock()
+		u.archives = append(u.archives, archive)
+		u.mu.Unlock()
+	}
+	u.say("images built", began)
+	return nil
+}
+
+func (u *bringUp) importImages(ctx context.Context) error {
+	for _, archive := range u.archives {
+		if err := u.importImage(ctx, u.nodes, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitNodes waits for the Node objects, which kubelets make.
+func (u *bringUp) awaitNodes(ctx context.Context) error {
+	args := []string{"wait", "--for=create", "--timeout=120s"}
+	for _, n := range u.nodes {
+		args = append(args, "node/"+n.Name)
+	}
+	_, err := u.Kubectl(ctx, args...)
+	return err
+}
+
+func (u *bringUp) awaitReady(ctx context.Context) error {
+	_, err := u.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=300s", "node", "--all")
+	return err
+}
