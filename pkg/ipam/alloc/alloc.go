@@ -1,0 +1,326 @@
+// Package alloc remembers which pod has which address, MAC and port slot. It is the only such memory and is derived from
+// the database and the API server at each start, so it is never stored.
+package alloc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weft-network/weft/pkg/ipam"
+)
+
+const (
+	// FirstSlot is the first port key of pods on a switch; those below are for infrastructure.
+	FirstSlot = 16
+	// LastSlot is the largest tunnel key of a logical port.
+	LastSlot = 32767
+	// Quarantine is how long a freed address rests, so that a peer's stale neighbour or connection entry does not meet
+	// another pod. It ends early when nothing else is left.
+	Quarantine = 60 * time.Second
+)
+
+// ErrUnknownNode says that the node has no subnets (yet).
+var ErrUnknownNode = errors.New("node has no pod subnets")
+
+// Assignment is what one pod has on its node's switch.
+type Assignment struct {
+	// Addresses are one per family, with the length of their subnet.
+	Addresses []netip.Prefix
+	MAC       net.HardwareAddr
+	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot; 0 in a Claim lets the allocator choose.
+	Slot int
+}
+
+// Allocator is safe for concurrent use.
+type Allocator struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	nodes  map[string]*node
+	owners map[string]string // owner -> node
+}
+
+type node struct {
+	pools  []*pool
+	slots  map[int]string // slot -> owner
+	next   int
+	owners map[string]Assignment
+}
+
+// New returns an empty allocator. now is time.Now but in tests.
+func New(now func() time.Time) *Allocator {
+	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
+}
+
+// SetNode makes the subnets of a node known. Subnets that are known keep their addresses.
+func (a *Allocator) SetNode(name string, subnets []netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[name]
+	if n == nil {
+		n = &node{slots: map[int]string{}, next: FirstSlot, owners: map[string]Assignment{}}
+		a.nodes[name] = n
+	}
+	pools := make([]*pool, 0, len(subnets))
+	for _, subnet := range subnets {
+		i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.subnet == subnet })
+		if i >= 0 {
+			pools = append(pools, n.pools[i])
+		} else {
+			pools = append(pools, newPool(subnet))
+		}
+	}
+	n.pools = pools
+}
+
+// RemoveNode forgets a node and everything on it.
+func (a *Allocator) RemoveNode(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[name]
+	if n == nil {
+		return
+	}
+	for owner := range n.owners {
+		delete(a.owners, owner)
+	}
+	delete(a.nodes, name)
+}
+
+// Get returns what an owner has.
+func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodeName, ok = a.owners[owner]
+	if ok {
+		got = a.nodes[nodeName].owners[owner]
+	}
+	return nodeName, got, ok
+}
+
+// Allocate gives an owner one address of each family of the node, all or nothing. An owner that has an assignment on the node
+// keeps it. The error wraps ipam.ErrExhausted or ErrUnknownNode and names the subnet.
+func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[nodeName]
+	if n == nil || len(n.pools) == 0 {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+	}
+	if on, ok := a.owners[owner]; ok && on == nodeName {
+		return n.owners[owner], nil
+	}
+	got, err := n.take(owner, a.now())
+	if err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
+	a.release(owner)
+	n.owners[owner] = got
+	a.owners[owner] = nodeName
+	return got, nil
+}
+
+// take chooses a slot and an address of each family.
+func (n *node) take(owner string, now time.Time) (Assignment, error) {
+	slot, err := n.freeSlot()
+	if err != nil {
+		return Assignment{}, err
+	}
+	var got Assignment
+	for _, is4 := range n.families() {
+		address, err := n.takeAddress(is4, owner, now)
+		if err != nil {
+			n.giveBack(got.Addresses)
+			return Assignment{}, err
+		}
+		got.Addresses = append(got.Addresses, address)
+	}
+	n.slots[slot] = owner
+	got.Slot, got.MAC = slot, macOf(got.Addresses)
+	return got, nil
+}
+
+// families lists the node's families in the order of its subnets: true for IPv4.
+func (n *node) families() []bool {
+	var families []bool
+	for _, p := range n.pools {
+		if is4 := p.subnet.Addr().Is4(); !slices.Contains(families, is4) {
+			families = append(families, is4)
+		}
+	}
+	return families
+}
+
+// takeAddress tries the subnets of one family in order: rested addresses first, then those that still rest.
+func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix, error) {
+	var tried []error
+	for _, rested := range []bool{true, false} {
+		tried = nil
+		for _, p := range n.pools {
+			if p.subnet.Addr().Is4() != is4 {
+				continue
+			}
+			if address, ok := p.take(owner, now, rested); ok {
+				return netip.PrefixFrom(address, p.subnet.Bits()), nil
+			}
+			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, ipam.Capacity(p.subnet)))
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("%w: %w", ipam.ErrExhausted, errors.Join(tried...))
+}
+
+func (n *node) giveBack(addresses []netip.Prefix) {
+	for _, address := range addresses {
+		if p := n.poolOf(address); p != nil {
+			delete(p.used, address.Addr())
+		}
+	}
+}
+
+func (n *node) poolOf(address netip.Prefix) *pool {
+	for _, p := range n.pools {
+		if p.subnet == address.Masked() {
+			return p
+		}
+	}
+	return nil
+}
+
+// freeSlot goes round, so that a slot comes back as late as possible.
+func (n *node) freeSlot() (int, error) {
+	for range LastSlot - FirstSlot + 1 {
+		slot := n.next
+		if n.next++; n.next > LastSlot {
+			n.next = FirstSlot
+		}
+		if _, used := n.slots[slot]; !used {
+			return slot, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: all %d port keys are in use", ipam.ErrExhausted, LastSlot-FirstSlot+1)
+}
+
+// Claim gives an owner what it already has, at a start. It fails, and changes nothing, when an address is not a pod's in a
+// subnet of the node or when somebody else has it.
+func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[nodeName]
+	if n == nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+	}
+	if _, ok := a.owners[owner]; ok {
+		return Assignment{}, fmt.Errorf("%s has an assignment already", owner)
+	}
+	if err := n.claimable(want); err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
+	if want.Slot == 0 {
+		slot, err := n.freeSlot()
+		if err != nil {
+			return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		}
+		want.Slot = slot
+	}
+	for _, address := range want.Addresses {
+		n.poolOf(address).claim(address.Addr(), owner)
+	}
+	n.slots[want.Slot] = owner
+	want.MAC = macOf(want.Addresses)
+	n.owners[owner] = want
+	a.owners[owner] = nodeName
+	return want, nil
+}
+
+func (n *node) claimable(want Assignment) error {
+	if got := len(want.Addresses); got != len(n.families()) {
+		return fmt.Errorf("%d addresses for %d families", got, len(n.families()))
+	}
+	for _, address := range want.Addresses {
+		p := n.poolOf(address)
+		if p == nil || !ipam.IsPodAddress(p.subnet, address.Addr()) {
+			return fmt.Errorf("%s is not a pod's address in its subnets", address)
+		}
+		if other, used := p.used[address.Addr()]; used {
+			return fmt.Errorf("%s is already of %s", address, other)
+		}
+	}
+	if other, used := n.slots[want.Slot]; used {
+		return fmt.Errorf("port key %d is already of %s", want.Slot, other)
+	}
+	if want.Slot != 0 && (want.Slot < FirstSlot || want.Slot > LastSlot) {
+		return fmt.Errorf("port key %d is not in %d..%d", want.Slot, FirstSlot, LastSlot)
+	}
+	return nil
+}
+
+// Release takes everything back from an owner and returns its node; ok is false if it had nothing.
+func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodeName, ok = a.owners[owner]
+	a.release(owner)
+	return nodeName, ok
+}
+
+func (a *Allocator) release(owner string) {
+	nodeName, ok := a.owners[owner]
+	if !ok {
+		return
+	}
+	n := a.nodes[nodeName]
+	got := n.owners[owner]
+	for _, address := range got.Addresses {
+		if p := n.poolOf(address); p != nil {
+			p.rest(address.Addr(), a.now())
+		}
+	}
+	delete(n.slots, got.Slot)
+	delete(n.owners, owner)
+	delete(a.owners, owner)
+}
+
+// Owners lists the owners on a node, sorted.
+func (a *Allocator) Owners(nodeName string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.nodes[nodeName] == nil {
+		return nil
+	}
+	var owners []string
+	for owner := range a.nodes[nodeName].owners {
+		owners = append(owners, owner)
+	}
+	slices.Sort(owners)
+	return owners
+}
+
+// Used counts the addresses in use in all subnets within the network.
+func (a *Allocator) Used(network netip.Prefix) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var used int64
+	for _, n := range a.nodes {
+		for _, p := range n.pools {
+			if network.Overlaps(p.subnet) {
+				used += int64(len(p.used))
+			}
+		}
+	}
+	return used
+}
+
+func macOf(addresses []netip.Prefix) net.HardwareAddr {
+	plain := make([]netip.Addr, len(addresses))
+	for i, address := range addresses {
+		plain[i] = address.Addr()
+	}
+	slices.SortStableFunc(plain, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
+	return ipam.MAC(plain)
+}

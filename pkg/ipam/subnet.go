@@ -1,0 +1,117 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+)
+
+// ErrExhausted says that nothing is left of what was asked for; the error that wraps it says of what.
+var ErrExhausted = errors.New("exhausted")
+
+// firstPod is the offset of the first address of a subnet that a pod can have.
+const firstPod = 3
+
+// Network is a cluster network that is cut into node subnets.
+type Network struct {
+	CIDR       netip.Prefix
+	HostPrefix int // prefix length of each node's subnet
+}
+
+// NextSubnet returns the first subnet of the network that overlaps none of the used ones; ErrExhausted if there is none.
+func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
+	subnet := netip.PrefixFrom(n.CIDR.Masked().Addr(), n.HostPrefix)
+	for range len(used) + 1 {
+		if !n.CIDR.Contains(subnet.Addr()) || !subnet.Addr().IsValid() {
+			break
+		}
+		clash := overlapping(subnet, used)
+		if !clash.IsValid() {
+			return subnet, nil
+		}
+		subnet = after(subnet, clash)
+	}
+	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s (%d in use): %w", n.HostPrefix, n.CIDR, len(used), ErrExhausted)
+}
+
+// after returns the subnet of the same length that follows the clash, which may be the larger of the two.
+func after(subnet, clash netip.Prefix) netip.Prefix {
+	bits := min(subnet.Bits(), clash.Bits())
+	size := new(big.Int).Lsh(big.NewInt(1), uint(subnet.Addr().BitLen()-bits))
+	base := toInt(netip.PrefixFrom(subnet.Addr(), bits).Masked().Addr())
+	return netip.PrefixFrom(fromInt(base.Add(base, size), subnet.Addr().BitLen()), subnet.Bits())
+}
+
+// overlapping returns a used subnet that overlaps; the zero Prefix if none does.
+func overlapping(subnet netip.Prefix, used []netip.Prefix) netip.Prefix {
+	for _, u := range used {
+		if u.Overlaps(subnet) {
+			return u
+		}
+	}
+	return netip.Prefix{}
+}
+
+// Total counts the pod addresses of the whole network, at most math.MaxInt64.
+func (n Network) Total() int64 {
+	subnets := new(big.Int).Lsh(big.NewInt(1), uint(n.HostPrefix-n.CIDR.Bits()))
+	total := subnets.Mul(subnets, big.NewInt(Capacity(netip.PrefixFrom(n.CIDR.Addr(), n.HostPrefix))))
+	if !total.IsInt64() {
+		return math.MaxInt64
+	}
+	return total.Int64()
+}
+
+// Capacity counts the addresses of a subnet that pods can have, at most math.MaxInt64: all but the network's, the gateway's,
+// the management port's and, for IPv4, the broadcast address.
+func Capacity(subnet netip.Prefix) int64 {
+	hostBits := subnet.Addr().BitLen() - subnet.Bits()
+	if hostBits >= 63 {
+		return math.MaxInt64
+	}
+	return max(0, int64(1)<<hostBits-firstPod-broadcast(subnet))
+}
+
+func broadcast(subnet netip.Prefix) int64 {
+	if subnet.Addr().Is4() {
+		return 1
+	}
+	return 0
+}
+
+// Gateway returns the cluster router's address in a node's subnet, the first.
+func Gateway(subnet netip.Prefix) netip.Addr { return offset(subnet, 1) }
+
+// Management returns the host's address in its node's subnet, the second.
+func Management(subnet netip.Prefix) netip.Addr { return offset(subnet, 2) }
+
+// FirstPod returns the first address of a subnet that a pod can have.
+func FirstPod(subnet netip.Prefix) netip.Addr { return offset(subnet, firstPod) }
+
+// IsPodAddress reports whether a pod can have the address in the subnet.
+func IsPodAddress(subnet netip.Prefix, address netip.Addr) bool {
+	if !subnet.Contains(address) || address.Less(FirstPod(subnet)) {
+		return false
+	}
+	return broadcast(subnet) == 0 || subnet.Contains(address.Next())
+}
+
+// Host returns address n of a prefix: 0 is the network's own. The result is invalid beyond the address space.
+func Host(prefix netip.Prefix, n int) netip.Addr { return offset(prefix, int64(n)) }
+
+func offset(subnet netip.Prefix, n int64) netip.Addr {
+	base := toInt(subnet.Masked().Addr())
+	return fromInt(base.Add(base, big.NewInt(n)), subnet.Addr().BitLen())
+}
+
+func toInt(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+
+func fromInt(n *big.Int, bits int) netip.Addr {
+	if n.BitLen() > bits {
+		return netip.Addr{}
+	}
+	a, _ := netip.AddrFromSlice(n.FillBytes(make([]byte, bits/8)))
+	return a
+}
