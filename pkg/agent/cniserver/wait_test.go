@@ -1,0 +1,134 @@
+package cniserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// scene is a server whose ADDs stay with the handler until they are let go.
+type scene struct {
+	server *Server
+	mu     sync.Mutex
+	inside []string                 // containers with the handler, in the order they came
+	letGo  map[string]chan struct{} // container -> closed to end its ADD
+	ended  map[string]error         // container -> how its request ended
+}
+
+func newScene(places int) *scene {
+	s := &scene{letGo: map[string]chan struct{}{}, ended: map[string]error{}}
+	stay := func(_ context.Context, req cniwire.Request) (*types100.Result, error) {
+		<-s.enter(req.ContainerID)
+		return &types100.Result{}, nil
+	}
+	s.server = New(fake{add: stay, ask: func(context.Context, cniwire.Request) error { return nil }}, Options{MaxRequests: places})
+	return s
+}
+
+func (s *scene) enter(container string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inside = append(s.inside, container)
+	return s.letGo[container]
+}
+
+// ask sends a request and returns when every goroutine waits.
+func (s *scene) ask(ctx context.Context, req cniwire.Request) {
+	s.letGo[req.ContainerID] = make(chan struct{})
+	go func() {
+		_, err := s.server.do(ctx, req)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended[req.ContainerID] = err
+	}()
+	synctest.Wait()
+}
+
+func (s *scene) end(container string) {
+	close(s.letGo[container])
+	synctest.Wait()
+}
+
+// of is an ADD of a container of a pod.
+func of(pod, container string) cniwire.Request {
+	req := request(cniwire.Add, 0)
+	req.ContainerID, req.Args.PodName = container, pod
+	return req
+}
+
+func (s *scene) expect(t *testing.T, inside ...string) {
+	t.Helper()
+	if !slices.Equal(s.inside, inside) {
+		t.Errorf("with the handler were %v, not %v", s.inside, inside)
+	}
+}
+
+func TestRequestsOfAPodTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(8)
+		s.ask(t.Context(), of("web-0", "first"))
+		s.ask(t.Context(), of("web-0", "second"))
+		s.ask(t.Context(), of("web-1", "other"))
+		s.expect(t, "first", "other")
+		s.end("first")
+		s.expect(t, "first", "other", "second")
+		s.end("second")
+		s.end("other")
+		if len(s.ended) != 3 || len(s.server.pods.byPod) != 0 {
+			t.Errorf("ended are %v, locks left %v", s.ended, s.server.pods.byPod)
+		}
+	})
+}
+
+func TestRequestsWaitForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(2)
+		s.ask(t.Context(), of("web-0", "a"))
+		s.ask(t.Context(), of("web-0", "a2")) // waits for its pod and takes no place
+		s.ask(t.Context(), of("web-1", "b"))
+		s.ask(t.Context(), of("web-2", "c"))
+		s.expect(t, "a", "b")
+		s.end("b")
+		s.expect(t, "a", "b", "c")
+		s.ask(t.Context(), request(cniwire.Status, 9))
+		if err, answered := s.ended["container9"]; !answered || err != nil {
+			t.Errorf("STATUS while all places are taken: %v, %v", answered, err)
+		}
+		for _, container := range []string{"c", "a", "a2"} {
+			s.end(container)
+		}
+	})
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.ask(t.Context(), of("web-0", "a"))
+		s.ask(ctx, of("web-0", "samePod"))
+		s.ask(ctx, of("web-1", "noPlace"))
+		cancel()
+		synctest.Wait()
+		for container, text := range map[string]string{
+			"samePod": "waiting for an earlier request of pod demo/web-0",
+			"noPlace": "waiting for one of 1 places",
+		} {
+			if err := s.ended[container]; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v", container, err)
+			}
+		}
+		s.end("a")
+		s.expect(t, "a")
+		if len(s.server.pods.byPod) != 0 {
+			t.Errorf("locks left are %v", s.server.pods.byPod)
+		}
+	})
+}
