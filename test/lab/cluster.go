@@ -27,10 +27,9 @@ type Options struct {
 
 // Cluster is one lab, up or down.
 type Cluster struct {
-	Name   string
-	Dir    string // everything of this lab, removed by Down
-	Source string // the repository
-	Cache  tools.Cache
+	Name  string
+	Dir   string // everything of this lab, removed by Down
+	Cache tools.Cache
 
 	out io.Writer
 }
@@ -47,10 +46,6 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := tools.SourceRoot()
-	if err != nil {
-		return nil, err
-	}
 	base, err := filepath.Abs(cmp.Or(o.Dir, os.Getenv("WEFT_LAB_DIR"), filepath.Join(cache.Dir, "lab")))
 	if err != nil {
 		return nil, err
@@ -58,7 +53,7 @@ func Open(o Options) (*Cluster, error) {
 	if o.Output == nil {
 		o.Output = io.Discard
 	}
-	return &Cluster{Name: name, Dir: filepath.Join(base, name), Source: source, Cache: cache, out: o.Output}, nil
+	return &Cluster{Name: name, Dir: filepath.Join(base, name), Cache: cache, out: o.Output}, nil
 }
 
 // KubeConfig is the administrator's kubeconfig. Its server is reachable in the lab's network only: through Kubectl, or

@@ -22,6 +22,9 @@ func (c *Cluster) controlPlaneSpec() initd.Spec {
 	return spec
 }
 
+// appletDir is the last on a machine's search path: ping, wget, nc and the like, where the host has none.
+const appletDir = "/opt/busybox"
+
 // baseSpec is what all machines have.
 func (c *Cluster) baseSpec(m Machine) initd.Spec {
 	dir := c.machineDir(m.Name)
@@ -33,6 +36,10 @@ func (c *Cluster) baseSpec(m Machine) initd.Spec {
 			{Path: "/etc/hosts", Content: "127.0.0.1 localhost\n::1 localhost\n" + m.IPv4.Addr().String() + " " + m.Name + "\n"},
 			// No server: looking up a registry fails at once instead of after 40 s.
 			{Path: "/etc/resolv.conf", Content: "nameserver 127.0.0.1\n"},
+		},
+		Steps: []initd.Step{
+			{Name: "busybox", Argv: []string{c.Cache.BusyBox(), "mkdir", "-p", appletDir}},
+			{Name: "busybox", Argv: []string{c.Cache.BusyBox(), "--install", "-s", appletDir}},
 		},
 		Env:     c.environment(),
 		LogDir:  filepath.Join(dir, "log"),
@@ -80,7 +87,7 @@ const (
 func (c *Cluster) northd() initd.Step {
 	return initd.Step{Name: "northd", Daemon: true, Argv: []string{c.Cache.OVN("ovn-northd"), logToConsole, noSyslog,
 		"--ovnnb-db=unix:/run/ovn/ovnnb_db.sock", "--ovnsb-db=unix:/run/ovn/ovnsb_db.sock",
-		"--unixctl=/run/ovn/ovn-northd.ctl", "--pidfile=/run/ovn/ovn-northd.pid"}}
+		"--pidfile=/run/ovn/ovn-northd.pid"}}
 }
 
 func (c *Cluster) etcd() initd.Step {
@@ -95,7 +102,7 @@ func (c *Cluster) etcd() initd.Step {
 
 func (c *Cluster) apiServer() initd.Step {
 	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
-	return initd.Step{Name: "kube-apiserver", Daemon: true, Ready: "tcp:" + APIServer, Argv: []string{c.Cache.Bin("kube-apiserver"),
+	return initd.Step{Name: "kube-apiserver", Daemon: true, Ready: "https://" + APIServer + "/readyz", Argv: []string{c.Cache.Bin("kube-apiserver"),
 		"--etcd-servers=http://127.0.0.1:2379",
 		"--secure-port=6443", "--bind-address=::", "--advertise-address=" + ControlPlane().IPv4.Addr().String(),
 		"--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
@@ -120,7 +127,7 @@ func (c *Cluster) apiServer() initd.Step {
 
 func (c *Cluster) controllerManager() initd.Step {
 	config := filepath.Join(c.pkiDir(), "kube-controller-manager.kubeconfig")
-	return initd.Step{Name: "kube-controller-manager", Daemon: true, Ready: "tcp:127.0.0.1:10257", Argv: []string{
+	return initd.Step{Name: "kube-controller-manager", Daemon: true, Argv: []string{
 		c.Cache.Bin("kube-controller-manager"),
 		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
 		"--bind-address=127.0.0.1", "--leader-elect=false",

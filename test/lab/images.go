@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weft-network/weft/test/lab/image"
+	"github.com/weft-network/weft/test/lab/tools"
 )
 
 // The images of a lab. Their names are complete, as kubelet asks for them; none can be pulled.
@@ -28,7 +29,7 @@ type program struct{ pkg, path string }
 // busyBoxApplets are what init containers and people in a shell call.
 var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls", "mkdir", "mv", "nc", "ping", "ping6", "ps", "rm", "sleep", "wget"}
 
-// labPrograms are the lab's own images, by reference.
+// labImages are the lab's own images, by reference.
 func labImages() map[string][]program {
 	return map[string][]program{
 		pauseRef: {{module + "/test/lab/pause", "/pause"}},
@@ -37,7 +38,11 @@ func labImages() map[string][]program {
 }
 
 // productPrograms are all of the product's programs that this source tree has.
-func (c *Cluster) productPrograms() []program {
+func productPrograms() ([]program, error) {
+	source, err := tools.SourceRoot()
+	if err != nil {
+		return nil, err
+	}
 	all := []program{
 		{module, "/usr/bin/weft"},
 		{module + "/cmd/weft-agent", "/usr/bin/weft-agent"},
@@ -48,13 +53,13 @@ func (c *Cluster) productPrograms() []program {
 	for _, p := range all {
 		inTree, ours := strings.CutPrefix(p.pkg, module)
 		if ours {
-			if _, err := os.Stat(filepath.Join(c.Source, inTree, "main.go")); err != nil {
+			if _, err := os.Stat(filepath.Join(source, inTree, "main.go")); err != nil {
 				continue
 			}
 		}
 		have = append(have, p)
 	}
-	return have
+	return have, nil
 }
 
 // buildImage compiles an image's programs and writes its archive.
@@ -66,7 +71,7 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 	i := image.Image{Ref: ref, Entrypoint: []string{programs[0].path}}
 	for _, p := range programs {
 		binary := filepath.Join(dir, filepath.Base(p.path))
-		if err := c.goBuild(ctx, p.pkg, binary); err != nil {
+		if err := goBuild(ctx, p.pkg, binary); err != nil {
 			return "", err
 		}
 		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
@@ -92,9 +97,13 @@ func writeImage(i image.Image, path string) error {
 	return file.Close()
 }
 
-func (c *Cluster) goBuild(ctx context.Context, pkg, out string) error {
+func goBuild(ctx context.Context, pkg, out string) error {
+	source, err := tools.SourceRoot()
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, pkg)
-	cmd.Dir, cmd.Env = c.Source, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
 	}

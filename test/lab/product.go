@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/weft-network/weft/test/lab/tools"
 )
 
 const productNamespace = "weft-system"
@@ -31,7 +33,11 @@ data:
 
 // applyProduct installs the product as its users do, then asks for a network.
 func (c *Cluster) applyProduct(ctx context.Context) error {
-	manifests := filepath.Join(c.Source, "config", "default")
+	source, err := tools.SourceRoot()
+	if err != nil {
+		return err
+	}
+	manifests := filepath.Join(source, "config", "default")
 	if _, err := os.Stat(manifests); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: no product manifests in this source tree; use --without-weft", manifests)
 	}
@@ -41,7 +47,7 @@ func (c *Cluster) applyProduct(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "-k", manifests},
 		{"wait", "--for=condition=Established", "--timeout=60s", "crd/clusternetworks.network.weft.dev"},
-		{"apply", "-f", filepath.Join(c.Source, "test", "lab", "manifests", "clusternetwork.yaml")},
+		{"apply", "-f", filepath.Join(source, "test", "lab", "manifests", "clusternetwork.yaml")},
 	} {
 		if _, err := c.Kubectl(ctx, args...); err != nil {
 			return err
@@ -56,7 +62,11 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	archive, err := c.buildImage(ctx, ProductRef, c.productPrograms())
+	programs, err := productPrograms()
+	if err != nil {
+		return err
+	}
+	archive, err := c.buildImage(ctx, ProductRef, programs)
 	if err != nil {
 		return err
 	}

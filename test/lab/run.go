@@ -16,7 +16,7 @@ import (
 // environment is that of all that runs in a machine.
 func (c *Cluster) environment() []string {
 	path := []string{filepath.Join(c.Cache.Dir, "bin"), filepath.Join(c.Cache.Dir, "ovn", "bin"),
-		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", appletDir}
 	return []string{
 		"PATH=" + strings.Join(path, ":"),
 		"HOME=/root",

@@ -105,7 +105,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 	all := append([]Machine{ControlPlane()}, u.nodes...)
 	return u.steps(ctx, []step{
 		{"init built", func(ctx context.Context) error {
-			return u.goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
+			return goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
 		}},
 		{"record and certificates", func(context.Context) error {
 			return errors.Join(recordSysctls(u.state), u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
@@ -145,7 +145,11 @@ func (u *bringUp) awaitNodesBoot() error {
 func (u *bringUp) buildImages(ctx context.Context) error {
 	images := labImages()
 	if !u.options.WithoutWeft {
-		images[ProductRef] = u.productPrograms()
+		programs, err := productPrograms()
+		if err != nil {
+			return err
+		}
+		images[ProductRef] = programs
 	}
 	began := time.Now()
 	for ref, programs := range images {

@@ -2,9 +2,7 @@ package initd
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,8 +12,6 @@ const (
 	restartDelay    = 200 * time.Millisecond // doubled for each start that did not last
 	restartDelayMax = 2 * time.Second
 	lasted          = 10 * time.Second // a daemon that ran as long had a good start
-	readyTimeout    = 90 * time.Second
-	readyPoll       = 20 * time.Millisecond
 )
 
 // daemon is one program that is started again whenever it ends, until it is told to stop.
@@ -128,21 +124,4 @@ func (d *daemon) status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return Status{Name: d.step.Name, PID: d.pid, Starts: d.starts, Wanted: d.wanted}
-}
-
-// awaitReady waits until the daemon accepts connections. A listening socket has no event to wait for from outside.
-func awaitReady(ready string) error {
-	network, address, ok := strings.Cut(ready, ":")
-	if !ok {
-		return nil
-	}
-	var last error
-	for deadline := time.Now().Add(readyTimeout); time.Now().Before(deadline); time.Sleep(readyPoll) {
-		conn, err := net.DialTimeout(network, address, time.Second)
-		if err == nil {
-			return conn.Close()
-		}
-		last = err
-	}
-	return fmt.Errorf("not ready after %s: %w", readyTimeout, last)
 }

@@ -32,7 +32,7 @@ type Step struct {
 	Name   string // the daemon's name for Client, and its log file's
 	Argv   []string
 	Daemon bool
-	Ready  string // of a daemon: "unix:PATH" or "tcp:ADDRESS" that accepts connections
+	Ready  string // of a daemon: "unix:PATH" or "tcp:ADDRESS" that accepts, or an https URL that says 200
 	Unless string // of a command: skipped when this file is there
 }
 

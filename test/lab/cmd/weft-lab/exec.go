@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 
@@ -55,8 +56,16 @@ func newKubectl(open opener) *cobra.Command {
 	}
 }
 
+// childError is how a command that had this process's terminal ended.
+type childError struct{ *exec.ExitError }
+
 // attached gives a command this process's terminal.
 func attached(child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return child.Run()
+	err := child.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return childError{ended}
+	}
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 
 	"github.com/spf13/cobra"
@@ -20,9 +19,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	err := newRoot().ExecuteContext(ctx)
-	var child *exec.ExitError // of exec, shell, kubectl: it has said why itself
-	if errors.As(err, &child) && child.Stderr == nil {
-		os.Exit(child.ExitCode())
+	var child childError
+	if errors.As(err, &child) {
+		os.Exit(child.ExitCode()) // it has said why itself
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "weft-lab:", err)
