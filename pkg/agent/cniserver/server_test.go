@@ -143,7 +143,7 @@ func TestGarbageGetsAnErrorAndDisturbsNobody(t *testing.T) {
 
 // A client that sends half a request keeps nobody waiting and gets an error.
 func TestASlowClientIsGivenUp(t *testing.T) {
-	server := serve(t, fake{add: succeed}, Options{IOTimeout: 50 * time.Millisecond})
+	server := serve(t, fake{add: succeed}, Options{IOTimeout: 500 * time.Millisecond})
 	slow, silent := server.dial(t), server.dial(t)
 	if _, err := slow.Write([]byte{0, 0, 1, 0, '{'}); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 			return &types100.Result{Interfaces: []*types100.Interface{{Name: large}}}, nil
 		}
 		return succeed(ctx, req)
-	}}, Options{IOTimeout: 200 * time.Millisecond, MaxConnections: 1})
+	}}, Options{IOTimeout: 500 * time.Millisecond, MaxConnections: 1})
 	if err := cniwire.Write(server.dial(t), request(cniwire.Add, 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weft-network/weft/pkg/agent/cniserver"
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// TestMain lets the test binary be the plugin when it is executed by its name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "weft-cni" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// lab is a directory with a plugin, and namespaces and a socket for an agent.
+type lab struct {
+	dir    string
+	socket string
+	cni    *libcni.CNIConfig
+}
+
+func newLab(t *testing.T) lab {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(dir, "weft-cni")); err != nil {
+		t.Fatal(err)
+	}
+	return lab{
+		dir:    dir,
+		socket: filepath.Join(dir, "run", "cni.sock"),
+		cni:    libcni.NewCNIConfigWithCacheDir([]string{dir}, filepath.Join(dir, "cache"), nil),
+	}
+}
+
+// agent is a Handler that answers always the same and remembers what it was asked.
+type agent struct {
+	err   error
+	asked *[]cniwire.Request
+}
+
+func (a agent) do(req cniwire.Request) error {
+	*a.asked = append(*a.asked, req)
+	return a.err
+}
+
+func (a agent) Add(_ context.Context, req cniwire.Request) (*types100.Result, error) {
+	return podResult(), a.do(req)
+}
+func (a agent) Del(_ context.Context, req cniwire.Request) error    { return a.do(req) }
+func (a agent) Check(_ context.Context, req cniwire.Request) error  { return a.do(req) }
+func (a agent) Status(_ context.Context, req cniwire.Request) error { return a.do(req) }
+
+func podResult() *types100.Result {
+	pod := 1
+	return &types100.Result{
+		Interfaces: []*types100.Interface{
+			{Name: "weft0123456789", Mac: "0a:00:00:00:00:01"},
+			{Name: "eth0", Mac: "0a:58:0a:f4:00:05", Sandbox: "/run/netns/cni-1"},
+		},
+		IPs: []*types100.IPConfig{
+			{Interface: &pod, Address: *mustCIDR("10.244.0.5/24"), Gateway: net.ParseIP("10.244.0.1")},
+			{Interface: &pod, Address: *mustCIDR("fd00:10:244::5/64"), Gateway: net.ParseIP("fd00:10:244::1")},
+		},
+	}
+}
+
+func mustCIDR(s string) *net.IPNet {
+	prefix, err := types.ParseCIDR(s)
+	if err != nil {
+		panic(err)
+	}
+	return prefix
+}
+
+// startAgent serves the lab's socket. What the agent was asked may be read when
+// the command has ended.
+func (l lab) startAgent(t *testing.T, err error) *[]cniwire.Request {
+	t.Helper()
+	asked := &[]cniwire.Request{}
+	listener, listenErr := cniserver.Listen(l.socket)
+	if listenErr != nil {
+		t.Fatal(listenErr)
+	}
+	server := cniserver.New(agent{err: err, asked: asked},
+		cniserver.Options{PeerUID: uint32(os.Getuid()), NetNSRoots: []string{filepath.Join(l.dir, "netns")}})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(ctx, listener); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return asked
+}
+
+// network is the configuration that the agent installs, but of one version.
+func (l lab) network(t *testing.T, version string) *libcni.NetworkConfigList {
+	t.Helper()
+	conf := fmt.Sprintf(`{"cniVersion":%q,"name":"weft","plugins":[{"type":"weft-cni","socket":%q}]}`, version, l.socket)
+	list, err := libcni.NetworkConfFromBytes([]byte(conf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// pod is what a Kubernetes runtime says of a sandbox.
+func (l lab) pod() *libcni.RuntimeConf {
+	return &libcni.RuntimeConf{
+		ContainerID: "0123456789abcdef",
+		NetNS:       filepath.Join(l.dir, "netns", "cni-1"),
+		IfName:      "eth0",
+		Args: [][2]string{
+			{"IgnoreUnknown", "1"},
+			{"K8S_POD_NAMESPACE", "demo"},
+			{"K8S_POD_NAME", "web-0"},
+			{"K8S_POD_INFRA_CONTAINER_ID", "0123456789abcdef"},
+			{"K8S_POD_UID", "6e1d6d5a-4c2a-4b57-a6e2-3f2f1e9d8c7b"},
+		},
+	}
+}
+
+func TestAddGivesTheResultInTheVersionAskedFor(t *testing.T) {
+	l := newLab(t)
+	l.startAgent(t, nil)
+	for _, version := range []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
+		t.Run(version, func(t *testing.T) {
+			result, err := l.cni.AddNetworkList(t.Context(), l.network(t, version), l.pod())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Version() != version {
+				t.Errorf("result is of version %s", result.Version())
+			}
+			got, err := types100.NewResultFromResult(result)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := podResult()
+			want.CNIVersion = got.CNIVersion
+			if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The configuration offers all versions, and the runtime picks one.
+func TestTheRuntimePicksTheNewestVersionItKnows(t *testing.T) {
+	l := newLab(t)
+	l.startAgent(t, nil)
+	list, err := libcni.NetworkConfFromBytes(fmt.Appendf(nil, `{"cniVersion":"1.0.0",
+		"cniVersions":["0.3.1","0.4.0","1.0.0","1.1.0"],"name":"weft","plugins":[{"type":"weft-cni","socket":%q}]}`, l.socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := l.cni.AddNetworkList(t.Context(), list, l.pod())
+	if err != nil || result.Version() != "1.1.0" {
+		t.Errorf("result is %v, %v", result, err)
+	}
+}
+
+func TestEachCommandTellsTheAgentWhatTheRuntimeSaid(t *testing.T) {
+	l := newLab(t)
+	asked := l.startAgent(t, nil)
+	network := l.network(t, "1.1.0")
+	if _, err := l.cni.AddNetworkList(t.Context(), network, l.pod()); err != nil {
+		t.Fatalf("ADD: %v", err)
+	}
+	if err := l.cni.CheckNetworkList(t.Context(), network, l.pod()); err != nil {
+		t.Fatalf("CHECK: %v", err)
+	}
+	if err := l.cni.GetStatusNetworkList(t.Context(), network); err != nil {
+		t.Fatalf("STATUS: %v", err)
+	}
+	if err := l.cni.DelNetworkList(t.Context(), network, l.pod()); err != nil {
+		t.Fatalf("DEL: %v", err)
+	}
+
+	var commands []cniwire.Command
+	for _, req := range *asked {
+		commands = append(commands, req.Command)
+	}
+	if want := []cniwire.Command{cniwire.Add, cniwire.Check, cniwire.Status, cniwire.Del}; !slices.Equal(commands, want) {
+		t.Fatalf("the agent was asked %v", commands)
+	}
+	add := (*asked)[0]
+	add.Config = nil
+	want := cniwire.Request{
+		Version: cniwire.Version, Command: cniwire.Add, ContainerID: "0123456789abcdef", IfName: "eth0",
+		NetNS: l.pod().NetNS,
+		Args: cniwire.Args{PodNamespace: "demo", PodName: "web-0", PodUID: "6e1d6d5a-4c2a-4b57-a6e2-3f2f1e9d8c7b",
+			InfraContainerID: "0123456789abcdef"},
+	}
+	if diff := cmp.Diff(want, add); diff != "" {
+		t.Errorf("ADD asks (-want +got):\n%s", diff)
+	}
+	if config := string((*asked)[1].Config); !strings.Contains(config, "prevResult") {
+		t.Errorf("CHECK's configuration is %s", config)
+	}
+}
+
+func TestGCSucceeds(t *testing.T) {
+	l := newLab(t)
+	if err := l.cni.GCNetworkList(t.Context(), l.network(t, "1.1.0"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	l := newLab(t)
+	info, err := l.cni.GetVersionInfo(t.Context(), "weft-cni")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"}; !slices.Equal(info.SupportedVersions(), want) {
+		t.Errorf("supported are %v", info.SupportedVersions())
+	}
+}
+
+func TestTheAgentsErrorReachesTheRuntime(t *testing.T) {
+	l := newLab(t)
+	l.startAgent(t, fmt.Errorf("pod demo/web-0: %w", cniwire.Errorf(cniwire.CodeTryAgainLater, "no port yet")))
+	network := l.network(t, "1.1.0")
+	_, addErr := l.cni.AddNetworkList(t.Context(), network, l.pod())
+	for command, err := range map[string]error{
+		"ADD":    addErr,
+		"DEL":    l.cni.DelNetworkList(t.Context(), network, l.pod()),
+		"STATUS": l.cni.GetStatusNetworkList(t.Context(), network),
+	} {
+		if code := codeOf(err); code != cniwire.CodeTryAgainLater || !strings.Contains(err.Error(), "pod demo/web-0: no port yet") {
+			t.Errorf("%s ends with %d: %v", command, code, err)
+		}
+	}
+}
+
+func codeOf(err error) uint {
+	var coded *types.Error
+	if !errors.As(err, &coded) {
+		return 0
+	}
+	return coded.Code
+}
+
+func TestWithoutAnAgent(t *testing.T) {
+	l := newLab(t)
+	network := l.network(t, "1.1.0")
+	alive := l.pod()
+	alive.NetNS = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
+	_, addErr := l.cni.AddNetworkList(t.Context(), network, l.pod())
+	for command, test := range map[string]struct {
+		err  error
+		code uint
+	}{
+		"ADD":                     {addErr, cniwire.CodeTryAgainLater},
+		"DEL of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
+		"STATUS":                  {l.cni.GetStatusNetworkList(t.Context(), network), cniwire.CodeNotAvailable},
+	} {
+		if code := codeOf(test.err); code != test.code || !strings.Contains(test.err.Error(), l.socket) {
+			t.Errorf("%s ends with %d: %v", command, code, test.err)
+		}
+	}
+}
+
+// There is nothing left that needs the agent, and a node that comes back from a
+// reboot must be able to clean up.
+func TestDelOfAGoneNamespaceNeedsNoAgent(t *testing.T) {
+	l := newLab(t)
+	leftover := filepath.Join(l.dir, "leftover")
+	if err := os.WriteFile(leftover, nil, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"no path":                  "",
+		"no file":                  filepath.Join(l.dir, "absent"),
+		"the file under its mount": leftover,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := l.pod()
+			pod.NetNS = path
+			if err := l.cni.DelNetworkList(t.Context(), l.network(t, "1.1.0"), pod); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Cases that a runtime's library would not let happen, so without it.
+func TestWrongCalls(t *testing.T) {
+	l := newLab(t)
+	l.startAgent(t, nil)
+	good := map[string]string{
+		"CNI_COMMAND":     "ADD",
+		"CNI_CONTAINERID": "0123456789abcdef",
+		"CNI_NETNS":       l.pod().NetNS,
+		"CNI_IFNAME":      "eth0",
+		"CNI_PATH":        l.dir,
+		"CNI_ARGS":        "K8S_POD_NAMESPACE=demo;K8S_POD_NAME=web-0",
+	}
+	conf := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"weft","type":"weft-cni","socket":%q}`, l.socket)
+	for name, test := range map[string]struct {
+		variable, value string
+		stdin           string
+		code            uint
+	}{
+		"as it should be":         {"", "", conf, 0},
+		"no container":            {"CNI_CONTAINERID", "", conf, cniwire.CodeInvalidEnvironment},
+		"an odd container":        {"CNI_CONTAINERID", "../x", conf, cniwire.CodeInvalidEnvironment},
+		"an odd interface":        {"CNI_IFNAME", "a/b", conf, cniwire.CodeInvalidEnvironment},
+		"an odd namespace":        {"CNI_NETNS", "/etc/passwd", conf, cniwire.CodeInvalidEnvironment},
+		"an unknown command":      {"CNI_COMMAND", "PWN", conf, cniwire.CodeInvalidEnvironment},
+		"an argument without =":   {"CNI_ARGS", "K8S_POD_NAME", conf, cniwire.CodeInvalidEnvironment},
+		"no pod":                  {"CNI_ARGS", "", conf, cniwire.CodeInvalidEnvironment},
+		"no JSON":                 {"", "", "{", cniwire.CodeDecodingFailure},
+		"nothing":                 {"", "", "", cniwire.CodeDecodingFailure},
+		"no network name":         {"", "", `{"cniVersion":"1.0.0"}`, cniwire.CodeInvalidConfig},
+		"a relative socket":       {"", "", `{"cniVersion":"1.0.0","name":"weft","socket":"x"}`, cniwire.CodeInvalidConfig},
+		"a version of the future": {"", "", `{"cniVersion":"9.0.0","name":"weft"}`, types.ErrIncompatibleCNIVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := exec.Command(filepath.Join(l.dir, "weft-cni"))
+			plugin.Stdin = strings.NewReader(test.stdin)
+			for variable, value := range good {
+				if variable == test.variable {
+					value = test.value
+				}
+				plugin.Env = append(plugin.Env, variable+"="+value)
+			}
+			var stdout bytes.Buffer
+			plugin.Stdout = &stdout
+			err := plugin.Run()
+			var printed types.Error
+			if jsonErr := json.Unmarshal(stdout.Bytes(), &printed); jsonErr != nil {
+				t.Fatalf("%v, printed %q: %v", err, &stdout, jsonErr)
+			}
+			if (err != nil) != (test.code != 0) || printed.Code != test.code {
+				t.Errorf("%v, printed %s", err, &stdout)
+			}
+		})
+	}
+}
+
+// The plugin is executed for every pod: it starts fast because it is small.
+func TestThePluginStaysThin(t *testing.T) {
+	list, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(list))
+	if !slices.Contains(deps, "github.com/weft-network/weft/pkg/cniwire") {
+		t.Fatalf("the list of packages is odd: %q", deps)
+	}
+	for _, heavy := range []string{"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes/",
+		"github.com/vishvananda/netlink", "github.com/google/", "net/http"} {
+		if i := slices.IndexFunc(deps, func(dep string) bool { return strings.HasPrefix(dep, heavy) }); i >= 0 {
+			t.Errorf("weft-cni depends on %s", deps[i])
+		}
+	}
+}
