@@ -72,6 +72,15 @@ func (c *Cluster) Machines() ([]Machine, error) {
 	return machines(s.Nodes), nil
 }
 
+// Nodes lists the nodes of a lab that is up.
+func (c *Cluster) Nodes() ([]Machine, error) {
+	all, err := c.Machines()
+	if err != nil {
+		return nil, err
+	}
+	return all[1:], nil
+}
+
 func machines(nodes int) []Machine {
 	all := []Machine{ControlPlane()}
 	for i := range nodes {

@@ -58,7 +58,7 @@ func (c *Cluster) applyProduct(ctx context.Context) error {
 
 // LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods.
 func (c *Cluster) LoadProduct(ctx context.Context) error {
-	all, err := c.Machines()
+	nodes, err := c.Nodes()
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.importImage(ctx, all[1:], archive); err != nil {
+	if err := c.importImage(ctx, nodes, archive); err != nil {
 		return err
 	}
 	if err := c.applyProduct(ctx); err != nil {

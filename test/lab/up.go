@@ -174,8 +174,11 @@ func (u *bringUp) importImages(ctx context.Context) error {
 	return nil
 }
 
-// awaitNodes waits for the Node objects, which kubelets make.
+// awaitNodes waits for the Node objects, which kubelets make, and for what pods cannot be created without.
 func (u *bringUp) awaitNodes(ctx context.Context) error {
+	if _, err := u.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "serviceaccount/default"); err != nil {
+		return err
+	}
 	args := []string{"wait", "--for=create", "--timeout=120s"}
 	for _, n := range u.nodes {
 		args = append(args, "node/"+n.Name)

@@ -1,0 +1,293 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weft-network/weft/test/lab/cgroup"
+	"github.com/weft-network/weft/test/lab/initd"
+)
+
+// upForHelper makes this test binary bring a lab up, for a test that kills it meanwhile.
+const upForHelper = "WEFT_LAB_TEST_UP"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(upForHelper); name != "" {
+		c, err := Open(Options{Name: name})
+		if err == nil {
+			err = c.Up(context.Background(), UpOptions{WithoutWeft: true})
+		}
+		fmt.Println("up:", err)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// needLab skips what takes a whole machine: root, built tools and a gigabyte of memory.
+func needLab(t *testing.T) {
+	t.Helper()
+	if os.Getenv("WEFT_LAB_TEST") == "" {
+		t.Skip("set WEFT_LAB_TEST=1, as root, after weft-lab tools all")
+	}
+}
+
+func openTestLab(t *testing.T) *Cluster {
+	t.Helper()
+	c, err := Open(Options{Name: "labtest", Output: testWriter{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := func() {
+		if err := c.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	down()
+	t.Cleanup(down)
+	return c
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(line), "\n"))
+	return len(line), nil
+}
+
+func TestUpDown(t *testing.T) {
+	needLab(t)
+	before := readHost(t)
+	c := openTestLab(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if err := c.Up(ctx, UpOptions{WithoutWeft: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("a second up is refused", func(t *testing.T) {
+		if err := c.Up(ctx, UpOptions{WithoutWeft: true}); err == nil {
+			t.Error("it succeeded")
+		}
+	})
+	t.Run("OVN answers the nodes", func(t *testing.T) { testOVN(t, ctx, c) })
+	t.Run("host-network pods reach each other", func(t *testing.T) { testPods(t, ctx, c) })
+	t.Run("the API server is reachable by DialContext", func(t *testing.T) { testDial(t, ctx, c) })
+	t.Run("killed daemons start again", func(t *testing.T) { testKills(t, ctx, c) })
+	t.Run("pods reach each other after the kills", func(t *testing.T) { testPods(t, ctx, c) })
+	if err := c.Down(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, readHost(t)); diff != "" {
+		t.Errorf("down left the host different:\n%s", diff)
+	}
+}
+
+func testOVN(t *testing.T, ctx context.Context, c *Cluster) {
+	for _, remote := range []string{Northbound, Southbound} {
+		if _, err := c.Exec(ctx, "n1", "ovsdb-client", "list-dbs", remote); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func testPods(t *testing.T, ctx context.Context, c *Cluster) {
+	for _, args := range [][]string{
+		{"apply", "-f", "manifests/hostprobe.yaml"},
+		{"rollout", "status", "ds/hostprobe", "--timeout=120s"},
+		{"logs", "ds/hostprobe"},
+	} {
+		if _, err := c.Kubectl(ctx, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type target struct {
+		Name string `json:"name"`
+		Ping string `json:"ping"`
+		HTTP string `json:"http,omitempty"`
+	}
+	targets := []target{{"outside", "192.0.2.1", ""}, {"outside", "2001:db8::1", ""}}
+	for _, n := range []Machine{Node(1), Node(2)} {
+		v4, v6 := n.IPv4.Addr().String(), n.IPv6.Addr().String()
+		targets = append(targets, target{n.Name, v4, "http://" + v4 + ":18080"}, target{n.Name, v6, "http://[" + v6 + "]:18080"})
+	}
+	text, err := json.Marshal(targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := c.Kubectl(ctx, "get", "pods", "-l", "app=hostprobe", "-o", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range strings.Fields(string(pods)) {
+		if out, err := c.Kubectl(ctx, "exec", pod, "--", "probe", "check", "--attempts=3", "--targets="+string(text)); err != nil {
+			t.Errorf("%s: %v\n%s", pod, err, out)
+		}
+	}
+}
+
+func testDial(t *testing.T, ctx context.Context, c *Cluster) {
+	conn, err := c.DialContext(ctx, "tcp", APIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+func testKills(t *testing.T, ctx context.Context, c *Cluster) {
+	all, err := c.Machines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		daemons, err := c.Daemons(m.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range daemons {
+			if err := c.Kill(m.Name, d.Name); err != nil {
+				t.Errorf("%s: %v", m.Name, err)
+			}
+		}
+		awaitDaemons(t, ctx, c, m.Name, func(d initd.Status) bool { return d.PID != 0 && d.Starts >= 2 })
+	}
+	if _, err := c.Exec(ctx, "n1", "ovs-vsctl", "--timeout=30", "br-exists", "br-ex"); err != nil {
+		t.Error(err)
+	}
+	awaitAPI(t, ctx, c)
+}
+
+// awaitDaemons polls, since a status has no event.
+func awaitDaemons(t *testing.T, ctx context.Context, c *Cluster, machine string, good func(initd.Status) bool) {
+	t.Helper()
+	poll(t, ctx, func() error {
+		daemons, err := c.Daemons(machine)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(daemons, func(d initd.Status) bool { return !good(d) }); i >= 0 {
+			return fmt.Errorf("%s: %+v", machine, daemons[i])
+		}
+		return nil
+	})
+}
+
+func awaitAPI(t *testing.T, ctx context.Context, c *Cluster) {
+	t.Helper()
+	poll(t, ctx, func() error {
+		_, err := c.Kubectl(ctx, "get", "--raw=/readyz")
+		return err
+	})
+}
+
+func poll(t *testing.T, ctx context.Context, try func() error) {
+	t.Helper()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(time.Minute)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDownAfterAKilledUp kills Up as soon as each of its machines appears on record, where most could be left behind.
+func TestDownAfterAKilledUp(t *testing.T) {
+	needLab(t)
+	before := readHost(t)
+	for processes := range 4 {
+		t.Run(fmt.Sprint(processes, " machines"), func(t *testing.T) {
+			c := openTestLab(t)
+			killUp(t, c, processes)
+			if err := c.Down(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, readHost(t)); diff != "" {
+				t.Errorf("down left the host different:\n%s", diff)
+			}
+		})
+	}
+}
+
+func killUp(t *testing.T, c *Cluster, processes int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), upForHelper+"="+c.Name)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, context.Background(), func() error {
+		s, err := c.loadState()
+		if err != nil {
+			return err
+		}
+		if len(s.Netns) == 0 || len(s.Processes) < processes {
+			return errors.New("up has not come as far: " + out.String())
+		}
+		return nil
+	})
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+}
+
+// host is all of this machine that a lab may touch.
+type host struct {
+	Mounts  []string
+	Netns   []string
+	Cgroups []string
+	Sysctls map[string]string
+}
+
+func readHost(t *testing.T) host {
+	t.Helper()
+	h := host{Sysctls: map[string]string{}}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, "labtest") {
+			h.Mounts = append(h.Mounts, line)
+		}
+	}
+	h.Netns, _ = filepath.Glob("/run/netns/labtest-*")
+	all, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range cgroup.Dirs(all, "weft-lab/labtest") {
+		if _, err := os.Stat(dir); err == nil {
+			h.Cgroups = append(h.Cgroups, dir)
+		}
+	}
+	for _, key := range kubeletSysctls {
+		if text, err := os.ReadFile("/proc/sys/" + key); err == nil {
+			h.Sysctls[key] = string(text)
+		}
+	}
+	return h
+}

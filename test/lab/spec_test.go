@@ -1,0 +1,70 @@
+package lab
+
+import (
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/test/lab/initd"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+func testCluster() *Cluster {
+	return &Cluster{Name: "t", Dir: "/lab/t", Cache: tools.Cache{Dir: "/cache"}}
+}
+
+func TestMachinesHaveTheirOwnAddresses(t *testing.T) {
+	seen := map[string]string{} // address -> machine
+	for _, m := range machines(MaxNodes) {
+		for _, a := range []string{m.IPv4.String(), m.IPv6.String(), m.MAC.String()} {
+			if other, taken := seen[a]; taken {
+				t.Errorf("%s has %s of %s", m.Name, a, other)
+			}
+			seen[a] = m.Name
+		}
+	}
+	if n1 := Node(1); n1.IPv4.String() != "172.30.0.11/24" || n1.IPv6.String() != "fd00:172:30::11/64" {
+		t.Errorf("node 1 = %+v", n1)
+	}
+}
+
+func TestKubeletConfigIsYAML(t *testing.T) {
+	var config struct {
+		CgroupRoot   string
+		EvictionHard map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(testCluster().kubeletConfig(Node(1))), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.CgroupRoot != "/weft-lab/t/n1" || config.EvictionHard["nodefs.available"] != "0%" {
+		t.Errorf("kubelet config: %+v", config)
+	}
+}
+
+// A step without a ready check is ready at once; kubelet must find the addresses and the runtime.
+func TestKubeletStartsLast(t *testing.T) {
+	steps := testCluster().nodeSpec(Node(1)).Steps
+	if last := steps[len(steps)-1]; last.Name != "kubelet" || !last.Daemon {
+		t.Errorf("last step is %+v", last)
+	}
+}
+
+func TestDaemonNamesAreUnique(t *testing.T) {
+	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(), "n1": testCluster().nodeSpec(Node(1))} {
+		seen := map[string]bool{}
+		for _, s := range spec.Steps {
+			if s.Daemon && seen[s.Name] {
+				t.Errorf("%s: two daemons %q", name, s.Name)
+			}
+			seen[s.Name] = seen[s.Name] || s.Daemon
+		}
+	}
+}
+
+func TestOpenRefusesNamesThatAreNoPrefix(t *testing.T) {
+	for _, name := range []string{"../x", "a/b", "A", "0a", "a-name-that-is-too-long"} {
+		if _, err := Open(Options{Name: name}); err == nil {
+			t.Errorf("Open(%q) succeeded", name)
+		}
+	}
+}
