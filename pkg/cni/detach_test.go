@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,6 +89,44 @@ func TestAttachAndDetachLeakNothing(t *testing.T) {
 	}
 	assertHostLinks(t)
 	assertGuards(t)
+}
+
+// As after a reboot, when all pods of a node come at once.
+func TestManyAtOnce(t *testing.T) {
+	needRoot(t)
+	var wants []PodInterface
+	for n := range 40 {
+		want := dualStack(podNS(t))
+		want.ContainerID = fmt.Sprintf("container%d", n)
+		want.DisableTxOffload, want.IngressGuard = true, true
+		wants = append(wants, want)
+	}
+	atOnce(t, wants, func(want PodInterface) error {
+		_, err := Attach(want)
+		return err
+	})
+	var names []string
+	for _, want := range wants {
+		names = append(names, HostName(want.ContainerID, want.IfName))
+	}
+	assertHostLinks(t, names...)
+	assertGuards(t, names...)
+	atOnce(t, wants, func(want PodInterface) error { return Detach(want.ContainerID, want.IfName) })
+	assertHostLinks(t)
+	assertGuards(t)
+}
+
+func atOnce(t *testing.T, wants []PodInterface, do func(PodInterface) error) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, want := range wants {
+		all.Go(func() {
+			if err := do(want); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // A failure opens and closes along another path.

@@ -3,10 +3,10 @@ package cni
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,8 +44,8 @@ func Guard(device string) error {
 // removed it with the device; later ones keep it for the next of that name.
 // It looks first: an attempt waits for an RCU grace period even to find nothing.
 func unguard(device string) error {
-	guarded, err := guardedDevices()
-	if err != nil || !slices.Contains(guarded, device) {
+	guarded, err := isGuarded(device)
+	if err != nil || !guarded {
 		return err
 	}
 	nft, err := nftables.New()
@@ -57,6 +57,23 @@ func unguard(device string) error {
 		return fmt.Errorf("remove guard of %s: %w", device, err)
 	}
 	return nil
+}
+
+// isGuarded asks for the one chain: a dump of all may miss some while others are
+// made. The nftables library has no such question that keeps the error's number.
+func isGuarded(device string) (bool, error) {
+	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
+	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_NETDEV, Version: unix.NFNETLINK_V0})
+	request.AddData(nl.NewRtAttr(unix.NFTA_CHAIN_TABLE, nl.ZeroTerminated(guardTable)))
+	request.AddData(nl.NewRtAttr(unix.NFTA_CHAIN_NAME, nl.ZeroTerminated(device)))
+	_, err := request.Execute(unix.NETLINK_NETFILTER, 0)
+	if isNoGuard(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for guard of %s: %w", device, err)
+	}
+	return true, nil
 }
 
 // isNoGuard tells a chain or table that is not there, or a kernel without any.

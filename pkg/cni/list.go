@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
@@ -9,7 +10,7 @@ import (
 // List returns the host's ends of all interfaces that Attach made, and of those
 // that it left half made because the process ended: they lack an owner.
 func List() ([]HostLink, error) {
-	links, err := netlink.LinkList()
+	links, err := allLinks()
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -20,6 +21,19 @@ func List() ([]HostLink, error) {
 		}
 	}
 	return ours, nil
+}
+
+// allLinks asks again if links came or went meanwhile: the kernel then marks its
+// answer as one that may lack some. On a busy node that can go on for a while.
+func allLinks() ([]netlink.Link, error) {
+	const attempts = 10
+	for range attempts - 1 {
+		links, err := netlink.LinkList()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return links, err
+		}
+	}
+	return netlink.LinkList()
 }
 
 func hostLinkOf(link netlink.Link) (HostLink, bool) {
