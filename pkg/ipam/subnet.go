@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"net/netip"
+	"slices"
 )
 
 // ErrExhausted says that nothing is left of what was asked for; the error that wraps it says of what.
@@ -22,6 +23,7 @@ type Network struct {
 
 // NextSubnet returns the first subnet of the network that overlaps none of the used ones; ErrExhausted if there is none.
 func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
+	used = slices.DeleteFunc(slices.Clone(used), func(u netip.Prefix) bool { return !u.Overlaps(n.CIDR) })
 	subnet := netip.PrefixFrom(n.CIDR.Masked().Addr(), n.HostPrefix)
 	for range len(used) + 1 {
 		if !n.CIDR.Contains(subnet.Addr()) || !subnet.Addr().IsValid() {

@@ -1,0 +1,55 @@
+// Package names makes every name that Weft writes into OVN and Open vSwitch, in the field's habit. A name as a literal
+// elsewhere is a bug.
+package names
+
+import "strings"
+
+// Names that exist once.
+const (
+	// ClusterRouter is the distributed router between all node switches.
+	ClusterRouter = "ovn_cluster_router"
+	// JoinSwitch connects the cluster router with the gateway routers.
+	JoinSwitch = "join"
+	// ManagementInterface is the host's end of the management port.
+	ManagementInterface = "ovn-k8s-mp0"
+)
+
+// NodeSwitch is the node's logical switch.
+func NodeSwitch(node string) string { return node }
+
+// RouterToSwitch is the cluster router's port to the node's switch.
+func RouterToSwitch(node string) string { return "rtos-" + node }
+
+// SwitchToRouter is the port of the node's switch to the cluster router.
+func SwitchToRouter(node string) string { return "stor-" + node }
+
+// RouterToJoin is a router's port to the join switch.
+func RouterToJoin(router string) string { return "rtoj-" + router }
+
+// JoinToRouter is the join switch's port to a router.
+func JoinToRouter(router string) string { return "jtor-" + router }
+
+// ManagementPort is the host's port on its node's switch, and the iface-id of ManagementInterface.
+func ManagementPort(node string) string { return "k8s-" + node }
+
+// PodPort is the pod's port on a network, and the iface-id of its interface. Neither a namespace nor a pod's name can hold an
+// underscore, so the name is unambiguous. The default network has no prefix.
+func PodPort(network, namespace, pod string) string {
+	name := namespace + "_" + pod
+	if network == DefaultNetwork {
+		return name
+	}
+	return network + "_" + name
+}
+
+// DefaultNetwork is the name of the cluster's own network.
+const DefaultNetwork = "default"
+
+// ParsePodPort is the reverse of PodPort for the default network; ok is false for other ports.
+func ParsePodPort(port string) (namespace, pod string, ok bool) {
+	namespace, pod, ok = strings.Cut(port, "_")
+	if strings.Contains(pod, "_") {
+		return "", "", false
+	}
+	return namespace, pod, ok
+}

@@ -1,0 +1,20 @@
+// Package topology turns facts about Kubernetes objects into units: pure functions, no clients, no clock.
+//
+//	                ┌───────────────────────────── ovn_cluster_router ─────────────────────────────┐
+//	                │ rtos-worker-1                 rtos-worker-2          rtoj-ovn_cluster_router │
+//	                └──────┬──────────────────────────────┬───────────────────────────┬────────────┘
+//	         stor-worker-1 │                stor-worker-2 │   jtor-ovn_cluster_router │
+//	            ┌──────────┴─────────┐         ┌──────────┴─────────┐           ┌─────┴─────┐
+//	            │ switch worker-1    │         │ switch worker-2    │           │ join      │
+//	            └─┬───────────────┬──┘         └─┬───────────────┬──┘           └───────────┘
+//	k8s-worker-1  │               │ demo_web-0   │               │ demo_web-1    (gateway routers follow)
+//	ovn-k8s-mp0 (host)            pod            host            pod
+//
+// Invariants:
+//   - One switch per node, named as the node; one port per pod, named <namespace>_<pod>.
+//   - The row UUID of a pod's port holds the pod's UID: a pod recreated under its name never meets its predecessor's port.
+//   - Every datapath and every port requests its tunnel key, so a rebuilt southbound database has the same dataplane keys:
+//     datapaths 1 cluster router, 2 join, 0x010000+ID node switches; ports of a node switch 1 router, 2 management,
+//     16..32767 pods; ports of the cluster router 1 join, 16+ID nodes.
+//   - A pod's port has port security for exactly its own addresses.
+package topology

@@ -1,0 +1,84 @@
+package topology
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+)
+
+// Plan is the ClusterNetwork's spec, parsed: what node subnets and join addresses are computed from.
+type Plan struct {
+	// Clusters are the networks that node subnets are cut from, in the order of the spec.
+	Clusters []ipam.Network
+	Services []netip.Prefix
+	Join     []netip.Prefix
+}
+
+// ParseClusterNetwork reads a ClusterNetwork. The API server has validated it; an error names the field.
+func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
+	var plan Plan
+	for i, entry := range cn.Spec.ClusterNetwork {
+		cidr, err := entry.CIDR.Prefix()
+		if err != nil {
+			return Plan{}, fmt.Errorf("spec.clusterNetwork[%d].cidr: %w", i, err)
+		}
+		hostPrefix := int(entry.HostPrefix)
+		if hostPrefix == 0 {
+			hostPrefix = defaultHostPrefix(cidr)
+		}
+		plan.Clusters = append(plan.Clusters, ipam.Network{CIDR: cidr, HostPrefix: hostPrefix})
+	}
+	var err error
+	if plan.Services, err = prefixes("spec.serviceNetwork", cn.Spec.ServiceNetwork); err != nil {
+		return Plan{}, err
+	}
+	plan.Join, err = prefixes("spec.joinSubnet", cn.Spec.JoinSubnet)
+	return plan, err
+}
+
+func defaultHostPrefix(cidr netip.Prefix) int {
+	if cidr.Addr().Is4() {
+		return networkv1alpha1.DefaultHostPrefixIPv4
+	}
+	return networkv1alpha1.DefaultHostPrefixIPv6
+}
+
+// Network returns the facts for NetworkUnit; cluster is the UID of the namespace kube-system.
+func (p Plan) Network(cluster string) Network {
+	return Network{Cluster: cluster, Join: p.joinSubnets()}
+}
+
+// joinSubnets are the join subnets of the families that pods have.
+func (p Plan) joinSubnets() []netip.Prefix {
+	families := p.families()
+	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })
+}
+
+// ParseNodeNetwork reads the facts for NodeUnit from what the operator wrote before.
+func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
+	subnets, err := prefixes("spec.podSubnets", nn.Spec.PodSubnets)
+	if err != nil {
+		return Node{}, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+	}
+	mac, err := net.ParseMAC(string(nn.Spec.ManagementPort.MACAddress))
+	if err != nil {
+		return Node{}, fmt.Errorf("NodeNetwork %s: spec.managementPort.macAddress: %w", nn.Name, err)
+	}
+	return Node{Name: nn.Name, ID: int(nn.Spec.NodeID), Subnets: subnets, ManagementMAC: mac, Chassis: nn.Status.Chassis}, nil
+}
+
+func prefixes(field string, cidrs []networkv1alpha1.CIDR) ([]netip.Prefix, error) {
+	parsed := make([]netip.Prefix, 0, len(cidrs))
+	for i, cidr := range cidrs {
+		prefix, err := cidr.Prefix()
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, err)
+		}
+		parsed = append(parsed, prefix)
+	}
+	return parsed, nil
+}

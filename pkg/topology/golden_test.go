@@ -1,0 +1,207 @@
+package topology_test
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden is one testdata file: objects.yaml in, nb.txt out, and what ovn-trace says of it.
+type golden struct {
+	name    string
+	path    string
+	archive *txtar.Archive
+	units   []unit.Unit
+}
+
+func goldens(t *testing.T) []golden {
+	t.Helper()
+	paths, _ := filepath.Glob("testdata/*.txtar")
+	if len(paths) == 0 {
+		t.Fatal("no testdata")
+	}
+	var found []golden
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := golden{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, archive: archive}
+		g.units = build(t, g.file("objects.yaml"))
+		found = append(found, g)
+	}
+	return found
+}
+
+func (g golden) file(name string) string {
+	for _, f := range g.archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+func (g golden) set(name, data string) {
+	for i, f := range g.archive.Files {
+		if f.Name == name {
+			g.archive.Files[i].Data = []byte(data)
+			return
+		}
+	}
+	g.archive.Files = append(g.archive.Files, txtar.File{Name: name, Data: []byte(data)})
+}
+
+// build does what the reconcilers do: it completes NodeNetworks, assigns addresses and makes the units.
+func build(t *testing.T, objects string) []unit.Unit {
+	t.Helper()
+	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), chassis: map[string]string{}}
+	for _, doc := range strings.Split(objects, "\n---\n") {
+		var kind struct{ Kind string }
+		b.decode(doc, &kind)
+		switch kind.Kind {
+		case "ClusterNetwork":
+			b.network(doc)
+		case "NodeNetwork":
+			b.node(doc)
+		case "Pod":
+			b.pod(doc)
+		default:
+			t.Fatalf("objects.yaml: kind %q", kind.Kind)
+		}
+	}
+	return b.units
+}
+
+type builder struct {
+	t         *testing.T
+	allocator *alloc.Allocator
+	plan      topology.Plan
+	nodes     []networkv1alpha1.NodeNetworkSpec
+	chassis   map[string]string
+	units     []unit.Unit
+}
+
+func (b *builder) decode(doc string, into any) {
+	b.t.Helper()
+	if err := yaml.Unmarshal([]byte(doc), into); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *builder) network(doc string) {
+	var cn networkv1alpha1.ClusterNetwork
+	b.decode(doc, &cn)
+	var err error
+	if b.plan, err = topology.ParseClusterNetwork(&cn); err != nil {
+		b.t.Fatal(err)
+	}
+	b.units = append(b.units, topology.NetworkUnit(b.plan.Network("cluster-uid")))
+}
+
+func (b *builder) node(doc string) {
+	var nn networkv1alpha1.NodeNetwork
+	b.decode(doc, &nn)
+	spec, err := topology.NodeSpec(nn.Spec, b.plan, b.nodes, topology.Settings{MTU: 1400})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	nn.Spec = spec
+	b.nodes = append(b.nodes, spec)
+	node, err := topology.ParseNodeNetwork(&nn)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.allocator.SetNode(nn.Name, node.Subnets)
+	b.chassis[nn.Name] = nn.Status.Chassis
+	b.units = append(b.units, topology.NodeUnit(node))
+}
+
+func (b *builder) pod(doc string) {
+	var pod corev1.Pod
+	b.decode(doc, &pod)
+	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var addresses []netip.Addr
+	for _, a := range got.Addresses {
+		addresses = append(addresses, a.Addr())
+	}
+	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot}))
+}
+
+// render prints units as text: rows by key with the columns that are set, references by name.
+func render(units []unit.Unit) string {
+	names := map[string]string{} // UUID -> name
+	for _, u := range units {
+		for _, row := range u.Rows {
+			v := reflect.ValueOf(row.Model).Elem()
+			names[v.FieldByName("UUID").String()] = v.FieldByName("Name").String()
+		}
+	}
+	var text strings.Builder
+	for _, u := range units {
+		fmt.Fprintf(&text, "unit %s\n", u.Key)
+		for _, row := range u.Rows {
+			renderRow(&text, row)
+		}
+		for _, m := range u.Members {
+			fmt.Fprintf(&text, "  %s %s: %s + %s\n", m.Parent.Table, names[m.Parent.UUID], m.Column, names[m.Element])
+		}
+	}
+	return text.String()
+}
+
+func renderRow(text *strings.Builder, row unit.Row) {
+	v := reflect.ValueOf(row.Model).Elem()
+	fmt.Fprintf(text, "  %s %s\n", v.Type().Name(), v.FieldByName("Name"))
+	var lines []string
+	for i := range v.NumField() {
+		column := v.Type().Field(i).Tag.Get("ovsdb")
+		if column == "_uuid" || column == "name" || v.Field(i).IsZero() {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("    %s: %v\n", column, v.Field(i)))
+	}
+	slices.Sort(lines)
+	text.WriteString(strings.Join(lines, ""))
+}
+
+func TestGoldenRows(t *testing.T) {
+	for _, g := range goldens(t) {
+		t.Run(g.name, func(t *testing.T) {
+			got := render(g.units)
+			if *update {
+				g.set("nb.txt", got)
+				if err := os.WriteFile(g.path, txtar.Format(g.archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(g.file("nb.txt"), got); diff != "" {
+				t.Errorf("rows differ (-want +got); `go test ./pkg/topology -update` writes them anew:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+package topology
+
+import "strconv"
+
+// Tunnel keys of datapaths: one 24-bit space that switches and routers share.
+const (
+	clusterRouterKey = 1
+	joinSwitchKey    = 2
+	nodeSwitchKeys   = 0x010000 // + node ID
+)
+
+// Tunnel keys of ports: one space of 1..32767 per switch or router.
+const (
+	switchToRouterKey  = 1
+	managementPortKey  = 2
+	routerToJoinKey    = 1
+	routerToSwitchKeys = 16 // + node ID
+	joinToRouterKey    = 1
+)
+
+// requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).
+const requestedTunnelKey = "requested-tnl-key"
+
+func key(n int) string { return strconv.Itoa(n) }

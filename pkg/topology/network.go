@@ -1,0 +1,75 @@
+package topology
+
+import (
+	"net/netip"
+
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Network is what the cluster-wide rows need to know.
+type Network struct {
+	// Join is the join switch's subnets, one per family; the cluster router has the first address of each.
+	Join []netip.Prefix
+	// Cluster identifies the Kubernetes cluster: the UID of its namespace kube-system.
+	Cluster string
+}
+
+// ClusterIDKey is the external_ids key of the cluster router that says whose database this is. Sweeping the ports of pods
+// that the API server does not know is safe only if it is the same API server that knew them.
+const ClusterIDKey = "weft.dev/cluster"
+
+// NetworkUnit wants the cluster router, the join switch and the ports between them.
+func NetworkUnit(n Network) unit.Unit {
+	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
+	rtoj := &nbdb.LogicalRouterPort{
+		UUID: routerPortUUID(names.RouterToJoin(names.ClusterRouter)), Name: names.RouterToJoin(names.ClusterRouter),
+		MAC: ipam.MAC(firsts(n.Join)).String(), Networks: gatewayNetworks(n.Join),
+		Options: map[string]string{requestedTunnelKey: key(routerToJoinKey)},
+	}
+	jtor := routerTypePort(names.JoinToRouter(names.ClusterRouter), rtoj.Name, joinToRouterKey)
+	return unit.Unit{
+		Key: NetworkKey(),
+		Rows: []unit.Row{
+			{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.ClusterRouter, Options: map[string]string{
+				// Learning from every ARP request would fill MAC_Binding with what nobody talks to.
+				"always_learn_from_arp_request": "false",
+				requestedTunnelKey:              key(clusterRouterKey),
+			}, ExternalIDs: map[string]string{ClusterIDKey: n.Cluster}}},
+			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch, OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
+			{Model: rtoj},
+			{Model: jtor},
+		},
+		Members: []unit.Membership{
+			{Parent: router, Column: "ports", Element: rtoj.UUID},
+			{Parent: join, Column: "ports", Element: jtor.UUID},
+		},
+	}
+}
+
+// routerTypePort is a switch's end of the link to a router port.
+func routerTypePort(name, peer string, tunnelKey int) *nbdb.LogicalSwitchPort {
+	return &nbdb.LogicalSwitchPort{
+		UUID: switchPortUUID(name), Name: name, Type: "router", Addresses: []string{"router"},
+		Options: map[string]string{"router-port": peer, requestedTunnelKey: key(tunnelKey)},
+	}
+}
+
+// gatewayNetworks renders the router's address of each subnet with the subnet's length: "10.244.1.1/24".
+func gatewayNetworks(subnets []netip.Prefix) []string {
+	networks := make([]string, 0, len(subnets))
+	for _, s := range subnets {
+		networks = append(networks, netip.PrefixFrom(ipam.Gateway(s), s.Bits()).String())
+	}
+	return networks
+}
+
+func firsts(subnets []netip.Prefix) []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(subnets))
+	for _, s := range subnets {
+		addresses = append(addresses, ipam.Gateway(s))
+	}
+	return addresses
+}

@@ -1,0 +1,65 @@
+package topology
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Node is what the rows of a node need to know.
+type Node struct {
+	Name string
+	// ID numbers the node, 1..16000; it becomes part of tunnel keys.
+	ID int
+	// Subnets are the node's pod subnets, of both families.
+	Subnets []netip.Prefix
+	// ManagementMAC is the MAC of the management port.
+	ManagementMAC net.HardwareAddr
+	// Chassis is the node's OVS system-id; empty until its agent reported it.
+	Chassis string
+}
+
+// NodeUnit wants the node's switch, its link to the cluster router and the management port.
+func NodeUnit(n Node) unit.Unit {
+	ls := switchRef(names.NodeSwitch(n.Name))
+	rtos := &nbdb.LogicalRouterPort{
+		UUID: routerPortUUID(names.RouterToSwitch(n.Name)), Name: names.RouterToSwitch(n.Name),
+		MAC: ipam.MAC(firsts(n.Subnets)).String(), Networks: gatewayNetworks(n.Subnets),
+		Options: map[string]string{requestedTunnelKey: key(routerToSwitchKeys + n.ID)},
+	}
+	stor := routerTypePort(names.SwitchToRouter(n.Name), rtos.Name, switchToRouterKey)
+	mp := managementPort(n)
+	return unit.Unit{
+		Key: NodeKey(n.Name),
+		Rows: []unit.Row{
+			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
+				OtherConfig: map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)}}},
+			{Model: rtos}, {Model: stor}, {Model: mp},
+		},
+		Members: []unit.Membership{
+			{Parent: routerRef(names.ClusterRouter), Column: "ports", Element: rtos.UUID},
+			{Parent: ls, Column: "ports", Element: stor.UUID},
+			{Parent: ls, Column: "ports", Element: mp.UUID},
+		},
+	}
+}
+
+func managementPort(n Node) *nbdb.LogicalSwitchPort {
+	addresses := make([]netip.Addr, 0, len(n.Subnets))
+	for _, s := range n.Subnets {
+		addresses = append(addresses, ipam.Management(s))
+	}
+	options := map[string]string{requestedTunnelKey: key(managementPortKey)}
+	if n.Chassis != "" {
+		options["requested-chassis"] = n.Chassis
+	}
+	return &nbdb.LogicalSwitchPort{
+		UUID: switchPortUUID(names.ManagementPort(n.Name)), Name: names.ManagementPort(n.Name),
+		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: addresses}.String()}, Options: options,
+	}
+}

@@ -1,0 +1,36 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// ParsePodPortRow reads a pod's assignment back from its port; ok is false for ports that PodUnit did not make.
+func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool, err error) {
+	owner := unit.Key(row.ExternalIDs[unit.OwnerKey])
+	if owner.Kind() != KindPod {
+		return found, false, nil
+	}
+	found.Namespace, found.Name, ok = strings.Cut(owner.Name(), "/")
+	if !ok {
+		return found, false, fmt.Errorf("port %s: owner %q is not a pod", row.Name, owner)
+	}
+	found.UID = row.Options["iface-id-ver"]
+	if found.Slot, err = strconv.Atoi(row.Options[requestedTunnelKey]); err != nil {
+		return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)
+	}
+	if len(row.Addresses) != 1 {
+		return found, false, fmt.Errorf("port %s: %d addresses elements, want 1", row.Name, len(row.Addresses))
+	}
+	address, err := ovnexpr.ParsePortAddress(row.Addresses[0])
+	if err != nil {
+		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
+	}
+	found.Addresses = address.Addresses
+	return found, true, nil
+}

@@ -1,0 +1,61 @@
+package topology
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Pod is what the port of a pod needs to know.
+type Pod struct {
+	Namespace, Name string
+	// UID is what the CNI request will carry: the pod's UID, and for a static pod that of its file.
+	UID string
+	// Node is the switch that the port is on.
+	Node string
+	// Chassis is the OVS system-id of the node: no other chassis may claim the port.
+	Chassis string
+	// Addresses of both families, and the MAC.
+	Addresses []netip.Addr
+	MAC       net.HardwareAddr
+	// Slot is the port's tunnel key.
+	Slot int
+}
+
+// PodUnit wants the pod's port on its node's switch. The port carries the pod's interface to its node: northd copies
+// addresses, options and external_ids to the southbound Port_Binding, where the agent reads them.
+func PodUnit(p Pod) unit.Unit {
+	name := names.PodPort(names.DefaultNetwork, p.Namespace, p.Name)
+	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: p.Addresses}.String()
+	port := &nbdb.LogicalSwitchPort{
+		UUID: PodPortUUID(p.Namespace, p.Name, p.UID), Name: name,
+		Addresses: []string{address}, PortSecurity: []string{address},
+		Options: map[string]string{
+			"iface-id-ver":      p.UID,
+			"requested-chassis": p.Chassis,
+			requestedTunnelKey:  key(p.Slot),
+		},
+		ExternalIDs: map[string]string{"namespace": p.Namespace, "pod": "true"},
+	}
+	return unit.Unit{
+		Key:     PodKey(p.Namespace, p.Name),
+		Rows:    []unit.Row{{Model: port}},
+		Members: []unit.Membership{{Parent: switchRef(names.NodeSwitch(p.Node)), Column: "ports", Element: port.UUID}},
+	}
+}
+
+// PodPortUUID is the UUID of a pod's port. It holds the UID, so that a pod recreated under the same name has another port.
+func PodPortUUID(namespace, name, uid string) string {
+	return switchPortUUID(names.PodPort(names.DefaultNetwork, namespace, name) + " " + uid)
+}
+
+// PortAssignment is what a pod's port in the database says of its assignment.
+type PortAssignment struct {
+	Namespace, Name, UID string
+	Addresses            []netip.Addr
+	Slot                 int
+}

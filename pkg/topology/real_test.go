@@ -1,0 +1,163 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// TestTraces loads each golden into real databases with ovn-northd and asks ovn-trace what happens to packets.
+func TestTraces(t *testing.T) {
+	for _, g := range goldens(t) {
+		t.Run(g.name, func(t *testing.T) {
+			central := ovndbtest.StartCentral(t)
+			e := engine(t, central.NB)
+			for _, u := range g.units {
+				settle(t, e, u)
+			}
+			central.Sync()
+			checkTunnelKeys(t, central)
+			for _, line := range lines(g.file("trace.txt")) {
+				trace(t, central, line)
+			}
+		})
+	}
+}
+
+// trace checks one line: "<datapath> | <microflow> | <text that the output has>", or "no:<text>" that it has not.
+func trace(t *testing.T, central *ovndbtest.Central, line string) {
+	t.Helper()
+	parts := strings.SplitN(line, " | ", 3)
+	if len(parts) != 3 {
+		t.Fatalf("trace.txt: %q is not datapath | microflow | text", line)
+	}
+	got := central.Trace(parts[0], parts[1])
+	want, none := strings.CutPrefix(strings.TrimSpace(parts[2]), "no:")
+	if strings.Contains(got, want) == none {
+		t.Errorf("%s\ngave\n%s", line, got)
+	}
+}
+
+// checkTunnelKeys asserts that northd gave every port and datapath the key that was asked for.
+func checkTunnelKeys(t *testing.T, central *ovndbtest.Central) {
+	t.Helper()
+	for _, line := range lines(central.SB.Ctl("--bare", "--format=csv", "--no-headings", "--columns=logical_port,tunnel_key,options", "list", "Port_Binding")) {
+		fields := strings.SplitN(line, ",", 3)
+		if !strings.Contains(fields[2]+" ", "requested-tnl-key="+fields[1]+" ") && fields[1] != "" && !strings.Contains(fields[2], "peer=") {
+			t.Errorf("port %s has key %s, options %s", fields[0], fields[1], fields[2])
+		}
+	}
+	keys := lines(central.SB.Ctl("--bare", "--no-headings", "--columns=tunnel_key", "list", "Datapath_Binding"))
+	if !slices.Contains(keys, "1") || !slices.Contains(keys, "2") || !slices.Contains(keys, "65537") {
+		t.Errorf("datapath keys are %v, want 1 (router), 2 (join), 65537 (first node) among them", keys)
+	}
+}
+
+func lines(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool {
+		return strings.TrimSpace(l) == "" || strings.HasPrefix(l, "#")
+	})
+}
+
+func engine(t *testing.T, nb *ovndbtest.Server) *ovndb.Engine {
+	t.Helper()
+	e := ovndb.NewEngine(ovndb.Config{Schema: ovndb.Northbound(), Endpoints: []string{nb.Endpoint()}, Log: testr.New(t)}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	await(t, e, "the connection", e.Connected)
+	return e
+}
+
+func await(t *testing.T, e *ovndb.Engine, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Second, errors.New("timeout"))
+	defer cancel()
+	if err := e.Wait(ctx, func() (bool, error) { return ok(), nil }); err != nil {
+		t.Fatalf("%s did not come: %v", what, err)
+	}
+}
+
+// settle applies a unit; waiting for a parent row is fine.
+func settle(t *testing.T, e *ovndb.Engine, u unit.Unit) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := e.Apply(ctx, u); err != nil && !ovndb.IsPending(err) {
+		t.Fatal(err)
+	}
+}
+
+// TestOrderDoesNotMatter applies each golden in different orders; the database must come out the same, UUIDs included.
+func TestOrderDoesNotMatter(t *testing.T) {
+	orders := map[string]func(units []unit.Unit) []unit.Unit{
+		"reversed": func(units []unit.Unit) []unit.Unit {
+			reversed := slices.Clone(units)
+			slices.Reverse(reversed)
+			return reversed
+		},
+		"twice": func(units []unit.Unit) []unit.Unit { return append(slices.Clone(units), units...) },
+		"with empty states between": func(units []unit.Unit) []unit.Unit {
+			var all []unit.Unit
+			for _, u := range units {
+				all = append(all, u, unit.Unit{Key: u.Key}, u)
+			}
+			return append(all, units...)
+		},
+		"deleted in order, made in reverse": func(units []unit.Unit) []unit.Unit {
+			all := slices.Clone(units)
+			for _, u := range units {
+				all = append(all, unit.Unit{Key: u.Key})
+			}
+			for _, u := range slices.Backward(units) {
+				all = append(all, u)
+			}
+			return all
+		},
+	}
+	for _, g := range goldens(t) {
+		want := content(t, g.units, g.units)
+		for name, order := range orders {
+			t.Run(g.name+"/"+name, func(t *testing.T) {
+				if diff := cmp.Diff(want, content(t, g.units, order(g.units))); diff != "" {
+					t.Errorf("the database differs (-in order +%s):\n%s", name, diff)
+				}
+			})
+		}
+	}
+}
+
+// content applies a sequence and returns the database as text, without the row whose UUID the server chose.
+func content(t *testing.T, all, sequence []unit.Unit) string {
+	t.Helper()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := engine(t, nb)
+	for _, u := range sequence {
+		settle(t, e, u)
+	}
+	await(t, e, "every unit", func() bool {
+		owners, _ := e.Owners()
+		return len(owners) == len(all)
+	})
+	for _, u := range all { // a unit that was woken is written once more only if it differs
+		settle(t, e, u)
+	}
+	var text strings.Builder
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port"} {
+		rows := lines(nb.Ctl("--format=csv", "--no-headings", "list", table))
+		slices.Sort(rows)
+		text.WriteString(table + "\n" + strings.Join(rows, "\n") + "\n")
+	}
+	return text.String()
+}
