@@ -68,7 +68,9 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	i := image.Image{Ref: ref, Entrypoint: []string{programs[0].path}}
+	i := image.Image{Ref: ref, Entrypoint: []string{programs[0].path}, Files: []image.File{
+		{Path: "/var/run", Link: "../run"}, // containerd names network namespaces under /var/run
+	}}
 	for _, p := range programs {
 		binary := filepath.Join(dir, filepath.Base(p.path))
 		if err := goBuild(ctx, p.pkg, binary); err != nil {

@@ -77,7 +77,7 @@ func (u *bringUp) run(ctx context.Context) error {
 			steps = append(steps, step{"nodes Ready", u.awaitReady})
 		}
 	}
-	return u.steps(ctx, steps)
+	return u.steps(ctx, append(steps, step{"default service account", u.awaitServiceAccount}))
 }
 
 type step struct {
@@ -174,11 +174,14 @@ func (u *bringUp) importImages(ctx context.Context) error {
 	return nil
 }
 
-// awaitNodes waits for the Node objects, which kubelets make, and for what pods cannot be created without.
+// awaitServiceAccount waits for what bare pods are refused without.
+func (u *bringUp) awaitServiceAccount(ctx context.Context) error {
+	_, err := u.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "serviceaccount/default")
+	return err
+}
+
+// awaitNodes waits for the Node objects, which kubelets make.
 func (u *bringUp) awaitNodes(ctx context.Context) error {
-	if _, err := u.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "serviceaccount/default"); err != nil {
-		return err
-	}
 	args := []string{"wait", "--for=create", "--timeout=120s"}
 	for _, n := range u.nodes {
 		args = append(args, "node/"+n.Name)
