@@ -56,6 +56,12 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"empty serviceNetwork": {services(""), refusal{"spec.serviceNetwork", []string{"at least 1 items"}}},
 		"empty joinSubnet":     {with4(`joinSubnet: []`), refusal{"spec.joinSubnet", []string{"at least 1 items"}}},
 
+		"nine entries": {cluster4(`{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}, {cidr: 10.3.0.0/16}, {cidr: 10.4.0.0/16},
+			{cidr: 10.5.0.0/16}, {cidr: 10.6.0.0/16}, {cidr: 10.7.0.0/16}, {cidr: 10.8.0.0/16}`),
+			refusal{"spec.clusterNetwork", []string{"at most 8 items"}}},
+		"three serviceNetworks": {services(`10.96.0.0/16, "fd00:10:96::/112", 10.97.0.0/16`),
+			refusal{"spec.serviceNetwork", []string{"at most 2 items"}}},
+
 		"cidr that is a word": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: pods}`),
 			refusal{"spec.clusterNetwork[1].cidr", []string{`"pods" is not an IPv4 or IPv6 CIDR`}}},
 		"empty cidr": {cluster4(`{cidr: 10.244.0.0/16}, {cidr: ""}`),
@@ -84,6 +90,10 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 			refusal{"spec.serviceNetwork[1]", []string{`"fd00::96" is not`}}},
 		"serviceNetwork with host bits": {services(`10.96.0.1/16, "fd00:10:96::/112"`),
 			refusal{"spec.serviceNetwork[0]", []string{"10.96.0.1/16 has host bits"}}},
+		"loopback serviceNetwork": {services(`127.0.0.0/16, "fd00:10:96::/112"`),
+			refusal{"spec.serviceNetwork[0]", []string{"127.0.0.0/16 is not a unicast network"}}},
+		"link-local joinSubnet": {with4(`joinSubnet: [169.254.0.0/17]`),
+			refusal{"spec.joinSubnet[0]", []string{"169.254.0.0/17 is not a unicast network"}}},
 		"malformed joinSubnet": {with4(`joinSubnet: [join]`),
 			refusal{"spec.joinSubnet[0]", []string{`"join" is not`}}},
 		"joinSubnet with host bits": {with4(`joinSubnet: [100.64.0.1/16]`),
@@ -168,6 +178,7 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
 		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
 		"link name too long":        {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
+		"link name with a slash":    {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
 		"unknown podRecord":         {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
 	} {
 		t.Run(name, func(t *testing.T) {

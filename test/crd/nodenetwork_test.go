@@ -27,7 +27,6 @@ func TestNodeNetworkIsAcceptedOrRefused(t *testing.T) {
 		"nodeID 0":      {fmt.Sprintf(`{nodeID: %d}`, v1alpha1.MinNodeID-1), refusal{"spec.nodeID", []string{"greater than or equal to 1"}}},
 		"nodeID 16001":  {fmt.Sprintf(`{nodeID: %d}`, v1alpha1.MaxNodeID+1), refusal{"spec.nodeID", []string{"less than or equal to 16000"}}},
 		"pod subnet":    {`{podSubnets: [10.244.7.2/24]}`, refusal{"spec.podSubnets[0]", []string{"10.244.7.2/24 has host bits"}}},
-		"same subnets":  {`{podSubnets: [10.244.7.0/24, 10.244.7.0/24]}`, refusal{"spec.podSubnets[1]", []string{"Duplicate value"}}},
 		"gateway":       {`{gateways: [10.244.7.1/24]}`, refusal{"spec.gateways[0]", []string{`"10.244.7.1/24" is not an IPv4 or IPv6 address`}}},
 		"join address":  {`{joinAddresses: [100.64.0.9]}`, refusal{"spec.joinAddresses[0]", []string{`"100.64.0.9" is not an address with a prefix length`}}},
 		"host's MAC":    {`{managementPort: {macAddress: "0A:58:0A:F4:07:02"}}`, refusal{"spec.managementPort.macAddress", []string{"should match"}}},

@@ -77,7 +77,8 @@ type ClusterNetworkSpec struct {
 	ServiceNetwork []CIDR `json:"serviceNetwork"`
 
 	// joinSubnet is the network of the join switch, between the cluster router and the gateway routers: one CIDR per
-	// family, at least a /24 or a /112, not seen outside of OVN. Immutable.
+	// family, at least a /24 or a /112, not seen outside of OVN. A family that clusterNetwork lacks is not used.
+	// Immutable.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:default={"100.64.0.0/16","fd98::/64"}
@@ -126,8 +127,6 @@ type ClusterNetworkEntry struct {
 	// hostPrefix is the prefix length of each node's subnet: longer than the prefix of cidr, at most 29 for IPv4 (4
 	// pods) and 112 for IPv6. Omitted, it is 24 for IPv4 and 64 for IPv6. Immutable.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=128
 	HostPrefix int32 `json:"hostPrefix,omitempty"`
 }
 

@@ -55,7 +55,7 @@ type NodeNetworkSpec struct {
 
 	// podSubnets are the node's pod subnets, the first of a family being the one that addresses come from first.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
 	PodSubnets []CIDR `json:"podSubnets,omitempty"`
 
