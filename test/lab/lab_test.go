@@ -238,20 +238,27 @@ func killUp(t *testing.T, c *Cluster, processes int) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	poll(t, context.Background(), func() error {
 		s, err := c.loadState()
 		if err != nil {
 			return err
 		}
-		if len(s.Netns) == 0 || len(s.Processes) < processes {
-			return errors.New("up has not come as far: " + out.String())
+		if len(s.Netns) > 0 && len(s.Processes) >= processes {
+			return nil
 		}
-		return nil
+		select {
+		case <-ended:
+			t.Fatalf("up ended by itself: %s", &out)
+		default:
+		}
+		return errors.New("up has not come as far")
 	})
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	<-ended
 }
 
 // host is all of this machine that a lab may touch.
