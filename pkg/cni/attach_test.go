@@ -314,19 +314,24 @@ func TestAttachRefusesWhatIsNoPodsNamespace(t *testing.T) {
 	if err := os.Symlink(podNS(t), link); err != nil {
 		t.Fatal(err)
 	}
-	for name, path := range map[string]string{
-		"nothing":                  filepath.Join(dir, "absent"),
-		"nothing under /var/run":   "/var/run/netns/weft-absent",
-		"a file":                   file,
-		"a symbolic link":          link,
-		"a mount namespace":        "/proc/self/ns/mnt",
-		"the host's own namespace": "/proc/self/ns/net",
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ path, text string }{
+		"nothing":                  {filepath.Join(dir, "absent"), "no such file"},
+		"nothing under /var/run":   {"/var/run/netns/weft-absent", "no such file"},
+		"a file":                   {file, "is not a namespace"},
+		"a pipe":                   {fifo, "is not a namespace"},
+		"a symbolic link":          {link, "symbolic link"},
+		"a mount namespace":        {"/proc/self/ns/mnt", "of another kind"},
+		"the host's own namespace": {"/proc/thread-self/ns/net", "host's own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Attach(web(path))
+			_, err := Attach(web(test.path))
 			var coded *cniwire.Error
-			if !errors.As(err, &coded) || coded.Code != cniwire.CodeInvalidNetNS {
-				t.Errorf("Attach in %s says %v", path, err)
+			if !errors.As(err, &coded) || coded.Code != cniwire.CodeInvalidNetNS || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("Attach in %s says %v", test.path, err)
 			}
 			assertHostLinks(t)
 		})

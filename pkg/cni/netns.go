@@ -28,15 +28,17 @@ func openNetNS(path string) (*os.File, error) {
 }
 
 // openNoSymlink opens a namespace without following a symbolic link in its last
-// element. A process's namespace is a link of another kind, which only the
-// kernel makes. On hosts /var/run is a link to /run; in a container it may lack.
+// element, nor waiting for the writer of a pipe. A process's namespace is a link
+// of another kind, which only the kernel makes. On hosts /var/run is a link to
+// /run; in a container it may lack.
 func openNoSymlink(path string) (*os.File, error) {
+	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	if strings.HasPrefix(path, "/proc/") {
 		return os.Open(path)
 	}
-	ns, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	ns, err := os.OpenFile(path, flags, 0)
 	if rest, varRun := strings.CutPrefix(path, "/var/run/"); varRun && errors.Is(err, os.ErrNotExist) {
-		return os.OpenFile("/run/"+rest, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		return os.OpenFile("/run/"+rest, flags, 0)
 	}
 	return ns, err
 }

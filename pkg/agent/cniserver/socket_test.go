@@ -49,7 +49,16 @@ func TestListenTakesTheSocketOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	first.Close() // late, as an old agent's may be; it must not take the file with it
+	// The first closes late, as an old agent may, even while a third is about to
+	// listen; it must take nobody's file with it.
+	third := socket + ".new"
+	if err := os.WriteFile(third, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if _, err := os.Stat(third); err != nil {
+		t.Errorf("file of the third: %v", err)
+	}
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
