@@ -84,6 +84,7 @@ func TestUpDown(t *testing.T) {
 	t.Run("OVN answers the nodes", func(t *testing.T) { testOVN(t, ctx, c) })
 	t.Run("host-network pods reach each other", func(t *testing.T) { testPods(t, ctx, c) })
 	t.Run("the API server is reachable by DialContext", func(t *testing.T) { testDial(t, ctx, c) })
+	t.Run("OVN carries packets between the nodes", func(t *testing.T) { testOverlay(t, ctx, c) })
 	t.Run("killed daemons start again", func(t *testing.T) { testKills(t, ctx, c) })
 	t.Run("pods reach each other after the kills", func(t *testing.T) { testPods(t, ctx, c) })
 	if err := c.Down(ctx); err != nil {
