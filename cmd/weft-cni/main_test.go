@@ -101,12 +101,20 @@ func mustCIDR(s string) *net.IPNet {
 func (l lab) startAgent(t *testing.T, err error) *[]cniwire.Request {
 	t.Helper()
 	asked := &[]cniwire.Request{}
-	listener, listenErr := cniserver.Listen(l.socket)
-	if listenErr != nil {
-		t.Fatal(listenErr)
+	l.serve(t, agent{err: err, asked: asked})
+	return asked
+}
+
+func (l lab) serve(t *testing.T, handler cniserver.Handler) {
+	t.Helper()
+	listener, err := cniserver.Listen(l.socket)
+	if err != nil {
+		t.Fatal(err)
 	}
-	server := cniserver.New(agent{err: err, asked: asked},
-		cniserver.Options{PeerUID: uint32(os.Getuid()), NetNSRoots: []string{filepath.Join(l.dir, "netns")}})
+	server := cniserver.New(handler, cniserver.Options{
+		PeerUID:    uint32(os.Getuid()),
+		NetNSRoots: []string{filepath.Join(l.dir, "netns")},
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -119,7 +127,6 @@ func (l lab) startAgent(t *testing.T, err error) *[]cniwire.Request {
 		stop()
 		<-ended
 	})
-	return asked
 }
 
 // network is the configuration that the agent installs, but of one version.

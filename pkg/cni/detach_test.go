@@ -81,11 +81,11 @@ func TestAttachAndDetachLeakNothing(t *testing.T) {
 	}
 	cycle() // the runtime opens what it keeps
 	before := openFiles(t)
-	for range 300 {
+	for range 200 {
 		cycle()
 	}
 	if after := openFiles(t); after > before {
-		t.Errorf("%d files are open after 300 ADD and DEL, %d before", after, before)
+		t.Errorf("%d files are open after 200 ADD and DEL, %d before", after, before)
 	}
 	assertHostLinks(t)
 	assertGuards(t)
