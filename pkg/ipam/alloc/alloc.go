@@ -324,3 +324,34 @@ func macOf(addresses []netip.Prefix) net.HardwareAddr {
 	slices.SortStableFunc(plain, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
 	return ipam.MAC(plain)
 }
+
+// NodeOf returns the node whose subnets hold the addresses; empty if none does.
+func (a *Allocator) NodeOf(addresses []netip.Addr) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, n := range a.nodes {
+		for _, p := range n.pools {
+			if len(addresses) > 0 && p.subnet.Contains(addresses[0]) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// InSubnets gives each address the length of the node's subnet that holds it; others are left out.
+func (a *Allocator) InSubnets(nodeName string, addresses []netip.Addr) []netip.Prefix {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []netip.Prefix
+	if n := a.nodes[nodeName]; n != nil {
+		for _, address := range addresses {
+			for _, p := range n.pools {
+				if p.subnet.Contains(address) {
+					found = append(found, netip.PrefixFrom(address, p.subnet.Bits()))
+				}
+			}
+		}
+	}
+	return found
+}

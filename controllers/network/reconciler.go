@@ -1,0 +1,122 @@
+// Package network reconciles the one ClusterNetwork: the cluster-wide rows in the database, and the health of the whole
+// network in its status.
+package network
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Name is the request of this controller: there is one ClusterNetwork.
+var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+	Connected() bool
+}
+
+// Addresses counts the addresses in use within a network.
+type Addresses interface {
+	Used(network netip.Prefix) int64
+}
+
+// Reconciler reconciles the ClusterNetwork.
+type Reconciler struct {
+	Client    client.Client
+	Database  Database
+	Addresses Addresses
+	Trigger   *trigger.Trigger
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	toNetwork := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: Name}}
+	})
+	cameOrWent := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	return ctrl.NewControllerManagedBy(mgr).Named("network").
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
+		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(cameOrWent)).
+		WatchesRawSource(r.Trigger).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.Reconciler. Without a ClusterNetwork everything stays as it is.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var cn networkv1alpha1.ClusterNetwork
+	if err := r.Client.Get(ctx, req.NamespacedName, &cn); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	plan, invalid := topology.ParseClusterNetwork(&cn)
+	var applied error
+	if invalid == nil {
+		if applied = r.apply(ctx, plan); ovndb.IsPending(applied) {
+			applied = nil // the status says that the database is away; the engine goes on by itself
+		}
+	}
+	if err := r.report(ctx, &cn, plan, invalid, applied); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, applied
+}
+
+func (r *Reconciler) apply(ctx context.Context, plan topology.Plan) error {
+	var system corev1.Namespace
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
+		return fmt.Errorf("identity of the cluster: %w", err)
+	}
+	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
+}
+
+// report writes the status if it differs.
+func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan topology.Plan, invalid, applied error) error {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes); err != nil {
+		return err
+	}
+	var networks networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &networks); err != nil {
+		return err
+	}
+	want := status(cn, facts{
+		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
+		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used,
+	})
+	if equality.Semantic.DeepEqual(want, cn.Status) {
+		return nil
+	}
+	patch := client.MergeFrom(cn.DeepCopy())
+	cn.Status = want
+	return r.Client.Status().Patch(ctx, cn, patch)
+}
+
+// healthChanged lets the updates of a NodeNetwork pass that ClusterNetwork's status speaks of.
+func healthChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	if !ok || !ok2 {
+		return true
+	}
+	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || before.Status.LinkMTU != after.Status.LinkMTU ||
+		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets)
+}

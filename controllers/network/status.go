@@ -1,0 +1,188 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// Overheads of Geneve in bytes: outer IP (20 or 40), UDP 8, Geneve 8, OVN's option 8, inner Ethernet 14 (RFC 8926 §3).
+const (
+	geneveOverheadIPv4 = 58
+	geneveOverheadIPv6 = 78
+)
+
+// namedNodes bounds the nodes that a condition's message names.
+const namedNodes = 5
+
+// facts are what the status is computed from.
+type facts struct {
+	plan      topology.Plan
+	invalid   error // the spec cannot be applied
+	applied   error // the database refused it
+	connected bool
+	nodes     []corev1.Node
+	networks  []networkv1alpha1.NodeNetwork
+	used      func(network netip.Prefix) int64
+}
+
+// status computes the ClusterNetwork's status.
+func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.ClusterNetworkStatus {
+	want := *cn.Status.DeepCopy()
+	want.ObservedGeneration = cn.Generation
+	want.MTU = effectiveMTU(cn.Spec.MTU, f.networks)
+	ready, waiting := countReady(f.nodes, f.networks)
+	want.Nodes = networkv1alpha1.NodeCounts{Total: int32(len(f.nodes)), Ready: int32(ready)}
+	want.NodesReady = fmt.Sprintf("%d/%d", ready, len(f.nodes))
+	if f.invalid == nil {
+		want.Addresses, want.AddressesFree = addresses(f)
+	}
+	degraded := degradedCondition(f)
+	for _, condition := range []metav1.Condition{degraded, readyCondition(f, waiting, degraded)} {
+		condition.ObservedGeneration = cn.Generation
+		meta.SetStatusCondition(&want.Conditions, condition)
+	}
+	return want
+}
+
+func readyCondition(f facts, waiting []string, degraded metav1.Condition) metav1.Condition {
+	c := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+	switch {
+	case f.invalid != nil || f.applied != nil:
+		c.Reason, c.Message = degraded.Reason, degraded.Message
+	case !f.connected:
+		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseUnavailable, "the OVN northbound database is not connected; existing pods keep their network"
+	case len(waiting) > 0:
+		c.Reason, c.Message = networkv1alpha1.ReasonNodesNotReady, "not ready: "+nameSome(waiting)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "the network of every node is ready"
+	}
+	return c
+}
+
+func degradedCondition(f facts) metav1.Condition {
+	c := metav1.Condition{Type: networkv1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
+	exhausted := exhaustedNetworks(f)
+	switch {
+	case f.invalid != nil:
+		c.Reason, c.Message = networkv1alpha1.ReasonInvalidSpec, f.invalid.Error()
+	case f.applied != nil:
+		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseError, f.applied.Error()
+	case len(exhausted) > 0:
+		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
+	}
+	return c
+}
+
+// exhaustedNetworks names the nodes that have no pod subnet because none is left.
+func exhaustedNetworks(f facts) []string {
+	known := map[string]bool{}
+	var used []netip.Prefix
+	for i := range f.networks {
+		known[f.networks[i].Name] = len(f.networks[i].Spec.PodSubnets) > 0
+		for _, cidr := range f.networks[i].Spec.PodSubnets {
+			if prefix, err := cidr.Prefix(); err == nil {
+				used = append(used, prefix)
+			}
+		}
+	}
+	var without []string
+	for i := range f.nodes {
+		if !known[f.nodes[i].Name] {
+			without = append(without, f.nodes[i].Name)
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	var exhausted []string
+	for _, cluster := range f.plan.Clusters {
+		if _, err := cluster.NextSubnet(used); err != nil {
+			exhausted = append(exhausted, fmt.Sprintf("%v; nodes without a subnet: %s", err, nameSome(without)))
+		}
+	}
+	return exhausted
+}
+
+// countReady returns how many nodes are ready and the names of the others, sorted.
+func countReady(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) (ready int, waiting []string) {
+	byName := make(map[string]bool, len(networks)) // node -> its network is ready
+	for i := range networks {
+		byName[networks[i].Name] = isReady(networks[i].Status.Conditions)
+	}
+	for i := range nodes {
+		if byName[nodes[i].Name] {
+			ready++
+		} else {
+			waiting = append(waiting, nodes[i].Name)
+		}
+	}
+	slices.Sort(waiting)
+	return ready, waiting
+}
+
+func isReady(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, networkv1alpha1.ConditionReady)
+}
+
+func nameSome(names []string) string {
+	if len(names) <= namedNodes {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedNodes], ", "), len(names)-namedNodes)
+}
+
+// effectiveMTU is the one asked for, or the smallest link's less the tunnel's overhead; 0 while no agent has reported.
+func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
+	if wanted != 0 {
+		return wanted
+	}
+	smallest := int32(math.MaxInt32)
+	for i := range networks {
+		s := networks[i].Status
+		if s.LinkMTU == 0 {
+			continue
+		}
+		overhead := int32(geneveOverheadIPv4)
+		if ip, err := s.EncapIP.Addr(); err == nil && ip.Is6() {
+			overhead = geneveOverheadIPv6
+		}
+		smallest = min(smallest, s.LinkMTU-overhead)
+	}
+	if smallest == math.MaxInt32 {
+		return 0
+	}
+	return smallest
+}
+
+// addresses counts the addresses of each cluster network, and says how many are free in words.
+func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string) {
+	var texts []string
+	for _, cluster := range f.plan.Clusters {
+		total, used := cluster.Total(), f.used(cluster.CIDR)
+		count := networkv1alpha1.AddressCounts{Total: total, Used: used, Free: total - used}
+		counts = append(counts, networkv1alpha1.NetworkAddresses{CIDR: networkv1alpha1.CIDR(cluster.CIDR.String()), AddressCounts: count})
+		texts = append(texts, cluster.CIDR.String()+": "+freeText(count.Free, cluster))
+	}
+	return counts, strings.Join(texts, ", ")
+}
+
+// freeText abbreviates what nobody counts.
+func freeText(free int64, network ipam.Network) string {
+	if network.CIDR.Addr().Is6() && free > 1<<32 {
+		return "plenty"
+	}
+	return fmt.Sprint(free)
+}

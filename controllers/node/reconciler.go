@@ -1,0 +1,189 @@
+// Package node reconciles Nodes: each gets a NodeNetwork with an ID, subnets and addresses, its rows in the database, and
+// the condition NetworkUnavailable that is true.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Addresses is told which subnets a node has.
+type Addresses interface {
+	SetNode(name string, subnets []netip.Prefix)
+	RemoveNode(name string)
+}
+
+// Reconciler reconciles one Node at a time: subnets are chosen among what the others do not have.
+type Reconciler struct {
+	Client    client.Client
+	Database  Database
+	Addresses Addresses
+	Events    events.EventRecorder
+	Trigger   *trigger.Trigger
+
+	mu       sync.Mutex
+	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> spec written and perhaps not in the cache yet
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.remove(ctx, req.Name)
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	var cn networkv1alpha1.ClusterNetwork
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.setCondition(ctx, &node, nil, "there is no ClusterNetwork \"default\"")
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	plan, err := topology.ParseClusterNetwork(&cn)
+	if err != nil {
+		return ctrl.Result{}, nil // frozen as it is; the ClusterNetwork's condition tells
+	}
+	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation})
+	if errors.Is(err, ipam.ErrExhausted) {
+		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
+		return ctrl.Result{}, r.setCondition(ctx, &node, nil, err.Error())
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.apply(ctx, nn); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.setCondition(ctx, &node, nn, "")
+}
+
+// remove forgets a node that is gone. Its NodeNetwork goes first, so that its subnet is free only when nobody reads it.
+func (r *Reconciler) remove(ctx context.Context, name string) error {
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := r.Client.Delete(ctx, nn); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.NodeKey(name)}); err != nil && !ovndb.IsPending(err) {
+		return err
+	}
+	r.Addresses.RemoveNode(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.assigned, name)
+	return nil
+}
+
+// ensure creates or completes the node's NodeNetwork.
+func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings) (*networkv1alpha1.NodeNetwork, error) {
+	nn, found, err := r.get(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.others(ctx, node.Name)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := topology.NodeSpec(nn.Spec, plan, others, settings)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	if found && equality.Semantic.DeepEqual(spec, nn.Spec) {
+		return nn, nil
+	}
+	r.remember(node.Name, spec)
+	if !found {
+		nn.Spec = spec
+		return nn, r.Client.Create(ctx, nn)
+	}
+	patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	nn.Spec = spec
+	return nn, r.Client.Patch(ctx, nn, patch)
+}
+
+// get returns the node's NodeNetwork, or a new one with what was assigned before. One of an earlier Node of this name is
+// on its way out: the garbage collector deletes it, and its deletion comes back here.
+func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1alpha1.NodeNetwork, found bool, err error) {
+	nn = &networkv1alpha1.NodeNetwork{}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
+	if err == nil {
+		if owner := metav1.GetControllerOf(nn); owner != nil && owner.UID != node.UID {
+			return nil, false, fmt.Errorf("NodeNetwork %s still belongs to an earlier Node of this name", node.Name)
+		}
+		return nn, true, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	nn = &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: r.assigned[node.Name]}
+	nn.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(node, corev1.SchemeGroupVersion.WithKind("Node"))}
+	return nn, false, nil
+}
+
+// others lists what the other nodes have: the cache, and what was written and may not be in the cache yet.
+func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1.NodeNetworkSpec, error) {
+	var list networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var others []networkv1alpha1.NodeNetworkSpec
+	for i := range list.Items {
+		if list.Items[i].Name != name {
+			others = append(others, list.Items[i].Spec)
+		}
+	}
+	for node, spec := range r.assigned {
+		if node != name {
+			others = append(others, spec)
+		}
+	}
+	return others, nil
+}
+
+func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.assigned == nil {
+		r.assigned = map[string]networkv1alpha1.NodeNetworkSpec{}
+	}
+	r.assigned[name] = spec
+}
+
+// apply makes the node's subnets and rows known.
+func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
+	facts, err := topology.ParseNodeNetwork(nn)
+	if err != nil {
+		return err
+	}
+	r.Addresses.SetNode(nn.Name, facts.Subnets)
+	if err := r.Database.Apply(ctx, topology.NodeUnit(facts)); err != nil && !ovndb.IsPending(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package pod
+
+import (
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// holders knows which owners in the allocator belong to a pod's name, and who waits for an address.
+type holders struct {
+	mu      sync.Mutex
+	owners  map[types.NamespacedName]map[string]struct{} // pod -> owners "<namespace>/<name>/<uid>"
+	waiting map[string]map[types.NamespacedName]struct{} // node -> pods without an address
+}
+
+func (h *holders) add(pod types.NamespacedName, owner string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.owners == nil {
+		h.owners = map[types.NamespacedName]map[string]struct{}{}
+	}
+	if h.owners[pod] == nil {
+		h.owners[pod] = map[string]struct{}{}
+	}
+	h.owners[pod][owner] = struct{}{}
+}
+
+// others reports whether a pod of the name with another UID still holds something.
+func (h *holders) others(pod types.NamespacedName, uid string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for owner := range h.owners[pod] {
+		if !strings.HasSuffix(owner, "/"+uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// take removes and returns the owners of a name, but for the one to keep.
+func (h *holders) take(pod types.NamespacedName, keep string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var taken []string
+	for owner := range h.owners[pod] {
+		if owner != keep {
+			taken = append(taken, owner)
+			delete(h.owners[pod], owner)
+		}
+	}
+	if len(h.owners[pod]) == 0 {
+		delete(h.owners, pod)
+	}
+	return taken
+}
+
+// wait remembers a pod that found no address on a node.
+func (h *holders) wait(node string, pod types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = map[string]map[types.NamespacedName]struct{}{}
+	}
+	if h.waiting[node] == nil {
+		h.waiting[node] = map[types.NamespacedName]struct{}{}
+	}
+	h.waiting[node][pod] = struct{}{}
+}
+
+// wake returns the pods that wait for an address of a node; those that find none wait again.
+func (h *holders) wake(node string) []types.NamespacedName {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var woken []types.NamespacedName
+	for pod := range h.waiting[node] {
+		woken = append(woken, pod)
+	}
+	delete(h.waiting, node)
+	return woken
+}

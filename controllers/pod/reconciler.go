@@ -1,0 +1,173 @@
+// Package pod reconciles Pods: each pod with a network of its own gets an address and a port in the database. There is no
+// API write for an ordinary pod: the port itself carries everything to the node.
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+	// Ports lists the ports that exist; it is read once, before the first address is given.
+	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+}
+
+// Reconciler reconciles Pods.
+type Reconciler struct {
+	Client    client.Client
+	Database  Database
+	Addresses *alloc.Allocator
+	Events    events.EventRecorder
+	Trigger   *trigger.Trigger
+	// Counted is called when the number of used addresses changed.
+	Counted func()
+
+	restored restoration
+	holders  holders
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.restored.once(ctx, r.restore); err != nil {
+		return ctrl.Result{}, err
+	}
+	var pod corev1.Pod
+	if err := r.Client.Get(ctx, req.NamespacedName, &pod); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.release(ctx, req.NamespacedName)
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !wantsPort(&pod) {
+		return ctrl.Result{}, r.release(ctx, req.NamespacedName)
+	}
+	return ctrl.Result{}, r.ensure(ctx, &pod)
+}
+
+// wantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
+// network, and has not ended. A pod that is being deleted keeps its port until kubelet is done with it.
+func wantsPort(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && !ended
+}
+
+// interfaceUID is what the CNI request carries as the pod's UID: for a static pod the hash of its file, which the mirror
+// pod in the API has in an annotation.
+func interfaceUID(pod *corev1.Pod) string {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
+			return hash
+		}
+	}
+	return string(pod.UID)
+}
+
+// release takes port and address back: the port first, so that the address is free only when nobody answers for it.
+func (r *Reconciler) release(ctx context.Context, name types.NamespacedName) error {
+	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.PodKey(name.Namespace, name.Name)}); err != nil && !ovndb.IsPending(err) {
+		return err
+	}
+	r.free(name, "")
+	return nil
+}
+
+// free gives back what earlier pods of the name had, and lets a pod go on that waits for an address of their node.
+func (r *Reconciler) free(name types.NamespacedName, keep string) {
+	for _, owner := range r.holders.take(name, keep) {
+		if node, ok := r.Addresses.Release(owner); ok {
+			r.Counted()
+			for _, waiting := range r.holders.wake(node) {
+				r.Trigger.Enqueue(waiting)
+			}
+		}
+	}
+}
+
+// ensure gives the pod an address and its port.
+func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
+	name := client.ObjectKeyFromObject(pod)
+	var nn networkv1alpha1.NodeNetwork
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil || nn.Status.Chassis == "" {
+		return nil // the node's network is not there yet; its arrival comes back here
+	}
+	if r.holders.others(name, interfaceUID(pod)) {
+		if err := r.release(ctx, name); err != nil {
+			return err
+		}
+	}
+	got, err := r.allocate(pod)
+	if err != nil {
+		return r.explain(pod, err)
+	}
+	if err := r.Database.Apply(ctx, topology.PodUnit(podFacts(pod, &nn, got))); err != nil && !ovndb.IsPending(err) {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", err)
+		return err
+	}
+	return r.record(ctx, pod, &nn, got)
+}
+
+func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
+	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
+	_, _, had := r.Addresses.Get(owner)
+	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner)
+	if err != nil {
+		r.holders.wait(pod.Spec.NodeName, name)
+		return got, err
+	}
+	r.holders.add(name, owner)
+	if !had {
+		r.Counted()
+	}
+	return got, nil
+}
+
+// explain tells the user why there is no address. The pod waits until one is freed or the node gets a subnet.
+func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
+	if errors.Is(err, ipam.ErrExhausted) {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
+		return nil
+	}
+	if errors.Is(err, alloc.ErrUnknownNode) {
+		return nil
+	}
+	return fmt.Errorf("pod %s: %w", client.ObjectKeyFromObject(pod), err)
+}
+
+// ownerOf names a pod in the allocator: with its UID, so that a pod of the same name is another owner.
+func ownerOf(pod *corev1.Pod) string { return owner(pod.Namespace, pod.Name, interfaceUID(pod)) }
+
+func owner(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
+
+func podFacts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
+	addresses := make([]netip.Addr, 0, len(got.Addresses))
+	for _, a := range got.Addresses {
+		addresses = append(addresses, a.Addr())
+	}
+	return topology.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
+		Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
+	}
+}

@@ -1,0 +1,76 @@
+package pod
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/names"
+)
+
+// record writes the VIF record to the pod where somebody asked for it. It comes after the port: nobody waits for it.
+func (r *Reconciler) record(ctx context.Context, pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) error {
+	wanted, err := r.recordWanted(ctx, pod)
+	if err != nil || !wanted || nn.Spec.MTU == 0 {
+		return err
+	}
+	text, err := vif(pod, nn, got)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	if pod.Annotations[networkv1alpha1.PodNetworksAnnotation] == text {
+		return nil
+	}
+	patched := pod.DeepCopy()
+	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, networkv1alpha1.PodNetworksAnnotation, text)
+	// The UID makes the patch fail on a pod that was made anew under this name.
+	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
+}
+
+// recordWanted reports whether the pod, its namespace or the ClusterNetwork asks for the record.
+func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" {
+		return true, nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, namespace)
+	if err == nil && namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" {
+		return true, nil
+	}
+	var cn networkv1alpha1.ClusterNetwork
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	return err == nil && cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways, client.IgnoreNotFound(err)
+}
+
+// vif renders the pod's VIF record.
+func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) (string, error) {
+	network := networkv1alpha1.PodNetwork{
+		Name: names.DefaultNetwork, Default: true, Interface: networkv1alpha1.DefaultInterfaceName,
+		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(interfaceUID(pod)),
+		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU),
+	}
+	for i, subnet := range nn.Spec.PodSubnets {
+		prefix, err := subnet.Prefix()
+		if err != nil {
+			return "", err
+		}
+		for _, address := range got.Addresses {
+			if prefix.Contains(address.Addr()) && i < len(nn.Spec.Gateways) {
+				gateway, err := nn.Spec.Gateways[i].Addr()
+				if err != nil {
+					return "", err
+				}
+				network.Gateways = append(network.Gateways, gateway)
+			}
+		}
+	}
+	return networkv1alpha1.MarshalPodNetworks([]networkv1alpha1.PodNetwork{network})
+}

@@ -1,0 +1,81 @@
+package pod
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+const (
+	// workers is how many pods are reconciled at once: each waits for its transaction, and those that wait share the next.
+	workers = 32
+	// byNode indexes pods by their node.
+	byNode = "spec.nodeName"
+)
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, byNode, func(o client.Object) []string {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("pod").
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: portChanged})).
+		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
+		WatchesRawSource(r.Trigger).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
+		}).
+		Complete(r)
+}
+
+// podsOf asks for the pods of a node whose network came or changed.
+func (r *Reconciler) podsOf(ctx context.Context, o client.Object) []reconcile.Request {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: o.GetName()}); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(pods.Items))
+	for i := range pods.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+	}
+	return requests
+}
+
+// portChanged lets the updates pass that change whether or how a pod has a port.
+func portChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return !ok || !ok2 || before.UID != after.UID || wantsPort(before) != wantsPort(after) ||
+		before.Annotations[networkv1alpha1.PodRecordAnnotation] != after.Annotations[networkv1alpha1.PodRecordAnnotation] ||
+		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation]
+}
+
+// nodeChanged lets the updates pass that every port of a node, or its record, depends on.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
+		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
+}

@@ -1,0 +1,171 @@
+// Package sweep finds rows whose owner is gone: what was deleted while nobody watched. It only asks for the owner's
+// reconciliation, which finds the object absent and takes its rows away as in any other deletion.
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the sweep needs of the engine.
+type Database interface {
+	// Owners counts the rows of each unit; ok is false while the database is not connected.
+	Owners() (owners map[unit.Key]int, ok bool)
+	// Wanted reports whether a unit was applied in this process.
+	Wanted(key unit.Key) bool
+	// ClusterID is the cluster that the database says it belongs to; empty if it does not say.
+	ClusterID() string
+}
+
+// Reconciler sweeps once after the start and after every reconnect.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server, past the cache.
+	Live     client.Reader
+	Database Database
+	Events   events.EventRecorder
+	Trigger  *trigger.Trigger
+	// Kinds gives the controller of each kind that this binary knows; rows of other kinds are kept.
+	Kinds map[string]*trigger.Trigger
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("sweep").WatchesRawSource(r.Trigger).Complete(r)
+}
+
+// Reconcile implements reconcile.Reconciler. All caches are in sync when it is called.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	owners, ok := r.Database.Owners()
+	if !ok {
+		return ctrl.Result{}, nil // the reconnect asks again
+	}
+	var cn networkv1alpha1.ClusterNetwork
+	name := types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+	if err := r.Client.Get(ctx, name, &cn); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // without a ClusterNetwork everything stays
+	}
+	vanished, err := r.vanished(ctx, owners)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	sameCluster, err := r.sameCluster(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for kind, keys := range vanished {
+		if reason := keep(kind, len(keys), count(owners, kind), sameCluster, r.Kinds[kind] != nil); reason != "" {
+			r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "RowsKept", "Sweep", "rows of %d %s units whose owner is gone are kept: %s", len(keys), kind, reason)
+			continue
+		}
+		for _, key := range keys {
+			r.Kinds[kind].Enqueue(nameOf(key))
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// keep says why the rows of vanished owners must stay; empty if they can go.
+func keep(kind string, vanished, total int, sameCluster, known bool) string {
+	switch {
+	case !known:
+		return "this version of Weft does not know the kind"
+	case !sameCluster:
+		return "the database belongs to another cluster"
+	// A pod that the API server does not know is killed by its kubelet anyway, so that its port can go without a question.
+	case kind != topology.KindPod && vanished > max(20, total/10):
+		return fmt.Sprintf("%d of %d are too many to be right", vanished, total)
+	}
+	return ""
+}
+
+// vanished lists by kind the owners that neither the cache nor the API server knows.
+func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map[string][]unit.Key, error) {
+	found := map[string][]unit.Key{}
+	for key := range owners {
+		if r.Database.Wanted(key) {
+			continue
+		}
+		object := objectOf(key)
+		if object == nil {
+			if key.Kind() != topology.KindNetwork {
+				found[key.Kind()] = append(found[key.Kind()], key)
+			}
+			continue
+		}
+		gone, err := r.gone(ctx, object, nameOf(key))
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			found[key.Kind()] = append(found[key.Kind()], key)
+		}
+	}
+	return found, nil
+}
+
+// gone asks the cache first: only what it lacks costs a call.
+func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.NamespacedName) (bool, error) {
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		err := reader.Get(ctx, name, object)
+		if err == nil {
+			return false, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("look for the owner %s: %w", name, err)
+		}
+	}
+	return true, nil
+}
+
+func (r *Reconciler) sameCluster(ctx context.Context) (bool, error) {
+	id := r.Database.ClusterID()
+	if id == "" {
+		return true, nil // not written yet; the network controller is about to
+	}
+	var system corev1.Namespace
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
+		return false, err
+	}
+	return id == string(system.UID), nil
+}
+
+func objectOf(key unit.Key) client.Object {
+	switch key.Kind() {
+	case topology.KindPod:
+		return &corev1.Pod{}
+	case topology.KindNode:
+		return &corev1.Node{}
+	}
+	return nil
+}
+
+func nameOf(key unit.Key) types.NamespacedName {
+	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Name: key.Name()}
+}
+
+func count(owners map[unit.Key]int, kind string) int {
+	n := 0
+	for key := range owners {
+		if key.Kind() == kind {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,60 @@
+// Package options reads the command lines of the programs.
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Operator is the operator's command line.
+type Operator struct {
+	// Northbound are the OVSDB remotes of the northbound database, at least one.
+	Northbound []string
+	// Health and Metrics are listen addresses; "0" switches metrics off.
+	Health, Metrics string
+	// LeaderElection is off only where one process is certain, as in tests.
+	LeaderElection bool
+	// Namespace is where the lease is.
+	Namespace string
+}
+
+// ParseOperator reads arguments without the program's name; the environment gives the defaults.
+func ParseOperator(args []string) (Operator, error) {
+	var o Operator
+	var northbound string
+	flags := flag.NewFlagSet("weft", flag.ContinueOnError)
+	flags.StringVar(&northbound, "nb", os.Getenv("WEFT_NB"), "comma-separated OVSDB remotes of the OVN northbound database, tcp:ADDRESS:PORT or unix:PATH (environment WEFT_NB)")
+	flags.StringVar(&o.Health, "health-probe-bind-address", ":9440", "address of /healthz and /readyz")
+	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "address of /metrics; 0 for none")
+	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
+	flags.StringVar(&o.Namespace, "leader-election-namespace", "weft-system", "namespace of the lease")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	o.Northbound, err = remotes("--nb", northbound)
+	return o, err
+}
+
+// remotes splits and checks a list of OVSDB remotes.
+func remotes(flagName, list string) ([]string, error) {
+	var found []string
+	for remote := range strings.SplitSeq(list, ",") {
+		remote = strings.TrimSpace(remote)
+		scheme, rest, _ := strings.Cut(remote, ":")
+		switch {
+		case remote == "":
+			continue
+		case scheme != "tcp" && scheme != "unix" && scheme != "ssl" || rest == "":
+			return nil, fmt.Errorf("%s: %q is not tcp:ADDRESS:PORT, ssl:ADDRESS:PORT or unix:PATH", flagName, remote)
+		}
+		found = append(found, remote)
+	}
+	if len(found) == 0 {
+		return nil, errors.New(flagName + " is required")
+	}
+	return found, nil
+}

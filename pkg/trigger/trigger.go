@@ -1,0 +1,47 @@
+// Package trigger lets what is not a Kubernetes event (a database's answer, a freed address) ask for a reconciliation.
+package trigger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Trigger is a source of a controller. It never blocks: requests go straight into the work queue, and wait in memory until
+// the controller has started.
+type Trigger struct {
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	waiting []reconcile.Request
+}
+
+// Start implements source.Source.
+func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = queue
+	for _, request := range t.waiting {
+		queue.Add(request)
+	}
+	t.waiting = nil
+	return nil
+}
+
+// Enqueue asks for a reconciliation now.
+func (t *Trigger) Enqueue(name types.NamespacedName) { t.EnqueueAfter(name, 0) }
+
+// EnqueueAfter asks for one after a delay; requests for one name within the delay become one reconciliation.
+func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	request := reconcile.Request{NamespacedName: name}
+	if t.queue == nil {
+		t.waiting = append(t.waiting, request)
+		return
+	}
+	t.queue.AddAfter(request, delay)
+}
