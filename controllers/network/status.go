@@ -16,12 +16,6 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// Overheads of Geneve in bytes: outer IP (20 or 40), UDP 8, Geneve 8, OVN's option 8, inner Ethernet 14 (RFC 8926 §3).
-const (
-	geneveOverheadIPv4 = 58
-	geneveOverheadIPv6 = 78
-)
-
 // namedNodes bounds the nodes that a condition's message names.
 const namedNodes = 5
 
@@ -155,11 +149,7 @@ func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
 		if s.LinkMTU == 0 {
 			continue
 		}
-		overhead := int32(geneveOverheadIPv4)
-		if ip, err := s.EncapIP.Addr(); err == nil && ip.Is6() {
-			overhead = geneveOverheadIPv6
-		}
-		smallest = min(smallest, s.LinkMTU-overhead)
+		smallest = min(smallest, networkv1alpha1.PodMTU(s.LinkMTU, s.EncapIP))
 	}
 	if smallest == math.MaxInt32 {
 		return 0

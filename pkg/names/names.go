@@ -53,3 +53,6 @@ func ParsePodPort(port string) (namespace, pod string, ok bool) {
 	}
 	return namespace, pod, ok
 }
+
+// IntegrationBridge is the bridge that ovn-controller programs; every pod's port is on it.
+const IntegrationBridge = "br-int"

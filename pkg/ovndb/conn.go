@@ -129,7 +129,7 @@ func (c *Conn) publish(s *session) {
 			c.cfg.OnConnect(up)
 		}
 	}
-	c.wake()
+	c.Wake()
 }
 
 func (c *Conn) session() *session {
@@ -141,8 +141,8 @@ func (c *Conn) session() *session {
 // Connected reports whether the cache is complete and the connection alive.
 func (c *Conn) Connected() bool { return c.session() != nil }
 
-// wake lets every Wait look again.
-func (c *Conn) wake() {
+// Wake lets every Wait look again: something else that it reads has changed.
+func (c *Conn) Wake() {
 	c.mu.Lock()
 	c.version++
 	c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *Conn) wake() {
 // Wait returns nil when ready does, looking again after each change of a row or of the connection; it returns the error of
 // ready, or of ctx. ready must be cheap: it is called on every change.
 func (c *Conn) Wait(ctx context.Context, ready func() (bool, error)) error {
-	stop := context.AfterFunc(ctx, c.wake)
+	stop := context.AfterFunc(ctx, c.Wake)
 	defer stop()
 	for {
 		c.mu.RLock()
@@ -188,5 +188,5 @@ func (e *events) tell(table string, m model.Model, event RowEvent) {
 	if e.conn.cfg.OnRow != nil {
 		e.conn.cfg.OnRow(table, m, event)
 	}
-	e.conn.wake()
+	e.conn.Wake()
 }

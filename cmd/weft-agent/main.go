@@ -1,0 +1,78 @@
+// Command weft-agent is a node's part of Weft: see package agent.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/metrics"
+	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/version"
+)
+
+func main() {
+	ctrl.SetLogger(zap.New())
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "weft-agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	o, err := options.ParseAgent(args)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", version.String(), "node", o.Node)
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	ctx := ctrl.SetupSignalHandler()
+	err = agent.Setup(ctx, mgr, agent.Options{
+		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
+		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
+		Observer: metrics.New(ctrlmetrics.Registry),
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// newManager returns a manager whose cache holds this node's two objects and nothing else.
+func newManager(o options.Agent) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", o.Node)}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: mine, &networkv1alpha1.NodeNetwork{}: mine},
+		},
+		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
+		HealthProbeBindAddress: o.Health,
+	})
+}

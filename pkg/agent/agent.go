@@ -1,0 +1,149 @@
+// Package agent is a node's part of Weft. It never connects to the northbound database: it knows the Kubernetes API (its own
+// Node and NodeNetwork), reads its bindings from the southbound database, and writes the local Open_vSwitch database.
+//
+//	NodeNetwork.spec ─▶ br-int, chassis, management port, routes      ─▶ NodeNetwork.status
+//	runtime ─▶ weft-cni ─▶ socket ─▶ veth, OVS Interface ─▶ ovn-installed ─▶ result
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/cniserver"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+const (
+	// countDelay is how long counts in the status may be behind: many pods become one write.
+	countDelay = 5 * time.Second
+	// undoTimeout bounds what a failed ADD takes back.
+	undoTimeout = 10 * time.Second
+)
+
+// Options configure an agent.
+type Options struct {
+	Node string
+	// Southbound and OpenVSwitch are OVSDB remotes.
+	Southbound  []string
+	OpenVSwitch string
+	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
+	Socket, ConfDir, BinDir, BinSource string
+	Observer                           ovndb.Observer
+}
+
+// Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	again := &trigger.Trigger{}
+	request := types.NamespacedName{Name: o.Node}
+	changed := func() { again.Enqueue(request) }
+	counted := func() { again.EnqueueAfter(request, countDelay) }
+
+	r := &nodeReconciler{
+		client: mgr.GetClient(), node: o.Node, state: &nodeState{}, trigger: again, running: ctx,
+		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
+		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed},
+	}
+	r.ovs = ovndb.NewEngine(ovndb.Config{
+		Schema: ovndb.OpenVSwitch(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
+		OnConnect: func(bool) { changed() },
+		OnRow: func(_ string, row model.Model, event ovndb.RowEvent) {
+			if concernsNode(row, event) {
+				changed()
+			}
+		},
+	}, nil)
+	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge}
+	if err := r.cni.install(); err != nil {
+		return err
+	}
+	if err := r.register(mgr, o.Socket, counted); err != nil {
+		return err
+	}
+	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), watchHost(mgr, changed), r.addChecks(mgr))
+}
+
+// concernsNode reports whether a row is the node's own and not one of its pods'. ovn-controller notes a zone in br-int for
+// each pod: what is ours in that row is kept by the engine.
+func concernsNode(row model.Model, event ovndb.RowEvent) bool {
+	switch row := row.(type) {
+	case *vswitchdb.OpenvSwitch:
+		return true
+	case *vswitchdb.Bridge:
+		return event != ovndb.RowUpdated
+	case *vswitchdb.Interface:
+		return row.Name == names.ManagementInterface
+	}
+	return false
+}
+
+// watchHost looks again when the management port's link, addresses or routes change behind our back.
+func watchHost(mgr ctrl.Manager, changed func()) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return hostnet.Watch(ctx, names.ManagementInterface, changed)
+	}))
+}
+
+func (r *nodeReconciler) register(mgr ctrl.Manager, socket string, counted func()) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("node").
+		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
+		WatchesRawSource(r.trigger).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	listener, err := cniserver.Listen(socket)
+	if err != nil {
+		return fmt.Errorf("CNI socket: %w", err)
+	}
+	server := cniserver.New(&cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted},
+		cniserver.Options{Log: ctrl.Log.WithName("cni")})
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
+}
+
+// addressesChanged leaves the heartbeats of kubelet aside.
+func addressesChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	if !ok || !ok2 {
+		return true
+	}
+	was, errWas := internalIP(before)
+	is, errIs := internalIP(after)
+	return was != is || (errWas == nil) != (errIs == nil)
+}
+
+// addChecks makes /readyz say whether pods can be attached.
+func (r *nodeReconciler) addChecks(mgr ctrl.Manager) error {
+	ready := func(*http.Request) error {
+		switch {
+		case !r.ovs.Connected():
+			return errors.New("Open vSwitch does not answer")
+		case !r.southbound.connected():
+			return errors.New("the OVN southbound database is not connected")
+		case !r.cni.written():
+			return errors.New("the CNI configuration is not written yet")
+		}
+		return nil
+	}
+	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("cni", ready))
+}

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+// attachments are the pods' interfaces on this node. The record is in Open vSwitch: it is read back at the start, and what a
+// crash left half done is taken away.
+type attachments struct {
+	engine *ovndb.Engine
+	bridge func() (uuid string, ok bool)
+
+	mu   sync.Mutex
+	byID map[string]desired.Attachment // interface id -> the newest sandbox's
+	read bool
+}
+
+// restore reads the record once Open vSwitch is connected. An interface whose link is gone is removed, and so is a link that
+// no interface names.
+func (a *attachments) restore(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.read {
+		return nil
+	}
+	bridge, ok := a.bridge()
+	if !ok {
+		return fmt.Errorf("restore interfaces: %s is not there", "br-int")
+	}
+	links, err := cni.List()
+	if err != nil {
+		return fmt.Errorf("restore interfaces: %w", err)
+	}
+	byName := map[string]cni.HostLink{}
+	for _, link := range links {
+		byName[link.Name] = link
+	}
+	a.byID = map[string]desired.Attachment{}
+	for _, row := range ovndb.List(a.engine.Conn, func(i *vswitchdb.Interface) bool { _, ok := desired.ParseAttachment(i); return ok }) {
+		found, _ := desired.ParseAttachment(row)
+		want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
+		if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
+			want = desired.AttachmentUnit(found, bridge)
+			a.byID[found.InterfaceID] = found
+			delete(byName, found.HostName)
+		}
+		if err := a.engine.Apply(ctx, want); err != nil && !ovndb.IsPending(err) {
+			return fmt.Errorf("restore interface %s: %w", found.InterfaceID, err)
+		}
+	}
+	for _, link := range byName {
+		if err := removeLink(link); err != nil {
+			return err
+		}
+	}
+	if err := cni.SweepGuards(); err != nil {
+		return err
+	}
+	a.read = true
+	return nil
+}
+
+// removeLink removes a link that a crash left behind.
+func removeLink(link cni.HostLink) error {
+	if link.ContainerID != "" {
+		return cni.Detach(link.ContainerID, link.IfName)
+	}
+	found, err := netlink.LinkByIndex(link.Index)
+	if err != nil {
+		return nil // gone by itself
+	}
+	if err := netlink.LinkDel(found); err != nil {
+		return fmt.Errorf("remove half-made link %s: %w", link.Name, err)
+	}
+	return nil
+}
+
+// add makes the interface the one of its logical port.
+func (a *attachments) add(ctx context.Context, want desired.Attachment) error {
+	bridge, ok := a.bridge()
+	if !ok {
+		return fmt.Errorf("interface %s: the integration bridge is not there", want.InterfaceID)
+	}
+	a.mu.Lock()
+	a.byID[want.InterfaceID] = want
+	a.mu.Unlock()
+	return a.engine.Apply(ctx, desired.AttachmentUnit(want, bridge))
+}
+
+// remove takes the interface of a sandbox away; one of a newer sandbox of the same port stays. interfaceID is empty when the
+// runtime did not name the pod.
+func (a *attachments) remove(ctx context.Context, interfaceID, containerID, ifName string) error {
+	a.mu.Lock()
+	if interfaceID == "" {
+		interfaceID = a.find(containerID, ifName)
+	}
+	have, ok := a.byID[interfaceID]
+	if !ok || have.ContainerID != containerID || have.IfName != ifName {
+		a.mu.Unlock()
+		return nil
+	}
+	delete(a.byID, interfaceID)
+	a.mu.Unlock()
+	err := a.engine.Apply(ctx, unit.Unit{Key: desired.AttachmentKey(interfaceID)})
+	if ovndb.IsPending(err) {
+		return nil // it goes when Open vSwitch is back
+	}
+	return err
+}
+
+func (a *attachments) find(containerID, ifName string) string {
+	for id, have := range a.byID {
+		if have.ContainerID == containerID && have.IfName == ifName {
+			return id
+		}
+	}
+	return ""
+}
+
+// get returns the attachment of a logical port.
+func (a *attachments) get(interfaceID string) (desired.Attachment, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	have, ok := a.byID[interfaceID]
+	return have, ok
+}
+
+func (a *attachments) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.byID)
+}
+
+func (a *attachments) ready() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.read
+}

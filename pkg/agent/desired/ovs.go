@@ -1,0 +1,104 @@
+package desired
+
+import (
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+// Kinds of units in a node's Open_vSwitch database.
+const (
+	KindNode       = "node"
+	KindAttachment = "attachment"
+)
+
+// Chassis is what ovn-controller must be told to register this node.
+type Chassis struct {
+	Node string
+	// SystemID names the Chassis.
+	SystemID string
+	// Southbound are the OVSDB remotes of the southbound database.
+	Southbound []string
+	EncapIP    string
+	Datapath   networkv1alpha1.DatapathType
+}
+
+// Base wants the chassis' configuration and the integration bridge. existing is the UUID of a bridge of that name which
+// somebody else made (ovn-controller makes one when it starts first); empty if there is none or it is ours.
+func Base(c Chassis, existing string) unit.Unit {
+	u := unit.Unit{Key: unit.NewKey(KindNode, "base")}
+	u.Members = settings(map[string]string{
+		"system-id":                   c.SystemID,
+		"hostname":                    c.Node,
+		"ovn-remote":                  strings.Join(c.Southbound, ","),
+		"ovn-encap-type":              "geneve",
+		"ovn-encap-ip":                c.EncapIP,
+		"ovn-bridge":                  names.IntegrationBridge,
+		"ovn-bridge-datapath-type":    string(c.Datapath),
+		"ovn-remote-probe-interval":   "30000", // ms
+		"ovn-monitor-all":             "true",
+		"ovn-openflow-probe-interval": "0", // the connection is local; probing it only ends it under load
+	})
+	addBridge(&u, c, existing)
+	return u
+}
+
+func settings(pairs map[string]string) []unit.Membership {
+	var members []unit.Membership
+	for k, v := range pairs {
+		members = append(members, unit.Membership{Parent: openVSwitch(), Column: "external_ids", Element: k, Value: v})
+	}
+	return members
+}
+
+func openVSwitch() unit.Ref { return unit.Ref{Table: vswitchdb.OpenvSwitchTable} }
+
+// addBridge wants br-int whole, or only its settings where somebody else made it.
+func addBridge(u *unit.Unit, c Chassis, existing string) {
+	secure := vswitchdb.BridgeFailModeSecure
+	bridge := &vswitchdb.Bridge{
+		UUID: IntegrationBridgeUUID(existing), Name: names.IntegrationBridge, DatapathType: string(c.Datapath), FailMode: &secure,
+		OtherConfig: map[string]string{"disable-in-band": "true"},
+	}
+	if existing != "" {
+		u.Rows = append(u.Rows, unit.Row{Model: bridge, Columns: []string{"datapath_type", "fail_mode", "other_config"}})
+		return
+	}
+	u.Rows = append(u.Rows, unit.Row{Model: bridge})
+	u.Members = append(u.Members, unit.Membership{Parent: openVSwitch(), Column: "bridges", Element: bridge.UUID})
+	addPort(u, bridge.UUID, names.IntegrationBridge, names.IntegrationBridge, &vswitchdb.Interface{Type: "internal"}, nil)
+}
+
+// IntegrationBridgeUUID is the UUID of br-int: the existing one of somebody else, or ours.
+func IntegrationBridgeUUID(existing string) string {
+	if existing != "" {
+		return existing
+	}
+	return unit.UUID(vswitchdb.BridgeTable, names.IntegrationBridge)
+}
+
+// addPort wants a port with one interface on the bridge. key makes the rows' UUIDs.
+func addPort(u *unit.Unit, bridgeUUID, name, key string, iface *vswitchdb.Interface, other map[string]string) {
+	iface.UUID, iface.Name = unit.UUID(vswitchdb.InterfaceTable, key), name
+	port := &vswitchdb.Port{UUID: unit.UUID(vswitchdb.PortTable, key), Name: name, Interfaces: []string{iface.UUID}, OtherConfig: other}
+	u.Rows = append(u.Rows, unit.Row{Model: port}, unit.Row{Model: iface})
+	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: vswitchdb.BridgeTable, UUID: bridgeUUID}, Column: "ports", Element: port.UUID})
+}
+
+// ManagementPort wants the host's port on br-int. An empty MAC wants none: the operator has not given one yet.
+func ManagementPort(node string, spec networkv1alpha1.NodeNetworkSpec, mtu int, bridgeUUID string) unit.Unit {
+	u := unit.Unit{Key: unit.NewKey(KindNode, "management-port")}
+	if spec.ManagementPort.MACAddress == "" {
+		return u
+	}
+	mac := string(spec.ManagementPort.MACAddress)
+	iface := &vswitchdb.Interface{Type: "internal", MAC: &mac, ExternalIDs: map[string]string{"iface-id": names.ManagementPort(node)}}
+	if mtu > 0 {
+		iface.MTURequest = &mtu
+	}
+	addPort(&u, bridgeUUID, names.ManagementInterface, names.ManagementInterface, iface, nil)
+	return u
+}

@@ -1,0 +1,75 @@
+package desired
+
+import (
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+)
+
+// Stage is the outcome of one stage of the node's start; nil is good.
+type Stage struct {
+	Type   string
+	Reason string // of a failure
+	Err    error
+}
+
+// Health is what NodeNetwork's status says.
+type Health struct {
+	Stages []Stage
+	// Addresses in use on this node, by its ports in the southbound database.
+	Used int
+	// Status holds the plain fields.
+	Status networkv1alpha1.NodeNetworkStatus
+}
+
+// NodeStatus computes the status of a NodeNetwork. Conditions of the present status keep their transition times.
+func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeNetworkStatus {
+	want := h.Status
+	want.ObservedGeneration = nn.Generation
+	want.Conditions = append([]metav1.Condition(nil), nn.Status.Conditions...)
+	want.Addresses = addressCounts(nn.Spec, h.Used)
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached"}
+	for _, stage := range h.Stages {
+		c := metav1.Condition{Type: stage.Type, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
+		if stage.Err != nil {
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, stage.Reason, stage.Err.Error()
+			if ready.Status == metav1.ConditionTrue {
+				ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, fmt.Sprintf("%s: %v", stage.Type, stage.Err)
+			}
+		}
+		meta.SetStatusCondition(&want.Conditions, c)
+	}
+	ready.ObservedGeneration = nn.Generation
+	meta.SetStatusCondition(&want.Conditions, ready)
+	return want
+}
+
+// addressCounts counts the addresses of the family that runs out first: a pod takes one of each.
+func addressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alpha1.AddressCounts {
+	total := map[bool]int64{} // is IPv4 -> pod addresses
+	for _, cidr := range spec.PodSubnets {
+		subnet, err := cidr.Prefix()
+		if err != nil {
+			return nil
+		}
+		capacity, is4 := ipam.Capacity(subnet), subnet.Addr().Is4()
+		if total[is4] > math.MaxInt64-capacity {
+			capacity = math.MaxInt64 - total[is4]
+		}
+		total[is4] += capacity
+	}
+	smallest := int64(math.MaxInt64)
+	for _, count := range total {
+		smallest = min(smallest, count)
+	}
+	if len(total) == 0 {
+		return nil
+	}
+	return &networkv1alpha1.AddressCounts{Total: smallest, Used: int64(used), Free: smallest - int64(used)}
+}

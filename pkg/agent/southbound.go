@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/sbdb"
+)
+
+// southbound reads this node's part of the southbound database: the bindings that ask for its chassis, and the chassis. A
+// condition on the binding's reference to the Chassis row would go blind when that row is made anew.
+type southbound struct {
+	remotes  []string
+	observer ovndb.Observer
+	log      logr.Logger
+	changed  func()
+
+	conn     atomic.Pointer[ovndb.Conn]
+	systemID string
+}
+
+// start connects once the chassis' name is known; later calls do nothing.
+func (s *southbound) start(ctx context.Context, systemID string) {
+	if s.conn.Load() != nil {
+		return
+	}
+	s.systemID = systemID
+	requested := ovsdb.OvsMap{GoMap: map[any]any{"requested-chassis": systemID}}
+	conn := ovndb.NewConn(ovndb.Config{
+		Schema: ovndb.Southbound(), Endpoints: s.remotes, Observer: s.observer, Log: s.log,
+		Where: map[string][]ovsdb.Condition{
+			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
+			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
+		},
+		OnConnect: func(bool) { s.changed() },
+		OnRow: func(table string, _ model.Model, _ ovndb.RowEvent) {
+			if table == sbdb.ChassisTable {
+				s.changed()
+			}
+		},
+	})
+	s.conn.Store(conn)
+	go func() { _ = conn.Run(ctx) }() // without a fence it ends only with ctx
+}
+
+// connected reports whether the copy is complete.
+func (s *southbound) connected() bool {
+	conn := s.conn.Load()
+	return conn != nil && conn.Connected()
+}
+
+// registered reports whether ovn-controller has made this node's Chassis.
+func (s *southbound) registered() bool {
+	conn := s.conn.Load()
+	if conn == nil {
+		return false
+	}
+	_, ok := ovndb.Find(conn, &sbdb.Chassis{Name: s.systemID})
+	return ok
+}
+
+// binding returns the port's binding if it asks for this node.
+func (s *southbound) binding(port string) (*sbdb.PortBinding, bool) {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil, false
+	}
+	return ovndb.Find(conn, &sbdb.PortBinding{LogicalPort: port})
+}
+
+// pods counts the bindings of pods.
+func (s *southbound) pods() int {
+	conn := s.conn.Load()
+	if conn == nil {
+		return 0
+	}
+	return len(ovndb.List(conn, func(b *sbdb.PortBinding) bool { return b.ExternalIDs["pod"] == "true" }))
+}

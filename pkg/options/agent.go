@@ -1,0 +1,48 @@
+package options
+
+import (
+	"errors"
+	"flag"
+	"os"
+)
+
+// Agent is the agent's command line.
+type Agent struct {
+	// Node is the name of the Node that this process runs on.
+	Node string
+	// Southbound are the OVSDB remotes of the southbound database, at least one; OpenVSwitch is the local one.
+	Southbound  []string
+	OpenVSwitch string
+	// Socket, ConfDir, BinDir and BinSource are paths of the CNI: see agent.Options.
+	Socket, ConfDir, BinDir, BinSource string
+	// Health and Metrics are listen addresses; "0" switches metrics off.
+	Health, Metrics string
+}
+
+// ParseAgent reads arguments without the program's name; the environment gives the defaults.
+func ParseAgent(args []string) (Agent, error) {
+	var o Agent
+	var southbound string
+	flags := flag.NewFlagSet("weft-agent", flag.ContinueOnError)
+	flags.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of this Node (environment NODE_NAME)")
+	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
+	flags.StringVar(&o.OpenVSwitch, "ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of the local Open_vSwitch database")
+	flags.StringVar(&o.Socket, "cni-socket", "/run/weft/cni.sock", "socket of the CNI server")
+	flags.StringVar(&o.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the runtime's network configurations")
+	flags.StringVar(&o.BinDir, "cni-bin-dir", "/opt/cni/bin", "directory of the runtime's CNI plugins")
+	flags.StringVar(&o.BinSource, "cni-bin-source", "/opt/weft/cni", "directory of the plugins to install")
+	flags.StringVar(&o.Health, "health-probe-bind-address", ":9442", "address of /healthz and /readyz")
+	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9443", "address of /metrics; 0 for none")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.Node == "" {
+		return o, errors.New("--node-name is required")
+	}
+	var err error
+	if o.Southbound, err = remotes("--sb", southbound); err != nil {
+		return o, err
+	}
+	_, err = remotes("--ovs", o.OpenVSwitch)
+	return o, err
+}
