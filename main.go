@@ -7,33 +7,18 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/version"
-)
-
-// The lease is short: while a killed leader's lease runs, no new pod gets an address.
-const (
-	leaseDuration = 8 * time.Second
-	renewDeadline = 5 * time.Second
-	retryPeriod   = time.Second
 )
 
 func main() {
@@ -69,26 +54,12 @@ func run(args []string) error {
 }
 
 func newManager(config *rest.Config, o options.Operator) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	managerOptions, err := controllers.ManagerOptions(o)
+	if err != nil {
 		return nil, err
 	}
-	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod
 	config.QPS, config.Burst = 200, 400 // writes per event are few; the API server's own fairness is the limit
-	return ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme,
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: controllers.StripPod}},
-		},
-		Metrics:                       metricsserver.Options{BindAddress: o.Metrics},
-		HealthProbeBindAddress:        o.Health,
-		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              "weft-operator",
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &lease, RenewDeadline: &renew, RetryPeriod: &retry,
-	})
+	return ctrl.NewManager(config, managerOptions)
 }
 
 // addChecks makes /healthz say that the process answers and /readyz that it can do its work: a leader needs the database, a
