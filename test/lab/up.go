@@ -18,7 +18,7 @@ import (
 type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
-	NoWait      bool // do not wait for the nodes to be Ready
+	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
 }
 
 // Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
@@ -74,7 +74,7 @@ func (u *bringUp) run(ctx context.Context) error {
 	if !u.options.WithoutWeft {
 		steps = append(steps, step{"product applied", func(ctx context.Context) error { return u.applyProduct(ctx) }})
 		if !u.options.NoWait {
-			steps = append(steps, step{"nodes Ready", u.awaitReady})
+			steps = append(steps, step{"nodes and network Ready", u.awaitReady})
 		}
 	}
 	return u.steps(ctx, append(steps, step{"default service account", u.awaitServiceAccount}))
@@ -191,6 +191,11 @@ func (u *bringUp) awaitNodes(ctx context.Context) error {
 }
 
 func (u *bringUp) awaitReady(ctx context.Context) error {
-	_, err := u.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=300s", "node", "--all")
-	return err
+	for _, what := range [][]string{{"node", "--all"}, {"clusternetwork/default"}} {
+		args := append([]string{"wait", "--for=condition=Ready", "--timeout=300s"}, what...)
+		if _, err := u.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
