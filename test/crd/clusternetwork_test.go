@@ -47,7 +47,7 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"eight entries": {spec: cluster4(`{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}, {cidr: 10.3.0.0/16},
 			{cidr: 10.4.0.0/16}, {cidr: 10.5.0.0/16}, {cidr: 10.6.0.0/16}, {cidr: 10.7.0.0/16}`)},
 		"entries of different hostPrefix": {spec: cluster4(`{cidr: 10.0.0.0/16, hostPrefix: 23}, {cidr: 10.1.0.0/16, hostPrefix: 26}`)},
-		"every field": {spec: with4(`joinSubnet: [100.88.0.0/16], mtu: 1400, encapsulation: {type: Geneve, port: 6082},
+		"every field": {spec: with4(`joinSubnet: [100.88.0.0/16], mtu: 1400, encapsulation: {type: Geneve},
 			gateway: {mode: Local, interface: br-ex, nextHops: [192.0.2.1, "2001:db8::1"]}, podRecord: Always`)},
 
 		"no clusterNetwork":    {`{serviceNetwork: [10.96.0.0/16]}`, refusal{"spec.clusterNetwork", []string{"Required"}}},
@@ -172,8 +172,6 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 			refusal{"spec.mtu", []string{"IPv6 needs an mtu of at least 1280"}}},
 
 		"encapsulation VXLAN":       {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
-		"encapsulation port 65536":  {with4(`encapsulation: {port: 65536}`), refusal{"spec.encapsulation.port", []string{"65535"}}},
-		"encapsulation port 0":      {with4(`encapsulation: {port: 0}`), refusal{"spec.encapsulation.port", []string{"greater than or equal to 1"}}},
 		"unknown gateway mode":      {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
 		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
 		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
@@ -222,7 +220,7 @@ func TestClusterNetworkChanges(t *testing.T) {
 			to: cluster4(`{cidr: 10.2.0.0/16}, {cidr: 10.1.0.0/16}`)},
 		"joinSubnet spelled as the default": {from: ipv4, to: with4(`joinSubnet: [100.64.0.0/16, "fd98::/64"]`)},
 		"mtu, encapsulation, gateway and podRecord": {from: ipv4,
-			to: with4(`mtu: 1400, encapsulation: {port: 6082}, gateway: {mode: Local}, podRecord: Always`)},
+			to: with4(`mtu: 1400, encapsulation: {type: Geneve}, gateway: {mode: Local}, podRecord: Always`)},
 
 		"an entry removed": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`), cluster4(`{cidr: 10.2.0.0/16}`),
 			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot be removed"}}},

@@ -13,7 +13,7 @@ const worker = `{nodeID: 7, podSubnets: [10.244.7.0/24, "fd00:10:244:7::/64"], g
   joinAddresses: [100.64.0.9/16, "fd98::9/64"],
   managementPort: {macAddress: "0a:58:0a:f4:07:02", addresses: [10.244.7.2/24, "fd00:10:244:7::2/64"]},
   clusterSubnets: [10.244.0.0/16, "fd00:10:244::/48"], serviceSubnets: [10.96.0.0/16, "fd00:10:96::/112"],
-  mtu: 1400, encapsulation: {type: Geneve, port: 6081}}`
+  mtu: 1400, encapsulation: {type: Geneve}}`
 
 func TestNodeNetworkIsAcceptedOrRefused(t *testing.T) {
 	for name, test := range map[string]struct {

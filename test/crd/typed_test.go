@@ -28,7 +28,7 @@ func TestClusterNetworkIsDefaulted(t *testing.T) {
 		ClusterNetwork: []v1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
 		ServiceNetwork: []v1alpha1.CIDR{"10.96.0.0/16"},
 		JoinSubnet:     []v1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"},
-		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve, Port: 6081},
+		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve},
 		Gateway:        v1alpha1.Gateway{Mode: v1alpha1.GatewayShared},
 		PodRecord:      v1alpha1.PodRecordOnRequest,
 	}

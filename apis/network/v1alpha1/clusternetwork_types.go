@@ -13,8 +13,8 @@ const (
 	DefaultHostPrefixIPv6 = 64
 )
 
-// ClusterNetwork is the network of the cluster. There is one, named "default"; deleting it is how the network is
-// taken down, while its absence alone leaves everything as it is.
+// ClusterNetwork is the network of the cluster. There is one, named "default". Its absence leaves everything as it is: nodes
+// and pods keep what they have, and nothing is added or removed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -107,8 +107,9 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default={}
 	Gateway Gateway `json:"gateway,omitempty,omitzero"`
 
-	// podRecord says which pods carry the annotation network.weft.dev/pod-networks. OnRequest: those that ask by the
-	// annotation network.weft.dev/pod-record: "true". Always: every pod, at the cost of one API write per pod.
+	// podRecord says which pods carry the annotation network.weft.dev/pod-networks. OnRequest: those that ask, or whose
+	// namespace asks, by the annotation network.weft.dev/pod-record: "true". Always: every pod, at the cost of one API
+	// write per pod.
 	// +optional
 	// +kubebuilder:default=OnRequest
 	PodRecord PodRecordPolicy `json:"podRecord,omitempty"`
@@ -143,13 +144,6 @@ type Encapsulation struct {
 	// +optional
 	// +kubebuilder:default=Geneve
 	Type EncapsulationType `json:"type,omitempty"`
-
-	// port is the UDP port that nodes receive tunnelled packets on.
-	// +optional
-	// +kubebuilder:default=6081
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	Port int32 `json:"port,omitempty"`
 }
 
 // GatewayMode is where traffic leaves the cluster.
