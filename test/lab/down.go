@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -30,8 +31,7 @@ func (c *Cluster) Down(context.Context) error {
 	if err := remove(s); err != nil {
 		return fmt.Errorf("lab %s: %w", c.Name, err) // the record stays for another try
 	}
-	// Nothing is mounted there: the mounts were the machines' own.
-	if err := os.RemoveAll(c.Dir); err != nil {
+	if err := c.removeDir(); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "lab %s is down (%.1fs)\n", c.Name, time.Since(began).Seconds())
@@ -50,4 +50,17 @@ func remove(s *state.State) error {
 		failed = errors.Join(failed, deleteNetns(name))
 	}
 	return errors.Join(failed, removeCgroups(s.Cgroups), restoreSysctls(s.Sysctls))
+}
+
+// removeDir renames the folder first, so that a compiler which outlives a killed Up cannot write to it any more. Nothing
+// is mounted there: the mounts were the machines' own.
+func (c *Cluster) removeDir() error {
+	gone := c.Dir + ".gone"
+	if err := os.RemoveAll(gone); err != nil {
+		return err
+	}
+	if err := os.Rename(c.Dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(gone)
 }

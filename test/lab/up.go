@@ -61,7 +61,7 @@ type bringUp struct {
 
 // run builds the images beside everything else: on a cold cache that is what takes longest.
 func (u *bringUp) run(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(u.Dir), os.MkdirAll(u.Dir, 0o755)); err != nil {
+	if err := errors.Join(u.removeDir(), os.MkdirAll(u.Dir, 0o755)); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
