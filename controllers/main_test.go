@@ -1,0 +1,133 @@
+// Package controllers_test runs the operator as main.go does, against a real API server and a real OVN northbound database.
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// One API server serves all tests, one after the other: a ClusterNetwork exists once.
+var (
+	restConfig *rest.Config
+	api        client.Client // writes, and reads past any cache
+	view       cache.Cache   // reads; each of its events is news
+	news       = &tidings{}
+)
+
+// tidings wakes those who wait for a change of anything.
+type tidings struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// coming returns a channel that is closed at the next change.
+func (n *tidings) coming() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next == nil {
+		n.next = make(chan struct{})
+	}
+	return n.next
+}
+
+func (n *tidings) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next != nil {
+		close(n.next)
+		n.next = nil
+	}
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	if testing.Verbose() {
+		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "controllers:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	programs, err := tools.DefaultCache()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
+		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
+	}
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
+		CRDDirectoryPaths:     []string{"../config/crd/bases"},
+		ErrorIfCRDPathMissing: true,
+	}
+	if restConfig, err = environment.Start(); err != nil {
+		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	restConfig.QPS, restConfig.Burst = 1000, 1000
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := watch(ctx); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// watch makes the client and the view of the API server.
+func watch(ctx context.Context) error {
+	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	if err != nil {
+		return err
+	}
+	if api, err = client.New(restConfig, client.Options{Scheme: managerOptions.Scheme}); err != nil {
+		return err
+	}
+	if view, err = cache.New(restConfig, cache.Options{Scheme: managerOptions.Scheme}); err != nil {
+		return err
+	}
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { news.tell() }, UpdateFunc: func(any, any) { news.tell() }, DeleteFunc: func(any) { news.tell() },
+	}
+	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &eventsv1.Event{}, &networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}} {
+		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return err
+		}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return err
+		}
+	}
+	go func() { _ = view.Start(ctx) }()
+	if !view.WaitForCacheSync(ctx) {
+		return errors.New("the API server's objects were not listed")
+	}
+	return nil
+}

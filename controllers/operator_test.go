@@ -1,0 +1,112 @@
+package controllers_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// operator is a running operator and what it wrote.
+type operator struct {
+	world  *world
+	engine *ovndb.Engine
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when it has ended, with err
+	err    error
+
+	mu    sync.Mutex
+	calls []string // "PATCH /api/v1/..." of each write to the API server
+	units int      // write transactions that the database committed
+	epoch int      // fence transactions
+}
+
+// start runs an operator as main.go does, but without a lease.
+func (w *world) start() *operator {
+	w.Helper()
+	o := &operator{world: w, ended: make(chan struct{})}
+	managerOptions, err := controllers.ManagerOptions(options.Operator{Health: "0", Metrics: "0"})
+	w.must(err)
+	same := true
+	managerOptions.Controller.SkipNameValidation = &same // another operator of this process had the names before
+	config := rest.CopyConfig(restConfig)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, o} })
+	mgr, err := ctrl.NewManager(config, managerOptions)
+	w.must(err)
+	o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{w.nb.Endpoint()}, Observer: o})
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	o.cancel = cancel
+	go func() {
+		o.err = mgr.Start(ctx)
+		close(o.ended)
+	}()
+	w.operators = append(w.operators, o)
+	return o
+}
+
+// stop ends the operator in order.
+func (o *operator) stop() {
+	o.cancel()
+	<-o.ended
+}
+
+// settle returns when the engine has answered all that was asked of it before.
+func (o *operator) settle() {
+	o.world.Helper()
+	if err := o.engine.Apply(o.world.Context(), unit.Unit{Key: unit.NewKey("test", "barrier")}); err != nil {
+		o.world.Fatal(err)
+	}
+}
+
+// Transaction implements ovndb.Observer.
+func (o *operator) Transaction(_, kind string, _ int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if kind == "fence" {
+		o.epoch++
+	} else if err == nil {
+		o.units++
+	}
+}
+
+// Connected implements ovndb.Observer.
+func (o *operator) Connected(string, bool) { news.tell() }
+
+func (o *operator) transactions() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.units
+}
+
+// writes returns the writes to the API server whose path holds the text.
+func (o *operator) writes(path string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(o.calls), func(call string) bool { return !strings.Contains(call, path) })
+}
+
+// countingTransport notes the writes of one operator.
+type countingTransport struct {
+	next     http.RoundTripper
+	operator *operator
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		c.operator.mu.Lock()
+		c.operator.calls = append(c.operator.calls, request.Method+" "+request.URL.Path)
+		c.operator.mu.Unlock()
+	}
+	return c.next.RoundTrip(request)
+}

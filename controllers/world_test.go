@@ -1,0 +1,187 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+)
+
+// patience is how long a test waits for what must come; a tenth of a second is usual.
+const patience = 20 * time.Second
+
+// world is one test's cluster: the shared API server and a northbound database of its own.
+type world struct {
+	*testing.T
+	nb        *ovndbtest.Server
+	rows      *ovndb.Conn // the test's own copy of the database
+	operators []*operator
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb")}
+	w.rows = ovndb.NewConn(ovndb.Config{
+		Schema: ovndb.Northbound(), Endpoints: []string{w.nb.Endpoint()}, Log: logr.Discard(),
+		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.tell() },
+		OnConnect: func(bool) { news.tell() },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.rows.Run(ctx) }()
+	t.Cleanup(func() {
+		for _, o := range w.operators {
+			o.stop()
+		}
+		cancel()
+		<-done
+		w.clear()
+	})
+	return w
+}
+
+// clear leaves an empty API server to the next test. The test's own context is over by now.
+func (w *world) clear() {
+	w.Helper()
+	ctx := context.Background()
+	w.must(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
+	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
+		w.must(api.DeleteAllOf(ctx, kind))
+	}
+	w.must(api.DeleteAllOf(ctx, &eventsv1.Event{}, client.InNamespace("default")))
+	w.until(func() error {
+		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &networkv1alpha1.NodeNetworkList{}, &networkv1alpha1.ClusterNetworkList{}, &eventsv1.EventList{}} {
+			if err := view.List(ctx, list, client.InNamespace(corev1.NamespaceAll)); err != nil {
+				return err
+			}
+			if n := lengthOf(list); n != 0 {
+				return fmt.Errorf("%d objects are left in %T", n, list)
+			}
+		}
+		return nil
+	})
+}
+
+func lengthOf(list client.ObjectList) int {
+	switch l := list.(type) {
+	case *corev1.PodList:
+		return len(l.Items)
+	case *corev1.NodeList:
+		return len(l.Items)
+	case *networkv1alpha1.NodeNetworkList:
+		return len(l.Items)
+	case *networkv1alpha1.ClusterNetworkList:
+		return len(l.Items)
+	case *eventsv1.EventList:
+		return len(l.Items)
+	}
+	return -1
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// until waits for an end of what is wrong, looking again at each change of the API server or the database.
+func (w *world) until(wrong func() error) {
+	w.Helper()
+	deadline := time.After(patience)
+	for {
+		change := news.coming()
+		err := wrong()
+		if err == nil {
+			return
+		}
+		select {
+		case <-change:
+		case <-deadline:
+			w.Fatalf("after %s: %v", patience, err)
+		}
+	}
+}
+
+// gone waits until the view knows an object no more.
+func (w *world) gone(object client.Object) {
+	w.Helper()
+	name := client.ObjectKeyFromObject(object)
+	w.until(func() error {
+		if err := view.Get(context.Background(), name, object); err == nil {
+			return fmt.Errorf("%T %s is still there", object, name)
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// event waits for an event about an object and returns its text.
+func (w *world) event(name, reason string) (note string) {
+	w.Helper()
+	w.until(func() error {
+		var list eventsv1.EventList
+		if err := view.List(context.Background(), &list); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Regarding.Name == name && e.Reason == reason {
+				note = e.Note
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s of %s", reason, name)
+	})
+	return note
+}
+
+// says fails unless a text has all the words.
+func (w *world) says(text string, words ...string) {
+	w.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			w.Errorf("%q does not say %q", text, word)
+		}
+	}
+}
+
+// dump returns the rows of Weft's tables as the server has them, in order: with UUIDs, references and tunnel keys.
+func (w *world) dump() []string {
+	w.Helper()
+	var dump []string
+	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port"} {
+		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "--no-headings", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, " table") {
+				dump = append(dump, table+": "+line)
+			}
+		}
+	}
+	slices.Sort(dump)
+	return dump
+}
+
+func (w *world) node(name string) *corev1.Node {
+	w.Helper()
+	var node corev1.Node
+	w.must(api.Get(w.Context(), types.NamespacedName{Name: name}, &node))
+	return &node
+}
+
+var errAbsent = errors.New("absent")
