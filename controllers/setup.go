@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/controllers/sweep"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -39,7 +40,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindPod: {}}
 	swept := &trigger.Trigger{}
 	engine := ovndb.NewEngine(ovndb.Config{
-		Schema: ovndb.Northbound(), Endpoints: options.Northbound, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
+		Schema: northbound.Schema(), Endpoints: options.Northbound, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
 		OnConnect: func(up bool) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)
 			if up {

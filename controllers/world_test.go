@@ -19,6 +19,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -37,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb")}
 	w.rows = ovndb.NewConn(ovndb.Config{
-		Schema: ovndb.Northbound(), Endpoints: []string{w.nb.Endpoint()}, Log: logr.Discard(),
+		Schema: northbound.Schema(), Endpoints: []string{w.nb.Endpoint()}, Log: logr.Discard(),
 		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.tell() },
 		OnConnect: func(bool) { news.tell() },
 	})

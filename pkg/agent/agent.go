@@ -28,6 +28,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
@@ -63,7 +64,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed},
 	}
 	r.ovs = ovndb.NewEngine(ovndb.Config{
-		Schema: ovndb.OpenVSwitch(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
+		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
 		OnConnect: func(bool) { changed() },
 		OnRow: func(_ string, row model.Model, event ovndb.RowEvent) {
 			if concernsNode(row, event) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weft-network/weft/pkg/ovndb"
+	sbschema "github.com/weft-network/weft/pkg/ovndb/southbound"
 	"github.com/weft-network/weft/pkg/sbdb"
 )
 
@@ -32,7 +33,7 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 	s.systemID = systemID
 	requested := ovsdb.OvsMap{GoMap: map[any]any{"requested-chassis": systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
-		Schema: ovndb.Southbound(), Endpoints: s.remotes, Observer: s.observer, Log: s.log,
+		Schema: sbschema.Schema(), Endpoints: s.remotes, Observer: s.observer, Log: s.log,
 		Where: map[string][]ovsdb.Condition{
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},

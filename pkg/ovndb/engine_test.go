@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -54,7 +55,7 @@ func run(t *testing.T, server *ovndbtest.Server) *running {
 	t.Helper()
 	r := &running{counter: &counter{}, done: make(chan error, 1)}
 	r.Engine = ovndb.NewEngine(ovndb.Config{
-		Schema: ovndb.Northbound(), Endpoints: []string{server.Endpoint()}, Observer: r.counter, Log: testr.New(t),
+		Schema: northbound.Schema(), Endpoints: []string{server.Endpoint()}, Observer: r.counter, Log: testr.New(t),
 	}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel

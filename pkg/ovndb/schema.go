@@ -49,24 +49,20 @@ type TunnelKey struct {
 	Max int
 }
 
-// withOwnerIndex returns the model with a client index on the owner of each row, for tables that have external_ids.
-func withOwnerIndex(m model.ClientDBModel, tables map[string]Table) model.ClientDBModel {
+// NewSchema completes a generated model with a client index on the owner of each row, for tables that have external_ids. err
+// is that of the generated constructor, which cannot fail for generated code.
+func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema {
+	if err != nil {
+		panic(fmt.Sprintf("generated database model: %v", err))
+	}
 	indexes := map[string][]model.ClientIndex{}
-	for table := range tables {
-		if _, ok := fieldOf(m.Types()[table], "external_ids"); ok {
+	for table, t := range tables {
+		if _, ok := fieldOf(m.Types()[table], "external_ids"); ok && !t.Foreign {
 			indexes[table] = []model.ClientIndex{{Columns: []model.ColumnKey{{Column: "external_ids", Key: unit.OwnerKey}}}}
 		}
 	}
 	m.SetIndexes(indexes)
-	return m
-}
-
-// mustModel completes a generated model; the generated code of this repository cannot fail here.
-func mustModel(m model.ClientDBModel, err error) model.ClientDBModel {
-	if err != nil {
-		panic(fmt.Sprintf("generated database model: %v", err))
-	}
-	return m
+	return Schema{Model: m, Tables: tables}
 }
 
 // tableOf returns the table of a model.

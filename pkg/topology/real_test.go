@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -71,7 +72,7 @@ func lines(text string) []string {
 
 func engine(t *testing.T, nb *ovndbtest.Server) *ovndb.Engine {
 	t.Helper()
-	e := ovndb.NewEngine(ovndb.Config{Schema: ovndb.Northbound(), Endpoints: []string{nb.Endpoint()}, Log: testr.New(t)}, nil)
+	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Log: testr.New(t)}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

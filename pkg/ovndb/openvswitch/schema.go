@@ -1,14 +1,15 @@
-package ovndb
+// Package openvswitch describes a node's Open_vSwitch database to the engine.
+package openvswitch
 
 import (
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// OpenVSwitch describes a node's Open_vSwitch database as the agent writes it. ovs-vswitchd and ovn-controller write it too:
+// Schema describes the database as the agent writes it. ovs-vswitchd and ovn-controller write it too:
 // only named keys of the maps are owned.
-func OpenVSwitch() Schema {
-	tables := map[string]Table{
+func Schema() ovndb.Schema {
+	tables := map[string]ovndb.Table{
 		vswitchdb.OpenvSwitchTable: {Root: true, Foreign: true, Shared: []string{"bridges", "external_ids"},
 			Monitored: []string{"external_ids"},
 			Ignored:   []string{"datapath_types", "iface_types", "ovs_version"},
@@ -28,15 +29,6 @@ func OpenVSwitch() Schema {
 				"ingress_policing_kpkts_burst", "ingress_policing_kpkts_rate", "ingress_policing_rate", "lacp_current", "link_resets",
 				"link_speed", "lldp", "ofport_request"}},
 	}
-	return Schema{Model: withOwnerIndex(mustModel(vswitchdb.FullDatabaseModel()), tables), Tables: tables}
-}
-
-// Southbound describes what an agent reads of the OVN southbound database: it never writes it.
-func Southbound() Schema {
-	tables := map[string]Table{
-		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
-			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
-		sbdb.ChassisTable: {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
-	}
-	return Schema{Model: mustModel(sbdb.FullDatabaseModel()), Tables: tables}
+	model, err := vswitchdb.FullDatabaseModel()
+	return ovndb.NewSchema(model, err, tables)
 }

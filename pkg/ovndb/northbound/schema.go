@@ -1,4 +1,5 @@
-package ovndb
+// Package northbound describes the OVN northbound database to the engine.
+package northbound
 
 import (
 	"fmt"
@@ -7,6 +8,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 )
 
 const (
@@ -18,10 +20,10 @@ const (
 	requestedTunnelKey = "requested-tnl-key"
 )
 
-// Northbound describes the OVN northbound database as Weft writes it.
-func Northbound() Schema {
-	shared := func(root bool, columns ...string) Table { return Table{Root: root, Shared: columns} }
-	tables := map[string]Table{
+// Schema describes the database as the operator writes it.
+func Schema() ovndb.Schema {
+	shared := func(root bool, columns ...string) ovndb.Table { return ovndb.Table{Root: root, Shared: columns} }
+	tables := map[string]ovndb.Table{
 		nbdb.NBGlobalTable: {Root: true, Foreign: true, Shared: []string{"options"}, Ignored: []string{"name", "external_ids"},
 			Omitted: []string{"nb_cfg", "nb_cfg_timestamp", "sb_cfg", "sb_cfg_timestamp", "hv_cfg", "hv_cfg_timestamp", "ipsec"}},
 		nbdb.LogicalSwitchTable: shared(true, "ports", "acls", "qos_rules", "load_balancer", "dns_records"),
@@ -36,16 +38,15 @@ func Northbound() Schema {
 		nbdb.AddressSetTable:               shared(true, "addresses"),
 		nbdb.ACLTable:                      {},
 	}
-	return Schema{
-		Model:     withOwnerIndex(mustModel(nbdb.FullDatabaseModel()), tables),
-		Tables:    tables,
-		Fence:     nbdb.NBGlobalTable,
-		TunnelKey: northboundTunnelKey,
-	}
+	model, err := nbdb.FullDatabaseModel()
+	schema := ovndb.NewSchema(model, err, tables)
+	schema.Fence = nbdb.NBGlobalTable
+	schema.TunnelKey = requestedKey
+	return schema
 }
 
-// northboundTunnelKey reads the key that a switch, router or port requests. Switches and routers share one space.
-func northboundTunnelKey(table string, row model.Model) (TunnelKey, bool, error) {
+// requestedKey reads the key that a switch, router or port requests. Switches and routers share one space.
+func requestedKey(table string, row model.Model) (ovndb.TunnelKey, bool, error) {
 	switch r := row.(type) {
 	case *nbdb.LogicalSwitch:
 		return tunnelKey(r.OtherConfig, "datapaths", MaxDatapathKey)
@@ -56,17 +57,17 @@ func northboundTunnelKey(table string, row model.Model) (TunnelKey, bool, error)
 	case *nbdb.LogicalRouterPort:
 		return tunnelKey(r.Options, table, MaxPortKey)
 	}
-	return TunnelKey{}, false, nil
+	return ovndb.TunnelKey{}, false, nil
 }
 
-func tunnelKey(options map[string]string, scope string, largest int) (TunnelKey, bool, error) {
+func tunnelKey(options map[string]string, scope string, largest int) (ovndb.TunnelKey, bool, error) {
 	text, ok := options[requestedTunnelKey]
 	if !ok {
-		return TunnelKey{}, false, nil
+		return ovndb.TunnelKey{}, false, nil
 	}
 	key, err := strconv.Atoi(text)
 	if err != nil || key < 1 || key > largest {
-		return TunnelKey{}, false, fmt.Errorf("%s %q is not in 1..%d", requestedTunnelKey, text, largest)
+		return ovndb.TunnelKey{}, false, fmt.Errorf("%s %q is not in 1..%d", requestedTunnelKey, text, largest)
 	}
-	return TunnelKey{Scope: scope, Key: key, Max: largest}, true, nil
+	return ovndb.TunnelKey{Scope: scope, Key: key, Max: largest}, true, nil
 }

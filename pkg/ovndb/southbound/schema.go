@@ -1,0 +1,18 @@
+// Package southbound describes the OVN southbound database to an agent.
+package southbound
+
+import (
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/sbdb"
+)
+
+// Schema describes what an agent reads; it never writes this database.
+func Schema() ovndb.Schema {
+	tables := map[string]ovndb.Table{
+		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
+			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
+		sbdb.ChassisTable: {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
+	}
+	model, err := sbdb.FullDatabaseModel()
+	return ovndb.NewSchema(model, err, tables)
+}
