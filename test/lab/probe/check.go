@@ -22,20 +22,29 @@ type target struct {
 	HTTP string `json:"http,omitempty"`
 }
 
-// result is one try.
+// result is how the tries of one kind at one target ended.
 type result struct {
 	Name   string  `json:"name"`
 	Kind   string  `json:"kind"` // ping or http
 	Target string  `json:"target"`
 	OK     bool    `json:"ok"`
-	RTTms  float64 `json:"rttMs,omitempty"`
+	RTTms  float64 `json:"rttMs,omitempty"` // of the try that succeeded
+	Tries  int     `json:"tries"`
 	Answer *answer `json:"answer,omitempty"`
 	Error  string  `json:"error,omitempty"`
 }
 
+// effort is how hard a target is tried.
+type effort struct {
+	timeout  time.Duration // of each try
+	attempts int           // tries until one succeeds
+	interval time.Duration // least time from the start of a try to that of the next
+	parallel int           // targets at a time
+}
+
 func newCheck() *cobra.Command {
 	var targets string
-	timeout, attempts := 2*time.Second, 1
+	e := effort{timeout: 2 * time.Second, attempts: 1, parallel: 16}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Ping and HTTP-get targets; print the results as JSON; fail unless all were reached",
@@ -45,12 +54,14 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return report(cmd.OutOrStdout(), checkAll(cmd.Context(), list, timeout, attempts))
+			return report(cmd.OutOrStdout(), checkAll(cmd.Context(), list, e))
 		},
 	}
 	cmd.Flags().StringVar(&targets, "targets", "", `JSON [{"name","ping","http"}], or a file of it, or - for the standard input`)
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "of each try")
-	cmd.Flags().IntVar(&attempts, "attempts", attempts, "tries per target until one succeeds")
+	cmd.Flags().DurationVar(&e.timeout, "timeout", e.timeout, "of each try")
+	cmd.Flags().IntVar(&e.attempts, "attempts", e.attempts, "tries per target until one succeeds")
+	cmd.Flags().DurationVar(&e.interval, "interval", e.interval, "least time between the starts of two tries")
+	cmd.Flags().IntVar(&e.parallel, "parallel", e.parallel, "targets at a time")
 	return cmd
 }
 
@@ -72,7 +83,7 @@ func readTargets(arg string) (list []target, err error) {
 }
 
 // checkAll keeps the order of the targets, ping before HTTP.
-func checkAll(ctx context.Context, targets []target, timeout time.Duration, attempts int) []result {
+func checkAll(ctx context.Context, targets []target, e effort) []result {
 	var results []result
 	for _, t := range targets {
 		if t.Ping != "" {
@@ -83,18 +94,23 @@ func checkAll(ctx context.Context, targets []target, timeout time.Duration, atte
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(16)
+	group.SetLimit(max(e.parallel, 1)) // 0 would block for ever
 	for i := range results {
-		group.Go(func() error { results[i].try(ctx, timeout, attempts); return nil })
+		group.Go(func() error { results[i].try(ctx, e); return nil })
 	}
 	_ = group.Wait() // the tries keep their own errors
 	return results
 }
 
-func (r *result) try(ctx context.Context, timeout time.Duration, attempts int) {
-	for range attempts {
-		if r.once(ctx, timeout); r.OK || ctx.Err() != nil {
+func (r *result) try(ctx context.Context, e effort) {
+	for r.Tries < e.attempts {
+		next := time.After(e.interval)
+		r.Tries++
+		if r.once(ctx, e.timeout); r.OK || ctx.Err() != nil {
 			return
+		}
+		if r.Tries < e.attempts {
+			<-next
 		}
 	}
 }
