@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weft-network/weft/test/lab"
@@ -19,7 +20,7 @@ func newUp(open opener) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := makeTools(cmd.Context(), "all"); err != nil {
+			if err := c.Cache.Make(cmd.Context(), "all", cmd.OutOrStdout()); err != nil {
 				return err
 			}
 			o.NoWait = !wait
@@ -61,7 +62,12 @@ func newLoadImage(open opener) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return timed("product", func() (bool, error) { return true, c.LoadProduct(cmd.Context()) })
+			start := time.Now()
+			if err := c.LoadProduct(cmd.Context()); err != nil {
+				return err
+			}
+			fmt.Printf("product loaded (%.1fs)\n", time.Since(start).Seconds())
+			return nil
 		},
 	}
 }
