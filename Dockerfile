@@ -1,0 +1,16 @@
+# The one image: operator, agent, and the CNI plugins that the agent installs on its host.
+ARG GO_VERSION=1.26
+FROM golang:${GO_VERSION} AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=dev
+ENV CGO_ENABLED=0
+RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent \
+ && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
+
+FROM scratch
+COPY --from=build /out/weft /out/weft-agent /usr/bin/
+COPY --from=build /out/cni/ /opt/weft/cni/
+ENTRYPOINT ["/usr/bin/weft"]

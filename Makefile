@@ -1,0 +1,77 @@
+# Weft. `make help` lists the targets; `make demo` and `make test` are all that a new machine needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=$(VERSION)"
+LAB := go run -trimpath ./test/lab/cmd/weft-lab
+NODES ?= 2
+NODE ?= 1
+
+##@ Try it
+.PHONY: demo
+demo: ## Bring up a two-node cluster with real Kubernetes and OVN, start pods, and show that they reach each other
+	go run -trimpath ./test/demo/cmd/weft-demo $(DEMO_FLAGS)
+
+.PHONY: lab-up
+lab-up: ## The cluster alone (NODES=2)
+	$(LAB) up --nodes $(NODES)
+
+.PHONY: lab-down
+lab-down: ## Remove the cluster, in whatever state it is
+	$(LAB) down
+
+.PHONY: lab-shell
+lab-shell: ## A shell in a node (NODE=1) or the control plane (NODE=cp)
+	@$(LAB) shell $(if $(filter cp,$(NODE)),cp,n$(NODE))
+
+.PHONY: lab-load
+lab-load: ## Build the product again and replace it in the running cluster
+	$(LAB) load-image
+
+##@ Check it
+.PHONY: test
+test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detector
+	go test -race -timeout 20m ./...
+
+.PHONY: e2e
+e2e: ## The cluster with packets: what the README promises
+	go test -tags e2e -count=1 -timeout 25m -v ./test/e2e/...
+
+.PHONY: lint
+lint: ## golangci-lint, the import table among others
+	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...
+
+.PHONY: verify
+verify: generate ## Fail when generated code is stale
+	@git diff --exit-code -- apis config bundle pkg/nbdb pkg/sbdb pkg/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
+
+##@ Build it
+.PHONY: build
+build: ## The programs, in bin/
+	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/weft .
+	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/ ./cmd/... github.com/containernetworking/plugins/plugins/main/loopback
+
+.PHONY: image
+image: ## A container image, with docker or a compatible builder (BUILDER=podman)
+	$(or $(BUILDER),docker) build --build-arg VERSION=$(VERSION) -t weft:$(VERSION) .
+
+.PHONY: generate
+generate: tools ## Everything that is generated: deepcopy, CRDs, database models, the bundle
+	go generate ./apis/... ./pkg/nbdb/... ./pkg/sbdb/... ./pkg/vswitchdb/...
+	$(WEFT_CACHE)/bin/kubectl kustomize config/default > bundle/weft.yaml
+
+.PHONY: fmt
+fmt: ## gofmt
+	gofmt -w apis cmd controllers pkg test main.go
+
+##@ Tools
+.PHONY: tools
+tools: ## Fetch OVN, build etcd, kube-apiserver and kubectl for the tests, in $WEFT_CACHE
+	$(LAB) tools ovn
+	$(LAB) tools envtest
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
