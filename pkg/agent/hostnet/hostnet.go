@@ -2,11 +2,11 @@
 package hostnet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -39,26 +39,43 @@ func Apply(linkName string, want desired.Host) error {
 }
 
 func applyAddresses(link netlink.Link, want []netip.Prefix) error {
-	have, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	have, err := addressesOf(link)
 	if err != nil {
-		return fmt.Errorf("list addresses: %w", err)
+		return err
 	}
-	wanted := map[netip.Prefix]bool{}
-	for _, p := range want {
-		wanted[p] = true
+	removed := false
+	for p, address := range have {
+		if slices.Contains(want, p) || address.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		if err := netlink.AddrDel(link, &address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("remove address %s: %w", p, err)
+		}
+		removed = true
 	}
-	for i := range have {
-		p := prefixOf(have[i].IPNet)
-		if wanted[p] {
-			delete(wanted, p)
-		} else if !have[i].IP.IsLinkLocalUnicast() {
-			if err := netlink.AddrDel(link, &have[i]); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-				return fmt.Errorf("remove address %s: %w", p, err)
-			}
+	if removed { // an IPv4 address takes those with it that came to its subnet after it
+		if have, err = addressesOf(link); err != nil {
+			return err
 		}
 	}
+	return addAddresses(link, want, have)
+}
+
+func addressesOf(link netlink.Link) (map[netip.Prefix]netlink.Addr, error) {
+	list, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	have := map[netip.Prefix]netlink.Addr{}
+	for _, address := range list {
+		have[prefixOf(address.IPNet)] = address
+	}
+	return have, nil
+}
+
+func addAddresses(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]netlink.Addr) error {
 	for _, p := range want {
-		if !wanted[p] {
+		if _, ok := have[p]; ok {
 			continue
 		}
 		address := &netlink.Addr{IPNet: ipNet(p)}
@@ -73,8 +90,10 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 }
 
 func applyRoutes(link netlink.Link, want []desired.Route) error {
-	have, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: protocol},
-		netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	ours := &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: protocol}
+	have, err := complete(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, ours, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	})
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
@@ -120,69 +139,14 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// Uplink is the link that holds an address.
-type Uplink struct {
-	Name string
-	MTU  int
-}
-
-// LinkOf finds the link that holds an address of this host.
-func LinkOf(address netip.Addr) (Uplink, error) {
-	links, err := netlink.LinkList()
-	if err != nil {
-		return Uplink{}, fmt.Errorf("list links: %w", err)
-	}
-	for _, link := range links {
-		addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
-		if err != nil {
-			return Uplink{}, fmt.Errorf("link %s: list addresses: %w", link.Attrs().Name, err)
-		}
-		for i := range addresses {
-			if prefixOf(addresses[i].IPNet).Addr() == address {
-				return Uplink{Name: link.Attrs().Name, MTU: link.Attrs().MTU}, nil
-			}
+// complete lists again if something came or went meanwhile: the kernel then marks its answer as one that may lack some.
+func complete[T any](list func() ([]T, error)) ([]T, error) {
+	const attempts = 10
+	for range attempts - 1 {
+		found, err := list()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return found, err
 		}
 	}
-	return Uplink{}, fmt.Errorf("no link of this host has address %s", address)
-}
-
-// HasKernelDatapath reports whether the kernel's openvswitch module is there; asking loads it where it can be loaded.
-func HasKernelDatapath() bool {
-	_, err := netlink.GenlFamilyGet("ovs_datapath")
-	return err == nil
-}
-
-// Watch calls changed when the named link, one of its addresses or one of its routes may have changed, until ctx ends.
-func Watch(ctx context.Context, linkName string, changed func()) error {
-	links, addresses, routes := make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64), make(chan netlink.RouteUpdate, 64)
-	err := errors.Join(
-		netlink.LinkSubscribe(links, ctx.Done()),
-		netlink.AddrSubscribe(addresses, ctx.Done()),
-		netlink.RouteSubscribe(routes, ctx.Done()))
-	if err != nil {
-		return fmt.Errorf("watch links: %w", err)
-	}
-	index := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case u, ok := <-links:
-			if !ok {
-				return errors.New("watch links: the kernel ended the subscription")
-			}
-			if u.Link.Attrs().Name == linkName {
-				index = u.Link.Attrs().Index
-				changed()
-			}
-		case u, ok := <-addresses:
-			if ok && u.LinkIndex == index {
-				changed()
-			}
-		case u, ok := <-routes:
-			if ok && u.LinkIndex == index {
-				changed()
-			}
-		}
-	}
+	return list()
 }

@@ -1,0 +1,359 @@
+package hostnet_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
+)
+
+const (
+	linkName = "mp0"
+	patience = 10 * time.Second
+)
+
+// newLink makes the link that a test works on, with a peer that gives it a carrier.
+func newLink(t *testing.T) netlink.Link {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = linkName
+	pair := netlink.NewVeth(attrs)
+	pair.PeerName = "peer"
+	if err := netlink.LinkAdd(pair); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(pair) })
+	peer, err := netlink.LinkByName("peer")
+	if err == nil {
+		err = netlink.LinkSetUp(peer)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := netlink.LinkByName(linkName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+func dualStack() desired.Host {
+	return desired.Host{
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.2/24"), netip.MustParsePrefix("fd00:10:244:1::2/64")},
+		Routes: []desired.Route{
+			{Destination: netip.MustParsePrefix("10.244.0.0/16"), Gateway: netip.MustParseAddr("10.244.1.1")},
+			{Destination: netip.MustParsePrefix("fd00:10:244::/48"), Gateway: netip.MustParseAddr("fd00:10:244:1::1")},
+			{Destination: netip.MustParsePrefix("10.96.0.0/16"), Gateway: netip.MustParseAddr("10.244.1.1")},
+			{Destination: netip.MustParsePrefix("fd00:10:96::/112"), Gateway: netip.MustParseAddr("fd00:10:244:1::1")},
+		},
+	}
+}
+
+func apply(t *testing.T, want desired.Host) {
+	t.Helper()
+	if err := hostnet.Apply(linkName, want); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has lists the link's addresses, without link-local ones, and its routes that name a gateway.
+func has(t *testing.T, link netlink.Link) (found []string) {
+	t.Helper()
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if !a.IP.IsLinkLocalUnicast() {
+			found = append(found, a.IPNet.String())
+		}
+	}
+	routes, err := netlink.RouteList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range routes {
+		if r.Gw != nil {
+			found = append(found, r.Dst.String()+" via "+r.Gw.String())
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func wantHas(t *testing.T, link netlink.Link, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if diff := cmp.Diff(want, has(t, link)); diff != "" {
+		t.Errorf("the link has (-want +got):\n%s", diff)
+	}
+}
+
+var dualStackText = []string{
+	"10.244.1.2/24", "fd00:10:244:1::2/64",
+	"10.244.0.0/16 via 10.244.1.1", "fd00:10:244::/48 via fd00:10:244:1::1",
+	"10.96.0.0/16 via 10.244.1.1", "fd00:10:96::/112 via fd00:10:244:1::1",
+}
+
+func TestApplyGivesAddressesAndRoutes(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	wantHas(t, link, dualStackText...)
+	up, err := netlink.LinkByName(linkName)
+	if err != nil || up.Attrs().Flags&net.FlagUp == 0 {
+		t.Errorf("the link is not up: %v", err)
+	}
+	addresses, _ := netlink.AddrList(link, netlink.FAMILY_V6)
+	for _, a := range addresses {
+		if !a.IP.IsLinkLocalUnicast() && a.Flags&unix.IFA_F_TENTATIVE != 0 {
+			t.Errorf("%s is tentative: it cannot be used yet", a.IPNet)
+		}
+	}
+}
+
+// TestApplyTouchesNothingThatIsRight listens to what the kernel tells of changes: there is none.
+func TestApplyTouchesNothingThatIsRight(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	settle(t, link)
+	news, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer news.Close()
+	for range 3 {
+		apply(t, dualStack())
+	}
+	// A change of our own marks the end: everything before it came from Apply.
+	if err := netlink.LinkSetAlias(link, "end"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		messages, _, err := news.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			if m.Header.Type == unix.RTM_NEWLINK && strings.Contains(string(m.Data), "end\x00") {
+				return
+			}
+			t.Errorf("Apply changed something: message of type %d", m.Header.Type)
+		}
+	}
+}
+
+// settle waits until the kernel has given the link its own IPv6 address, of which it tells.
+func settle(t *testing.T, link netlink.Link) {
+	t.Helper()
+	done := make(chan struct{})
+	defer close(done)
+	updates := make(chan netlink.AddrUpdate, 64)
+	if err := netlink.AddrSubscribeWithOptions(updates, done, netlink.AddrSubscribeOptions{ListExisting: true}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.After(patience); ; {
+		select {
+		case u := <-updates:
+			if u.LinkIndex == link.Attrs().Index && u.LinkAddress.IP.IsLinkLocalUnicast() && u.Flags&unix.IFA_F_TENTATIVE == 0 {
+				return
+			}
+		case <-deadline:
+			t.Fatal("the link did not get its link-local address")
+		}
+	}
+}
+
+func TestApplyRemovesWhatIsNotWanted(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	less := desired.Host{Addresses: dualStack().Addresses[:1], Routes: dualStack().Routes[:1]}
+	apply(t, less)
+	wantHas(t, link, "10.244.1.2/24", "10.244.0.0/16 via 10.244.1.1")
+	apply(t, desired.Host{})
+	wantHas(t, link)
+}
+
+// TestApplyAfterARenumberedNode: the kernel removes with a subnet's first IPv4 address those that came later.
+func TestApplyAfterAnAddressThatCameFirst(t *testing.T) {
+	link := newLink(t)
+	stale := desired.Host{Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.9/24")}}
+	apply(t, stale)
+	both := dualStack()
+	both.Addresses = append(both.Addresses, stale.Addresses...)
+	apply(t, both)
+	apply(t, dualStack())
+	wantHas(t, link, dualStackText...)
+}
+
+func TestApplyChangesAGateway(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	moved := dualStack()
+	moved.Routes[0].Gateway = netip.MustParseAddr("10.244.1.254")
+	apply(t, moved)
+	if got := has(t, link); !slices.Contains(got, "10.244.0.0/16 via 10.244.1.254") || slices.Contains(got, "10.244.0.0/16 via 10.244.1.1") {
+		t.Errorf("the link has %v", got)
+	}
+}
+
+// TestForeignRoutesStay: only addresses are owned whole; routes of others on the link are theirs.
+func TestForeignRoutesStay(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	foreign := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.77"), Protocol: unix.RTPROT_STATIC}
+	if err := netlink.RouteAdd(foreign); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, dualStack())
+	wantHas(t, link, append([]string{"192.0.2.0/24 via 10.244.1.77"}, dualStackText...)...)
+}
+
+// TestForeignAddressesGo: the host would send with an address that OVN does not know, and the answers would be lost.
+func TestForeignAddressesGo(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: mustIPNet("192.0.2.1/24")}); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, dualStack())
+	wantHas(t, link, dualStackText...)
+}
+
+func TestAbsentLinkIsNamed(t *testing.T) {
+	err := hostnet.Apply("absent0", dualStack())
+	if err == nil || !strings.Contains(err.Error(), "absent0") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestUnreachableGatewayIsNamed(t *testing.T) {
+	newLink(t)
+	want := dualStack()
+	want.Routes[0].Gateway = netip.MustParseAddr("203.0.113.1")
+	err := hostnet.Apply(linkName, want)
+	if err == nil || !strings.Contains(err.Error(), "add route 10.244.0.0/16 via 203.0.113.1") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestLinkOf(t *testing.T) {
+	link := newLink(t)
+	if err := netlink.LinkSetMTU(link, 1450); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, dualStack())
+	for _, address := range []string{"10.244.1.2", "fd00:10:244:1::2"} {
+		got, err := hostnet.LinkOf(netip.MustParseAddr(address))
+		if want := (hostnet.Uplink{Name: linkName, MTU: 1450}); err != nil || got != want {
+			t.Errorf("link of %s is %v, %v", address, got, err)
+		}
+	}
+	if _, err := hostnet.LinkOf(netip.MustParseAddr("10.244.1.3")); err == nil || !strings.Contains(err.Error(), "10.244.1.3") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// watching runs Watch and returns its news.
+func watching(t *testing.T) <-chan struct{} {
+	t.Helper()
+	news := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- hostnet.Watch(ctx, linkName, func() {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return news
+}
+
+// until waits for news as long as something is not as it shall be.
+func until(t *testing.T, news <-chan struct{}, what string, good func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for !good() {
+		select {
+		case <-news:
+		case <-deadline:
+			t.Fatalf("no news: %s", what)
+		}
+	}
+}
+
+// TestWatchHealsWhatOthersRemove applies at each news: what a hand removes comes back, also on a link that was there before
+// the watch began.
+func TestWatchHealsWhatOthersRemove(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	settle(t, link)
+	news := watching(t)
+	<-news // of its start
+	want := slices.Sorted(slices.Values(dualStackText))
+	healed := func() bool {
+		apply(t, dualStack())
+		return slices.Equal(has(t, link), want)
+	}
+	for what, spoil := range map[string]func() error{
+		"a route was removed": func() error {
+			return netlink.RouteDel(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("10.96.0.0/16")})
+		},
+		"an address was removed": func() error { return netlink.AddrDel(link, &netlink.Addr{IPNet: mustIPNet("10.244.1.2/24")}) },
+		"the link was set down":  func() error { return netlink.LinkSetDown(link) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-news:
+		case <-time.After(patience):
+			t.Fatalf("no news: %s", what)
+		}
+		until(t, news, what, healed)
+	}
+}
+
+func TestWatchSeesALinkThatIsMadeAnew(t *testing.T) {
+	link := newLink(t)
+	news := watching(t)
+	<-news
+	if err := netlink.LinkDel(link); err != nil {
+		t.Fatal(err)
+	}
+	until(t, news, "the link was removed", func() bool { _, err := netlink.LinkByName(linkName); return err != nil })
+	link = newLink(t)
+	until(t, news, "the link was made", func() bool { return hostnet.Apply(linkName, dualStack()) == nil })
+	until(t, news, "its addresses", func() bool { return len(has(t, link)) == len(dualStackText) })
+}
+
+func mustIPNet(s string) *net.IPNet {
+	ip, network, err := net.ParseCIDR(s)
+	if err != nil {
+		panic(err)
+	}
+	network.IP = ip
+	if ones, bits := network.Mask.Size(); ones < bits && ip.Equal(ip.Mask(network.Mask)) {
+		network.IP = ip.Mask(network.Mask)
+	}
+	return network
+}
