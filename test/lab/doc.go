@@ -14,6 +14,6 @@
 // other CNI than the product's. The lab makes br-ex with the node's addresses; all other Open vSwitch configuration is the
 // product's. Without the kernel's openvswitch module the bridges use the userspace datapath.
 //
-// What is made outside the lab's own folder (network namespaces, control groups, kernel parameters that kubelet
-// changes) is on record before it is made (package state), so that Down works after any kill.
+// What is made outside the lab's own folder (network namespaces and control groups) is on record before it is made (package
+// state), so that Down works after any kill.
 package lab

@@ -38,8 +38,7 @@ func (c *Cluster) Down(context.Context) error {
 	return nil
 }
 
-// remove goes on after a failure: each part removed is one less for the next try. Processes go first, since they hold
-// the rest and kubelet could write its kernel parameters again.
+// remove goes on after a failure: each part removed is one less for the next try. Processes go first: they hold the rest.
 func remove(s *state.State) error {
 	var kills errgroup.Group
 	for _, p := range s.Processes {
@@ -49,7 +48,7 @@ func remove(s *state.State) error {
 	for _, name := range s.Netns {
 		failed = errors.Join(failed, deleteNetns(name))
 	}
-	return errors.Join(failed, removeCgroups(s.Cgroups), restoreSysctls(s.Sysctls))
+	return errors.Join(failed, removeCgroups(s.Cgroups))
 }
 
 // removeDir renames the folder first, so that a compiler which outlives a killed Up cannot write to it any more. Nothing

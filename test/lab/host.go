@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,36 +12,14 @@ import (
 	"github.com/weft-network/weft/test/lab/state"
 )
 
-// kubeletSysctls are kernel parameters of the whole host that kubelet changes when it starts.
-var kubeletSysctls = []string{
-	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
-}
-
-// recordSysctls keeps the values for Down.
-func recordSysctls(s *state.State) error {
-	before := map[string]string{}
-	for _, key := range kubeletSysctls {
-		text, err := os.ReadFile(filepath.Join("/proc/sys", key))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		before[key] = strings.TrimSpace(string(text))
+// kubeletSysctls are kernel parameters of the whole host that kubelet sets when it starts, with the values that it wants. A
+// node sees files of its own there, which hold them already.
+func kubeletSysctls() map[string]string {
+	return map[string]string{
+		"vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
+		"kernel/panic": "10", "kernel/panic_on_oops": "1",
+		"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 	}
-	return s.SetSysctls(before)
-}
-
-func restoreSysctls(before map[string]string) error {
-	var failed error
-	for key, value := range before {
-		if err := os.WriteFile(filepath.Join("/proc/sys", key), []byte(value), 0); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("restore %s: %w", key, err))
-		}
-	}
-	return failed
 }
 
 // cgroupOf is the group in which kubelet puts a node's pods.

@@ -292,7 +292,7 @@ func readHost(t *testing.T) host {
 			h.Cgroups = append(h.Cgroups, dir)
 		}
 	}
-	for _, key := range kubeletSysctls {
+	for key := range kubeletSysctls() {
 		if text, err := os.ReadFile("/proc/sys/" + key); err == nil {
 			h.Sysctls[key] = string(text)
 		}

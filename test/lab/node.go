@@ -17,6 +17,7 @@ const (
 func (c *Cluster) nodeSpec(m Machine) initd.Spec {
 	dir := c.machineDir(m.Name)
 	spec := c.baseSpec(m)
+	spec.Sysctls = kubeletSysctls()
 	spec.Binds = []initd.Bind{
 		{Source: filepath.Join(dir, "kubelet"), Target: "/var/lib/kubelet"},
 		{Source: filepath.Join(dir, "containerd"), Target: "/var/lib/containerd"},

@@ -108,7 +108,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 			return goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
 		}},
 		{"record and certificates", func(context.Context) error {
-			return errors.Join(recordSysctls(u.state), u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
+			return errors.Join(u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
 		}},
 		{"network", func(context.Context) error { return u.makeNetwork(u.state, all) }},
 		{"control groups", func(context.Context) error { return u.makeCgroups(u.state, u.nodes) }},

@@ -20,7 +20,7 @@ func makeRoot(spec Spec) error {
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
 		return fmt.Errorf("set host name: %w", err)
 	}
-	for _, step := range []func(Spec) error{mountScratch, mountSys, mountProc, mountRun, mountOverlays, bindAll, writeFiles} {
+	for _, step := range []func(Spec) error{mountScratch, mountSys, mountProc, maskSysctls, mountRun, mountOverlays, bindAll, writeFiles} {
 		if err := step(spec); err != nil {
 			return err
 		}
@@ -67,6 +67,26 @@ func mountSys(spec Spec) error {
 }
 
 func mountProc(Spec) error { return mount("proc", "/proc", "proc", 0, "") }
+
+// maskSysctls puts files over kernel parameters that belong to no namespace, so that no machine can change the host's.
+func maskSysctls(spec Spec) error {
+	for key, value := range spec.Sysctls {
+		own, real := filepath.Join(spec.Scratch, "sysctl", key), filepath.Join("/proc/sys", key)
+		if _, err := os.Stat(real); os.IsNotExist(err) {
+			continue // not in this kernel
+		}
+		if err := os.MkdirAll(filepath.Dir(own), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(own, []byte(value+"\n"), 0o644); err != nil {
+			return err
+		}
+		if err := mount(own, real, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func mountRun(Spec) error {
 	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {

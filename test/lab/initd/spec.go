@@ -11,6 +11,7 @@ type Spec struct {
 	Hostname string
 	Scratch  string // an empty folder of the machine: mounts are moved through it
 	Binds    []Bind
+	Sysctls  map[string]string // file under /proc/sys -> value that the machine sees and may write, in the host's stead
 	Files    []File
 	Steps    []Step
 	Env      []string // of every step, and of what is run by hand in the machine

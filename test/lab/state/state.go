@@ -16,9 +16,8 @@ import (
 // State is the record of one lab.
 type State struct {
 	Nodes     int
-	Netns     []string          // names under /run/netns
-	Cgroups   []string          // absolute folders
-	Sysctls   map[string]string // file under /proc/sys -> text before the lab
+	Netns     []string // names under /run/netns
+	Cgroups   []string // absolute folders
 	Processes []Process
 
 	path string
@@ -33,7 +32,7 @@ type Process struct {
 
 // Load reads a record; a lab that was never up has an empty one.
 func Load(path string) (*State, error) {
-	s := &State{Sysctls: map[string]string{}, path: path}
+	s := &State{path: path}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -49,7 +48,7 @@ func Load(path string) (*State, error) {
 
 // Empty tells whether nothing is on record.
 func (s *State) Empty() bool {
-	return len(s.Netns)+len(s.Cgroups)+len(s.Sysctls)+len(s.Processes) == 0
+	return len(s.Netns)+len(s.Cgroups)+len(s.Processes) == 0
 }
 
 // AddNetns records a network namespace that is about to be made.
@@ -73,12 +72,6 @@ func (s *State) AddProcess(p Process) error {
 // SetNodes records how many nodes the lab has.
 func (s *State) SetNodes(n int) error {
 	s.Nodes = n
-	return s.save()
-}
-
-// SetSysctls records values that something in the lab is about to change.
-func (s *State) SetSysctls(before map[string]string) error {
-	s.Sysctls = before
 	return s.save()
 }
 

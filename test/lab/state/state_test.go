@@ -18,7 +18,7 @@ func TestStateSurvivesItsProcess(t *testing.T) {
 		t.Fatalf("Load of nothing: %+v, %v", s, err)
 	}
 	for _, err := range []error{
-		s.AddNetns("a"), s.AddCgroups([]string{"/c"}), s.AddProcess(Process{"n1", 7, 9}), s.SetSysctls(map[string]string{"x": "1"}),
+		s.AddNetns("a"), s.AddCgroups([]string{"/c"}), s.AddProcess(Process{"n1", 7, 9}),
 	} {
 		if err != nil {
 			t.Fatal(err)
