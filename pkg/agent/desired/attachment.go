@@ -31,6 +31,9 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
+	if len(address.Addresses) == 0 {
+		return VIF{}, fmt.Errorf("Port_Binding %s: mac %q has no IP address", binding.LogicalPort, binding.MAC[0])
+	}
 	vif := VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"]}
 	for _, a := range address.Addresses {
 		if err := vif.place(a, spec); err != nil {

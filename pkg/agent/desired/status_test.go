@@ -1,0 +1,114 @@
+package desired_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+)
+
+func nodeNetwork() *networkv1alpha1.NodeNetwork {
+	return &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Generation: 7}, Spec: dualStackSpec()}
+}
+
+func stages(failures map[string]error) (found []desired.Stage) {
+	for _, kind := range []string{"OVSReady", "ControllerReady", "ManagementPortReady", "CNIReady"} {
+		stage := desired.Stage{Type: kind, Err: failures[kind]}
+		if stage.Err != nil {
+			stage.Reason = "HostError"
+		}
+		found = append(found, stage)
+	}
+	return found
+}
+
+func wantCondition(t *testing.T, s networkv1alpha1.NodeNetworkStatus, kind string, status metav1.ConditionStatus, reason, message string) {
+	t.Helper()
+	c := meta.FindStatusCondition(s.Conditions, kind)
+	if c == nil {
+		t.Fatalf("no condition %s", kind)
+	}
+	if c.Status != status || c.Reason != reason || c.Message != message || c.ObservedGeneration != 7 || c.LastTransitionTime.IsZero() {
+		t.Errorf("condition %s is %+v", kind, *c)
+	}
+}
+
+func TestNodeStatusWhenAllIsGood(t *testing.T) {
+	got := desired.NodeStatus(nodeNetwork(), desired.Health{Stages: stages(nil), Used: 3,
+		Status: networkv1alpha1.NodeNetworkStatus{Chassis: "7c9e", Pods: 2}})
+	for _, kind := range []string{"OVSReady", "ControllerReady", "ManagementPortReady", "CNIReady"} {
+		wantCondition(t, got, kind, metav1.ConditionTrue, "AsExpected", "")
+	}
+	wantCondition(t, got, "Ready", metav1.ConditionTrue, "AsExpected", "pods can be attached")
+	if got.ObservedGeneration != 7 || got.Chassis != "7c9e" || got.Pods != 2 {
+		t.Errorf("status is %+v", got)
+	}
+	// 256 less the network's, the gateway's, the management port's and the broadcast address.
+	if diff := cmp.Diff(&networkv1alpha1.AddressCounts{Total: 252, Used: 3, Free: 249}, got.Addresses); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadyNamesTheFirstFailure(t *testing.T) {
+	got := desired.NodeStatus(nodeNetwork(), desired.Health{Stages: stages(map[string]error{
+		"ManagementPortReady": errors.New("link absent"), "CNIReady": errors.New("waits for ManagementPortReady"),
+	})})
+	wantCondition(t, got, "ControllerReady", metav1.ConditionTrue, "AsExpected", "")
+	wantCondition(t, got, "ManagementPortReady", metav1.ConditionFalse, "HostError", "link absent")
+	wantCondition(t, got, "Ready", metav1.ConditionFalse, "NotReady", "ManagementPortReady: link absent")
+}
+
+func TestTransitionTimesAreKept(t *testing.T) {
+	nn := nodeNetwork()
+	long := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	nn.Status = desired.NodeStatus(nn, desired.Health{Stages: stages(map[string]error{"CNIReady": errors.New("first")})})
+	for i := range nn.Status.Conditions {
+		nn.Status.Conditions[i].LastTransitionTime = long
+	}
+	before := nn.DeepCopy()
+	got := desired.NodeStatus(nn, desired.Health{Stages: stages(map[string]error{"CNIReady": errors.New("second"), "OVSReady": errors.New("new")})})
+	for kind, kept := range map[string]bool{"OVSReady": false, "ControllerReady": true, "CNIReady": true, "Ready": true} {
+		if c := meta.FindStatusCondition(got.Conditions, kind); c.LastTransitionTime.Equal(&long) != kept {
+			t.Errorf("condition %s: transition at %s", kind, c.LastTransitionTime)
+		}
+	}
+	if diff := cmp.Diff(before, nn); diff != "" {
+		t.Errorf("the object, which a cache may share, was changed:\n%s", diff)
+	}
+}
+
+func TestAnUnchangedNodeHasAnEqualStatus(t *testing.T) {
+	nn := nodeNetwork()
+	health := desired.Health{Stages: stages(nil), Used: 1}
+	nn.Status = desired.NodeStatus(nn, health)
+	health.Status = nn.Status
+	if diff := cmp.Diff(nn.Status, desired.NodeStatus(nn, health)); diff != "" {
+		t.Errorf("a second status differs:\n%s", diff)
+	}
+}
+
+func TestAddressCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		subnets []networkv1alpha1.CIDR
+		want    *networkv1alpha1.AddressCounts
+	}{
+		"none yet":            {nil, nil},
+		"malformed":           {[]networkv1alpha1.CIDR{"x"}, nil},
+		"IPv4":                {[]networkv1alpha1.CIDR{"10.244.1.0/24"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242}},
+		"two of IPv4":         {[]networkv1alpha1.CIDR{"10.244.1.0/24", "10.244.2.0/24"}, &networkv1alpha1.AddressCounts{Total: 504, Used: 10, Free: 494}},
+		"the smaller family":  {[]networkv1alpha1.CIDR{"10.244.1.0/24", "fd00::/120"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242}},
+		"more than fit int64": {[]networkv1alpha1.CIDR{"fd00::/64", "fd01::/64"}, &networkv1alpha1.AddressCounts{Total: 1<<63 - 1, Used: 10, Free: 1<<63 - 11}},
+	} {
+		nn := nodeNetwork()
+		nn.Spec.PodSubnets = c.subnets
+		if diff := cmp.Diff(c.want, desired.NodeStatus(nn, desired.Health{Used: 10}).Addresses); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
