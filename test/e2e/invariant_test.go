@@ -1,0 +1,242 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/names"
+)
+
+// convergence bounds how long the databases may differ from the API; counts in a status are up to 5 s late.
+const convergence = 30 * time.Second
+
+// awaitConsistent fails the test unless all that Weft keeps becomes exactly what the pods need.
+func (b *testbed) awaitConsistent(t *testing.T) {
+	t.Helper()
+	eventually(t, convergence, func() error { return b.consistent(t.Context()) })
+}
+
+// consistent compares every place where Weft keeps something with the pods of the cluster: nothing may be missing and
+// nothing left over.
+func (b *testbed) consistent(ctx context.Context) error {
+	all, err := b.pods(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := b.Nodes()
+	if err != nil {
+		return err
+	}
+	networked := map[string][]corev1.Pod{} // node -> pods with a network of their own
+	var flat []corev1.Pod
+	for _, p := range all {
+		if hasNetwork(&p) {
+			networked[p.Spec.NodeName] = append(networked[p.Spec.NodeName], p)
+			flat = append(flat, p)
+		}
+	}
+	errs := []error{uniqueAddresses(flat), b.northboundIs(ctx, flat), b.clusterStatusIs(ctx, len(flat))}
+	for _, n := range nodes {
+		errs = append(errs, b.nodeIs(ctx, n.Name, networked[n.Name]))
+	}
+	return errors.Join(errs...)
+}
+
+func hasNetwork(p *corev1.Pod) bool {
+	return p.Spec.NodeName != "" && !p.Spec.HostNetwork && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+func uniqueAddresses(pods []corev1.Pod) error {
+	holders := map[netip.Addr]string{}
+	for i := range pods {
+		addresses := addressesOf(&pods[i])
+		if len(addresses) != 2 || addresses[0].Is4() == addresses[1].Is4() {
+			return fmt.Errorf("pod %s has addresses %v, want one of each family", pods[i].Name, addresses)
+		}
+		for _, a := range addresses {
+			if other, taken := holders[a]; taken {
+				return fmt.Errorf("pods %s and %s both have %s", other, pods[i].Name, a)
+			}
+			holders[a] = pods[i].Name
+		}
+	}
+	return nil
+}
+
+// same is nil if two sets of names are.
+func same(what string, want, have []string) error {
+	slices.Sort(want)
+	slices.Sort(have)
+	if diff := cmp.Diff(want, have); diff != "" {
+		return fmt.Errorf("%s (-want +have):\n%s", what, diff)
+	}
+	return nil
+}
+
+// northboundIs compares the ports: those of the pods, with their addresses, and the fixed ones of each node.
+func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
+	ports, err := b.ports(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := b.Nodes()
+	if err != nil {
+		return err
+	}
+	want := []string{names.JoinToRouter(names.ClusterRouter)}
+	for _, n := range nodes {
+		want = append(want, names.SwitchToRouter(n.Name), names.ManagementPort(n.Name))
+	}
+	var wrong error
+	for i := range pods {
+		port := portOf(&pods[i])
+		want = append(want, port)
+		wrong = errors.Join(wrong, portIs(ports[port], &pods[i]))
+	}
+	return errors.Join(wrong, same("logical switch ports", want, slices.Collect(maps.Keys(ports))))
+}
+
+func portOf(p *corev1.Pod) string { return names.PodPort(names.DefaultNetwork, p.Namespace, p.Name) }
+
+func portIs(port row, p *corev1.Pod) error {
+	if port == nil {
+		return nil // said by the comparison of names
+	}
+	for _, a := range addressesOf(p) {
+		if !slices.Contains(strings.Fields(port.text("addresses")), a.String()) {
+			return fmt.Errorf("port %s has %q, the pod has %s", port.text("name"), port.text("addresses"), a)
+		}
+	}
+	uid := p.UID
+	if hash := p.Annotations["kubernetes.io/config.hash"]; hash != "" {
+		uid = types.UID(hash)
+	}
+	if have := port.pairs("options")["iface-id-ver"]; have != string(uid) {
+		return fmt.Errorf("port %s is of UID %s, the pod has %s", port.text("name"), have, uid)
+	}
+	return nil
+}
+
+// clusterStatusIs compares the count of used addresses.
+func (b *testbed) clusterStatusIs(ctx context.Context, pods int) error {
+	var cn networkv1alpha1.ClusterNetwork
+	if err := b.api.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
+		return err
+	}
+	if len(cn.Status.Addresses) != len(cn.Spec.ClusterNetwork) {
+		return fmt.Errorf("ClusterNetwork counts addresses of %d networks, want %d", len(cn.Status.Addresses), len(cn.Spec.ClusterNetwork))
+	}
+	for _, a := range cn.Status.Addresses {
+		if a.Used != int64(pods) || a.Total != a.Used+a.Free {
+			return fmt.Errorf("ClusterNetwork says %+v, want %d used", a, pods)
+		}
+	}
+	return nil
+}
+
+// nodeIs compares Open vSwitch, the links and the guards of a node with its pods.
+func (b *testbed) nodeIs(ctx context.Context, node string, pods []corev1.Pod) error {
+	links, err := b.interfacesAre(ctx, node, pods)
+	if err != nil {
+		return err
+	}
+	var nn networkv1alpha1.NodeNetwork
+	if err := b.api.Get(ctx, types.NamespacedName{Name: node}, &nn); err != nil {
+		return err
+	}
+	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, links, nn.Status.DatapathType), countIs(&nn, len(pods)))
+}
+
+func countIs(nn *networkv1alpha1.NodeNetwork, pods int) error {
+	if nn.Status.Pods != int32(pods) || nn.Status.Addresses == nil || nn.Status.Addresses.Used != int64(pods) {
+		return fmt.Errorf("NodeNetwork %s says %d pods and addresses %+v, want %d", nn.Name, nn.Status.Pods, nn.Status.Addresses, pods)
+	}
+	return nil
+}
+
+// interfacesAre compares Open vSwitch's interfaces and returns the links of pods.
+func (b *testbed) interfacesAre(ctx context.Context, node string, pods []corev1.Pod) (links []string, err error) {
+	rows, err := b.rows(ctx, node, "ovs-vsctl", "Interface", "name,type,external_ids,error")
+	if err != nil {
+		return nil, err
+	}
+	want, have := []string{names.ManagementPort(node)}, []string{}
+	for i := range pods {
+		want = append(want, portOf(&pods[i]))
+	}
+	for _, r := range rows {
+		port, name := r.pairs("external_ids")["iface-id"], r.text("name")
+		switch {
+		case r.text("error") != "":
+			err = errors.Join(err, fmt.Errorf("node %s: interface %s: %s", node, name, r.text("error")))
+		case port != "":
+			have = append(have, port)
+			if port != names.ManagementPort(node) {
+				links = append(links, name)
+			}
+		case name != names.IntegrationBridge && name != "br-ex" && name != "eth0" && r.text("type") != "geneve":
+			err = errors.Join(err, fmt.Errorf("node %s: interface %s is nobody's", node, name))
+		}
+	}
+	return links, errors.Join(err, same("node "+node+": interfaces in Open vSwitch", want, have))
+}
+
+// linksAre compares the host's ends of the pods' links.
+func (b *testbed) linksAre(ctx context.Context, node string, want []string) error {
+	out, err := b.Exec(ctx, node, "ip", "-json", "link", "show", "type", "veth")
+	if err != nil {
+		return err
+	}
+	var links []struct{ IfName string }
+	if err := json.Unmarshal(out, &links); err != nil {
+		return fmt.Errorf("node %s: links: %w", node, err)
+	}
+	have := []string{}
+	for _, l := range links {
+		if l.IfName != "eth0" { // the node's own
+			have = append(have, l.IfName)
+		}
+	}
+	return same("node "+node+": veth links", slices.Concat([]string{}, want), have)
+}
+
+// guardsAre compares the nft chains that keep the host's stack from the frames of pods on the userspace datapath.
+func (b *testbed) guardsAre(ctx context.Context, node string, links []string, datapath networkv1alpha1.DatapathType) error {
+	out, err := b.Exec(ctx, node, "nft", "-j", "list", "chains")
+	if err != nil {
+		return err
+	}
+	var listed struct {
+		NFTables []struct{ Chain *struct{ Table, Name string } }
+	}
+	if err := json.Unmarshal(out, &listed); err != nil {
+		return fmt.Errorf("node %s: chains: %w", node, err)
+	}
+	have := []string{}
+	for _, item := range listed.NFTables {
+		if item.Chain != nil && item.Chain.Table == "weft-guard" {
+			have = append(have, item.Chain.Name)
+		}
+	}
+	want := slices.Concat([]string{}, links)
+	if datapath != networkv1alpha1.DatapathNetdev {
+		want = []string{}
+	}
+	return same("node "+node+": guards", want, have)
+}

@@ -1,0 +1,109 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// row is a row of an OVSDB table as the ctl programs print it.
+type row map[string]any
+
+// rows reads columns of a table by one of the ctl programs inside a machine.
+func (b *testbed) rows(ctx context.Context, machine, program, table, columns string) ([]row, error) {
+	out, err := b.Exec(ctx, machine, program, "--timeout=10", "--format=json", "--columns="+columns, "list", table)
+	if err != nil {
+		return nil, err
+	}
+	var printed struct {
+		Headings []string
+		Data     [][]any
+	}
+	if err := json.Unmarshal(out, &printed); err != nil {
+		return nil, fmt.Errorf("%s list %s: %w", program, table, err)
+	}
+	rows := make([]row, len(printed.Data))
+	for i, values := range printed.Data {
+		rows[i] = row{}
+		for j, heading := range printed.Headings {
+			rows[i][heading] = values[j]
+		}
+	}
+	return rows, nil
+}
+
+// text is a column that holds one string; empty if it holds none.
+func (r row) text(column string) string {
+	s, _ := r[column].(string)
+	return s
+}
+
+// pairs is a column that holds a map (RFC 7047 §5.1).
+func (r row) pairs(column string) map[string]string {
+	found := map[string]string{}
+	value, _ := r[column].([]any)
+	if len(value) != 2 || value[0] != "map" {
+		return found
+	}
+	list, _ := value[1].([]any)
+	for _, pair := range list {
+		if kv, ok := pair.([]any); ok && len(kv) == 2 {
+			found[fmt.Sprint(kv[0])] = fmt.Sprint(kv[1])
+		}
+	}
+	return found
+}
+
+// uuid is a column that holds one UUID.
+func (r row) uuid(column string) string {
+	if value, _ := r[column].([]any); len(value) == 2 && value[0] == "uuid" {
+		return fmt.Sprint(value[1])
+	}
+	return ""
+}
+
+// ports are the logical switch ports by their name.
+func (b *testbed) ports(ctx context.Context) (map[string]row, error) {
+	rows, err := b.rows(ctx, "cp", "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,options,external_ids")
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]row{}
+	for _, r := range rows {
+		if _, twice := byName[r.text("name")]; twice {
+			return nil, fmt.Errorf("two ports have the name %s", r.text("name"))
+		}
+		byName[r.text("name")] = r
+	}
+	return byName, nil
+}
+
+// transaction is a record in the log of a database file.
+type transaction struct {
+	comment string
+	tables  []string
+}
+
+// log reads all transactions that a database server of a machine has written; file is in that machine's folder.
+func (b *testbed) log(ctx context.Context, machine, file string) ([]transaction, error) {
+	out, err := b.Exec(ctx, machine, "ovsdb-tool", "-m", "show-log", filepath.Join(b.Dir, machine, file))
+	if err != nil {
+		return nil, err
+	}
+	var all []transaction
+	for line := range strings.Lines(string(out)) {
+		switch {
+		case strings.HasPrefix(line, "record "):
+			_, comment, _ := strings.Cut(line, `"`)
+			all = append(all, transaction{comment: strings.TrimSpace(comment)})
+		case strings.HasPrefix(line, "  table ") && len(all) > 0:
+			last := &all[len(all)-1]
+			last.tables = append(last.tables, strings.TrimSpace(line))
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,30 @@
+// Command peer is the other half of the end-to-end tests: it runs inside pods, where it answers, keeps a connection alive
+// and sends what a well-behaved program would not.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Ports that serve listens on, both families.
+const (
+	httpPort = 8080
+	echoPort = 7000 // TCP, and UDP that is remembered
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "peer", Short: "Be tested", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newServe(), newFrame(), newDatagram())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+func newServe() *cobra.Command {
+	var remote string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer HTTP, echo TCP and UDP; optionally keep a TCP connection to another peer",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), remote) },
+	}
+	cmd.Flags().StringVar(&remote, "flow", "", "ADDRESS:PORT to exchange a counter with over one connection")
+	return cmd
+}
+
+func serve(ctx context.Context, remote string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	record, flow := &datagrams{}, newFlow()
+	group.Go(func() error { return echoTCP(ctx) })
+	group.Go(func() error { return record.serve(ctx) })
+	group.Go(func() error { return serveHTTP(ctx, record, flow) })
+	if remote != "" {
+		group.Go(func() error { flow.run(ctx, remote); return nil })
+	}
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return nil // what listeners say when they are closed
+	}
+	return err
+}
+
+func echoTCP(ctx context.Context) error {
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", echoPort))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { listener.Close() })
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer conn.Close()
+			_, _ = io.Copy(conn, conn) // the client tells how it ended
+		}()
+	}
+}
+
+// datagrams are the payloads that came by UDP, in their order.
+type datagrams struct {
+	mu       sync.Mutex
+	payloads []string
+}
+
+func (d *datagrams) serve(ctx context.Context) error {
+	conn, err := net.ListenPacket("udp", fmt.Sprintf(":%d", echoPort))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { conn.Close() })
+	buffer := make([]byte, 1<<16)
+	for {
+		n, from, err := conn.ReadFrom(buffer)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		if n < 256 { // larger ones only want their echo
+			d.payloads = append(d.payloads, string(buffer[:n]))
+		}
+		d.mu.Unlock()
+		_, _ = conn.WriteTo(buffer[:n], from) // a spoofed source need not be reachable
+	}
+}
+
+func (d *datagrams) list() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.payloads...)
+}
+
+func serveHTTP(ctx context.Context, record *datagrams, flow *flow) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", tell)
+	mux.HandleFunc("/datagrams", func(w http.ResponseWriter, _ *http.Request) { reply(w, record.list()) })
+	mux.HandleFunc("/flow", func(w http.ResponseWriter, r *http.Request) { reply(w, flow.state(r.URL.Query().Has("reset"))) })
+	server := &http.Server{Addr: fmt.Sprintf(":%d", httpPort), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	return server.ListenAndServe()
+}
+
+// tell has the fields that probe check expects of a server.
+func tell(w http.ResponseWriter, r *http.Request) {
+	host, _ := os.Hostname()
+	w.Header().Set("Connection", "close")
+	reply(w, map[string]string{"pod": host, "client": r.RemoteAddr})
+}
+
+func reply(w http.ResponseWriter, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(document) // the client is gone: nobody to tell
+}

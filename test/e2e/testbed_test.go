@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab"
+)
+
+// testbed is a lab that is up, with a client of its API server.
+type testbed struct {
+	*lab.Cluster
+	api     client.WithWatch
+	peerDir string // has the peer program, on this machine and on the nodes
+}
+
+func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
+	api, err := newClient(cluster)
+	if err != nil {
+		return nil, err
+	}
+	b := &testbed{Cluster: cluster, api: api, peerDir: filepath.Join(cluster.Dir, "e2e")}
+	return b, errors.Join(buildPeer(ctx, b.peerDir), makeNamespace(ctx, b))
+}
+
+func newClient(cluster *lab.Cluster) (client.WithWatch, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.KubeConfig())
+	if err != nil {
+		return nil, err
+	}
+	config.Dial = cluster.DialContext // the API server is in the lab's network
+	config.QPS, config.Burst = 200, 400
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// named is the key of an object in the tests' namespace.
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// mustExec runs a program inside a machine.
+func (b *testbed) mustExec(t *testing.T, machine string, argv ...string) string {
+	t.Helper()
+	out, err := b.Exec(t.Context(), machine, argv...)
+	must(t, err)
+	return string(out)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// interval is the time between two looks at state that has no event.
+const interval = 100 * time.Millisecond
+
+// poll looks again until there is no error, which it returns when the time is over.
+func poll(ctx context.Context, timeout time.Duration, look func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("still after %s: %w", timeout, err)
+		}
+	}
+}
+
+// eventually fails the test unless look succeeds in time; it returns how long that took.
+func eventually(t *testing.T, timeout time.Duration, look func() error) time.Duration {
+	t.Helper()
+	start := time.Now()
+	must(t, poll(t.Context(), timeout, look))
+	return time.Since(start)
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

@@ -1,0 +1,130 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// TestTraffic runs two pods on each node. That they become Ready shows kubelet's way from the host to its own pods.
+func TestTraffic(t *testing.T) {
+	a1, b1 := bed.peerPod("a1", "n1"), bed.peerPod("b1", "n1")
+	a2, b2 := bed.peerPod("a2", "n2"), bed.peerPod("b2", "n2")
+	bed.run(t, a1, b1, a2, b2)
+
+	t.Run("every pod reaches every pod", func(t *testing.T) { bed.mustReach(t, a1, b1, a2, b2) })
+	t.Run("every node reaches every pod", func(t *testing.T) {
+		for _, node := range []string{"n1", "n2"} {
+			eventually(t, 10*time.Second, func() error { return bed.hostReach(t.Context(), node, a1, b1, a2, b2) })
+		}
+	})
+	for name, family := range map[string]func(netip.Addr) bool{"IPv4": is4, "IPv6": is6} {
+		t.Run("spoofed sources are dropped/"+name, func(t *testing.T) { testSpoofing(t, a1, b1, family) })
+		t.Run("packets of the MTU pass and larger ones are refused/"+name, func(t *testing.T) {
+			for _, to := range []*corev1.Pod{b1, a2} {
+				testMTU(t, a1, address(t, to, family))
+			}
+		})
+	}
+	t.Run("the pods' MTU is that of the status", func(t *testing.T) {
+		for _, p := range []*corev1.Pod{a1, a2} {
+			if have := linkMTU(t, p); have != clusterMTU(t) {
+				t.Errorf("pod %s: eth0 has MTU %d, ClusterNetwork says %d", p.Name, have, clusterMTU(t))
+			}
+		}
+	})
+}
+
+// testSpoofing sends frames that lie, and then one that does not: once that has come, the others would have.
+func testSpoofing(t *testing.T, from, to *corev1.Pod, family func(netip.Addr) bool) {
+	own, dst := address(t, from, family), address(t, to, family)
+	stranger := dst // the victim itself; and an address that nobody has
+	for range 100 {
+		stranger = stranger.Next()
+	}
+	const otherMAC = "0a:58:00:00:00:63"
+	send := func(payload, mac string, source netip.Addr) {
+		bed.mustIn(t, from, peerPath, "frame", "--src-mac="+mac, "--src="+source.String(),
+			"--dst-mac="+macOf(t, to), "--dst="+dst.String(), "--payload="+payload)
+	}
+	send("address of nobody", "", stranger)
+	send("address of the victim", "", dst)
+	send("MAC of nobody", otherMAC, own)
+	send("MAC of the victim", macOf(t, to), own)
+	send("both", otherMAC, stranger)
+	truth := "the truth to " + dst.String()
+	send(truth, "", own)
+
+	var got []string
+	eventually(t, 10*time.Second, func() (err error) {
+		if got, err = ask[[]string](t.Context(), bed, to, "/datagrams"); err != nil {
+			return err
+		}
+		if !slices.Contains(got, truth) {
+			return fmt.Errorf("the true datagram has not come: %q", got)
+		}
+		return nil
+	})
+	for _, payload := range got {
+		if !strings.HasPrefix(payload, "the truth") {
+			t.Errorf("a datagram with a false source came through: %s", payload)
+		}
+	}
+}
+
+// macOf reads the pod's MAC from its port.
+func macOf(t *testing.T, p *corev1.Pod) string {
+	t.Helper()
+	ports, err := bed.ports(t.Context())
+	must(t, err)
+	mac, _, ok := strings.Cut(ports[portOf(p)].text("addresses"), " ")
+	if !ok {
+		t.Fatalf("port %s: %v", portOf(p), ports[portOf(p)])
+	}
+	return mac
+}
+
+func testMTU(t *testing.T, from *corev1.Pod, to netip.Addr) {
+	mtu := clusterMTU(t)
+	type outcome struct {
+		TooLong, Echoed bool
+		Error           string
+	}
+	send := func(size int) (o outcome) {
+		out := bed.mustIn(t, from, peerPath, "datagram", "--to="+to.String(), "--size="+strconv.Itoa(size))
+		must(t, json.Unmarshal(out, &o))
+		return o
+	}
+	if o := send(mtu); !o.Echoed {
+		t.Errorf("%d bytes to %s: %+v", mtu, to, o)
+	}
+	if o := send(mtu + 1); !o.TooLong {
+		t.Errorf("%d bytes to %s are not refused: %+v", mtu+1, to, o)
+	}
+}
+
+func clusterMTU(t *testing.T) int {
+	t.Helper()
+	var cn networkv1alpha1.ClusterNetwork
+	must(t, bed.api.Get(t.Context(), types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn))
+	return int(cn.Status.MTU)
+}
+
+func linkMTU(t *testing.T, p *corev1.Pod) int {
+	t.Helper()
+	mtu, err := strconv.Atoi(strings.TrimSpace(string(bed.mustIn(t, p, "cat", "/sys/class/net/eth0/mtu"))))
+	must(t, err)
+	return mtu
+}
