@@ -2,6 +2,12 @@ package controllers
 
 import (
 	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
@@ -11,7 +17,14 @@ import (
 )
 
 // database gives the reconcilers the reads that they need of the engine's copy of the northbound database.
-type database struct{ *ovndb.Engine }
+type database struct {
+	*ovndb.Engine
+	live client.Reader
+	told func() // is called when the database became refused, or is no more
+
+	mu      sync.Mutex
+	refused error
+}
 
 // Ports waits for the database and lists the ports of our own units.
 func (d *database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error) {
@@ -21,9 +34,41 @@ func (d *database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 	return ovndb.List(d.Conn, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs[unit.OwnerKey] != "" }), nil
 }
 
-// ClusterID is the cluster that the cluster router belongs to.
-func (d *database) ClusterID() string {
-	routers := ovndb.List(d.Conn, func(r *nbdb.LogicalRouter) bool {
+// Refused says why the database that answers is not ours to write.
+func (d *database) Refused() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused
+}
+
+// admit refuses the database of another cluster: every row of a node or pod that this cluster does not have would be swept
+// away there, and the epoch would stop the operator that it belongs to.
+func (d *database) admit(ctx context.Context, rows *ovndb.Conn) error {
+	theirs := clusterID(rows)
+	var refused error
+	if theirs != "" {
+		var system corev1.Namespace
+		if err := d.live.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
+			return fmt.Errorf("identity of the cluster: %w", err)
+		}
+		if ours := string(system.UID); theirs != ours {
+			refused = fmt.Errorf("the OVN northbound database belongs to the cluster %s, and this is %s; if it is to be taken over, remove %s from the external_ids of Logical_Router %s",
+				theirs, ours, topology.ClusterIDKey, names.ClusterRouter)
+		}
+	}
+	d.mu.Lock()
+	changed := (d.refused == nil) != (refused == nil)
+	d.refused = refused
+	d.mu.Unlock()
+	if changed {
+		d.told()
+	}
+	return refused
+}
+
+// clusterID is the cluster that the cluster router belongs to; empty if it does not say.
+func clusterID(rows *ovndb.Conn) string {
+	routers := ovndb.List(rows, func(r *nbdb.LogicalRouter) bool {
 		return r.Name == names.ClusterRouter && r.ExternalIDs[unit.OwnerKey] == string(topology.NetworkKey())
 	})
 	if len(routers) == 0 {

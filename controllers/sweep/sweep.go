@@ -26,8 +26,6 @@ type Database interface {
 	Owners() (owners map[unit.Key]int, ok bool)
 	// Wanted reports whether a unit was applied in this process.
 	Wanted(key unit.Key) bool
-	// ClusterID is the cluster that the database says it belongs to; empty if it does not say.
-	ClusterID() string
 }
 
 // Reconciler sweeps once after the start and after every reconnect.
@@ -62,12 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	sameCluster, err := r.sameCluster(ctx)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	for kind, keys := range vanished {
-		if reason := keep(kind, len(keys), count(owners, kind), sameCluster, r.Kinds[kind] != nil); reason != "" {
+		if reason := keep(kind, len(keys), count(owners, kind), r.Kinds[kind] != nil); reason != "" {
 			r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "RowsKept", "Sweep", "rows of %d %s units whose owner is gone are kept: %s", len(keys), kind, reason)
 			continue
 		}
@@ -79,12 +73,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 }
 
 // keep says why the rows of vanished owners must stay; empty if they can go.
-func keep(kind string, vanished, total int, sameCluster, known bool) string {
+func keep(kind string, vanished, total int, known bool) string {
 	switch {
 	case !known:
 		return "this version of Weft does not know the kind"
-	case !sameCluster:
-		return "the database belongs to another cluster"
 	// A pod that the API server does not know is killed by its kubelet anyway, so that its port can go without a question.
 	case kind != topology.KindPod && vanished > max(20, total/10):
 		return fmt.Sprintf("%d of %d are too many to be right", vanished, total)
@@ -129,18 +121,6 @@ func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.
 		}
 	}
 	return true, nil
-}
-
-func (r *Reconciler) sameCluster(ctx context.Context) (bool, error) {
-	id := r.Database.ClusterID()
-	if id == "" {
-		return true, nil // not written yet; the network controller is about to
-	}
-	var system corev1.Namespace
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
-		return false, err
-	}
-	return id == string(system.UID), nil
 }
 
 func objectOf(key unit.Key) client.Object {

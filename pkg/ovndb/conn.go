@@ -42,6 +42,9 @@ type Config struct {
 	Where map[string][]ovsdb.Condition
 	// OnRow is called for each row that came, changed or went. It must only enqueue.
 	OnRow func(table string, row model.Model, event RowEvent)
+	// Admit may refuse a database before anything is written to it, the fence included; rows is the complete copy. It is asked
+	// at each connection.
+	Admit func(ctx context.Context, rows *Conn) error
 	// OnConnect is called when the connection is complete or lost. It must only enqueue.
 	OnConnect func(up bool)
 	Observer  Observer

@@ -183,6 +183,11 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // takeOver prepares a writer on a new session and asks for a plan of every unit.
 func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
+	if e.cfg.Admit != nil {
+		if err := e.cfg.Admit(ctx, &Conn{cfg: e.cfg, current: s}); err != nil {
+			return nil, fmt.Errorf("database %s: %w", s.schema.Model.Name(), err)
+		}
+	}
 	w := &writer{engine: e, session: s}
 	if e.cfg.Schema.Fence != "" {
 		f, err := takeFence(ctx, s, e.epoch)
