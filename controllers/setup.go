@@ -6,6 +6,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -39,8 +40,10 @@ type Options struct {
 func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindPod: {}}
 	swept := &trigger.Trigger{}
-	engine := ovndb.NewEngine(ovndb.Config{
+	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
+	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
+		Admit: db.admit,
 		OnConnect: func(up bool) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)
 			if up {
@@ -52,22 +55,38 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 			t.Enqueue(requestOf(key))
 		}
 	})
-	db := &database{engine}
 	addresses := alloc.New(time.Now)
 	recorder := mgr.GetEventRecorder("weft")
+	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, countDelay) }
+	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Trigger: triggers[topology.KindNetwork]},
-		&node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode]},
-		&pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod],
-			Counted: func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, countDelay) }},
+		&node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
+			Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }},
+		pods,
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
 			return nil, err
 		}
 	}
-	return engine, mgr.Add(&leaderRunnable{engine.Run})
+	restore := func(ctx context.Context) error {
+		err := pods.Restore(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		triggers[topology.KindNetwork].Enqueue(network.Name) // the addresses in use are known now
+		return err
+	}
+	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}))
+}
+
+// askFor asks for the pods whose owners' names package pod made.
+func askFor(pods *trigger.Trigger, owners []string) {
+	for _, owner := range owners {
+		pods.Enqueue(pod.NameOf(owner))
+	}
 }
 
 // requestOf is the reverse of the keys that pkg/topology makes.

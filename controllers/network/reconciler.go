@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,12 +34,19 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	Connected() bool
+	// Wait returns when ready does, looking again at each change of the database or the connection.
+	Wait(ctx context.Context, ready func() (bool, error)) error
+	// Refused says why the database that answers is not ours to write; nil if it is, or if none answers.
+	Refused() error
 }
 
-// Addresses counts the addresses in use within a network.
+// Addresses counts the addresses in use within a network; ok is false while that is not known.
 type Addresses interface {
-	Used(network netip.Prefix) int64
+	Used(network netip.Prefix) (used int64, ok bool)
 }
+
+// firstConnection is how long the first report waits for the database: a start is no outage.
+const firstConnection = 5 * time.Second
 
 // Reconciler reconciles the ClusterNetwork.
 type Reconciler struct {
@@ -45,6 +54,8 @@ type Reconciler struct {
 	Database  Database
 	Addresses Addresses
 	Trigger   *trigger.Trigger
+
+	started sync.Once
 }
 
 // SetupWithManager registers the controller.
@@ -67,9 +78,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &cn); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.started.Do(func() { r.awaitConnection(ctx) })
 	plan, invalid := topology.ParseClusterNetwork(&cn)
-	var applied error
-	if invalid == nil {
+	applied := r.Database.Refused()
+	if invalid == nil && applied == nil {
 		if applied = r.apply(ctx, plan); ovndb.IsPending(applied) {
 			applied = nil // the status says that the database is away; the engine goes on by itself
 		}
@@ -77,7 +89,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, &cn, plan, invalid, applied); err != nil {
 		return ctrl.Result{}, err
 	}
+	if refused := r.Database.Refused(); refused != nil {
+		return ctrl.Result{}, nil // the next connection asks again
+	}
 	return ctrl.Result{}, applied
+}
+
+// awaitConnection returns when the database is connected or refused, or after a while.
+func (r *Reconciler) awaitConnection(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstConnection)
+	defer cancel()
+	_ = r.Database.Wait(ctx, func() (bool, error) { return r.Database.Connected() || r.Database.Refused() != nil, nil })
 }
 
 func (r *Reconciler) apply(ctx context.Context, plan topology.Plan) error {

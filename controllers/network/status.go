@@ -27,7 +27,7 @@ type facts struct {
 	connected bool
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
-	used      func(network netip.Prefix) int64
+	used      func(network netip.Prefix) (used int64, ok bool)
 }
 
 // status computes the ClusterNetwork's status.
@@ -38,8 +38,8 @@ func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.Cluster
 	ready, waiting := countReady(f.nodes, f.networks)
 	want.Nodes = networkv1alpha1.NodeCounts{Total: int32(len(f.nodes)), Ready: int32(ready)}
 	want.NodesReady = fmt.Sprintf("%d/%d", ready, len(f.nodes))
-	if f.invalid == nil {
-		want.Addresses, want.AddressesFree = addresses(f)
+	if counts, free, ok := addresses(f); ok {
+		want.Addresses, want.AddressesFree = counts, free
 	}
 	degraded := degradedCondition(f)
 	for _, condition := range []metav1.Condition{degraded, readyCondition(f, waiting, degraded)} {
@@ -102,10 +102,8 @@ func exhaustedNetworks(f facts) []string {
 		return nil
 	}
 	var exhausted []string
-	for _, cluster := range f.plan.Clusters {
-		if _, err := cluster.NextSubnet(used); err != nil {
-			exhausted = append(exhausted, fmt.Sprintf("%v; nodes without a subnet: %s", err, nameSome(without)))
-		}
+	for _, err := range f.plan.Exhausted(used) {
+		exhausted = append(exhausted, fmt.Sprintf("%v; nodes without a subnet: %s", err, nameSome(without)))
 	}
 	return exhausted
 }
@@ -157,16 +155,21 @@ func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
 	return smallest
 }
 
-// addresses counts the addresses of each cluster network, and says how many are free in words.
-func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string) {
+// addresses counts the addresses of each cluster network, and says how many are free in words; ok is false while that is
+// not known.
+func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string, ok bool) {
 	var texts []string
 	for _, cluster := range f.plan.Clusters {
-		total, used := cluster.Total(), f.used(cluster.CIDR)
+		total := cluster.Total()
+		used, ok := f.used(cluster.CIDR)
+		if !ok {
+			return nil, "", false
+		}
 		count := networkv1alpha1.AddressCounts{Total: total, Used: used, Free: total - used}
 		counts = append(counts, networkv1alpha1.NetworkAddresses{CIDR: networkv1alpha1.CIDR(cluster.CIDR.String()), AddressCounts: count})
 		texts = append(texts, cluster.CIDR.String()+": "+freeText(count.Free, cluster))
 	}
-	return counts, strings.Join(texts, ", ")
+	return counts, strings.Join(texts, ", "), len(counts) > 0
 }
 
 // freeText abbreviates what nobody counts.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +36,8 @@ type Database interface {
 // Addresses is told which subnets a node has.
 type Addresses interface {
 	SetNode(name string, subnets []netip.Prefix)
-	RemoveNode(name string)
+	// RemoveNode returns the owners of addresses of the node, who have none now.
+	RemoveNode(name string) (owners []string)
 }
 
 // Reconciler reconciles one Node at a time: subnets are chosen among what the others do not have.
@@ -44,9 +47,12 @@ type Reconciler struct {
 	Addresses Addresses
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	// Removed is called with the owners of addresses of a node that is gone.
+	Removed func(owners []string)
 
 	mu       sync.Mutex
-	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> spec written and perhaps not in the cache yet
+	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> the last spec: it may not be in the cache yet, or deleted by hand
+	waiting  map[string]struct{}                        // nodes that found no subnet
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -59,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var cn networkv1alpha1.ClusterNetwork
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.setCondition(ctx, &node, nil, "there is no ClusterNetwork \"default\"")
+		return ctrl.Result{}, r.freeze(ctx, &node)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -69,6 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation})
 	if errors.Is(err, ipam.ErrExhausted) {
+		r.wait(node.Name)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
 		return ctrl.Result{}, r.setCondition(ctx, &node, nil, err.Error())
 	} else if err != nil {
@@ -80,20 +87,60 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.setCondition(ctx, &node, nn, "")
 }
 
+// freeze leaves a node as it is while there is no ClusterNetwork: one with a network keeps it, and its pods.
+func (r *Reconciler) freeze(ctx context.Context, node *corev1.Node) error {
+	nn := &networkv1alpha1.NodeNetwork{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
+	if apierrors.IsNotFound(err) {
+		return r.setCondition(ctx, node, nil, "there is no ClusterNetwork \"default\"")
+	}
+	if err != nil {
+		return err
+	}
+	return r.setCondition(ctx, node, nn, "")
+}
+
 // remove forgets a node that is gone. Its NodeNetwork goes first, so that its subnet is free only when nobody reads it.
 func (r *Reconciler) remove(ctx context.Context, name string) error {
-	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := r.Client.Delete(ctx, nn); client.IgnoreNotFound(err) != nil {
+	nn := &networkv1alpha1.NodeNetwork{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, nn)
+	if err == nil {
+		err = r.Client.Delete(ctx, nn) // the deletion comes back here
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.NodeKey(name)}); err != nil && !ovndb.IsPending(err) {
 		return err
 	}
-	r.Addresses.RemoveNode(name)
+	if owners := r.Addresses.RemoveNode(name); len(owners) > 0 {
+		r.Removed(owners)
+	}
+	for _, waiting := range r.forget(name) {
+		r.Trigger.Enqueue(types.NamespacedName{Name: waiting})
+	}
+	return nil
+}
+
+// forget drops what is remembered of a node and returns the nodes that wait for a subnet, since one may be free now; those
+// that find none wait again.
+func (r *Reconciler) forget(name string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.assigned, name)
-	return nil
+	delete(r.waiting, name)
+	waiting := slices.Sorted(maps.Keys(r.waiting))
+	r.waiting = nil
+	return waiting
+}
+
+func (r *Reconciler) wait(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == nil {
+		r.waiting = map[string]struct{}{}
+	}
+	r.waiting[name] = struct{}{}
 }
 
 // ensure creates or completes the node's NodeNetwork.
@@ -110,10 +157,14 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
+	r.remember(node.Name, spec)
 	if found && equality.Semantic.DeepEqual(spec, nn.Spec) {
 		return nn, nil
 	}
-	r.remember(node.Name, spec)
+	// Pods are served as soon as the agent has seen the NodeNetwork, so that their addresses must be known by then.
+	if err := r.setSubnets(&networkv1alpha1.NodeNetwork{ObjectMeta: nn.ObjectMeta, Spec: spec}); err != nil {
+		return nil, err
+	}
 	if !found {
 		nn.Spec = spec
 		return nn, r.Client.Create(ctx, nn)
@@ -123,18 +174,20 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	return nn, r.Client.Patch(ctx, nn, patch)
 }
 
-// get returns the node's NodeNetwork, or a new one with what was assigned before. One of an earlier Node of this name is
-// on its way out: the garbage collector deletes it, and its deletion comes back here.
+// get returns the node's NodeNetwork, or a new one with what was assigned before: pods may still run with those addresses.
+// One of an earlier Node of this name is replaced: the garbage collector would delete it at a time of its own choice.
 func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1alpha1.NodeNetwork, found bool, err error) {
 	nn = &networkv1alpha1.NodeNetwork{}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
 	if err == nil {
-		if owner := metav1.GetControllerOf(nn); owner != nil && owner.UID != node.UID {
-			return nil, false, fmt.Errorf("NodeNetwork %s still belongs to an earlier Node of this name", node.Name)
+		owner := metav1.GetControllerOf(nn)
+		if owner == nil || owner.UID == node.UID {
+			return nn, true, nil
 		}
-		return nn, true, nil
+		r.remember(node.Name, nn.Spec)
+		err = r.Client.Delete(ctx, nn, client.Preconditions{UID: &nn.UID})
 	}
-	if !apierrors.IsNotFound(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return nil, false, err
 	}
 	r.mu.Lock()
@@ -173,6 +226,14 @@ func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec)
 		r.assigned = map[string]networkv1alpha1.NodeNetworkSpec{}
 	}
 	r.assigned[name] = spec
+}
+
+func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {
+	facts, err := topology.ParseNodeNetwork(nn)
+	if err == nil {
+		r.Addresses.SetNode(nn.Name, facts.Subnets)
+	}
+	return err
 }
 
 // apply makes the node's subnets and rows known.

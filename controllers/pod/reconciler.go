@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,17 +49,17 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.restored.once(ctx, r.restore); err != nil {
+	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	var pod corev1.Pod
 	if err := r.Client.Get(ctx, req.NamespacedName, &pod); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.release(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !wantsPort(&pod) {
-		return ctrl.Result{}, r.release(ctx, req.NamespacedName)
+		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod)
 }
@@ -81,12 +82,13 @@ func interfaceUID(pod *corev1.Pod) string {
 	return string(pod.UID)
 }
 
-// release takes port and address back: the port first, so that the address is free only when nobody answers for it.
-func (r *Reconciler) release(ctx context.Context, name types.NamespacedName) error {
+// release takes port and address of a name back, but for the address of the owner to keep: the port first, so that the address
+// is free only when nobody answers for it.
+func (r *Reconciler) release(ctx context.Context, name types.NamespacedName, keep string) error {
 	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.PodKey(name.Namespace, name.Name)}); err != nil && !ovndb.IsPending(err) {
 		return err
 	}
-	r.free(name, "")
+	r.free(name, keep)
 	return nil
 }
 
@@ -111,10 +113,10 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if err != nil || nn.Status.Chassis == "" {
-		return nil // the node's network is not there yet; its arrival comes back here
+		return r.park(ctx, pod)
 	}
 	if r.holders.others(name, interfaceUID(pod)) {
-		if err := r.release(ctx, name); err != nil {
+		if err := r.release(ctx, name, ownerOf(pod)); err != nil {
 			return err
 		}
 	}
@@ -129,12 +131,26 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	return r.record(ctx, pod, &nn, got)
 }
 
+// park leaves a pod whose node's network is not there yet, and whose arrival comes back here. A port whose address went away
+// with its node must not come back when a node of that name does: the address may be another node's then.
+func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
+	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
+	if _, _, known := r.Addresses.Get(owner); known || !r.holders.has(name, owner) {
+		return nil
+	}
+	return r.release(ctx, name, "")
+}
+
 func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
 	_, _, had := r.Addresses.Get(owner)
 	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner)
 	if err != nil {
 		r.holders.wait(pod.Spec.NodeName, name)
+		// An address that was freed before the pod was known to wait woke nobody.
+		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner)
+	}
+	if err != nil {
 		return got, err
 	}
 	r.holders.add(name, owner)
@@ -160,6 +176,13 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 func ownerOf(pod *corev1.Pod) string { return owner(pod.Namespace, pod.Name, interfaceUID(pod)) }
 
 func owner(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
+
+// NameOf returns the pod of an owner in the allocator.
+func NameOf(owner string) types.NamespacedName {
+	namespace, rest, _ := strings.Cut(owner, "/")
+	name, _, _ := strings.Cut(rest, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
 
 func podFacts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
 	addresses := make([]netip.Addr, 0, len(got.Addresses))

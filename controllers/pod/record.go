@@ -29,7 +29,7 @@ func (r *Reconciler) record(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 	}
 	patched := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, networkv1alpha1.PodNetworksAnnotation, text)
-	// The UID makes the patch fail on a pod that was made anew under this name.
+	// The resource version makes the patch fail on a pod that was made anew under this name.
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
 }

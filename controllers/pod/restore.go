@@ -36,8 +36,11 @@ func (r *restoration) once(ctx context.Context, restore func(context.Context) er
 	return nil
 }
 
-// restore derives the allocator from what is durable: the ports in the database, then the addresses that running pods
-// report. Ports of pods that are gone keep their address until the sweep has removed them.
+// Restore fills the allocator once; it waits for the database.
+func (r *Reconciler) Restore(ctx context.Context) error { return r.restored.once(ctx, r.restore) }
+
+// restore derives the allocator from what is durable: the ports of pods that exist, then the addresses that running pods
+// report, then the ports of pods that are gone, which keep their address until the sweep has removed them.
 func (r *Reconciler) restore(ctx context.Context) error {
 	ports, err := r.Database.Ports(ctx)
 	if err != nil {
@@ -56,12 +59,17 @@ func (r *Reconciler) restore(ctx context.Context) error {
 			nodes[ownerOf(pod)] = pod.Spec.NodeName
 		}
 	}
-	for _, row := range ports {
-		r.restorePort(ctx, row, nodes)
-	}
+	vanished := r.restorePorts(ctx, ports, func(p topology.PortAssignment) (node string, ok bool) {
+		node, ok = nodes[owner(p.Namespace, p.Name, p.UID)]
+		return node, ok
+	})
 	for i := range pods.Items {
 		r.restorePod(ctx, &pods.Items[i])
 	}
+	r.restorePorts(ctx, vanished, func(p topology.PortAssignment) (node string, ok bool) {
+		return r.Addresses.NodeOf(p.Addresses), true
+	})
+	r.Addresses.Complete()
 	return nil
 }
 
@@ -72,30 +80,34 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		node, err := topology.ParseNodeNetwork(&list.Items[i])
-		if err != nil {
-			return err
+		if err != nil { // somebody else's, or not complete: the node controller sees to it
+			ctrl.LoggerFrom(ctx).Info("NodeNetwork cannot be read", "node", list.Items[i].Name, "reason", err.Error())
+			continue
 		}
 		r.Addresses.SetNode(node.Name, node.Subnets)
 	}
 	return nil
 }
 
-// restorePort claims what a port has: for its pod, or for the name of one that is gone.
-func (r *Reconciler) restorePort(ctx context.Context, row *nbdb.LogicalSwitchPort, nodes map[string]string) {
-	log := ctrl.LoggerFrom(ctx)
-	port, ok, err := topology.ParsePodPortRow(row)
-	if err != nil {
-		log.Info("port cannot be read", "port", row.Name, "reason", err.Error())
+// restorePorts claims what ports have and returns those that nodeOf knows no node for.
+func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort, nodeOf func(topology.PortAssignment) (string, bool)) (rest []*nbdb.LogicalSwitchPort) {
+	for _, row := range ports {
+		port, ok, err := topology.ParsePodPortRow(row)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
+		}
+		if !ok || err != nil {
+			continue
+		}
+		node, ok := nodeOf(port)
+		if !ok {
+			rest = append(rest, row)
+			continue
+		}
+		name := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
+		r.claim(ctx, node, owner(port.Namespace, port.Name, port.UID), name, port.Addresses, port.Slot)
 	}
-	if !ok || err != nil {
-		return
-	}
-	owner := owner(port.Namespace, port.Name, port.UID)
-	node, lives := nodes[owner]
-	if !lives {
-		node = r.Addresses.NodeOf(port.Addresses)
-	}
-	r.claim(ctx, node, owner, types.NamespacedName{Namespace: port.Namespace, Name: port.Name}, port.Addresses, port.Slot)
+	return rest
 }
 
 // restorePod claims what a pod reports, if its port did not say so already.

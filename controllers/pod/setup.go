@@ -42,6 +42,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
+		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(policyChanged))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(requestChanged))).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -52,9 +54,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // podsOf asks for the pods of a node whose network came or changed.
 func (r *Reconciler) podsOf(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byNode: o.GetName()})
+}
+
+// podsIn asks for the pods of a namespace, or for all when the object is none, since their records are asked for now.
+func (r *Reconciler) podsIn(ctx context.Context, o client.Object) []reconcile.Request {
+	if _, ok := o.(*networkv1alpha1.ClusterNetwork); ok {
+		return r.list(ctx)
+	}
+	return r.list(ctx, client.InNamespace(o.GetName()))
+}
+
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: o.GetName()}); err != nil {
-		return nil
+	if err := r.Client.List(ctx, &pods, options...); err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
 	}
 	requests := make([]reconcile.Request, 0, len(pods.Items))
 	for i := range pods.Items {
@@ -70,6 +84,26 @@ func portChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.UID != after.UID || wantsPort(before) != wantsPort(after) ||
 		before.Annotations[networkv1alpha1.PodRecordAnnotation] != after.Annotations[networkv1alpha1.PodRecordAnnotation] ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation]
+}
+
+// onlyUpdates passes updates that the predicate accepts: at a start every pod is reconciled anyway.
+func onlyUpdates(changed func(event.UpdateEvent) bool) predicate.Funcs {
+	return predicate.Funcs{
+		UpdateFunc: changed,
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+func policyChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord
+}
+
+func requestChanged(e event.UpdateEvent) bool {
+	const request = networkv1alpha1.PodRecordAnnotation
+	return e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 
 // nodeChanged lets the updates pass that every port of a node, or its record, depends on.

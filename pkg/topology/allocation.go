@@ -107,6 +107,17 @@ func (p Plan) nextSubnet(is4 bool, used []netip.Prefix) (subnet netip.Prefix, er
 	return netip.Prefix{}, err
 }
 
+// Exhausted returns an error for each family in which no network has a subnet left: it speaks of the family's last.
+func (p Plan) Exhausted(used []netip.Prefix) []error {
+	var exhausted []error
+	for _, is4 := range p.families() {
+		if _, err := p.nextSubnet(is4, used); err != nil {
+			exhausted = append(exhausted, err)
+		}
+	}
+	return exhausted
+}
+
 // families lists the plan's families in order: true for IPv4.
 func (p Plan) families() []bool {
 	var families []bool

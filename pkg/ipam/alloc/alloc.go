@@ -44,6 +44,8 @@ type Allocator struct {
 	mu     sync.Mutex
 	nodes  map[string]*node
 	owners map[string]string // owner -> node
+
+	complete bool
 }
 
 type node struct {
@@ -79,18 +81,28 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) {
 	n.pools = pools
 }
 
-// RemoveNode forgets a node and everything on it.
-func (a *Allocator) RemoveNode(name string) {
+// RemoveNode forgets a node and everything on it, and returns the owners that were on it, sorted.
+func (a *Allocator) RemoveNode(name string) (owners []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[name]
 	if n == nil {
-		return
+		return nil
 	}
 	for owner := range n.owners {
+		owners = append(owners, owner)
 		delete(a.owners, owner)
 	}
 	delete(a.nodes, name)
+	slices.Sort(owners)
+	return owners
+}
+
+// Complete says that everything that exists has been claimed; counts before are too small.
+func (a *Allocator) Complete() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.complete = true
 }
 
 // Get returns what an owner has.
@@ -301,11 +313,10 @@ func (a *Allocator) Owners(nodeName string) []string {
 	return owners
 }
 
-// Used counts the addresses in use in all subnets within the network.
-func (a *Allocator) Used(network netip.Prefix) int64 {
+// Used counts the addresses in use in all subnets within the network; ok is false before Complete.
+func (a *Allocator) Used(network netip.Prefix) (used int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var used int64
 	for _, n := range a.nodes {
 		for _, p := range n.pools {
 			if network.Overlaps(p.subnet) {
@@ -313,7 +324,7 @@ func (a *Allocator) Used(network netip.Prefix) int64 {
 			}
 		}
 	}
-	return used
+	return used, a.complete
 }
 
 func macOf(addresses []netip.Prefix) net.HardwareAddr {
