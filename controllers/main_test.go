@@ -63,10 +63,11 @@ func (n *tidings) tell() {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	ctrl.SetLogger(logr.Discard())
+	log := logr.Discard()
 	if testing.Verbose() {
-		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+		log = zap.New(zap.UseDevMode(true))
 	}
+	ctrl.SetLogger(log)
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "controllers:", err)

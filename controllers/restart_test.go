@@ -1,0 +1,219 @@
+package controllers_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// settled runs a network with nodes and pods and returns when everything is in place and written.
+func (w *world) settled(nodes []string, perNode int) (*operator, []*corev1.Pod) {
+	w.Helper()
+	o := w.start()
+	w.network(dualStack()...)
+	w.join(nodes...)
+	var pods []*corev1.Pod
+	for _, node := range nodes {
+		pods = append(pods, w.create(node, names(node+"-p", perNode)...)...)
+	}
+	for _, pod := range pods {
+		w.port(pod)
+	}
+	w.counted(len(pods))
+	for _, node := range nodes {
+		w.until(func() error { return unavailable(node, corev1.ConditionFalse) })
+		w.until(func() error {
+			if w.nodeNetwork(node).Spec.MTU == 0 {
+				return fmt.Errorf("node %s has no MTU", node)
+			}
+			return nil
+		})
+	}
+	return o, pods
+}
+
+// counted waits until the ClusterNetwork is ready and counts so many IPv4 addresses.
+func (w *world) counted(used int) {
+	w.Helper()
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		if len(s.Addresses) == 0 || s.Addresses[0].Used != int64(used) {
+			return fmt.Errorf("addresses are %+v, want %d in use", s.Addresses, used)
+		}
+		return condition(s.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonAsExpected, metav1.ConditionTrue)
+	})
+}
+
+func TestUnchangedRestartWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1", "n2"}, 10)
+	o.stop()
+	before := w.dump()
+	log := w.nb.Transactions()
+
+	o = w.start()
+	// One more pod shows that the operator works, and by its count that whatever it had to report is reported.
+	extra := w.port(w.create("n1", "extra")[0])
+	w.counted(len(pods) + 1)
+	for _, pod := range pods {
+		if key := topology.PodKey(pod.Namespace, pod.Name); !o.engine.Wanted(key) {
+			t.Errorf("unit %s was not compared", key)
+		}
+	}
+	o.settle()
+	if got := o.transactions(); got != 1 {
+		t.Errorf("the restart wrote %d transactions besides that of the new pod", got-1)
+	}
+	if got := w.nb.Transactions() - log; got != 2 {
+		t.Errorf("the database's log grew by %d, want the fence's 1 and the new pod's", got)
+	}
+	if after := without(w.dump(), extra); !slices.Equal(before, after) {
+		t.Errorf("rows differ:\n%s", difference(before, after))
+	}
+	if writes := o.writes(""); len(writes) != 1 || !strings.HasSuffix(writes[0], "/clusternetworks/default/status") {
+		t.Errorf("API writes: %v, want the count of the new pod only", writes)
+	}
+}
+
+// without leaves a port and its place on a switch out of a dump.
+func without(dump []string, port *nbdb.LogicalSwitchPort) []string {
+	rest := slices.DeleteFunc(dump, func(row string) bool { return strings.Contains(row, port.Name) })
+	for i, row := range rest {
+		rest[i] = strings.NewReplacer(", "+port.UUID, "", port.UUID+", ", "").Replace(row)
+	}
+	return rest
+}
+
+// difference lists the lines that only one has.
+func difference(before, after []string) string {
+	var text strings.Builder
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			fmt.Fprintln(&text, "-", line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			fmt.Fprintln(&text, "+", line)
+		}
+	}
+	return text.String()
+}
+
+func TestDatabaseEmptiedWhileRunning(t *testing.T) {
+	w := newWorld(t)
+	_, _ = w.settled([]string{"n1", "n2"}, 10)
+	before := w.dump()
+
+	w.nb.Kill()
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonDatabaseUnavailable, metav1.ConditionFalse)
+	})
+	w.nb.Empty()
+	w.nb.Run()
+	w.same(before)
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonAsExpected, metav1.ConditionTrue)
+	})
+}
+
+// same waits until the database has exactly these rows.
+func (w *world) same(want []string) {
+	w.Helper()
+	w.until(func() error {
+		if got := w.dump(); !slices.Equal(got, want) {
+			return fmt.Errorf("rows differ:\n%s", difference(want, got))
+		}
+		return nil
+	})
+}
+
+func TestDatabaseEmptiedWhileDown(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1", "n2"}, 10)
+	before := map[string][]netip.Addr{}
+	for i, pod := range pods {
+		before[pod.Name] = w.addresses(w.port(pod))
+		if i%10 != 9 { // the last of each node has not told kubelet's caller yet
+			w.phase(pod, corev1.PodRunning, before[pod.Name]...)
+		}
+	}
+	o.stop()
+	w.nb.Kill()
+	w.nb.Empty()
+	w.nb.Run()
+	w.start()
+	seen := map[netip.Addr]string{}
+	for i, pod := range pods {
+		got := w.addresses(w.port(pod))
+		if i%10 != 9 && !slices.Equal(got, before[pod.Name]) {
+			t.Errorf("pod %s has %v, had %v", pod.Name, got, before[pod.Name])
+		}
+		for _, address := range got {
+			if other, taken := seen[address]; taken {
+				t.Errorf("pods %s and %s both have %s", other, pod.Name, address)
+			}
+			seen[address] = pod.Name
+		}
+	}
+	if len(seen) != 2*len(pods) {
+		t.Errorf("%d addresses: %v", len(seen), slices.Sorted(maps.Values(seen)))
+	}
+}
+
+// A database from an old backup has ports of earlier pods, whose addresses others have by now: a pod that runs comes first.
+func TestDatabaseFromABackup(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1"}, 1)
+	old := pods[0]
+	address := w.addresses(w.port(old))
+	o.stop()
+	w.delete(old)
+	// The name has a new pod with an address of its own, and the old address is another pod's.
+	renewed, heir := pod(old.Name, "n1"), pod("heir", "n1")
+	w.run(renewed, heir)
+	own := []netip.Addr{address[0].Next().Next(), address[1].Next().Next()}
+	w.phase(renewed, corev1.PodRunning, own...)
+	w.phase(heir, corev1.PodRunning, address...)
+	w.start()
+	if got := w.addresses(w.port(renewed)); !slices.Equal(got, own) {
+		t.Errorf("pod %s reported %v and has %v", renewed.Name, own, got)
+	}
+	if got := w.addresses(w.port(heir)); !slices.Equal(got, address) {
+		t.Errorf("pod heir reported %v and has %v", address, got)
+	}
+}
+
+func TestSecondOperatorFencesTheFirst(t *testing.T) {
+	w := newWorld(t)
+	first, _ := w.settled([]string{"n1"}, 1)
+	second := w.start()
+	w.must(second.engine.Wait(t.Context(), func() (bool, error) { return second.engine.Connected(), nil }))
+	p := w.create("n1", "after")[0]
+	w.port(p)
+	<-first.ended // it ends by its next write
+	if !errors.Is(first.err, ovndb.ErrFenced) {
+		t.Errorf("the first operator ended with %v, want ErrFenced", first.err)
+	}
+	select {
+	case <-second.ended:
+		t.Errorf("the second operator ended as well: %v", second.err)
+	default:
+	}
+	if err := first.engine.Apply(t.Context(), unit.Unit{Key: topology.PodKey("default", "after")}); !ovndb.IsPending(err) {
+		t.Errorf("the first operator's engine answers %v", err)
+	}
+	w.port(w.create("n1", "another")[0])
+}
