@@ -61,7 +61,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r := &nodeReconciler{
 		client: mgr.GetClient(), node: o.Node, state: &nodeState{}, trigger: again, running: ctx,
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
-		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed},
+		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 	}
 	r.ovs = ovndb.NewEngine(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),

@@ -20,6 +20,7 @@ type southbound struct {
 	observer ovndb.Observer
 	log      logr.Logger
 	changed  func()
+	counted  func() // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
 
 	conn     atomic.Pointer[ovndb.Conn]
 	systemID string
@@ -39,9 +40,12 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 		},
 		OnConnect: func(bool) { s.changed() },
-		OnRow: func(table string, _ model.Model, _ ovndb.RowEvent) {
-			if table == sbdb.ChassisTable {
+		OnRow: func(table string, _ model.Model, event ovndb.RowEvent) {
+			switch {
+			case table == sbdb.ChassisTable:
 				s.changed()
+			case table == sbdb.PortBindingTable && event != ovndb.RowUpdated:
+				s.counted()
 			}
 		},
 	})
