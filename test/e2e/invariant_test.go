@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
@@ -83,7 +84,7 @@ func uniqueAddresses(pods []corev1.Pod) error {
 func same(what string, want, have []string) error {
 	slices.Sort(want)
 	slices.Sort(have)
-	if diff := cmp.Diff(want, have); diff != "" {
+	if diff := cmp.Diff(want, have, cmpopts.EquateEmpty()); diff != "" {
 		return fmt.Errorf("%s (-want +have):\n%s", what, diff)
 	}
 	return nil
