@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,8 +23,7 @@ type Options struct {
 // stays up.
 func Run(ctx context.Context, o Options) error {
 	d := &demo{Options: o, start: time.Now()}
-	// A run that fails early must not leave an earlier run's results to be taken for its own.
-	if err := os.Remove(o.File); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := o.forget(); err != nil {
 		return err
 	}
 	if err := d.prepare(ctx); err != nil {
@@ -50,7 +48,6 @@ func (d *demo) prepare(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"lab is up", d.ensureUp},
-		{"nodes and network Ready", d.awaitNetwork},
 		{"demo applied", d.apply},
 		{"pods Ready", d.awaitPods},
 	} {
@@ -128,5 +125,3 @@ func relative(path string) string {
 	}
 	return path
 }
-
-var _ io.Writer = Screen{}

@@ -173,12 +173,12 @@ const failuresShown = 20
 func printFailures(s Screen, lab, file string, r Report) {
 	failed := r.failed()
 	s.title("What failed")
-	rows := [][]cell{text("FROM", "NODE", "TO", "NODE", "ADDRESS", "KIND", "TRIES", "ERROR")}
+	rows := [][]cell{text("FROM", "NODE", "TO", "NODE", "KIND", "ADDRESS", "TRIES", "ERROR")}
 	for i := range rows[0] {
 		rows[0][i].style = faint
 	}
 	for _, f := range failed[:min(len(failed), failuresShown)] {
-		words := text(f.From, f.FromNode, f.To, f.ToNode, f.Address, string(f.Kind), strconv.Itoa(f.Tries))
+		words := text(f.From, f.FromNode, f.To, f.ToNode, string(f.Family)+" "+string(f.Kind), f.Address, strconv.Itoa(f.Tries))
 		rows = append(rows, append(words, cell{text: f.Error, style: red}))
 	}
 	s.table(rows)
@@ -191,6 +191,7 @@ func printFailures(s Screen, lab, file string, r Report) {
 func printWhereToLook(s Screen, lab string, failed Result) {
 	s.title("Where to look")
 	s.table(commands(lab, []hint{
+		{"status", "the machines' daemons"},
 		{"kubectl get clusternetwork,nodenetwork -o wide", "what the product says itself"},
 		{"kubectl -n weft-system logs deployment/weft-operator", "what the operator did in OVN"},
 		{"kubectl -n weft-system logs daemonset/weft-agent --all-pods --prefix", "what the agents did on the nodes"},

@@ -224,14 +224,16 @@ func printTopology(s Screen, t Topology) {
 }
 
 func (s Switch) title() string {
-	return fmt.Sprintf("switch %s (%s)", s.Name, count(len(s.Ports), "port"))
-}
-
-func count(n int, word string) string {
-	if n != 1 {
-		word += "s"
+	if s.Name == names.JoinSwitch {
+		return "switch " + s.Name
 	}
-	return fmt.Sprintf("%d %s", n, word)
+	pods := 0
+	for _, p := range s.Ports {
+		if p.role(s.Name) == rolePod {
+			pods++
+		}
+	}
+	return fmt.Sprintf("switch %s (pods: %d)", s.Name, pods)
 }
 
 func (s Switch) link() []cell {
@@ -241,12 +243,17 @@ func (s Switch) link() []cell {
 	return text(s.Router.MAC, strings.Join(s.Router.Networks, " "), "router port "+s.Router.Name)
 }
 
+const (
+	rolePod  = "pod"
+	roleHost = "the node itself"
+)
+
 func (p Port) role(node string) string {
 	if p.Name == names.ManagementPort(node) {
-		return "the node itself"
+		return roleHost
 	}
-	if namespace, pod, ok := names.ParsePodPort(p.Name); ok {
-		return "pod " + namespace + "/" + pod
+	if _, _, ok := names.ParsePodPort(p.Name); ok {
+		return rolePod
 	}
 	return ""
 }

@@ -22,10 +22,11 @@ const (
 	probePort   = 8080
 )
 
-// Two pods ask at a time, each two others: a round-trip time says little when everything waits for a processor.
+// How much happens at a time. More would be faster, but a round-trip time says little when everything waits for a
+// processor.
 const (
 	podsAtATime    = 2
-	targetsAtATime = 2
+	targetsAtATime = 4
 )
 
 // target, outcome and answer are what the probe reads and prints.
