@@ -48,8 +48,11 @@ func setColumn(m model.Model, name string, value any) bool {
 	return ok
 }
 
-// uuidOf returns the UUID field of a generated struct.
+// uuidOf returns the UUID field of a generated struct; empty for nil.
 func uuidOf(m model.Model) string {
+	if m == nil {
+		return ""
+	}
 	id, _ := column(m, "_uuid").(string)
 	return id
 }

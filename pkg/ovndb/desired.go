@@ -21,6 +21,7 @@ type unitState struct {
 	unit    unit.Unit
 	stale   map[member]struct{} // memberships it had and may have left behind
 	gone    map[string]string   // UUID -> table of rows it had; tables without external_ids have no other record of them
+	parked  bool                // it builds on an absent row: until that is there, nothing of the unit shall exist
 	waiters []chan error
 	last    error  // outcome of the last plan
 	version uint64 // counts how often the unit was replaced
@@ -33,15 +34,22 @@ func newDesired() *desired {
 	}
 }
 
-func (d *desired) wantsRow(uuid string) bool { _, ok := d.rows[uuid]; return ok }
+// wantsRow reports whether a unit that is not parked wants the row.
+func (d *desired) wantsRow(uuid string) bool {
+	owner, ok := d.rows[uuid]
+	return ok && !d.units[owner].parked
+}
 
 func (d *desired) ownsRow(key unit.Key, uuid string) bool { return uuid != "" && d.rows[uuid] == key }
 
-func (d *desired) wants(m member) (value string, ok bool) {
-	for _, v := range d.elems[m] {
-		return v, true
+// wants reports whether a unit that is not parked wants the element.
+func (d *desired) wants(m member) bool {
+	for key := range d.elems[m] {
+		if !d.units[key].parked {
+			return true
+		}
 	}
-	return "", false
+	return false
 }
 
 // check refuses a unit that collides with another one: nothing of it is taken over then.
@@ -125,14 +133,24 @@ func (d *desired) take(schema *Schema, u unit.Unit, row unit.Row) {
 	}
 }
 
-// forget takes a unit out of the indexes and remembers its rows and memberships as possibly left behind.
+// leave remembers the unit's rows and memberships as possibly left behind.
+func (st *unitState) leave(schema *Schema) {
+	for _, row := range st.unit.Rows {
+		if table, err := schema.tableOf(row.Model); err == nil && row.Columns == nil {
+			st.gone[uuidOf(row.Model)] = table
+		}
+	}
+	for _, m := range st.unit.Members {
+		st.stale[memberOf(m)] = struct{}{}
+	}
+}
+
+// forget takes a unit out of the indexes.
 func (d *desired) forget(schema *Schema, st *unitState) {
+	st.leave(schema)
 	for _, row := range st.unit.Rows {
 		id := uuidOf(row.Model)
 		delete(d.rows, id)
-		if table, err := schema.tableOf(row.Model); err == nil && row.Columns == nil {
-			st.gone[id] = table
-		}
 		if key, ok := d.owns[id]; ok {
 			delete(d.keys, key)
 			delete(d.owns, id)
@@ -142,7 +160,6 @@ func (d *desired) forget(schema *Schema, st *unitState) {
 		key := memberOf(m)
 		drop(d.elems, key, st.unit.Key)
 		drop(d.below, m.Parent.UUID, st.unit.Key)
-		st.stale[key] = struct{}{}
 	}
 }
 

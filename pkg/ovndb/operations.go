@@ -112,8 +112,7 @@ func (s *session) mutations(members []unit.Membership, mutator ovsdb.Mutator) []
 }
 
 func (s *session) slotMutations(key slot, members []unit.Membership, mutator ovsdb.Mutator) []ovsdb.Mutation {
-	schema := s.client.Schema()
-	columnSchema := schema.Table(key.parent.Table).Column(key.column)
+	columnSchema := s.db.Table(key.parent.Table).Column(key.column)
 	if columnSchema.Type == ovsdb.TypeMap {
 		return s.mapMutations(key.column, members, mutator)
 	}

@@ -61,12 +61,21 @@ func newPlanner(schema *Schema, d *desired, a actual) *planner {
 	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, touched: map[member]bool{}}
 }
 
-// add plans one unit. It returns the row that the unit waits for, if one is absent: then only what the unit no longer wants
-// is planned, so that nothing of it is half done.
-func (p *planner) add(st *unitState) (absent *unit.Ref) {
+// park finds out whether a unit builds on an absent row, and returns that row. It comes before any unit of the group is
+// planned, since a parked unit wants nothing: what the database ends with must not depend on what was there before.
+func (p *planner) park(st *unitState) *unit.Ref {
+	absent := p.absentRow(st.unit)
+	if st.parked = absent != nil; st.parked {
+		st.leave(p.schema)
+	}
+	return absent
+}
+
+// add plans one unit.
+func (p *planner) add(st *unitState) {
 	p.removeStale(st)
-	if ref := p.absentRow(st.unit); ref != nil {
-		return ref
+	if st.parked {
+		return
 	}
 	for _, row := range st.unit.Rows {
 		p.planRow(st.unit, row)
@@ -74,7 +83,6 @@ func (p *planner) add(st *unitState) (absent *unit.Ref) {
 	for _, m := range st.unit.Members {
 		p.planMember(m)
 	}
-	return nil
 }
 
 // absentRow returns the first row that the unit builds on and neither the database nor the unit itself has: the parent of a
@@ -105,7 +113,7 @@ func (p *planner) removeStale(st *unitState) {
 		}
 	}
 	for m := range st.stale {
-		if _, wanted := p.desired.wants(m); !wanted {
+		if !p.desired.wants(m) {
 			p.remove(m)
 		}
 	}

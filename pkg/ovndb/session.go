@@ -30,7 +30,8 @@ type session struct {
 	schema *Schema
 	client client.Client
 	cache  *cache.TableCache
-	lost   chan struct{} // closed when the server hung up
+	db     ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
+	lost   chan struct{}        // closed when the server hung up
 }
 
 // conditions restrict a table's monitor to the rows that match all of them.
@@ -54,7 +55,7 @@ func dial(ctx context.Context, schema *Schema, endpoints []string, where conditi
 		c.Close()
 		return nil, err
 	}
-	s.cache = c.Cache()
+	s.cache, s.db = c.Cache(), c.Schema()
 	s.cache.AddEventHandler(handler)
 	if _, err := c.Monitor(ctx, s.monitor(where)); err != nil {
 		c.Close()

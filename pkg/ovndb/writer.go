@@ -174,10 +174,13 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 			continue
 		}
 		planned := plannedUnit{key: key, version: st.version}
-		if absent := p.add(st); absent != nil {
+		if absent := p.park(st); absent != nil {
 			planned.pending = &PendingError{key, fmt.Sprintf("row %s of %s is absent", absent.UUID, absent.Table)}
 		}
 		group = append(group, planned)
+	}
+	for _, planned := range group {
+		p.add(e.desired.units[planned.key])
 	}
 	return p.plan, group
 }

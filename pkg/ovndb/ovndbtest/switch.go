@@ -1,0 +1,51 @@
+package ovndbtest
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Switch is a node's Open vSwitch in the network namespace of the test: the database, ovs-vswitchd and, once started,
+// ovn-controller.
+type Switch struct {
+	*Server
+	vswitchd, controller *process
+}
+
+// StartSwitch starts the database and ovs-vswitchd. It makes no bridge.
+func StartSwitch(t testing.TB) *Switch {
+	t.Helper()
+	s := &Switch{Server: Start(t, "vswitch")}
+	s.Init()
+	s.RunSwitch()
+	return s
+}
+
+// Init makes the row that every installation makes first; a thread each for handling and revalidation is enough for a test.
+func (s *Switch) Init() {
+	s.t.Helper()
+	s.Ctl("init", "--", "set", "Open_vSwitch", ".", "other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")
+}
+
+// RunSwitch starts ovs-vswitchd, after KillSwitch.
+func (s *Switch) RunSwitch() {
+	s.t.Helper()
+	control := filepath.Join(s.dir, "vswitchd.ctl")
+	s.vswitchd = start(s.t, s.dir, "ovs-vswitchd", "-vconsole:warn", "--pidfile="+filepath.Join(s.dir, "vswitchd.pid"), "--unixctl="+control, s.Endpoint())
+	s.vswitchd.ready(s.t, control)
+}
+
+// KillSwitch ends ovs-vswitchd without warning.
+func (s *Switch) KillSwitch() { s.vswitchd.signal(syscall.SIGKILL) }
+
+// RunController starts ovn-controller, after KillController. It finds what it must know in the database.
+func (s *Switch) RunController() {
+	s.t.Helper()
+	control := filepath.Join(s.dir, "controller.ctl")
+	s.controller = start(s.t, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile="+filepath.Join(s.dir, "controller.pid"), "--unixctl="+control, s.Endpoint())
+	s.controller.ready(s.t, control)
+}
+
+// KillController ends ovn-controller without warning: its Chassis stays.
+func (s *Switch) KillController() { s.controller.signal(syscall.SIGKILL) }

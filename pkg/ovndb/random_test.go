@@ -1,0 +1,172 @@
+package ovndb_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// randomUnit is one of a few units in one of a few states, so that they meet: switches, ports that move between them and
+// change their UID, and addresses that several units add to one set.
+func randomUnit(r *rand.Rand) unit.Unit {
+	switch r.IntN(4) {
+	case 0:
+		n := r.IntN(3)
+		u := switchUnit(fmt.Sprintf("n%d", n), 10+n)
+		if r.IntN(4) == 0 {
+			return empty(u)
+		}
+		return u
+	case 1:
+		return setUnit(r)
+	default:
+		n := r.IntN(6)
+		u := portUnit(fmt.Sprintf("n%d", r.IntN(3)), fmt.Sprintf("p%d", n), fmt.Sprintf("uid%d", r.IntN(2)), 16+n)
+		for range r.IntN(3) {
+			u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses", Element: fmt.Sprintf("10.0.0.%d", r.IntN(4))})
+		}
+		if r.IntN(4) == 0 {
+			return empty(u)
+		}
+		return u
+	}
+}
+
+func setRef() unit.Ref {
+	return unit.Ref{Table: nbdb.AddressSetTable, UUID: unit.UUID(nbdb.AddressSetTable, "set")}
+}
+
+func setUnit(r *rand.Rand) unit.Unit {
+	u := unit.Unit{Key: "set/a", Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: setRef().UUID, Name: "a"}}}}
+	if r.IntN(4) == 0 {
+		return unit.Unit{Key: u.Key}
+	}
+	return u
+}
+
+// vandalise changes the database behind the engine's back.
+func vandalise(r *rand.Rand, nb *ovndbtest.Server) {
+	switch r.IntN(4) {
+	case 0:
+		nb.Ctl("--if-exists", "lsp-del", fmt.Sprintf("p%d", r.IntN(6)))
+	case 1:
+		nb.Ctl("--if-exists", "ls-del", fmt.Sprintf("n%d", r.IntN(3)))
+	case 2:
+		nb.Ctl("--if-exists", "destroy", "Address_Set", "a")
+	case 3:
+		nb.Ctl("--if-exists", "set", "Logical_Switch_Port", fmt.Sprintf("p%d", r.IntN(6)), "options:iface-id-ver=forged")
+	}
+}
+
+func dump(nb *ovndbtest.Server) string {
+	var text strings.Builder
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Address_Set"} {
+		rows := strings.Split(nb.Ctl("--format=csv", "--no-headings", "list", table), "\n")
+		slices.Sort(rows)
+		text.WriteString(table + strings.Join(rows, "\n") + "\n")
+	}
+	return text.String()
+}
+
+// start runs an engine that logs nothing: it loses its connection all the time.
+func start(t *testing.T, endpoint string) *ovndb.Engine {
+	t.Helper()
+	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{endpoint}, Log: logr.Discard()}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func connected(t *testing.T, e *ovndb.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := e.Wait(ctx, func() (bool, error) { return e.Connected(), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled applies the last state of every unit until nothing waits for the connection any more.
+func settled(t *testing.T, e *ovndb.Engine, last map[unit.Key]unit.Unit) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for again := true; again; {
+		connected(t, e)
+		again = false
+		for _, u := range last {
+			if err := e.Apply(ctx, u); ovndb.IsPending(err) && strings.Contains(err.Error(), "connect") {
+				again = true
+			} else if err != nil && !ovndb.IsPending(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Whatever happened before - lost requests, lost replies, killed and emptied servers, foreign hands -, the database ends as if
+// only the last state of each unit had ever been applied.
+func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 1))
+			nb := ovndbtest.Start(t, "ovn-nb")
+			proxy := ovndbtest.StartProxy(t, nb, 10, seed)
+			e := start(t, proxy.Endpoint())
+			last := map[unit.Key]unit.Unit{}
+			for range 150 {
+				switch n := r.IntN(100); {
+				case n == 0:
+					// Not while it connects: libovsdb's connect and its disconnect handler race for a WaitGroup.
+					connected(t, e)
+					nb.Kill()
+					if r.IntN(2) == 0 {
+						nb.Empty()
+					}
+					nb.Run()
+				case n < 6:
+					vandalise(r, nb)
+				default:
+					u := randomUnit(r)
+					last[u.Key] = u
+					ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+					err := e.Apply(ctx, u)
+					cancel()
+					if err != nil && !ovndb.IsPending(err) {
+						t.Fatal(err)
+					}
+				}
+			}
+			settled(t, e, last)
+			got := dump(nb)
+
+			clean := ovndbtest.Start(t, "ovn-nb")
+			settled(t, start(t, clean.Endpoint()), last)
+			settled(t, start(t, clean.Endpoint()), last)
+			if diff := cmp.Diff(dump(clean), got); diff != "" {
+				t.Errorf("after %d lost transactions the database differs (-clean +history):\n%s", proxy.Cut(), diff)
+			}
+		})
+	}
+}
