@@ -45,9 +45,12 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 		{Name: "ovs-create", Unless: db, Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", db, c.Cache.Schema("vswitch")}},
 		{Name: "ovsdb-server", Daemon: true, Ready: "unix:/run/openvswitch/db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), db,
 			logToConsole, noSyslog, "--remote=punix:/run/openvswitch/db.sock", "--pidfile"}},
-		// Two threads for each of handling and revalidation would be one too many on a small machine.
+		// Two threads for each of handling and revalidation would be one too many on a small machine. The datapath type is that
+		// of this host: ovn-controller makes br-int at once, and if it could not, it would back off and answer no neighbour
+		// solicitation for up to 8 s after the product corrected the bridge.
 		{Name: "ovs-init", Argv: append(vsctl, "--no-wait", "--", "init", "--", "set", "Open_vSwitch", ".",
-			"other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")},
+			"other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1",
+			"external_ids:ovn-bridge-datapath-type="+datapath)},
 		{Name: "ovs-vswitchd", Daemon: true, Argv: []string{c.Cache.OVN("ovs-vswitchd"), "unix:/run/openvswitch/db.sock",
 			logToConsole, noSyslog, "--pidfile"}},
 		{Name: "br-ex", Argv: append(vsctl, "--may-exist", "add-br", "br-ex",
