@@ -1,0 +1,183 @@
+// Package agent_test runs the agent as cmd/weft-agent does, with a real API server, real OVN databases, ovs-vswitchd and
+// ovn-controller, in namespaces of its own.
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// isolated says that the process has its own network, mount and process namespaces.
+const isolated = "WEFT_TEST_ISOLATED"
+
+// One API server serves all tests, one after the other.
+var (
+	scheme     = runtime.NewScheme()
+	restConfig *rest.Config
+	api        client.Client // writes, and reads past any cache
+	view       cache.Cache   // reads; each of its events is news
+	news       = &tidings{}
+)
+
+// tidings wakes those who wait for a change of anything.
+type tidings struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// coming returns a channel that is closed at the next change.
+func (n *tidings) coming() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next == nil {
+		n.next = make(chan struct{})
+	}
+	return n.next
+}
+
+func (n *tidings) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next != nil {
+		close(n.next)
+		n.next = nil
+	}
+}
+
+// TestMain runs the tests as the first process of new namespaces: processes, mounts and links end with it, whatever fails.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getuid() != 0 {
+		fmt.Fprintln(os.Stderr, "agent: network namespaces need root: nothing is tested")
+		return
+	}
+	if os.Getenv(isolated) == "" {
+		os.Exit(runIsolated())
+	}
+	ctrl.SetLogger(logr.Discard())
+	if testing.Verbose() {
+		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func runIsolated() int {
+	child := exec.Command("/proc/self/exe", os.Args[1:]...)
+	child.Env = append(os.Environ(), isolated+"=1")
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	err := child.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return exit.ExitCode()
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// prepare gives the namespaces what a node has: loopback, and a /run that is nobody else's.
+func prepare() error {
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	return errors.Join(err,
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", 0, ""),
+		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
+		os.MkdirAll("/run/netns", 0o755))
+}
+
+func run(m *testing.M) (code int, err error) {
+	if err := prepare(); err != nil {
+		return 0, fmt.Errorf("prepare the namespaces: %w", err)
+	}
+	programs, err := tools.DefaultCache()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
+		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
+	}
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
+		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
+		ErrorIfCRDPathMissing: true,
+	}
+	// Without a default route the server finds no address of its own.
+	environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", "192.0.2.1")
+	if restConfig, err = environment.Start(); err != nil {
+		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	restConfig.QPS, restConfig.Burst = 1000, 1000
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := watch(ctx); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// watch makes the client and the view of the API server.
+func watch(ctx context.Context) (err error) {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	if api, err = client.New(restConfig, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if view, err = cache.New(restConfig, cache.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { news.tell() }, UpdateFunc: func(any, any) { news.tell() }, DeleteFunc: func(any) { news.tell() },
+	}
+	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}} {
+		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return err
+		}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return err
+		}
+	}
+	go func() { _ = view.Start(ctx) }()
+	if !view.WaitForCacheSync(ctx) {
+		return errors.New("the API server's objects were not listed")
+	}
+	return nil
+}
