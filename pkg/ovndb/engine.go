@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weft-network/weft/pkg/unit"
@@ -35,7 +36,8 @@ type Engine struct {
 	signal  chan struct{} // there is something to do
 	online  bool
 
-	epoch int // the last epoch taken; only the writer uses it
+	id    string // identity of this process at the fence
+	epoch int    // the last epoch taken; only the writer uses it
 }
 
 // rowChange is a database event in the writer's queue.
@@ -51,7 +53,7 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if onSettled == nil {
 		onSettled = func(unit.Key, error) {}
 	}
-	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, signal: make(chan struct{}, 1)}
+	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
 	told := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
 		e.rowChanged(table, row, event)
@@ -190,7 +192,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	}
 	w := &writer{engine: e, session: s}
 	if e.cfg.Schema.Fence != "" {
-		f, err := takeFence(ctx, s, e.epoch)
+		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch})
 		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
 		if err != nil {
 			return nil, err

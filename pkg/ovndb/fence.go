@@ -8,8 +8,12 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// epochKey is the external_ids key of the fence's row that counts take-overs.
-const epochKey = "weft.dev/epoch"
+const (
+	// epochKey is the external_ids key of the fence's row that counts take-overs.
+	epochKey = "weft.dev/epoch"
+	// holderKey names the process that took the epoch: it finds its own take-over again when the reply was lost.
+	holderKey = "weft.dev/epoch-holder"
+)
 
 // fence makes late commits of a former writer fail: every transaction waits, with timeout 0, for the epoch that this
 // process took.
@@ -19,16 +23,26 @@ type fence struct {
 	name  string // the row's name as it was when the epoch was taken; the wait compares it
 }
 
-// takeFence writes the next epoch by compare and set. after is the epoch that this process held before (0: none): a larger one in
-// the database means that another process took over meanwhile.
-func takeFence(ctx context.Context, s *session, after int) (*fence, error) {
+// claim is what a process writes to take the epoch.
+type claim struct {
+	holder string // identity of the process
+	after  int    // the epoch that it held before; 0: none
+}
+
+func (c claim) pairs(epoch int) ovsdb.OvsMap {
+	return ovsdb.OvsMap{GoMap: map[any]any{epochKey: strconv.Itoa(epoch), holderKey: c.holder}}
+}
+
+// takeFence writes the next epoch by compare and set. A larger epoch than ours that is not ours either means that another
+// process took over meanwhile.
+func takeFence(ctx context.Context, s *session, c claim) (*fence, error) {
 	table := s.schema.Fence
 	results, _, err := s.transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: []string{"_uuid", "name", "external_ids"}})
 	if err != nil {
 		return nil, fmt.Errorf("read epoch: %w", err)
 	}
 	if len(results[0].Rows) == 0 {
-		return insertFence(ctx, s, after+1)
+		return insertFence(ctx, s, c)
 	}
 	row := results[0].Rows[0]
 	ids := elementsOf(row["external_ids"])
@@ -36,34 +50,33 @@ func takeFence(ctx context.Context, s *session, after int) (*fence, error) {
 	if ids[epochKey] != "" && err != nil {
 		return nil, fmt.Errorf("%s.external_ids %s=%q is not a number", table, epochKey, ids[epochKey])
 	}
-	if after != 0 && held > after {
-		return nil, fmt.Errorf("%w: epoch is %d, ours was %d", ErrFenced, held, after)
+	if c.after != 0 && held > c.after && ids[holderKey] != c.holder {
+		return nil, fmt.Errorf("%w: epoch is %d, ours was %d", ErrFenced, held, c.after)
 	}
-	return swapFence(ctx, s, row, max(held, after)+1)
+	return swapFence(ctx, s, row, c, max(held, c.after)+1)
 }
 
-func insertFence(ctx context.Context, s *session, epoch int) (*fence, error) {
-	row := ovsdb.Row{"external_ids": ovsdb.OvsMap{GoMap: map[any]any{epochKey: strconv.Itoa(epoch)}}}
+func insertFence(ctx context.Context, s *session, c claim) (*fence, error) {
+	row := ovsdb.Row{"external_ids": c.pairs(c.after + 1)}
 	_, _, err := s.transact(ctx, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: s.schema.Fence, Row: row})
 	if err != nil {
 		return nil, fmt.Errorf("write first epoch: %w", err)
 	}
-	return &fence{table: s.schema.Fence, epoch: epoch}, nil
+	return &fence{table: s.schema.Fence, epoch: c.after + 1}, nil
 }
 
-func swapFence(ctx context.Context, s *session, row ovsdb.Row, epoch int) (*fence, error) {
+func swapFence(ctx context.Context, s *session, row ovsdb.Row, c claim, epoch int) (*fence, error) {
 	timeout, table := 0, s.schema.Fence
-	keys := ovsdb.OvsSet{GoSet: []any{epochKey}}
-	pair := ovsdb.OvsMap{GoMap: map[any]any{epochKey: strconv.Itoa(epoch)}}
+	keys := ovsdb.OvsSet{GoSet: []any{epochKey, holderKey}}
 	where := []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, row["_uuid"])}
 	_, index, err := s.transact(ctx,
 		ovsdb.Operation{Op: ovsdb.OperationWait, Table: table, Timeout: &timeout, Where: where,
 			Columns: []string{"external_ids"}, Until: "==", Rows: []ovsdb.Row{{"external_ids": row["external_ids"]}}},
 		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: table, Where: where, Mutations: []ovsdb.Mutation{
 			{Column: "external_ids", Mutator: ovsdb.MutateOperationDelete, Value: keys},
-			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: pair}}})
+			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: c.pairs(epoch)}}})
 	if err != nil && index == 0 {
-		return nil, fmt.Errorf("%w while the epoch was being taken", ErrFenced)
+		return nil, fmt.Errorf("%s changed while the epoch was being taken", table) // the next attempt sees by whom
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take epoch %d: %w", epoch, err)

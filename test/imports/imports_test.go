@@ -49,7 +49,7 @@ var table = []rule{
 		never: append(clients, "os/exec")},
 	{packages: "pkg/agent/desired", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
-	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr"}, below("pkg/unit")...), models...),
+	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
 	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "apis"),
 		machines...), append(below("pkg/options"), "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest")...), never: []string{"github.com/vishvananda/netlink"}},
