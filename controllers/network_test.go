@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -67,6 +69,54 @@ func TestNodesGetDistinctNetworks(t *testing.T) {
 	}
 }
 
+// A status that is not what the operator would write is written again, whoever wrote it: the operator itself does when its
+// cache lacks its last write.
+func TestStatusIsRepaired(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	cn := w.network(dualStack()...)
+	w.join("n1")
+	w.counted(0)
+	w.must(api.Get(t.Context(), keyOf(cn), cn))
+	before := client.MergeFrom(cn.DeepCopy())
+	cn.Status.NodesReady, cn.Status.Addresses[0].Used = "9/9", 7
+	w.must(api.Status().Patch(t.Context(), cn, before))
+	w.until(func() error {
+		var now networkv1alpha1.ClusterNetwork
+		w.must(api.Get(t.Context(), keyOf(cn), &now))
+		if s := now.Status; s.NodesReady != "1/1" || s.Addresses[0].Used != 0 {
+			return fmt.Errorf("status is %+v", s)
+		}
+		return nil
+	})
+}
+
+// A NodeNetwork that somebody deletes comes back with what its pods have been given from.
+func TestNodeNetworkDeletedByHand(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1", "n2"}, 2)
+	w.delete(w.node("n1")) // leaves the first ID and subnet free
+	w.until(func() error { return isGone(&networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) })
+	o.stop()
+	o = w.start() // knows n2 from the API server only
+	w.counted2(2)
+	before := w.dump()
+	old := w.nodeNetwork("n2")
+	w.delete(old)
+	w.until(func() error {
+		if nn := w.nodeNetwork("n2"); nn.UID == old.UID {
+			return errors.New("the NodeNetwork is still the old one")
+		}
+		return nil
+	})
+	if nn := w.report("n2"); nn.Spec.NodeID != old.Spec.NodeID || nn.Spec.PodSubnets[0] != old.Spec.PodSubnets[0] {
+		t.Errorf("n2 has ID %d and %s, had %d and %s", nn.Spec.NodeID, nn.Spec.PodSubnets[0], old.Spec.NodeID, old.Spec.PodSubnets[0])
+	}
+	w.until(func() error { return unavailable("n2", corev1.ConditionFalse) })
+	o.settle()
+	w.same(before)
+}
+
 func every[T any](*T) bool { return true }
 
 func TestSubnetsExhausted(t *testing.T) {
@@ -112,9 +162,11 @@ func TestFreedSubnetGoesToTheNodeThatWaits(t *testing.T) {
 	w.join("n1", "n2")
 	freed := w.nodeNetwork("n1").Spec
 	w.register("n3")
-	w.event("n3", "FailedSubnetAllocation")
+	w.until(func() error { return unavailable("n3", corev1.ConditionTrue) })
+	w.register("n4") // has its turn when the change of n3's condition has had its own
+	w.until(func() error { return unavailable("n4", corev1.ConditionTrue) })
 
-	w.delete(w.node("n1"))
+	w.delete(w.node("n4"), w.node("n1"))
 	nn := w.nodeNetwork("n3")
 	if nn.Spec.PodSubnets[0] != freed.PodSubnets[0] || nn.Spec.NodeID != freed.NodeID {
 		t.Errorf("n3 has subnet %s and ID %d, want %s and %d of n1", nn.Spec.PodSubnets[0], nn.Spec.NodeID, freed.PodSubnets[0], freed.NodeID)

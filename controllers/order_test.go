@@ -115,6 +115,7 @@ func TestRandomEvents(t *testing.T) {
 	const seed = 11
 	random := rand.New(rand.NewPCG(seed, seed))
 	living := map[string]*corev1.Pod{}
+	there := true // n2
 	for range 120 {
 		name := fmt.Sprintf("p-%d", random.IntN(12))
 		pod := living[name]
@@ -122,6 +123,12 @@ func TestRandomEvents(t *testing.T) {
 		case action == 0:
 			o.stop()
 			o = w.start()
+		case action == 1 && there:
+			w.delete(w.node("n2"))
+			there = false
+		case action == 1:
+			w.join("n2")
+			there = true
 		case pod == nil:
 			living[name] = w.create([]string{"n1", "n2"}[random.IntN(2)], name)[0]
 		case action < 5 && pod.Status.Phase != corev1.PodFailed:
@@ -130,6 +137,9 @@ func TestRandomEvents(t *testing.T) {
 			w.delete(pod)
 			delete(living, name)
 		}
+	}
+	if !there {
+		w.join("n2")
 	}
 	running := 0
 	for _, pod := range living {

@@ -65,7 +65,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	cameOrWent := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(mgr).Named("network").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// Our own writes of the status come back here: one computed from a cache without the last of them is computed again.
+		For(&networkv1alpha1.ClusterNetwork{}).
 		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
 		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(cameOrWent)).
 		WatchesRawSource(r.Trigger).

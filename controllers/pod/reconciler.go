@@ -125,7 +125,10 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 		return r.explain(pod, err)
 	}
 	if err := r.Database.Apply(ctx, topology.PodUnit(podFacts(pod, &nn, got))); err != nil && !ovndb.IsPending(err) {
-		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", err)
+		var rejected *ovndb.RejectedError
+		if errors.As(err, &rejected) { // the end of this process is not the pod's trouble
+			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", err)
+		}
 		return err
 	}
 	return r.record(ctx, pod, &nn, got)

@@ -1,0 +1,74 @@
+package network
+
+import (
+	"net/netip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+func cluster(cidr string, hostPrefix int) ipam.Network {
+	return ipam.Network{CIDR: netip.MustParsePrefix(cidr), HostPrefix: hostPrefix}
+}
+
+// A node that has no subnet yet is no reason to call a network exhausted while its family has another one with room.
+func TestExhaustedIsAFamily(t *testing.T) {
+	full, room := cluster("10.0.0.0/24", 25), cluster("10.1.0.0/24", 25)
+	full6, room6 := cluster("fd00::/63", 64), cluster("fd01::/48", 64)
+	var networks []networkv1alpha1.NodeNetwork
+	for name, subnets := range map[string][]networkv1alpha1.CIDR{"a": {"10.0.0.0/25", "fd00::/64"}, "b": {"10.0.0.128/25", "fd00:0:0:1::/64"}} {
+		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		nn.Spec.PodSubnets = subnets
+		networks = append(networks, nn)
+	}
+	node := func(name string) corev1.Node { return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	for _, test := range []struct {
+		name  string
+		plan  []ipam.Network
+		nodes []corev1.Node
+		want  string
+	}{
+		{"nobody waits", []ipam.Network{full}, []corev1.Node{node("a"), node("b")}, networkv1alpha1.ReasonAsExpected},
+		{"full", []ipam.Network{full}, []corev1.Node{node("a"), node("c")}, networkv1alpha1.ReasonSubnetsExhausted},
+		{"room behind a full one", []ipam.Network{full, room}, []corev1.Node{node("c")}, networkv1alpha1.ReasonAsExpected},
+		{"one family full", []ipam.Network{room, full6}, []corev1.Node{node("c")}, networkv1alpha1.ReasonSubnetsExhausted},
+		{"room in both", []ipam.Network{full, full6, room, room6}, []corev1.Node{node("c")}, networkv1alpha1.ReasonAsExpected},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := degradedCondition(facts{plan: topology.Plan{Clusters: test.plan}, nodes: test.nodes, networks: networks})
+			if got.Reason != test.want {
+				t.Errorf("Degraded is %s with reason %s: %s; want reason %s", got.Status, got.Reason, got.Message, test.want)
+			}
+		})
+	}
+}
+
+func TestEffectiveMTU(t *testing.T) {
+	agent := func(encap string, link int32) networkv1alpha1.NodeNetwork {
+		return networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{EncapIP: networkv1alpha1.IP(encap), LinkMTU: link}}
+	}
+	for _, test := range []struct {
+		name   string
+		wanted int32
+		agents []networkv1alpha1.NodeNetwork
+		want   int32
+	}{
+		{"nobody reported", 0, []networkv1alpha1.NodeNetwork{{}}, 0},
+		{"asked for", 1300, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
+		{"IPv4 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
+		{"IPv6 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
+		{"smallest link", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
+		{"the larger overhead wins", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := effectiveMTU(test.wanted, test.agents); got != test.want {
+				t.Errorf("MTU is %d, want %d", got, test.want)
+			}
+		})
+	}
+}
