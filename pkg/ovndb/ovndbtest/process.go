@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,19 +101,20 @@ func (p *process) signal(sig syscall.Signal) {
 	<-p.done
 }
 
-// ready waits until a socket that the program makes is there.
+// ready waits until the program answers at a socket that it makes: the file is there a moment earlier.
 func (p *process) ready(t testing.TB, socket string) {
 	t.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for time.Now().Before(deadline) {
-		if _, err := os.Stat(socket); err == nil {
+		if c, err := net.Dial("unix", socket); err == nil {
+			c.Close()
 			return
 		}
 		select {
 		case <-p.done:
 			text, _ := os.ReadFile(p.log)
 			t.Fatalf("%s ended at its start:\n%s", p.name, text)
-		case <-time.After(2 * time.Millisecond): // a file's arrival is no event without inotify; this is a test's start-up
+		case <-time.After(2 * time.Millisecond): // a socket's start is no event; this is a test's start-up
 		}
 	}
 	t.Fatalf("%s did not make %s within %s", p.name, socket, startTimeout)
