@@ -78,5 +78,15 @@ func (d *demo) apply(ctx context.Context) error {
 
 func (d *demo) awaitPods(ctx context.Context) error {
 	_, err := d.Cluster.Kubectl(ctx, "-n", Namespace, "rollout", "status", "--timeout=180s", "deployment")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	d.Screen.title("Not all pods became Ready")
+	for _, args := range [][]string{
+		{"-n", Namespace, "get", "pods", "-o", "wide"},
+		{"-n", Namespace, "get", "events", "--field-selector=type=Warning", "--sort-by=.lastTimestamp"},
+	} {
+		fmt.Fprintf(d.Screen, "%s\n", d.attempt(ctx, args...))
+	}
 	return err
 }
