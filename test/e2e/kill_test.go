@@ -1,0 +1,159 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// recoveryTimeout bounds how long new pods may have to wait after a kill.
+const recoveryTimeout = 90 * time.Second
+
+// victim is what gets a SIGKILL.
+type victim struct {
+	name string
+	kill func(t *testing.T)
+	// packets says that existing connections must not notice.
+	packets bool
+}
+
+func victims() []victim {
+	daemon := func(machine, name string) func(*testing.T) {
+		return func(t *testing.T) { must(t, bed.Kill(machine, name)) }
+	}
+	return []victim{
+		{"operator", killOperator, true},
+		{"agent", killAgent, true},
+		{"northd", daemon("cp", "northd"), true},
+		{"northbound server", daemon("cp", "nb"), true},
+		{"southbound server", daemon("cp", "sb"), true},
+		{"ovn-controller", daemon("n1", "ovn-controller"), false},
+		{"Open vSwitch's database server", daemon("n1", "ovsdb-server"), false},
+		{"ovs-vswitchd", daemon("n1", "ovs-vswitchd"), false},
+	}
+}
+
+func killOperator(t *testing.T) {
+	p, err := bed.pod(t.Context(), operator, "")
+	must(t, err)
+	killProgram(t, p.Spec.NodeName, "weft")
+}
+
+func killAgent(t *testing.T) { killProgram(t, "n1", "weft-agent") }
+
+// killProgram ends the one process of a name in a node's own process namespace, so that kubelet must start it again.
+func killProgram(t *testing.T, node, program string) {
+	t.Helper()
+	pids := strings.Fields(bed.mustExec(t, node, "busybox", "pidof", program))
+	if len(pids) != 1 {
+		t.Fatalf("node %s runs %s as %v, want one process", node, program, pids)
+	}
+	bed.mustExec(t, node, "busybox", "kill", "-9", pids[0])
+}
+
+// TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without anybody's
+// help, and a connection between the nodes must have outlived what does not carry packets.
+func TestKills(t *testing.T) {
+	server := bed.peerPod("flow-server", "n2")
+	bed.run(t, server)
+	client := bed.peerPod("flow-client", "n1", "--flow="+address(t, server, is4).String()+":7000")
+	bed.run(t, client)
+	eventually(t, 10*time.Second, func() error { return flowing(t.Context(), client) })
+	stop := churn(t)
+	for _, v := range victims() {
+		t.Run(v.name, func(t *testing.T) { testKill(t, v, client) })
+	}
+	stop(6)
+	bed.awaitConsistent(t)
+	bed.mustReach(t, server, client)
+}
+
+type flowState struct {
+	Connected bool
+	Echoes    uint64
+	GapMs     float64
+	Error     string
+}
+
+// flowing is nil while the connection stands and carried something.
+func flowing(ctx context.Context, p *corev1.Pod) error {
+	s, err := ask[flowState](ctx, bed, p, "/flow")
+	if err == nil && (!s.Connected || s.Echoes == 0) {
+		return fmt.Errorf("the connection is %+v", s)
+	}
+	return err
+}
+
+func testKill(t *testing.T, v victim, client *corev1.Pod) {
+	before, err := ask[flowState](t.Context(), bed, client, "/flow?reset")
+	must(t, err)
+	killed := time.Now()
+	v.kill(t)
+	a, b := bed.peerPod("canary-1", "n1"), bed.peerPod("canary-2", "n2")
+	bed.create(t, a, b)
+	must(t, poll(t.Context(), recoveryTimeout, func() error { return bed.reachEachOther(t.Context(), a, b) }))
+	recovered := time.Since(killed)
+	after, err := ask[flowState](t.Context(), bed, client, "/flow")
+	must(t, err)
+	t.Logf("new pods on both nodes reach each other %s after the kill; the connection's longest gap was %.0f ms (%d echoes)",
+		milliseconds(recovered), after.GapMs, after.Echoes-before.Echoes)
+	if !after.Connected {
+		t.Errorf("the connection ended: %s", after.Error)
+	}
+	if v.packets && after.GapMs > 2000 {
+		t.Errorf("the connection stood still for %.0f ms", after.GapMs)
+	}
+}
+
+// reachEachOther is nil when pods are Ready and reach each other.
+func (b *testbed) reachEachOther(ctx context.Context, pods ...*corev1.Pod) error {
+	for _, p := range pods {
+		if err := b.api.Get(ctx, named(p.Name), p); err != nil {
+			return err
+		}
+		if err := notReady(p); err != nil {
+			return err
+		}
+	}
+	var failed error
+	for _, p := range pods {
+		failed = errors.Join(failed, b.reach(ctx, p, addressesOf(p), targetsOf(pods...)))
+	}
+	return failed
+}
+
+// churn lets pods come and go until stop, which leaves a number of them Ready.
+func churn(t *testing.T) (stop func(replicas int)) {
+	t.Helper()
+	const name, low, high = "churn", 5, 15
+	bed.create(t, bed.peerDeployment(name, low))
+	ctx, cancel := context.WithCancel(t.Context())
+	rounds := make(chan int, 1)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			for _, replicas := range []int{high, low} {
+				// A killed part may keep it from settling for a while: the next round comes all the same.
+				if bed.scale(ctx, name, int32(replicas)) == nil {
+					_ = poll(ctx, 20*time.Second, func() error { return bed.settled(ctx, name, replicas) })
+				}
+			}
+			n++
+		}
+		rounds <- n
+	}()
+	return func(replicas int) {
+		t.Helper()
+		cancel()
+		t.Logf("%d rounds from %d pods to %d and back", <-rounds, low, high)
+		must(t, bed.scale(t.Context(), name, int32(replicas)))
+		eventually(t, scaleTimeout, func() error { return bed.settled(t.Context(), name, replicas) })
+	}
+}
