@@ -40,6 +40,11 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	if err != nil {
 		return nil, err
 	}
+	// A second ADD of the same sandbox makes its link anew: Open vSwitch must let go of the old one, and rows that stayed would
+	// carry its mark of ovn-controller.
+	if err := h.attachments.remove(ctx, port, req.ContainerID, req.IfName); err != nil {
+		return nil, cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: Open vSwitch: %v", port, err)
+	}
 	_, mtu, datapath := h.state.forPods()
 	want := podInterface(req, vif, mtu, datapath)
 	made, err := cni.Attach(want)

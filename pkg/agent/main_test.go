@@ -10,11 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab/tools"
@@ -69,6 +69,45 @@ func (n *tidings) tell() {
 	}
 }
 
+// log is what the agents say.
+var log = &journal{}
+
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(prefix, args string) {
+	j.mu.Lock()
+	j.lines = append(j.lines, prefix+": "+args)
+	j.mu.Unlock()
+	if testing.Verbose() {
+		fmt.Println(prefix+":", args)
+	}
+	news.tell()
+}
+
+func (j *journal) length() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.lines)
+}
+
+// since returns the lines behind the first ones.
+func (j *journal) since(first int) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines[first:], "\n")
+}
+
+// isTrue is an error with the text unless the condition holds.
+func isTrue(holds bool, text string) error {
+	if holds {
+		return nil
+	}
+	return errors.New(text)
+}
+
 // TestMain runs the tests as the first process of new namespaces: processes, mounts and links end with it, whatever fails.
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -79,10 +118,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(isolated) == "" {
 		os.Exit(runIsolated())
 	}
-	ctrl.SetLogger(logr.Discard())
-	if testing.Verbose() {
-		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
-	}
+	ctrl.SetLogger(funcr.New(log.add, funcr.Options{}))
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)

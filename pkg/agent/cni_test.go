@@ -1,0 +1,232 @@
+package agent_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+// shortly is how long a test looks whether something happens that must not.
+const shortly = 300 * time.Millisecond
+
+func TestAddAndDel(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	result := n.add(web)
+
+	t.Run("the result is the pod's", func(t *testing.T) {
+		if len(result.Interfaces) != 2 || result.Interfaces[1].Name != "eth0" || result.Interfaces[1].Sandbox != web.netNS ||
+			result.Interfaces[1].Mac != web.mac().String() || result.Interfaces[1].Mtu != 1442 {
+			t.Errorf("interfaces are %v", result.Interfaces)
+		}
+		var got []string
+		for _, ip := range result.IPs {
+			got = append(got, ip.Address.String()+" via "+ip.Gateway.String())
+			if ip.Interface == nil || *ip.Interface != 1 {
+				t.Errorf("%v is not the pod's interface's", ip)
+			}
+		}
+		for _, route := range result.Routes {
+			got = append(got, route.Dst.String()+" via "+route.GW.String())
+		}
+		want := []string{"10.244.1.5/24 via 10.244.1.1", "fd00:10:244:1::5/64 via fd00:10:244:1::1", "0.0.0.0/0 via 10.244.1.1", "::/0 via fd00:10:244:1::1"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("addresses and routes (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("Open vSwitch has the record", func(t *testing.T) {
+		n.awaitPods(web)
+		row := n.interfaces()["demo_web"]
+		want := map[string]string{"iface-id": "demo_web", "iface-id-ver": "uid-web", "attached_mac": "0a:58:0a:f4:01:05", "sandbox": "sandbox-web",
+			"pod-if-name": "eth0", "ip_addresses": "10.244.1.5,fd00:10:244:1::5", "ovn-installed": "true", "weft.dev/unit": "attachment/demo_web"}
+		got := map[string]string{}
+		for key := range want {
+			got[key] = row.ExternalIDs[key]
+		}
+		if diff := cmp.Diff(want, got); diff != "" || row.Name != result.Interfaces[0].Name {
+			t.Errorf("Interface %s (-want +got):\n%s", row.Name, diff)
+		}
+	})
+	n.wantTraffic(web)
+	if err := n.check(web, result); err != nil {
+		t.Errorf("CHECK: %v", err)
+	}
+	for range 2 {
+		n.del(web)
+		n.awaitPods()
+	}
+	if err := n.check(web, result); err == nil || !strings.Contains(err.Error(), "sandbox sandbox-web has no interface eth0") {
+		t.Errorf("CHECK after DEL: %v", err)
+	}
+	n.add(web)
+	n.wantTraffic(web)
+	n.removeNetNS(web.netNS)
+	n.del(web)
+	n.awaitPods()
+}
+
+func TestDelOfWhatNeverWas(t *testing.T) {
+	n := readyNode(t)
+	n.del(pod{name: "nobody", container: "sandbox-nobody", netNS: "/run/netns/nobody"})
+	nameless := pod{container: "sandbox-nobody"}.request(n, cniwire.Del)
+	nameless.Args = cniwire.Args{}
+	if _, err := n.ask(t.Context(), nameless); err != nil {
+		t.Errorf("DEL without a pod's name: %v", err)
+	}
+}
+
+// TestDelWithoutThePodsName finds the interface by its sandbox.
+func TestDelWithoutThePodsName(t *testing.T) {
+	n := readyNode(t)
+	web, other := n.newPod("web", 5), n.newPod("other", 6)
+	n.givePort(web)
+	n.givePort(other)
+	n.add(web)
+	n.add(other)
+	req := web.request(n, cniwire.Del)
+	req.Args = cniwire.Args{}
+	if _, err := n.ask(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	n.awaitPods(other)
+}
+
+// notYet fails if an ADD is answered before it can be.
+func notYet(t *testing.T, answers <-chan answer) {
+	t.Helper()
+	select {
+	case a := <-answers:
+		t.Fatalf("ADD was answered: %v", a)
+	case <-time.After(shortly):
+	}
+}
+
+func TestAddWaitsForThePort(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	answers, _ := n.startAdd(web)
+	notYet(t, answers)
+	n.givePort(web)
+	if a := <-answers; a.err != nil {
+		t.Fatal(a.err)
+	}
+	n.wantTraffic(web)
+}
+
+// TestAddWaitsForThePortOfThisPod: a pod of the same name was deleted, and its port is still there.
+func TestAddWaitsForThePortOfThisPod(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	earlier := web
+	earlier.uid, earlier.slot = "uid-of-an-earlier-web", 4
+	n.givePort(earlier)
+	answers, _ := n.startAdd(web)
+	notYet(t, answers)
+	n.givePort(web)
+	a := <-answers
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	if got := a.result.IPs[0].Address.IP.String(); got != "10.244.1.5" {
+		t.Errorf("address %s", got)
+	}
+	if got := n.interfaces()["demo_web"].ExternalIDs["iface-id-ver"]; got != "uid-web" {
+		t.Errorf("iface-id-ver %s", got)
+	}
+}
+
+// TestAnAddThatIsGivenUpLeavesNothing, and the log says which stage did not come.
+func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	giveUp := func(stage string, begun func() bool) {
+		t.Helper()
+		before := log.length()
+		answers, cancel := n.startAdd(web)
+		if begun == nil {
+			notYet(t, answers)
+		} else {
+			n.until("the ADD", func() error { return isTrue(begun(), "it has not begun") })
+		}
+		cancel()
+		<-answers
+		n.until("the log's "+stage, func() error {
+			return isTrue(strings.Contains(log.since(before), "port demo_web: "+stage), log.since(before))
+		})
+		n.awaitPods()
+	}
+	giveUp("the operator has not given it a port yet", nil)
+	earlier := web
+	earlier.uid = "uid-of-an-earlier-web"
+	n.givePort(earlier)
+	giveUp("its port is still that of an earlier pod (UID uid-of-an-earlier-web, want uid-web)", nil)
+	n.ovs.KillController()
+	n.givePort(web)
+	giveUp("ovn-controller has not claimed it yet", func() bool { return n.interfaces()["demo_web"] != nil })
+
+	n.ovs.RunController()
+	n.add(web)
+	n.wantTraffic(web)
+}
+
+// TestAddSaysWhatIsWrongWithThePort: the log of a given up ADD says what is wrong with the port.
+func TestAddSaysWhatIsWrongWithThePort(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePortWith(web, []netip.Addr{netip.MustParseAddr("10.99.0.5")})
+	before := log.length()
+	answers, cancel := n.startAdd(web)
+	notYet(t, answers)
+	cancel()
+	n.until("the log", func() error {
+		return isTrue(strings.Contains(log.since(before), "address 10.99.0.5 is in none of the node's subnets"), log.since(before))
+	})
+	n.awaitPods()
+}
+
+// TestANewSandboxTakesThePortOver: kubelet makes a new one while the runtime has not removed the old one yet.
+func TestANewSandboxTakesThePortOver(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	first := n.add(web)
+	next := web
+	next.container = "sandbox-web-2"
+	next.netNS = n.newNetNS(next.container)
+	second := n.add(next)
+	row := func() *vswitchdb.Interface { return n.interfaces()["demo_web"] }
+	n.until("the new rows", func() error { return isTrue(row().Name == second.Interfaces[0].Name, "Interface "+row().Name) })
+	if err := n.check(web, first); err == nil {
+		t.Error("CHECK of the old sandbox finds nothing wrong")
+	}
+	n.del(web)
+	n.awaitPods(next)
+	n.wantTraffic(next)
+	if err := n.check(next, second); err != nil {
+		t.Errorf("CHECK of the new sandbox: %v", err)
+	}
+}
+
+// TestCheckSeesALostLink: somebody removed the pod's link.
+func TestCheckSeesALostLink(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	result := n.add(web)
+	link, err := netlink.LinkByName(result.Interfaces[0].Name)
+	n.must(err)
+	n.must(netlink.LinkDel(link))
+	if err := n.check(web, result); err == nil {
+		t.Error("CHECK finds nothing wrong")
+	}
+	n.add(web) // the runtime may try the same sandbox again
+	n.wantTraffic(web)
+}
