@@ -47,8 +47,10 @@ type Config struct {
 	Admit func(ctx context.Context, rows *Conn) error
 	// OnConnect is called when the connection is complete or lost. It must only enqueue.
 	OnConnect func(up bool)
-	Observer  Observer
-	Log       logr.Logger
+	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
+	Audit    time.Duration
+	Observer Observer
+	Log      logr.Logger
 }
 
 // Conn keeps one database connected: a new client for each connection.

@@ -17,8 +17,8 @@ import (
 const (
 	// groupSize bounds the units of one transaction: 10 to 100 operations are what the server does best.
 	groupSize = 50
-	// auditInterval is how often the columns that are not monitored are compared by select.
-	auditInterval = 60 * time.Second
+	// defaultAudit is Config.Audit where none is given.
+	defaultAudit = 60 * time.Second
 )
 
 // Engine is the one writer of a database.
@@ -54,6 +54,9 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 		onSettled = func(unit.Key, error) {}
 	}
 	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
+	if cfg.Audit == 0 {
+		cfg.Audit = defaultAudit
+	}
 	told := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
 		e.rowChanged(table, row, event)
@@ -227,7 +230,7 @@ func (e *Engine) goOffline() {
 // work writes until the session is lost. An idle writer sends at once; what comes while a transaction is in flight goes
 // together in the next.
 func (e *Engine) work(ctx context.Context, w *writer) error {
-	echo, audit := time.NewTicker(echoInterval), time.NewTicker(auditInterval)
+	echo, audit := time.NewTicker(echoInterval), time.NewTicker(e.cfg.Audit)
 	defer echo.Stop()
 	defer audit.Stop()
 	for {

@@ -23,9 +23,11 @@ type counter struct {
 	mu     sync.Mutex
 	writes int
 	fences int
+	wake   func() // lets Wait look at the counts again
 }
 
 func (c *counter) Transaction(_, kind string, _ int, err error) {
+	defer c.wake()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kind == "fence" {
@@ -53,10 +55,15 @@ type running struct {
 // run starts an engine and waits until it is connected.
 func run(t *testing.T, server *ovndbtest.Server) *running {
 	t.Helper()
+	return runWith(t, ovndb.Config{Endpoints: []string{server.Endpoint()}})
+}
+
+func runWith(t *testing.T, cfg ovndb.Config) *running {
+	t.Helper()
 	r := &running{counter: &counter{}, done: make(chan error, 1)}
-	r.Engine = ovndb.NewEngine(ovndb.Config{
-		Schema: northbound.Schema(), Endpoints: []string{server.Endpoint()}, Observer: r.counter, Log: testr.New(t),
-	}, nil)
+	cfg.Schema, cfg.Observer, cfg.Log = northbound.Schema(), r.counter, testr.New(t)
+	r.Engine = ovndb.NewEngine(cfg, nil)
+	r.counter.wake = r.Wake
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() { r.done <- r.Run(ctx) }()
@@ -424,4 +431,43 @@ func TestTwoUnitsCannotOwnOneRow(t *testing.T) {
 	if err := e.try(thief); err == nil || !strings.Contains(err.Error(), "node/n1") {
 		t.Errorf("error %v does not name the owner", err)
 	}
+}
+
+// A set that is not monitored gives no event: the audit finds what somebody took out of it.
+func TestAuditPutsUnmonitoredElementsBack(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, Audit: 50 * time.Millisecond})
+	u := unit.Unit{Key: "set/a", Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: setRef().UUID, Name: "a"}}}}
+	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
+		u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses", Element: address})
+	}
+	e.apply(t, u)
+	before := e.counter.count()
+	nb.Ctl("set", "Address_Set", "a", "addresses=10.0.0.2,192.0.2.1")
+	e.await(t, "the audit's transaction", func() bool { return e.counter.count() > before })
+	if got := nb.Ctl("get", "Address_Set", "a", "addresses"); !strings.Contains(got, "10.0.0.1") {
+		t.Errorf("addresses are %s", got)
+	}
+	if got := e.counter.count() - before; got != 1 {
+		t.Errorf("%d transactions, want 1", got)
+	}
+}
+
+// A server that keeps its connections and answers nothing is given up by a deadline, and what was applied meanwhile is there
+// when it answers again.
+func TestFrozenServerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	nb.Stop()
+	err := e.try(portUnit("n1", "p1", "u1", 16))
+	nb.Continue()
+	if !ovndb.IsPending(err) {
+		t.Errorf("from a frozen server: %v, want it pending", err)
+	}
+	e.await(t, "the port", func() bool {
+		_, ok := ovndb.Find(e.Conn, &nbdb.LogicalSwitchPort{Name: "p1"})
+		return ok
+	})
 }
