@@ -16,6 +16,7 @@ type Options struct {
 	Cluster *lab.Cluster
 	Nodes   int    // of a lab that is not up yet
 	File    string // the results as JSON
+	Last    bool   // the caller takes the lab down afterwards: do not say what to type next
 	Screen  Screen
 }
 
@@ -97,7 +98,9 @@ func (d *demo) showNetwork(ctx context.Context, pods []Pod) error {
 	if err := d.showRecord(ctx, pods[0]); err != nil {
 		return err
 	}
-	printNext(d.Screen, d.Cluster.Name, pods, topology)
+	if !d.Last {
+		printNext(d.Screen, d.Cluster.Name, pods, topology)
+	}
 	fmt.Fprintf(d.Screen, "\nThe results are in %s too.\n", relative(d.File))
 	return nil
 }

@@ -63,7 +63,7 @@ func (f flags) run(ctx context.Context) error {
 		return err
 	}
 	screen := demo.Screen{Writer: os.Stdout, Color: colored(os.Stdout)}
-	err = demo.Run(ctx, demo.Options{Cluster: cluster, Nodes: f.nodes, File: file, Screen: screen})
+	err = demo.Run(ctx, demo.Options{Cluster: cluster, Nodes: f.nodes, File: file, Last: f.down, Screen: screen})
 	if f.down {
 		err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx)))
 	}
