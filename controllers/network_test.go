@@ -160,6 +160,7 @@ func TestFreedSubnetGoesToTheNodeThatWaits(t *testing.T) {
 	w.start()
 	w.network(entry("10.244.0.0/23", 24))
 	w.join("n1", "n2")
+	w.ready("n1", "n2")
 	freed := w.nodeNetwork("n1").Spec
 	w.register("n3")
 	w.until(func() error { return unavailable("n3", corev1.ConditionTrue) })

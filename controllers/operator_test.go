@@ -2,6 +2,8 @@ package controllers_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,7 +27,7 @@ type operator struct {
 	err    error
 
 	mu    sync.Mutex
-	calls []string // "PATCH /api/v1/..." of each write to the API server
+	calls []string // "PATCH /api/v1/... <body>" of each write to the API server
 	units int      // write transactions that the database committed
 	epoch int      // fence transactions
 }
@@ -89,10 +91,25 @@ func (o *operator) transactions() int {
 }
 
 // writes returns the writes to the API server whose path holds the text.
-func (o *operator) writes(path string) []string {
+func (o *operator) writes(text string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(o.calls), func(call string) bool { return !strings.Contains(call, path) })
+	return slices.DeleteFunc(slices.Clone(o.calls), func(call string) bool {
+		return !strings.Contains(strings.Fields(call)[1], text)
+	})
+}
+
+// note remembers a write.
+func (o *operator) note(request *http.Request) {
+	var text []byte
+	if request.GetBody != nil {
+		if body, err := request.GetBody(); err == nil {
+			text, _ = io.ReadAll(body) // an error leaves the text short, and what it is searched for absent
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls = append(o.calls, fmt.Sprintf("%s %s %s", request.Method, request.URL.Path, text))
 }
 
 // countingTransport notes the writes of one operator.
@@ -104,9 +121,7 @@ type countingTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
-		c.operator.mu.Lock()
-		c.operator.calls = append(c.operator.calls, request.Method+" "+request.URL.Path)
-		c.operator.mu.Unlock()
+		c.operator.note(request)
 	}
 	return c.next.RoundTrip(request)
 }

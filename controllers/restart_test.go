@@ -33,6 +33,13 @@ func (w *world) settled(nodes []string, perNode int) (*operator, []*corev1.Pod) 
 		w.port(pod)
 	}
 	w.counted(len(pods))
+	w.ready(nodes...)
+	return o, pods
+}
+
+// ready waits until nodes are ready and the MTU that their agents found has come back to them: nothing more will change.
+func (w *world) ready(nodes ...string) {
+	w.Helper()
 	for _, node := range nodes {
 		w.until(func() error { return unavailable(node, corev1.ConditionFalse) })
 		w.until(func() error {
@@ -42,7 +49,6 @@ func (w *world) settled(nodes []string, perNode int) (*operator, []*corev1.Pod) 
 			return nil
 		})
 	}
-	return o, pods
 }
 
 // counted waits until the ClusterNetwork is ready and counts so many IPv4 addresses.
@@ -82,8 +88,28 @@ func TestUnchangedRestartWritesNothing(t *testing.T) {
 	if after := without(w.dump(), extra); !slices.Equal(before, after) {
 		t.Errorf("rows differ:\n%s", difference(before, after))
 	}
-	if writes := o.writes(""); len(writes) != 1 || !strings.HasSuffix(writes[0], "/clusternetworks/default/status") {
+	if writes := o.writes(""); len(writes) != 1 || !strings.Contains(writes[0], "/clusternetworks/default/status ") {
 		t.Errorf("API writes: %v, want the count of the new pod only", writes)
+	}
+}
+
+// A start is no outage: nobody is told of one while the database is being connected.
+func TestRestartWaitsForTheDatabase(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1"}, 1)
+	o.stop()
+	w.nb.Stop()
+	o = w.start()
+	w.register("n2")
+	w.until(func() error { return unavailable("n2", corev1.ConditionTrue) }) // the reconcilers are at work
+	w.nb.Continue()
+	w.report("n2")
+	w.port(w.create("n2", "p")[0])
+	w.counted(len(pods) + 1)
+	for _, call := range o.writes("/clusternetworks/default/status") {
+		if strings.Contains(call, networkv1alpha1.ReasonDatabaseUnavailable) {
+			t.Errorf("the start was reported as an outage: %s", call)
+		}
 	}
 }
 
@@ -176,20 +202,25 @@ func TestDatabaseEmptiedWhileDown(t *testing.T) {
 // A database from an old backup has ports of earlier pods, whose addresses others have by now: a pod that runs comes first.
 func TestDatabaseFromABackup(t *testing.T) {
 	w := newWorld(t)
-	o, pods := w.settled([]string{"n1"}, 1)
+	o, pods := w.settled([]string{"n1"}, 2)
 	old := pods[0]
 	address := w.addresses(w.port(old))
 	o.stop()
-	w.delete(old)
-	// The name has a new pod with an address of its own, and the old address is another pod's.
-	renewed, heir := pod(old.Name, "n1"), pod("heir", "n1")
-	w.run(renewed, heir)
+	w.delete(old, pods[1])
+	// Each name has a new pod with an address of its own. The old address of one is another pod's, that of the other nobody's.
+	renewed, alone, heir := pod(old.Name, "n1"), pod(pods[1].Name, "n1"), pod("heir", "n1")
+	w.run(renewed, alone, heir)
 	own := []netip.Addr{address[0].Next().Next(), address[1].Next().Next()}
+	apart := []netip.Addr{own[0].Next().Next(), own[1].Next().Next()}
+	w.phase(alone, corev1.PodRunning, apart...)
 	w.phase(renewed, corev1.PodRunning, own...)
 	w.phase(heir, corev1.PodRunning, address...)
 	w.start()
 	if got := w.addresses(w.port(renewed)); !slices.Equal(got, own) {
 		t.Errorf("pod %s reported %v and has %v", renewed.Name, own, got)
+	}
+	if got := w.addresses(w.port(alone)); !slices.Equal(got, apart) {
+		t.Errorf("pod %s reported %v and has %v", alone.Name, apart, got)
 	}
 	if got := w.addresses(w.port(heir)); !slices.Equal(got, address) {
 		t.Errorf("pod heir reported %v and has %v", address, got)

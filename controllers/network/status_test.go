@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -45,6 +46,22 @@ func TestExhaustedIsAFamily(t *testing.T) {
 				t.Errorf("Degraded is %s with reason %s: %s; want reason %s", got.Status, got.Reason, got.Message, test.want)
 			}
 		})
+	}
+}
+
+// At a start the addresses in use are not known at once: what was told before stays until then.
+func TestAddressesThatAreNotKnownYet(t *testing.T) {
+	f := facts{plan: topology.Plan{Clusters: []ipam.Network{cluster("10.0.0.0/24", 25)}}, connected: true}
+	f.used = func(netip.Prefix) (int64, bool) { return 5, true }
+	cn := &networkv1alpha1.ClusterNetwork{}
+	cn.Status = status(cn, f)
+	if got := cn.Status.Addresses[0]; got.Used != 5 || got.Free != got.Total-5 || got.Total != 2*124 {
+		t.Errorf("addresses are %+v", got)
+	}
+	before := *cn.Status.DeepCopy()
+	f.used = func(netip.Prefix) (int64, bool) { return 0, false }
+	if got := status(cn, f); !equality.Semantic.DeepEqual(got, before) {
+		t.Errorf("status is %+v, was %+v", got, before)
 	}
 }
 
