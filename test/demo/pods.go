@@ -20,6 +20,7 @@ type Pod struct {
 // Family is an address family as people name it.
 type Family string
 
+// The families.
 const (
 	IPv4 Family = "IPv4"
 	IPv6 Family = "IPv6"

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestManifestPutsThreePodsOnEachNode(t *testing.T) {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
 		var d appsv1.Deployment
-		if err := decoder.Decode(&d); err == io.EOF {
+		if err := decoder.Decode(&d); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

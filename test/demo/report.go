@@ -12,6 +12,7 @@ import (
 // Kind is how a pod was asked.
 type Kind string
 
+// The kinds.
 const (
 	Ping Kind = "ping"
 	HTTP Kind = "http"
