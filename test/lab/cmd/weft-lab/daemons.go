@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -90,7 +89,7 @@ func newStop(open opener) *cobra.Command {
 		if sig == 0 {
 			return fmt.Errorf("signal %q: not known", name)
 		}
-		return c.Stop(machine, daemon, syscall.Signal(sig))
+		return c.Stop(machine, daemon, sig)
 	})
 	cmd.Flags().StringVar(&name, "signal", name, "the signal")
 	return cmd
