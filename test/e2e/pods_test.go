@@ -67,7 +67,7 @@ func (b *testbed) create(t *testing.T, objects ...client.Object) {
 // remove deletes an object and waits until it and its pods are gone.
 func (b *testbed) remove(t *testing.T, o client.Object) {
 	t.Helper()
-	ctx := context.Background() // that of the test is over in its cleanup
+	ctx := cleanup()
 	if err := b.api.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}

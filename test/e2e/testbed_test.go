@@ -56,6 +56,9 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// cleanup is the context of what a test does at its end, when its own is over.
+func cleanup() context.Context { return context.Background() }
+
 func ignoreExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
