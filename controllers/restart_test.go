@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,9 +11,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -93,23 +97,38 @@ func TestUnchangedRestartWritesNothing(t *testing.T) {
 	}
 }
 
+// slowDatabase connects while somebody waits for it.
+type slowDatabase struct{ connected bool }
+
+func (d *slowDatabase) Apply(context.Context, unit.Unit) error { return nil }
+func (d *slowDatabase) Connected() bool                        { return d.connected }
+func (d *slowDatabase) Refused() error                         { return nil }
+
+// Wait implements network.Database.
+func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error {
+	d.connected = true
+	_, err := ready()
+	return err
+}
+
+// Used implements network.Addresses.
+func (d *slowDatabase) Used(netip.Prefix) (int64, bool) { return 0, true }
+
 // A start is no outage: nobody is told of one while the database is being connected.
-func TestRestartWaitsForTheDatabase(t *testing.T) {
+func TestFirstReportWaitsForTheDatabase(t *testing.T) {
 	w := newWorld(t)
-	o, pods := w.settled([]string{"n1"}, 1)
-	o.stop()
-	w.nb.Stop()
-	o = w.start()
-	w.register("n2")
-	w.until(func() error { return unavailable("n2", corev1.ConditionTrue) }) // the reconcilers are at work
-	w.nb.Continue()
-	w.report("n2")
-	w.port(w.create("n2", "p")[0])
-	w.counted(len(pods) + 1)
-	for _, call := range o.writes("/clusternetworks/default/status") {
-		if strings.Contains(call, networkv1alpha1.ReasonDatabaseUnavailable) {
-			t.Errorf("the start was reported as an outage: %s", call)
+	cn := w.network(dualStack()...)
+	db := &slowDatabase{}
+	r := &network.Reconciler{Client: api, Database: db, Addresses: db}
+	for _, want := range []string{networkv1alpha1.ReasonAsExpected, networkv1alpha1.ReasonDatabaseUnavailable} {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
+			t.Fatal(err)
 		}
+		w.must(api.Get(t.Context(), keyOf(cn), cn))
+		if ready := meta.FindStatusCondition(cn.Status.Conditions, networkv1alpha1.ConditionReady); ready == nil || ready.Reason != want {
+			t.Errorf("Ready is %+v, want reason %s", ready, want)
+		}
+		db.connected = false // later it is an outage
 	}
 }
 
@@ -205,6 +224,7 @@ func TestDatabaseFromABackup(t *testing.T) {
 	o, pods := w.settled([]string{"n1"}, 2)
 	old := pods[0]
 	address := w.addresses(w.port(old))
+	oldKeys := []string{w.port(old).Options["requested-tnl-key"], w.port(pods[1]).Options["requested-tnl-key"]}
 	o.stop()
 	w.delete(old, pods[1])
 	// Each name has a new pod with an address of its own. The old address of one is another pod's, that of the other nobody's.
@@ -224,6 +244,13 @@ func TestDatabaseFromABackup(t *testing.T) {
 	}
 	if got := w.addresses(w.port(heir)); !slices.Equal(got, address) {
 		t.Errorf("pod heir reported %v and has %v", address, got)
+	}
+	keys := map[string]bool{}
+	for _, port := range w.podPorts() {
+		keys[port.Options["requested-tnl-key"]] = true
+	}
+	if len(keys) != 3 || keys[oldKeys[0]] || keys[oldKeys[1]] {
+		t.Errorf("three ports have the keys %v, and two that were in the database had %v", slices.Sorted(maps.Keys(keys)), oldKeys)
 	}
 }
 

@@ -101,6 +101,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 		}
 		node, ok := nodeOf(port)
 		if !ok {
+			r.Addresses.SkipSlot(r.Addresses.NodeOf(port.Addresses), port.Slot)
 			rest = append(rest, row)
 			continue
 		}

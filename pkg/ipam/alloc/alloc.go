@@ -204,6 +204,26 @@ func (n *node) poolOf(address netip.Prefix) *pool {
 	return nil
 }
 
+// skip lets the search for a free slot go on behind one.
+func (n *node) skip(slot int) {
+	if slot < n.next || slot > LastSlot {
+		return
+	}
+	if n.next = slot + 1; n.next > LastSlot {
+		n.next = FirstSlot
+	}
+}
+
+// SkipSlot lets new assignments of a node have slots behind one that is still in the database: two ports of a switch must never
+// ask for the same tunnel key.
+func (a *Allocator) SkipSlot(nodeName string, slot int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := a.nodes[nodeName]; n != nil {
+		n.skip(slot)
+	}
+}
+
 // freeSlot goes round, so that a slot comes back as late as possible.
 func (n *node) freeSlot() (int, error) {
 	for range LastSlot - FirstSlot + 1 {
@@ -244,6 +264,7 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 		n.poolOf(address).claim(address.Addr(), owner)
 	}
 	n.slots[want.Slot] = owner
+	n.skip(want.Slot)
 	want.MAC = macOf(want.Addresses)
 	n.owners[owner] = want
 	a.owners[owner] = nodeName

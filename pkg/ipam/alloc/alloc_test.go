@@ -127,3 +127,24 @@ func TestNoAddressHasTwoOwners(t *testing.T) {
 		}
 	})
 }
+
+// After a restart a slot that was freed just before does not come back at once, nor one that the database still has.
+func TestSlotsComeBackLate(t *testing.T) {
+	a := New(time.Now)
+	a.SetNode("n", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")})
+	if _, err := a.Claim("n", "x", Assignment{Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/24")}, Slot: 40}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Allocate("n", "y"); err != nil || got.Slot != 41 {
+		t.Errorf("y has slot %d (%v), want 41", got.Slot, err)
+	}
+	a.SkipSlot("n", 50)
+	a.SkipSlot("n", 45) // lies behind already
+	if got, err := a.Allocate("n", "z"); err != nil || got.Slot != 51 {
+		t.Errorf("z has slot %d (%v), want 51", got.Slot, err)
+	}
+	a.SkipSlot("n", LastSlot)
+	if got, err := a.Allocate("n", "first"); err != nil || got.Slot != FirstSlot {
+		t.Errorf("first has slot %d (%v), want %d", got.Slot, err, FirstSlot)
+	}
+}
