@@ -38,6 +38,9 @@ const (
 	countDelay = 5 * time.Second
 	// undoTimeout bounds what a failed ADD takes back.
 	undoTimeout = 10 * time.Second
+	// startGrace is how long an agent that starts on a ready node does not call it unready: it has to connect to the databases
+	// first, while pods work as before.
+	startGrace = 10 * time.Second
 )
 
 // Options configure an agent.
@@ -60,6 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 	r := &nodeReconciler{
 		client: mgr.GetClient(), node: o.Node, state: &nodeState{}, trigger: again, running: ctx,
+		datapath: datapath(), started: time.Now(),
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 	}
@@ -80,6 +84,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), watchHost(mgr, changed), r.addChecks(mgr))
+}
+
+// datapath is chosen once: one that changed under running pods would cut them off.
+func datapath() networkv1alpha1.DatapathType {
+	if hostnet.HasKernelDatapath() {
+		return networkv1alpha1.DatapathSystem
+	}
+	return networkv1alpha1.DatapathNetdev
 }
 
 // concernsNode reports whether a row is the node's own and not one of its pods'. ovn-controller notes a zone in br-int for

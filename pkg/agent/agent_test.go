@@ -1,19 +1,496 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/vswitchdb"
 )
+
+const mp0 = "ovn-k8s-mp0"
+
+// mp0Has lists addresses and routes of the management port, without link-local ones.
+func mp0Has() (found []string, err error) {
+	link, err := netlink.LinkByName(mp0)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addresses {
+		if !a.IP.IsLinkLocalUnicast() {
+			found = append(found, a.IPNet.String())
+		}
+	}
+	routes, err := netlink.RouteList(link, netlink.FAMILY_ALL)
+	for _, r := range routes {
+		if r.Gw != nil {
+			found = append(found, r.Dst.String()+" via "+r.Gw.String())
+		}
+	}
+	slices.Sort(found)
+	return found, err
+}
+
+func (n *node) awaitHost() {
+	n.Helper()
+	want := []string{"10.244.0.0/16 via 10.244.1.1", "10.244.1.2/24", "10.96.0.0/16 via 10.244.1.1",
+		"fd00:10:244:1::2/64", "fd00:10:244::/48 via fd00:10:244:1::1", "fd00:10:96::/112 via fd00:10:244:1::1"}
+	n.until("the management port", func() error {
+		got, err := mp0Has()
+		if err == nil && !slices.Equal(got, want) {
+			err = errors.New(cmp.Diff(want, got))
+		}
+		return err
+	})
+}
+
+func (n *node) bridge() (*vswitchdb.Bridge, error) {
+	bridge, ok := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: "br-int"})
+	if !ok {
+		return nil, errors.New("no br-int")
+	}
+	return bridge, nil
+}
 
 func TestNodeBecomesReady(t *testing.T) {
 	n := newNode(t)
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "ovs_version=3.5.0") // as ovs-ctl does
 	n.startAgent()
+	if err := n.ready(); err == nil {
+		t.Error("STATUS is good before there is anything")
+	}
 	n.ovs.RunController()
+	n.until("br-int", func() error { _, err := n.bridge(); return err })
+	if _, err := os.Stat(n.path("net.d", "05-weft.conflist")); err == nil {
+		t.Error("the runtime's configuration is there before pods can be attached")
+	}
 	n.join()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
-	_ = errors.New
+	n.awaitHost()
+	if err := n.ready(); err != nil {
+		t.Errorf("STATUS: %v", err)
+	}
+	for _, kind := range []string{"OVSReady", "ControllerReady", "ManagementPortReady", "CNIReady"} {
+		if err := n.condition(kind, metav1.ConditionTrue); err != nil {
+			t.Error(err)
+		}
+	}
+	s := n.status()
+	if s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 || s.ManagementPort.Name != mp0 || s.OVSVersion != "3.5.0" {
+		t.Errorf("status is %+v", s)
+	}
+	ovs, _ := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+	for key, want := range map[string]string{"system-id": nodeName, "ovn-encap-ip": encapIP, "ovn-encap-type": "geneve",
+		"ovn-remote": n.central.SB.Endpoint(), "ovn-bridge": "br-int"} {
+		if ovs.ExternalIDs[key] != want {
+			t.Errorf("external_ids:%s is %q", key, ovs.ExternalIDs[key])
+		}
+	}
+	link, err := netlink.LinkByName(mp0)
+	n.must(err)
+	if a := link.Attrs(); a.HardwareAddr.String() != "0a:58:0a:f4:01:02" || a.MTU != 1442 {
+		t.Errorf("the management port has MAC %s, MTU %d", a.HardwareAddr, a.MTU)
+	}
+	var list struct {
+		Plugins []struct{ Type, Socket string }
+	}
+	text, err := os.ReadFile(n.path("net.d", "05-weft.conflist"))
+	n.must(err)
+	n.must(json.Unmarshal(text, &list))
+	if len(list.Plugins) != 1 || list.Plugins[0].Type != "weft-cni" || list.Plugins[0].Socket != n.socket() {
+		t.Errorf("the runtime's configuration is %s", text)
+	}
+	if info, err := os.Stat(n.path("bin", "weft-cni")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the plugin: %v", err)
+	}
+}
+
+// TestReadyNamesTheStage: what is missing is said in the order of the stages.
+func TestReadyNamesTheStage(t *testing.T) {
+	n := newNode(t)
+	n.join()
+	n.startAgent()
+	n.until("the reason", func() error {
+		return n.message("ControllerReady: ovn-controller has not registered chassis " + nodeName)
+	})
+	n.ovs.RunController()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
+func (n *node) message(want string) error {
+	s := n.status()
+	if s == nil {
+		return errors.New("no NodeNetwork")
+	}
+	for _, c := range s.Conditions {
+		if c.Type == networkv1alpha1.ConditionReady && c.Message == want {
+			return nil
+		}
+	}
+	return fmt.Errorf("conditions are %v", s.Conditions)
+}
+
+// TestWhatOthersUndoComesBack: by hand in the kernel and in Open vSwitch.
+func TestWhatOthersUndoComesBack(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.awaitHost()
+	link, err := netlink.LinkByName(mp0)
+	n.must(err)
+	n.must(netlink.AddrDel(link, &netlink.Addr{IPNet: mustIPNet("10.244.1.2/24")}))
+	n.awaitHost()
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.99")
+	n.until("the encapsulation IP", func() error {
+		ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+		return isTrue(ok && ovs.ExternalIDs["ovn-encap-ip"] == encapIP, fmt.Sprint(ovs))
+	})
+	n.ovs.Ctl("del-port", "br-int", mp0)
+	n.awaitHost()
+	name := n.interfaces()["demo_web"].Name
+	n.ovs.Ctl("del-port", "br-int", name)
+	n.until("the pod's port", func() error {
+		row := n.interfaces()["demo_web"]
+		return isTrue(row != nil && row.ExternalIDs["ovn-installed"] == "true", fmt.Sprint(row))
+	})
+	n.wantTraffic(web)
+}
+
+// TestTheSwitchRestarts: ovs-vswitchd makes the management port's device anew.
+func TestTheSwitchRestarts(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.ovs.KillSwitch()
+	n.ovs.RunSwitch()
+	n.awaitHost()
+	n.wantTraffic(web)
+}
+
+func TestTheSpecChanges(t *testing.T) {
+	n := readyNode(t)
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
+	nn.Spec.MTU = 1300
+	n.must(api.Update(t.Context(), nn))
+	n.until("the MTU", func() error {
+		link, err := netlink.LinkByName(mp0)
+		if err != nil {
+			return err
+		}
+		return isTrue(link.Attrs().MTU == 1300, fmt.Sprint(link.Attrs().MTU))
+	})
+	n.until("the generation", func() error { return isTrue(n.status().ObservedGeneration == nn.Generation, "not observed") })
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	if got := n.add(web).Interfaces[1].Mtu; got != 1300 {
+		t.Errorf("the pod's MTU is %d", got)
+	}
+}
+
+// TestAnUnchangedRestartWritesNothing, neither to Open vSwitch nor to the API server.
+func TestAnUnchangedRestartWritesNothing(t *testing.T) {
+	n := readyNode(t)
+	var pods []pod
+	for slot := 5; slot < 10; slot++ {
+		p := n.newPod(fmt.Sprintf("web-%d", slot), slot)
+		n.givePort(p)
+		n.add(p)
+		pods = append(pods, p)
+	}
+	n.until("the count of pods", func() error {
+		return isTrue(n.status().Pods == 5 && n.status().Addresses.Used == 5, fmt.Sprint(n.status()))
+	})
+	n.stopAgent()
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
+	before, links := n.counter.count("Open_vSwitch"), n.hostLinks()
+
+	n.startAgent()
+	n.until("STATUS", n.ready)
+	n.wantTraffic(pods[0])
+	if got := n.counter.count("Open_vSwitch"); got != before {
+		t.Errorf("%d transactions in Open vSwitch", got-before)
+	}
+	after := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, after))
+	if after.ResourceVersion != nn.ResourceVersion {
+		t.Errorf("the NodeNetwork's status was written: %s", cmp.Diff(nn.Status, after.Status))
+	}
+	if diff := cmp.Diff(links, n.hostLinks()); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	p := n.newPod("new", 20)
+	n.givePort(p)
+	n.add(p)
+	n.awaitPods(append(pods, p)...)
+	n.until("the new count of pods", func() error { return isTrue(n.status().Pods == 6, fmt.Sprint(n.status().Pods)) })
+	was, is := meta.FindStatusCondition(nn.Status.Conditions, "Ready"), meta.FindStatusCondition(n.status().Conditions, "Ready")
+	if diff := cmp.Diff(was, is); diff != "" {
+		t.Errorf("condition Ready changed:\n%s", diff)
+	}
+	for _, p := range append(pods, p) {
+		n.del(p)
+	}
+	n.awaitPods()
+}
+
+// TestARestartSweepsWhatACrashLeft: links that no row names, and rows whose link is gone.
+func TestARestartSweepsWhatACrashLeft(t *testing.T) {
+	n := readyNode(t)
+	kept, lost := n.newPod("kept", 5), n.newPod("lost", 6)
+	n.givePort(kept)
+	n.givePort(lost)
+	n.add(kept)
+	lostLink := n.add(lost).Interfaces[0].Name
+	n.stopAgent()
+
+	link, err := netlink.LinkByName(lostLink)
+	n.must(err)
+	n.must(netlink.LinkDel(link))
+	for name, alias := range map[string]string{"weft0123456789": "", "weft00000000aa": "weft:sandbox-unknown/eth0"} {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = name
+		pair := netlink.NewVeth(attrs)
+		pair.PeerName = "p" + name[4:]
+		n.must(netlink.LinkAdd(pair))
+		if alias != "" {
+			n.must(netlink.LinkSetAlias(pair, alias))
+		}
+	}
+	n.startAgent()
+	n.awaitPods(kept)
+	n.wantTraffic(kept)
+	n.until("STATUS", n.ready)
+	n.add(lost)
+	n.awaitPods(kept, lost)
+	n.wantTraffic(lost)
+}
+
+// TestOpenVSwitchGoesAway: the chassis stays in the status, requests fail until it is back, and pods are not touched.
+func TestOpenVSwitchGoesAway(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.ovs.Kill()
+	n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionFalse)
+	if s := n.status(); s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 {
+		t.Errorf("status is %+v", s)
+	}
+	if err := n.ready(); err == nil || !strings.Contains(err.Error(), "Open vSwitch does not answer") {
+		t.Errorf("STATUS: %v", err)
+	}
+	next := n.newPod("next", 6)
+	n.givePort(next)
+	answers, _ := n.startAdd(next)
+	if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), "Open vSwitch does not answer") {
+		t.Errorf("ADD: %v", a.err)
+	}
+	n.del(web) // its rows go when Open vSwitch is back
+	n.ovs.Run()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.add(next)
+	n.awaitPods(next)
+	n.wantTraffic(next)
+}
+
+// TestTheSouthboundGoesAway: what it had told stays in the status.
+func TestTheSouthboundGoesAway(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.until("the count", func() error { return isTrue(n.status().Addresses.Used == 1, fmt.Sprint(n.status().Addresses)) })
+	n.central.SB.Kill()
+	n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse)
+	if s := n.status(); s.Addresses.Used != 1 || s.Pods != 1 || s.Chassis != nodeName {
+		t.Errorf("status is %+v, addresses %+v", s, s.Addresses)
+	}
+	if err := n.ready(); err == nil || !strings.Contains(err.Error(), "southbound") {
+		t.Errorf("STATUS: %v", err)
+	}
+	n.wantTraffic(web)
+	n.central.SB.Run()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	next := n.newPod("next", 6)
+	n.givePort(next)
+	n.add(next)
+	n.wantTraffic(next)
+}
+
+// TestOpenVSwitchIsEmptied while the agent runs: whoever makes br-int first, everything comes back.
+func TestOpenVSwitchIsEmptied(t *testing.T) {
+	for name, foreign := range map[string]bool{"with a bridge of ours": false, "with a bridge of another's": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			if foreign {
+				n.ovs.Ctl("add-br", "br-int")
+			}
+			n.ovs.RunController()
+			n.join()
+			n.startAgent()
+			n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+			web := n.newPod("web", 5)
+			n.givePort(web)
+			result := n.add(web)
+			n.ovs.Kill()
+			n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
+			n.ovs.Empty()
+			n.ovs.Run()
+			n.ovs.Init()
+			n.makeUplink()
+			n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+			n.awaitHost()
+			n.awaitPods(web)
+			n.wantTraffic(web)
+			n.until("CHECK", func() error { return n.check(web, result) })
+			n.del(web)
+			n.awaitPods()
+		})
+	}
+}
+
+// TestOpenVSwitchIsEmptiedAndAnotherMakesTheBridge: the pods follow to the bridge that is there.
+func TestOpenVSwitchIsEmptiedAndAnotherMakesTheBridge(t *testing.T) {
+	n := readyNode(t)
+	ours, err := n.bridge()
+	n.must(err)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.ovs.Kill()
+	n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
+	n.ovs.Empty()
+	n.ovs.Run()
+	n.ovs.Ctl("init", "--", "add-br", "br-int")
+	n.makeUplink()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	if bridge, err := n.bridge(); err != nil || bridge.UUID == ours.UUID {
+		t.Fatalf("the bridge is ours: %v", err)
+	}
+	n.awaitHost()
+	n.awaitPods(web)
+	n.wantTraffic(web)
+}
+
+// TestAForeignBridgeIsAdopted: ovn-controller, or an installer, made br-int first.
+func TestAForeignBridgeIsAdopted(t *testing.T) {
+	n := newNode(t)
+	n.ovs.Ctl("add-br", "br-int", "--", "set", "Bridge", "br-int", "external_ids:made-by=somebody")
+	n.ovs.RunController()
+	n.until("the bridge", func() error { _, err := n.bridge(); return err })
+	theirs, err := n.bridge()
+	n.must(err)
+	n.join()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	bridge, err := n.bridge()
+	n.must(err)
+	if bridge.UUID != theirs.UUID || bridge.FailMode == nil || *bridge.FailMode != "secure" || bridge.DatapathType != "netdev" ||
+		bridge.OtherConfig["disable-in-band"] != "true" || bridge.ExternalIDs["made-by"] != "somebody" || bridge.ExternalIDs["weft.dev/unit"] != "" {
+		t.Errorf("the bridge is %+v", bridge)
+	}
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	n.add(web)
+	n.wantTraffic(web)
+	n.del(web)
+	n.awaitPods()
+}
+
+// TestASystemIDThatIsThereStays, also when Open vSwitch forgets it.
+func TestASystemIDThatIsThereStays(t *testing.T) {
+	n := newNode(t)
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:system-id=of-the-distribution")
+	n.ovs.RunController()
+	n.join()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	if got := n.status().Chassis; got != "of-the-distribution" {
+		t.Fatalf("chassis is %s", got)
+	}
+	n.stopAgent()
+	n.ovs.Ctl("remove", "Open_vSwitch", ".", "external_ids", "system-id")
+	n.startAgent()
+	n.until("STATUS", n.ready)
+	ovs, _ := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+	if got := n.status().Chassis; got != "of-the-distribution" || ovs.ExternalIDs["system-id"] != got {
+		t.Errorf("chassis is %s in the status and %s in Open vSwitch", got, ovs.ExternalIDs["system-id"])
+	}
+}
+
+// TestANodeWithoutAnAddress says so, and goes on when it has one.
+func TestANodeWithoutAnAddress(t *testing.T) {
+	n := newNode(t)
+	n.ovs.RunController()
+	n.join()
+	k8sNode := &corev1.Node{}
+	n.must(api.Get(t.Context(), client.ObjectKey{Name: nodeName}, k8sNode))
+	k8sNode.Status.Addresses[0].Address = "192.0.2.77"
+	n.must(api.Status().Update(t.Context(), k8sNode))
+	n.startAgent()
+	n.until("the reason", func() error {
+		return n.message("OVSReady: encapsulation: Node's InternalIP 192.0.2.77: no link of this host has address 192.0.2.77")
+	})
+	k8sNode.Status.Addresses[0].Address = encapIP
+	n.must(api.Status().Update(t.Context(), k8sNode))
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
+// TestManyAddsAtOnce: they share transactions.
+func TestManyAddsAtOnce(t *testing.T) {
+	n := readyNode(t)
+	const many = 50
+	var pods []pod
+	for slot := 10; slot < 10+many; slot++ {
+		pods = append(pods, n.newPod(fmt.Sprintf("web-%d", slot), slot))
+		n.givePort(pods[len(pods)-1])
+	}
+	before := n.counter.count("Open_vSwitch")
+	var answers []<-chan answer
+	for _, p := range pods {
+		a, _ := n.startAdd(p)
+		answers = append(answers, a)
+	}
+	for i, a := range answers {
+		if got := <-a; got.err != nil {
+			t.Errorf("ADD of %s: %v", pods[i].name, got.err)
+		}
+	}
+	used := n.counter.count("Open_vSwitch") - before
+	t.Logf("%d transactions for %d ADDs", used, many)
+	if used > many {
+		t.Errorf("%d transactions for %d ADDs", used, many)
+	}
+	n.awaitPods(pods...)
+	for _, p := range []pod{pods[0], pods[many/2], pods[many-1]} {
+		n.wantTraffic(p)
+	}
+	n.until("the count of pods", func() error { return isTrue(n.status().Pods == many, fmt.Sprint(n.status().Pods)) })
+	for _, p := range pods {
+		n.del(p)
+	}
+	n.awaitPods()
 }

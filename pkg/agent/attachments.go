@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/pkg/vswitchdb"
@@ -22,6 +23,7 @@ type attachments struct {
 
 	mu   sync.Mutex
 	byID map[string]desired.Attachment // interface id -> the newest sandbox's
+	on   string                        // UUID of the bridge that all are on
 	read bool
 }
 
@@ -35,7 +37,7 @@ func (a *attachments) restore(ctx context.Context) error {
 	}
 	bridge, ok := a.bridge()
 	if !ok {
-		return fmt.Errorf("restore interfaces: %s is not there", "br-int")
+		return fmt.Errorf("restore interfaces: bridge %s is not there", names.IntegrationBridge)
 	}
 	links, err := cni.List()
 	if err != nil {
@@ -66,7 +68,25 @@ func (a *attachments) restore(ctx context.Context) error {
 	if err := cni.SweepGuards(); err != nil {
 		return err
 	}
-	a.read = true
+	a.on, a.read = bridge, true
+	return nil
+}
+
+// follow moves the interfaces to the bridge that took the place of the one they were on: when Open vSwitch was emptied,
+// ovn-controller may have made br-int before us.
+func (a *attachments) follow(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	bridge, ok := a.bridge()
+	if !ok || bridge == a.on {
+		return nil
+	}
+	for id, have := range a.byID {
+		if err := a.engine.Apply(ctx, desired.AttachmentUnit(have, bridge)); err != nil {
+			return fmt.Errorf("interface %s: %w", id, err)
+		}
+	}
+	a.on = bridge
 	return nil
 }
 
@@ -87,14 +107,21 @@ func removeLink(link cni.HostLink) error {
 
 // add makes the interface the one of its logical port.
 func (a *attachments) add(ctx context.Context, want desired.Attachment) error {
-	bridge, ok := a.bridge()
-	if !ok {
-		return fmt.Errorf("interface %s: the integration bridge is not there", want.InterfaceID)
-	}
 	a.mu.Lock()
 	a.byID[want.InterfaceID] = want
 	a.mu.Unlock()
-	return a.engine.Apply(ctx, desired.AttachmentUnit(want, bridge))
+	for {
+		bridge, ok := a.bridge()
+		if !ok {
+			return fmt.Errorf("interface %s: the integration bridge is not there", want.InterfaceID)
+		}
+		if err := a.engine.Apply(ctx, desired.AttachmentUnit(want, bridge)); err != nil {
+			return err
+		}
+		if now, ok := a.bridge(); !ok || now == bridge {
+			return nil // else follow may have been before us
+		}
+	}
 }
 
 // remove takes the interface of a sandbox away; one of a newer sandbox of the same port stays. interfaceID is empty when the

@@ -151,11 +151,8 @@ func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 		t.Helper()
 		before := log.length()
 		answers, cancel := n.startAdd(web)
-		if begun == nil {
-			notYet(t, answers)
-		} else {
-			n.until("the ADD", func() error { return isTrue(begun(), "it has not begun") })
-		}
+		n.until("the ADD", func() error { return isTrue(begun(), "it has not begun") })
+		notYet(t, answers)
 		cancel()
 		<-answers
 		n.until("the log's "+stage, func() error {
@@ -163,11 +160,11 @@ func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 		})
 		n.awaitPods()
 	}
-	giveUp("the operator has not given it a port yet", nil)
+	giveUp("the operator has not given it a port yet", func() bool { return true })
 	earlier := web
 	earlier.uid = "uid-of-an-earlier-web"
 	n.givePort(earlier)
-	giveUp("its port is still that of an earlier pod (UID uid-of-an-earlier-web, want uid-web)", nil)
+	giveUp("its port is still that of an earlier pod (UID uid-of-an-earlier-web, want uid-web)", func() bool { return true })
 	n.ovs.KillController()
 	n.givePort(web)
 	giveUp("ovn-controller has not claimed it yet", func() bool { return n.interfaces()["demo_web"] != nil })

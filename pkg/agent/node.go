@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +35,8 @@ type nodeReconciler struct {
 	state       *nodeState
 	cni         *cniConfig
 	trigger     *trigger.Trigger
+	datapath    networkv1alpha1.DatapathType
+	started     time.Time
 	running     context.Context // ends with the agent; outlives a reconciliation
 }
 
@@ -48,6 +53,9 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	health := r.apply(ctx, &node, nn)
+	if wait := time.Until(r.started.Add(startGrace)); wait > 0 && isReady(nn) && !health.Good() {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	err := r.report(ctx, nn, health)
 	for _, stage := range health.Stages {
 		if retryable(stage) {
@@ -57,6 +65,11 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 	return ctrl.Result{}, err
 }
 
+// isReady reports whether the status says so, of an agent before this one too.
+func isReady(nn *networkv1alpha1.NodeNetwork) bool {
+	return nn != nil && meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady)
+}
+
 // retryable stages are tried again; what waits for somebody else comes back by an event.
 func retryable(s desired.Stage) bool {
 	return s.Err != nil && (s.Reason == networkv1alpha1.ReasonHostError || s.Reason == networkv1alpha1.ReasonDatabaseError)
@@ -64,11 +77,16 @@ func retryable(s desired.Stage) bool {
 
 // apply takes the stages in order. A stage that fails does not stop the others: each says what it lacks.
 func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1alpha1.NodeNetwork) desired.Health {
-	h := desired.Health{Used: r.southbound.pods()}
+	h := desired.Health{}
 	var spec networkv1alpha1.NodeNetworkSpec
 	if nn != nil {
 		// What was known stays known while a database is away: the operator builds on it.
 		spec, h.Status = nn.Spec, *nn.Status.DeepCopy()
+	}
+	if r.southbound.connected() {
+		h.Used = r.southbound.pods()
+	} else if h.Status.Addresses != nil {
+		h.Used = int(h.Status.Addresses.Used)
 	}
 	ovs := r.applyOVS(ctx, node, &h.Status)
 	controller := r.checkController()
@@ -105,6 +123,8 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status
 	r.southbound.start(r.running, chassis.SystemID)
 	if err := r.attachments.restore(ctx); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+	} else if err := r.attachments.follow(ctx); err != nil {
+		stage.Reason, stage.Err = reasonOf(err), err
 	}
 	return stage
 }
@@ -116,15 +136,11 @@ func reasonOf(err error) string {
 	return networkv1alpha1.ReasonDatabaseError
 }
 
-// chassis gathers what ovn-controller must be told. A system-id that is there stays: ports ask for it.
+// chassis gathers what ovn-controller must be told. A system-id that is there stays, and one that was reported comes back when
+// Open vSwitch forgot it: ports ask for it.
 func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus) (desired.Chassis, error) {
-	c := desired.Chassis{Node: r.node, SystemID: ovs.ExternalIDs["system-id"], Southbound: r.southbound.remotes, Datapath: networkv1alpha1.DatapathNetdev}
-	if c.SystemID == "" {
-		c.SystemID = r.node
-	}
-	if hostnet.HasKernelDatapath() {
-		c.Datapath = networkv1alpha1.DatapathSystem
-	}
+	c := desired.Chassis{Node: r.node, Southbound: r.southbound.remotes, Datapath: r.datapath,
+		SystemID: cmp.Or(ovs.ExternalIDs["system-id"], r.southbound.systemID, status.Chassis, r.node)}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
 	address, err := internalIP(node)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -89,8 +90,8 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), counter: &counter{writes: map[string]int{}}}
 	t.Cleanup(n.clear) // runs last
-	n.uplink()
 	n.central, n.ovs = ovndbtest.StartCentral(t), ovndbtest.StartSwitch(t)
+	n.makeUplink()
 	n.nb = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{n.central.NB.Endpoint()}, Log: logr.Discard(),
 		OnConnect: func(bool) { news.tell() }}, nil)
 	n.rows = ovndb.NewConn(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{n.ovs.Endpoint()}, Log: logr.Discard(),
@@ -123,21 +124,19 @@ func (n *node) background(run func(context.Context) error) {
 	n.Cleanup(func() { cancel(); <-done })
 }
 
-// uplink makes the link that holds the node's address.
-func (n *node) uplink() {
+// makeUplink does the administrator's part: a bridge of the userspace datapath that holds the node's address.
+func (n *node) makeUplink() {
 	n.Helper()
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = "eth0", 1500
-	pair := netlink.NewVeth(attrs)
-	pair.PeerName = "fabric"
-	n.must(netlink.LinkAdd(pair))
+	n.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
 	address, err := netlink.ParseAddr(encapIP + "/24")
 	n.must(err)
-	n.must(netlink.AddrAdd(pair, address))
-	n.must(netlink.LinkSetUp(pair))
-	peer, err := netlink.LinkByName("fabric")
-	n.must(err)
-	n.must(netlink.LinkSetUp(peer))
+	n.until("br-ex", func() error {
+		link, err := netlink.LinkByName("br-ex")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkSetMTU(link, 1500), netlink.LinkSetUp(link), netlink.AddrReplace(link, address))
+	})
 }
 
 // clear leaves an empty API server and no links to the next test. The test's own context is over by now.
@@ -316,4 +315,13 @@ func readyNode(t *testing.T) *node {
 	n.startAgent()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 	return n
+}
+
+func mustIPNet(s string) *net.IPNet {
+	ip, network, err := net.ParseCIDR(s)
+	if err != nil {
+		panic(err)
+	}
+	network.IP = ip
+	return network
 }

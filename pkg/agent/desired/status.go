@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,11 @@ type Health struct {
 	Used int
 	// Status holds the plain fields.
 	Status networkv1alpha1.NodeNetworkStatus
+}
+
+// Good reports whether no stage failed.
+func (h Health) Good() bool {
+	return !slices.ContainsFunc(h.Stages, func(s Stage) bool { return s.Err != nil })
 }
 
 // NodeStatus computes the status of a NodeNetwork. Conditions of the present status keep their transition times.
