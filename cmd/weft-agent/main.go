@@ -47,7 +47,8 @@ func run(args []string) error {
 	err = agent.Setup(ctx, mgr, agent.Options{
 		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
-		Observer: metrics.New(ctrlmetrics.Registry),
+		ControllerDir: o.ControllerDir,
+		Observer:      metrics.New(ctrlmetrics.Registry),
 	})
 	if err != nil {
 		return err

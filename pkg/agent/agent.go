@@ -51,7 +51,9 @@ type Options struct {
 	OpenVSwitch string
 	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
 	Socket, ConfDir, BinDir, BinSource string
-	Observer                           ovndb.Observer
+	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
+	ControllerDir string
+	Observer      ovndb.Observer
 }
 
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
@@ -67,6 +69,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 	}
+	r.controller = &ovnController{dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed}
 	r.ovs = ovndb.NewEngine(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
 		OnConnect: func(bool) { changed() },
@@ -83,7 +86,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := r.register(mgr, o.Socket, counted); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), watchHost(mgr, changed), r.addChecks(mgr))
+	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), watchHost(mgr, changed), r.addChecks(mgr))
 }
 
 // datapath is chosen once: one that changed under running pods would cut them off.
@@ -101,7 +104,7 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	case *vswitchdb.OpenvSwitch:
 		return true
 	case *vswitchdb.Bridge:
-		return event != ovndb.RowUpdated
+		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:
 		return row.Name == names.ManagementInterface
 	}

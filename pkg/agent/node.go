@@ -31,6 +31,7 @@ type nodeReconciler struct {
 	node        string
 	ovs         *ovndb.Engine
 	southbound  *southbound
+	controller  *ovnController
 	attachments *attachments
 	state       *nodeState
 	cni         *cniConfig
@@ -89,7 +90,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 		h.Used = int(h.Status.Addresses.Used)
 	}
 	ovs := r.applyOVS(ctx, node, &h.Status)
-	controller := r.checkController()
+	controller := r.checkController(&h.Status)
 	mtu := podMTU(spec, h.Status)
 	r.state.set(spec, mtu, h.Status.DatapathType)
 	r.wakeRequests()
@@ -112,7 +113,10 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status
 		status.OVSVersion = *ovs.OVSVersion
 	}
 	chassis, err := r.chassis(node, ovs, status)
-	if err != nil {
+	if errors.Is(err, errUplink) {
+		stage.Reason, stage.Err = networkv1alpha1.ReasonNoUplink, err
+		return stage
+	} else if err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 		return stage
 	}
@@ -150,9 +154,28 @@ func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, 
 	if err != nil {
 		return c, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
 	}
+	if err := r.checkUplink(c.Datapath, address, uplink.Name); err != nil {
+		return c, err
+	}
 	c.EncapIP = address.String()
 	status.EncapIP, status.LinkMTU = networkv1alpha1.IP(c.EncapIP), int32(uplink.MTU)
 	return c, nil
+}
+
+// errUplink says that tunnelled packets could not be received; a change of the bridges comes back here.
+var errUplink = errors.New("the userspace datapath receives Geneve only on a bridge with datapath_type=netdev")
+
+// checkUplink makes sure that Open vSwitch sees the packets that come to the encapsulation address. In the kernel it does
+// anyway; in userspace the address has to be on a bridge of that datapath, which the node's administrator makes.
+func (r *nodeReconciler) checkUplink(datapath networkv1alpha1.DatapathType, address netip.Addr, link string) error {
+	if datapath != networkv1alpha1.DatapathNetdev {
+		return nil
+	}
+	bridge, ok := ovndb.Find(r.ovs.Conn, &vswitchdb.Bridge{Name: link})
+	if ok && bridge.DatapathType == string(networkv1alpha1.DatapathNetdev) {
+		return nil
+	}
+	return fmt.Errorf("encapsulation address %s is on link %s: %w", address, link, errUplink)
 }
 
 // internalIP is the Node's first InternalIP: the one that kubelet puts first is the primary family's.
@@ -187,9 +210,13 @@ func (r *nodeReconciler) bridge() (string, bool) {
 	return bridge.UUID, true
 }
 
-func (r *nodeReconciler) checkController() desired.Stage {
+func (r *nodeReconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionControllerReady}
+	version, err := r.controller.state()
+	status.OVNVersion = version
 	switch {
+	case err != nil:
+		stage.Reason, stage.Err = networkv1alpha1.ReasonControllerUnavailable, err
 	case !r.southbound.connected():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, fmt.Errorf("the OVN southbound database %v is not connected", r.southbound.remotes)
 	case !r.southbound.registered():

@@ -15,6 +15,8 @@ type Agent struct {
 	OpenVSwitch string
 	// Socket, ConfDir, BinDir and BinSource are paths of the CNI: see agent.Options.
 	Socket, ConfDir, BinDir, BinSource string
+	// ControllerDir is ovn-controller's run directory.
+	ControllerDir string
 	// Health and Metrics are listen addresses; "0" switches metrics off.
 	Health, Metrics string
 }
@@ -27,6 +29,7 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of this Node (environment NODE_NAME)")
 	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
 	flags.StringVar(&o.OpenVSwitch, "ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of the local Open_vSwitch database")
+	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")
 	flags.StringVar(&o.Socket, "cni-socket", "/run/weft/cni.sock", "socket of the CNI server")
 	flags.StringVar(&o.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the runtime's network configurations")
 	flags.StringVar(&o.BinDir, "cni-bin-dir", "/opt/cni/bin", "directory of the runtime's CNI plugins")

@@ -13,7 +13,7 @@ const (
 const (
 	// ConditionOVSReady: Open vSwitch answers and holds br-int and its configuration.
 	ConditionOVSReady = "OVSReady"
-	// ConditionControllerReady: ovn-controller is connected and this node's Chassis is registered.
+	// ConditionControllerReady: ovn-controller runs and this node's Chassis is registered.
 	ConditionControllerReady = "ControllerReady"
 	// ConditionManagementPortReady: the management port has its addresses and routes.
 	ConditionManagementPortReady = "ManagementPortReady"
@@ -43,10 +43,14 @@ const (
 	ReasonWaitingForSpec = "WaitingForSpec"
 	// ReasonWaitingForAgent: the node's agent has not reported yet.
 	ReasonWaitingForAgent = "WaitingForAgent"
+	// ReasonControllerUnavailable: ovn-controller does not run, or does not answer.
+	ReasonControllerUnavailable = "ControllerUnavailable"
 	// ReasonWaitingForChassis: ovn-controller has not registered the Chassis yet.
 	ReasonWaitingForChassis = "WaitingForChassis"
 	// ReasonNotReady: a condition that this one sums up is not true; the message names it.
 	ReasonNotReady = "NotReady"
+	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it.
+	ReasonNoUplink = "NoUplink"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"
 )
