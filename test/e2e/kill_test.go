@@ -61,6 +61,8 @@ func killProgram(t *testing.T, node, program string) {
 // TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without anybody's
 // help, and a connection between the nodes must have outlived what does not carry packets.
 func TestKills(t *testing.T) {
+	replacePod(t, operator, "") // kubelet delays the restart of a container that ended a short time ago
+	replacePod(t, agent, "n1")
 	server := bed.peerPod("flow-server", "n2")
 	bed.run(t, server)
 	client := bed.peerPod("flow-client", "n1", "--flow="+address(t, server, is4).String()+":7000")

@@ -19,8 +19,8 @@ import (
 func TestAgentBeforeOpenVSwitch(t *testing.T) {
 	bystander := bed.peerPod("order-1", "n1")
 	bed.run(t, bystander)
-	signal(t, "n1", "ovsdb-server", syscall.SIGSTOP)
-	t.Cleanup(func() { signal(t, "n1", "ovsdb-server", syscall.SIGCONT) })
+	send(t, "n1", "ovsdb-server", syscall.SIGSTOP)
+	t.Cleanup(func() { send(t, "n1", "ovsdb-server", syscall.SIGCONT) })
 	old, err := bed.pod(t.Context(), agent, "n1")
 	must(t, err)
 	must(t, bed.api.Delete(t.Context(), old))
@@ -36,7 +36,7 @@ func TestAgentBeforeOpenVSwitch(t *testing.T) {
 		}
 		return saysOVSReady(t, "n1", false)
 	})
-	signal(t, "n1", "ovsdb-server", syscall.SIGCONT)
+	send(t, "n1", "ovsdb-server", syscall.SIGCONT)
 	took := eventually(t, recoveryTimeout, func() error {
 		fresh, err := bed.pod(t.Context(), agent, "n1")
 		if err != nil {
@@ -53,6 +53,7 @@ func TestAgentBeforeOpenVSwitch(t *testing.T) {
 
 // TestNodeLosesEverything: the agent, Open vSwitch and ovn-controller die together, and with them the node's own network.
 func TestNodeLosesEverything(t *testing.T) {
+	replacePod(t, agent, "n2") // kubelet delays the restart of a container that ended a short time ago
 	bystander, other := bed.peerPod("order-1", "n2"), bed.peerPod("order-2", "n1")
 	bed.run(t, bystander, other)
 	for _, d := range []string{"ovn-controller", "ovs-vswitchd", "ovsdb-server"} {
@@ -70,8 +71,8 @@ func TestNodeLosesEverything(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
-// signal sends a signal to a daemon of a machine.
-func signal(t *testing.T, machine, daemon string, sig syscall.Signal) {
+// send gives a signal to a daemon of a machine.
+func send(t *testing.T, machine, daemon string, sig syscall.Signal) {
 	t.Helper()
 	init, err := bed.Init(machine)
 	must(t, err)
