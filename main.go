@@ -43,7 +43,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: o.Northbound, Observer: metrics.New(ctrlmetrics.Registry)})
+	engine, err := controllers.Setup(mgr, controllers.Options{
+		Northbound: o.Northbound, Observer: metrics.New(ctrlmetrics.Registry), CountDelay: controllers.CountDelay,
+	})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -73,6 +74,7 @@ func TestUnchangedRestartWritesNothing(t *testing.T) {
 	before := w.dump()
 	log := w.nb.Transactions()
 
+	w.countDelay = controllers.CountDelay // time enough for any other write
 	o = w.start()
 	// One more pod shows that the operator works, and by its count that whatever it had to report is reported.
 	extra := w.port(w.create("n1", "extra")[0])

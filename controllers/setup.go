@@ -26,14 +26,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// countDelay is how long counts in ClusterNetwork's status may be behind: many pods become one write.
-const countDelay = 2 * time.Second
+// CountDelay is how long counts in ClusterNetwork's status may be behind: many pods become one write.
+const CountDelay = 2 * time.Second
 
 // Options are what the reconcilers need besides the manager.
 type Options struct {
 	// Northbound are the OVSDB remotes of the northbound database.
 	Northbound []string
 	Observer   ovndb.Observer
+	// CountDelay is how long counts in ClusterNetwork's status may be behind.
+	CountDelay time.Duration
 }
 
 // Setup makes the engine and registers every reconciler with the manager.
@@ -57,7 +59,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	})
 	addresses := alloc.New(time.Now)
 	recorder := mgr.GetEventRecorder("weft")
-	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, countDelay) }
+	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{

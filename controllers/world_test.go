@@ -32,11 +32,13 @@ type world struct {
 	nb        *ovndbtest.Server
 	rows      *ovndb.Conn // the test's own copy of the database
 	operators []*operator
+
+	countDelay time.Duration // of the operators to start
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb")}
+	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb"), countDelay: 50 * time.Millisecond}
 	w.rows = ovndb.NewConn(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: []string{w.nb.Endpoint()}, Log: logr.Discard(),
 		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.tell() },
