@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
@@ -268,7 +269,7 @@ func TestARestartSweepsWhatACrashLeft(t *testing.T) {
 	link, err := netlink.LinkByName(lostLink)
 	n.must(err)
 	n.must(netlink.LinkDel(link))
-	for name, alias := range map[string]string{"weft0123456789": "", "weft00000000aa": "weft:sandbox-unknown/eth0"} {
+	for name, alias := range map[string]string{"weft0123456789": "", cni.HostName("sandbox-unknown", "eth0"): "weft:sandbox-unknown/eth0"} {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = name
 		pair := netlink.NewVeth(attrs)

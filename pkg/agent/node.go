@@ -38,6 +38,7 @@ type nodeReconciler struct {
 	trigger     *trigger.Trigger
 	datapath    networkv1alpha1.DatapathType
 	started     time.Time
+	settled     bool            // all was good once since the start
 	running     context.Context // ends with the agent; outlives a reconciliation
 }
 
@@ -54,7 +55,8 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	health := r.apply(ctx, &node, nn)
-	if wait := time.Until(r.started.Add(startGrace)); wait > 0 && isReady(nn) && !health.Good() {
+	r.settled = r.settled || health.Good()
+	if wait := time.Until(r.started.Add(startGrace)); wait > 0 && !r.settled && isReady(nn) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	err := r.report(ctx, nn, health)
