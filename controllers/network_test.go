@@ -99,7 +99,7 @@ func TestNodeNetworkDeletedByHand(t *testing.T) {
 	w.until(func() error { return isGone(&networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) })
 	o.stop()
 	o = w.start() // knows n2 from the API server only
-	w.counted2(2)
+	w.inUse(2)
 	before := w.dump()
 	old := w.nodeNetwork("n2")
 	w.delete(old)

@@ -211,7 +211,7 @@ func (w *world) onSwitch(name string) []string {
 	return strings.Fields(text)
 }
 
-// portsOf counts the ports of pods.
+// podPorts lists the ports of pods.
 func (w *world) podPorts() []*nbdb.LogicalSwitchPort {
 	return ovndb.List(w.rows, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs["pod"] == "true" })
 }

@@ -66,7 +66,7 @@ func TestPodsThatOutliveTheirNode(t *testing.T) {
 	for _, pod := range pods {
 		w.noPort(pod)
 	}
-	w.counted2(1)
+	w.inUse(1)
 	w.join("n3") // takes the subnet of n2
 	taken := w.port(w.create("n3", "r")[0])
 	if !old[w.addresses(taken)[0]] {
@@ -97,8 +97,8 @@ func TestPodsThatOutliveTheirNode(t *testing.T) {
 	w.counted(5)
 }
 
-// counted2 waits for a count whatever the condition: pods without a node are nobody's.
-func (w *world) counted2(used int64) {
+// inUse waits for a count of IPv4 addresses, whatever the condition.
+func (w *world) inUse(used int64) {
 	w.Helper()
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		if len(s.Addresses) == 0 || s.Addresses[0].Used != used {

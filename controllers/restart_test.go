@@ -193,7 +193,7 @@ func TestDatabaseEmptiedWhileDown(t *testing.T) {
 	before := map[string][]netip.Addr{}
 	for i, pod := range pods {
 		before[pod.Name] = w.addresses(w.port(pod))
-		if i%10 != 9 { // the last of each node has not told kubelet's caller yet
+		if i%10 != 9 { // the last of each node has not reported its addresses
 			w.phase(pod, corev1.PodRunning, before[pod.Name]...)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,20 +118,6 @@ func (w *world) until(wrong func() error) {
 			w.Fatalf("after %s: %v", patience, err)
 		}
 	}
-}
-
-// gone waits until the view knows an object no more.
-func (w *world) gone(object client.Object) {
-	w.Helper()
-	name := client.ObjectKeyFromObject(object)
-	w.until(func() error {
-		if err := view.Get(context.Background(), name, object); err == nil {
-			return fmt.Errorf("%T %s is still there", object, name)
-		} else if !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
-	})
 }
 
 // event waits for an event about an object and returns its text.
