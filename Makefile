@@ -39,6 +39,10 @@ test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detect
 e2e: ## The cluster with packets: what the README promises
 	go test -tags e2e -count=1 -timeout 25m -v ./test/e2e/...
 
+.PHONY: bench
+bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
+	go test -run '^$$' -bench . -benchtime 1x ./test/bench
+
 .PHONY: lint
 lint: ## golangci-lint, the import table among others
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...
