@@ -63,12 +63,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toNetwork := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: Name}}
 	})
-	cameOrWent := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(mgr).Named("network").
 		// Our own writes of the status come back here: one computed from a cache without the last of them is computed again.
 		For(&networkv1alpha1.ClusterNetwork{}).
 		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
-		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(cameOrWent)).
+		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: lossChanged})).
 		WatchesRawSource(r.Trigger).
 		Complete(r)
 }
@@ -131,6 +130,13 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	patch := client.MergeFrom(cn.DeepCopy())
 	cn.Status = want
 	return r.Client.Status().Patch(ctx, cn, patch)
+}
+
+// lossChanged lets the updates of a Node pass by which it is lost or found again.
+func lossChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || isLost(before) != isLost(after)
 }
 
 // healthChanged lets the updates of a NodeNetwork pass that ClusterNetwork's status speaks of.

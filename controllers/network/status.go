@@ -115,14 +115,27 @@ func countReady(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) (re
 		byName[networks[i].Name] = isReady(networks[i].Status.Conditions)
 	}
 	for i := range nodes {
-		if byName[nodes[i].Name] {
+		switch name := nodes[i].Name; {
+		case isLost(&nodes[i]):
+			waiting = append(waiting, name+" (kubelet is silent)")
+		case byName[name]:
 			ready++
-		} else {
-			waiting = append(waiting, nodes[i].Name)
+		default:
+			waiting = append(waiting, name)
 		}
 	}
 	slices.Sort(waiting)
 	return ready, waiting
+}
+
+// isLost reports whether Kubernetes hears nothing of a node: what its agent said last may not be true any more.
+func isLost(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionUnknown
+		}
+	}
+	return false
 }
 
 func isReady(conditions []metav1.Condition) bool {

@@ -89,3 +89,17 @@ func TestEffectiveMTU(t *testing.T) {
 		})
 	}
 }
+
+// A node that Kubernetes hears nothing of is not ready, whatever its agent said last.
+func TestLostNodeIsNotReady(t *testing.T) {
+	nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	for status, want := range map[corev1.ConditionStatus]int{corev1.ConditionTrue: 1, corev1.ConditionFalse: 1, corev1.ConditionUnknown: 0} {
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		ready, waiting := countReady([]corev1.Node{node}, []networkv1alpha1.NodeNetwork{nn})
+		if ready != want || len(waiting) != 1-want {
+			t.Errorf("kubelet's Ready is %s: %d ready, waiting %v", status, ready, waiting)
+		}
+	}
+}
