@@ -38,6 +38,11 @@ const (
 	countDelay = 5 * time.Second
 	// undoTimeout bounds what a failed ADD takes back.
 	undoTimeout = 10 * time.Second
+	// maxRequests lets every connection's request be under way: one that waits for its port costs next to nothing, and must not
+	// keep the other pods of the node waiting.
+	maxRequests = 512
+	// maxLinks bounds the links that are made at once: the kernel makes one after the other anyway, each on a thread of ours.
+	maxLinks = 16
 	// startGrace is how long an agent that starts on a ready node does not call it unready: it has to connect to the databases
 	// first, while pods work as before.
 	startGrace = 10 * time.Second
@@ -131,8 +136,9 @@ func (r *nodeReconciler) register(mgr ctrl.Manager, socket string, counted func(
 	if err != nil {
 		return fmt.Errorf("CNI socket: %w", err)
 	}
-	server := cniserver.New(&cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted},
-		cniserver.Options{Log: ctrl.Log.WithName("cni")})
+	server := cniserver.New(&cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
+		links: make(chan struct{}, maxLinks)},
+		cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests})
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
 }
 

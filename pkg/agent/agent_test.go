@@ -130,8 +130,12 @@ func TestReadyNamesTheStage(t *testing.T) {
 	n.join()
 	n.startAgent()
 	n.until("the reason", func() error {
-		return n.message("ControllerReady: ovn-controller has not registered chassis " + nodeName)
+		return n.message("ControllerReady: ovn-controller does not answer in " + n.ovs.ControllerDir())
 	})
+	n.ovs.RunController()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.ovs.KillController() // its Chassis stays
+	n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse)
 	n.ovs.RunController()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }

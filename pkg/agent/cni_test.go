@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -210,6 +211,27 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 	if err := n.check(next, second); err != nil {
 		t.Errorf("CHECK of the new sandbox: %v", err)
 	}
+}
+
+// TestPodsThatWaitDoNotHoldUpOthers: as many as a full node has, whose ports the operator cannot give.
+func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
+	n := readyNode(t)
+	web, gone := n.newPod("web", 5), n.newPod("gone", 6)
+	n.givePort(web)
+	n.givePort(gone)
+	n.add(gone)
+	var waiting []<-chan answer
+	for i := range 250 {
+		name := fmt.Sprintf("waiting-%d", i)
+		answers, _ := n.startAdd(pod{name: name, uid: "uid-" + name, container: "sandbox-" + name, netNS: "/run/netns/sandbox-web"})
+		waiting = append(waiting, answers)
+	}
+	notYet(t, waiting[249])
+	n.add(web)
+	n.wantTraffic(web)
+	n.del(gone)
+	n.awaitPods(web)
+	notYet(t, waiting[0])
 }
 
 // TestCheckSeesALostLink: somebody removed the pod's link.

@@ -28,6 +28,7 @@ type cniHandler struct {
 	ovs         *ovndb.Engine
 	state       *nodeState
 	counted     func()
+	links       chan struct{} // as many places as links are made at once
 }
 
 // Add implements cniserver.Handler.
@@ -47,7 +48,7 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	}
 	_, mtu, datapath := h.state.forPods()
 	want := podInterface(req, vif, mtu, datapath)
-	made, err := cni.Attach(want)
+	made, err := h.attach(ctx, want)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", req.Args.PodNamespace, req.Args.PodName, err)
 	}
@@ -56,6 +57,17 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	}
 	h.counted()
 	return result(req, want, made), nil
+}
+
+// attach makes the link when it is its turn.
+func (h *cniHandler) attach(ctx context.Context, want cni.PodInterface) (cni.Attachment, error) {
+	select {
+	case h.links <- struct{}{}:
+		defer func() { <-h.links }()
+		return cni.Attach(want)
+	case <-ctx.Done():
+		return cni.Attachment{}, fmt.Errorf("waiting to make interface %s: %w", want.IfName, ctx.Err())
+	}
 }
 
 // awaitBinding waits until the pod's port, and not an earlier pod's of the same name, has come to this node.

@@ -288,6 +288,7 @@ func (n *node) startAgent() {
 	n.must(agent.Setup(ctx, mgr, agent.Options{
 		Node: nodeName, Southbound: []string{n.central.SB.Endpoint()}, OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(),
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
+		ControllerDir: n.ovs.ControllerDir(),
 	}))
 	n.agent = &runningAgent{cancel: cancel, done: make(chan error, 1)}
 	go func() { n.agent.done <- mgr.Start(ctx) }()

@@ -1,6 +1,7 @@
 package ovndbtest
 
 import (
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -42,10 +43,12 @@ func (s *Switch) KillSwitch() { s.vswitchd.signal(syscall.SIGKILL) }
 // RunController starts ovn-controller, after KillController. It finds what it must know in the database.
 func (s *Switch) RunController() {
 	s.t.Helper()
-	control := filepath.Join(s.dir, "controller.ctl")
-	s.controller = start(s.t, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile="+filepath.Join(s.dir, "controller.pid"), "--unixctl="+control, s.Endpoint())
-	s.controller.ready(s.t, control)
+	s.controller = start(s.t, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile", s.Endpoint())
+	s.controller.ready(s.t, filepath.Join(s.dir, fmt.Sprintf("ovn-controller.%d.ctl", s.controller.cmd.Process.Pid)))
 }
+
+// ControllerDir is ovn-controller's run directory.
+func (s *Switch) ControllerDir() string { return s.dir }
 
 // KillController ends ovn-controller without warning: its Chassis stays.
 func (s *Switch) KillController() { s.controller.signal(syscall.SIGKILL) }
