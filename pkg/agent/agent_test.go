@@ -164,10 +164,10 @@ func TestWhatOthersUndoComesBack(t *testing.T) {
 	n.must(err)
 	n.must(netlink.AddrDel(link, &netlink.Addr{IPNet: mustIPNet("10.244.1.2/24")}))
 	n.awaitHost()
-	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.99")
-	n.until("the encapsulation IP", func() error {
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.99", "external_ids:system-id=other")
+	n.until("the chassis", func() error {
 		ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
-		return isTrue(ok && ovs.ExternalIDs["ovn-encap-ip"] == encapIP, fmt.Sprint(ovs))
+		return isTrue(ok && ovs.ExternalIDs["ovn-encap-ip"] == encapIP && ovs.ExternalIDs["system-id"] == nodeName, fmt.Sprint(ovs))
 	})
 	n.ovs.Ctl("del-port", "br-int", mp0)
 	n.awaitHost()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -185,7 +186,12 @@ func run(m *testing.M) (code int, err error) {
 	if err := watch(ctx); err != nil {
 		return 0, err
 	}
-	return m.Run(), nil
+	before := goleak.IgnoreCurrent()
+	code = m.Run()
+	if code == 0 {
+		err = goleak.Find(before)
+	}
+	return code, err
 }
 
 // watch makes the client and the view of the API server.

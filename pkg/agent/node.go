@@ -55,6 +55,9 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	health := r.apply(ctx, &node, nn)
+	if ctx.Err() != nil {
+		return ctrl.Result{}, nil // the agent ends: the connections that it closed are no news
+	}
 	r.settled = r.settled || health.Good()
 	if wait := time.Until(r.started.Add(startGrace)); wait > 0 && !r.settled && isReady(nn) {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -142,11 +145,11 @@ func reasonOf(err error) string {
 	return networkv1alpha1.ReasonDatabaseError
 }
 
-// chassis gathers what ovn-controller must be told. A system-id that is there stays, and one that was reported comes back when
-// Open vSwitch forgot it: ports ask for it.
+// chassis gathers what ovn-controller must be told. A system-id that is there at the start stays, and one that was reported
+// comes back when Open vSwitch forgot it: ports ask for it.
 func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus) (desired.Chassis, error) {
 	c := desired.Chassis{Node: r.node, Southbound: r.southbound.remotes, Datapath: r.datapath,
-		SystemID: cmp.Or(ovs.ExternalIDs["system-id"], r.southbound.systemID, status.Chassis, r.node)}
+		SystemID: cmp.Or(r.southbound.systemID, ovs.ExternalIDs["system-id"], status.Chassis, r.node)}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
 	address, err := internalIP(node)
 	if err != nil {
