@@ -32,6 +32,7 @@ type session struct {
 	cache  *cache.TableCache
 	db     ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
 	lost   chan struct{}        // closed when the server hung up
+	closed chan struct{}        // closed when nobody needs the session any more
 }
 
 // conditions restrict a table's monitor to the rows that match all of them.
@@ -49,25 +50,29 @@ func dial(ctx context.Context, schema *Schema, endpoints []string, where conditi
 	if err != nil {
 		return nil, err
 	}
-	s := &session{schema: schema, client: c, lost: make(chan struct{})}
+	s := &session{schema: schema, client: c, lost: make(chan struct{}), closed: make(chan struct{})}
 	go s.watchDisconnect()
 	if err := c.Connect(ctx); err != nil {
-		c.Close()
+		s.close()
 		return nil, err
 	}
 	s.cache, s.db = c.Cache(), c.Schema()
 	s.cache.AddEventHandler(handler)
 	if _, err := c.Monitor(ctx, s.monitor(where)); err != nil {
-		c.Close()
+		s.close()
 		return nil, fmt.Errorf("monitor database %s: %w", schema.Model.Name(), err)
 	}
 	return s, nil
 }
 
-// watchDisconnect closes lost once; libovsdb tells only those who listen at that moment.
+// watchDisconnect closes lost once; libovsdb tells only those who listen at that moment, and nobody of a connection that was
+// never made.
 func (s *session) watchDisconnect() {
-	<-s.client.DisconnectNotify()
-	close(s.lost)
+	select {
+	case <-s.client.DisconnectNotify():
+		close(s.lost)
+	case <-s.closed:
+	}
 }
 
 // monitor asks for all tables in one request. Only monitor_cond reports cache errors (an update3 error is swallowed by the
@@ -83,7 +88,11 @@ func (s *session) monitor(where conditions) *client.Monitor {
 	return m
 }
 
-func (s *session) close() { s.client.Close() }
+// close ends a session; once.
+func (s *session) close() {
+	close(s.closed)
+	s.client.Close()
+}
 
 // echo proves the connection within the deadline.
 func (s *session) echo(ctx context.Context) error {
