@@ -68,7 +68,7 @@ func (r row) uuid(column string) string {
 
 // ports are the logical switch ports by their name.
 func (b *testbed) ports(ctx context.Context) (map[string]row, error) {
-	rows, err := b.rows(ctx, "cp", "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,options,external_ids")
+	rows, err := b.rows(ctx, "cp", "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
 	if err != nil {
 		return nil, err
 	}
