@@ -171,12 +171,10 @@ func TestWhatOthersUndoComesBack(t *testing.T) {
 	})
 	n.ovs.Ctl("del-port", "br-int", mp0)
 	n.awaitHost()
-	name := n.interfaces()["demo_web"].Name
+	name, before := n.awaitInstalled(web).Name, n.counter.count("Open_vSwitch")
 	n.ovs.Ctl("del-port", "br-int", name)
-	n.until("the pod's port", func() error {
-		row := n.interfaces()["demo_web"]
-		return isTrue(row != nil && row.ExternalIDs["ovn-installed"] == "true", fmt.Sprint(row))
-	})
+	n.until("the agent's answer", func() error { return isTrue(n.counter.count("Open_vSwitch") > before, "it writes nothing") })
+	n.awaitInstalled(web)
 	n.wantTraffic(web)
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 // shortly is how long a test looks whether something happens that must not.
@@ -45,7 +44,7 @@ func TestAddAndDel(t *testing.T) {
 	})
 	t.Run("Open vSwitch has the record", func(t *testing.T) {
 		n.awaitPods(web)
-		row := n.interfaces()["demo_web"]
+		row := n.awaitInstalled(web)
 		want := map[string]string{"iface-id": "demo_web", "iface-id-ver": "uid-web", "attached_mac": "0a:58:0a:f4:01:05", "sandbox": "sandbox-web",
 			"pod-if-name": "eth0", "ip_addresses": "10.244.1.5,fd00:10:244:1::5", "ovn-installed": "true", "weft.dev/unit": "attachment/demo_web"}
 		got := map[string]string{}
@@ -139,7 +138,7 @@ func TestAddWaitsForThePortOfThisPod(t *testing.T) {
 	if got := a.result.IPs[0].Address.IP.String(); got != "10.244.1.5" {
 		t.Errorf("address %s", got)
 	}
-	if got := n.interfaces()["demo_web"].ExternalIDs["iface-id-ver"]; got != "uid-web" {
+	if got := n.awaitInstalled(web).ExternalIDs["iface-id-ver"]; got != "uid-web" {
 		t.Errorf("iface-id-ver %s", got)
 	}
 }
@@ -200,8 +199,9 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 	next.container = "sandbox-web-2"
 	next.netNS = n.newNetNS(next.container)
 	second := n.add(next)
-	row := func() *vswitchdb.Interface { return n.interfaces()["demo_web"] }
-	n.until("the new rows", func() error { return isTrue(row().Name == second.Interfaces[0].Name, "Interface "+row().Name) })
+	if got := n.awaitInstalled(next).Name; got != second.Interfaces[0].Name {
+		t.Errorf("Interface %s", got)
+	}
 	if err := n.check(web, first); err == nil {
 		t.Error("CHECK of the old sandbox finds nothing wrong")
 	}

@@ -226,6 +226,16 @@ func (n *node) hostLinks() (found []string) {
 	return found
 }
 
+// awaitInstalled waits until the test's own copy has the pod's row with ovn-controller's mark.
+func (n *node) awaitInstalled(p pod) (row *vswitchdb.Interface) {
+	n.Helper()
+	n.until("the row of "+p.name, func() error {
+		row = n.interfaces()[p.port()]
+		return isTrue(row != nil && row.ExternalIDs["sandbox"] == p.container && row.ExternalIDs["ovn-installed"] == "true", fmt.Sprint(row))
+	})
+	return row
+}
+
 // awaitPods waits until exactly these pods have an interface.
 func (n *node) awaitPods(want ...pod) {
 	n.Helper()
