@@ -7,10 +7,8 @@ package controllers
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -54,7 +52,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		},
 	}, func(key unit.Key, _ error) {
 		if t := triggers[key.Kind()]; t != nil {
-			t.Enqueue(requestOf(key))
+			t.Enqueue(trigger.NameOf(key))
 		}
 	})
 	addresses := alloc.New(time.Now)
@@ -89,14 +87,6 @@ func askFor(pods *trigger.Trigger, owners []string) {
 	for _, owner := range owners {
 		pods.Enqueue(pod.NameOf(owner))
 	}
-}
-
-// requestOf is the reverse of the keys that pkg/topology makes.
-func requestOf(key unit.Key) types.NamespacedName {
-	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	return types.NamespacedName{Name: key.Name()}
 }
 
 // leaderRunnable runs only in the process that holds the lease.

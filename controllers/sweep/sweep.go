@@ -5,7 +5,6 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			continue
 		}
 		for _, key := range keys {
-			r.Kinds[kind].Enqueue(nameOf(key))
+			r.Kinds[kind].Enqueue(trigger.NameOf(key))
 		}
 	}
 	return ctrl.Result{}, nil
@@ -98,7 +97,7 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map
 			}
 			continue
 		}
-		gone, err := r.gone(ctx, object, nameOf(key))
+		gone, err := r.gone(ctx, object, trigger.NameOf(key))
 		if err != nil {
 			return nil, err
 		}
@@ -131,13 +130,6 @@ func objectOf(key unit.Key) client.Object {
 		return &corev1.Node{}
 	}
 	return nil
-}
-
-func nameOf(key unit.Key) types.NamespacedName {
-	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	return types.NamespacedName{Name: key.Name()}
 }
 
 func count(owners map[unit.Key]int, kind string) int {

@@ -3,12 +3,15 @@ package trigger
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // Trigger is a source of a controller. It never blocks: requests go straight into the work queue, and wait in memory until
@@ -44,4 +47,12 @@ func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
 		return
 	}
 	t.queue.AddAfter(request, delay)
+}
+
+// NameOf returns the object that a unit is of: "demo/web-0" of "pod/demo/web-0", "worker-1" of "node/worker-1".
+func NameOf(key unit.Key) types.NamespacedName {
+	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Name: key.Name()}
 }

@@ -1,0 +1,47 @@
+package trigger
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+func TestRequestsBeforeTheStartAreKept(t *testing.T) {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	var trigger Trigger
+	early, late := types.NamespacedName{Name: "early"}, types.NamespacedName{Name: "late"}
+	trigger.Enqueue(early)
+	if err := trigger.Start(context.Background(), queue); err != nil {
+		t.Fatal(err)
+	}
+	trigger.Enqueue(late)
+	trigger.Enqueue(late) // is the same request
+	for _, want := range []types.NamespacedName{early, late} {
+		got, _ := queue.Get()
+		if got.NamespacedName != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		queue.Done(got)
+	}
+	if queue.Len() != 0 {
+		t.Errorf("%d more requests", queue.Len())
+	}
+}
+
+func TestNameOf(t *testing.T) {
+	for key, want := range map[unit.Key]types.NamespacedName{
+		"pod/demo/web-0":  {Namespace: "demo", Name: "web-0"},
+		"node/worker-1":   {Name: "worker-1"},
+		"network/default": {Name: "default"},
+	} {
+		if got := NameOf(key); got != want {
+			t.Errorf("NameOf(%s) = %s, want %s", key, got, want)
+		}
+	}
+}
