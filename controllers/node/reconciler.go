@@ -193,8 +193,16 @@ func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1a
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	nn = &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: r.assigned[node.Name]}
-	nn.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(node, corev1.SchemeGroupVersion.WithKind("Node"))}
+	nn.OwnerReferences = []metav1.OwnerReference{ownerOf(node)}
 	return nn, false, nil
+}
+
+// ownerOf makes the garbage collector remove a NodeNetwork with its Node. It does not block the Node's deletion: clusters that
+// enforce permissions on owner references let only those block who may write the Node's finalizers.
+func ownerOf(node *corev1.Node) metav1.OwnerReference {
+	owner := *metav1.NewControllerRef(node, corev1.SchemeGroupVersion.WithKind("Node"))
+	owner.BlockOwnerDeletion = nil
+	return owner
 }
 
 // others lists what the other nodes have: the cache, and what was written and may not be in the cache yet.
