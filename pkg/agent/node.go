@@ -58,17 +58,29 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil // the agent ends: the connections that it closed are no news
 	}
-	r.settled = r.settled || health.Good()
-	if wait := time.Until(r.started.Add(startGrace)); wait > 0 && !r.settled && isReady(nn) {
-		return ctrl.Result{RequeueAfter: wait}, nil
+	wait := r.grace(nn, health)
+	var err error
+	if wait == 0 {
+		err = r.report(ctx, nn, health)
 	}
-	err := r.report(ctx, nn, health)
 	for _, stage := range health.Stages {
 		if retryable(stage) {
 			err = errors.Join(err, stage.Err)
 		}
 	}
-	return ctrl.Result{}, err
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// grace is how long to wait before a node that was ready is called unready, because its agent has just started.
+func (r *nodeReconciler) grace(nn *networkv1alpha1.NodeNetwork, h desired.Health) time.Duration {
+	r.settled = r.settled || h.Good()
+	if r.settled || !isReady(nn) {
+		return 0
+	}
+	return max(0, time.Until(r.started.Add(startGrace)))
 }
 
 // isReady reports whether the status says so, of an agent before this one too.
