@@ -258,6 +258,20 @@ func TestAnUnchangedRestartWritesNothing(t *testing.T) {
 	n.awaitPods()
 }
 
+// TestARestartOnABrokenNodeSaysSo, after the grace that connections have.
+func TestARestartOnABrokenNodeSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits 10 s")
+	}
+	n := readyNode(t)
+	n.stopAgent()
+	n.ovs.KillController()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse)
+	n.ovs.RunController()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
 // TestARestartSweepsWhatACrashLeft: links that no row names, and rows whose link is gone.
 func TestARestartSweepsWhatACrashLeft(t *testing.T) {
 	n := readyNode(t)
