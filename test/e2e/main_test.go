@@ -40,27 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run takes the lab down whatever happens; an interrupt ends the process once it is down.
+// use says that a lab is up already; it is set in the process that runs the tests.
+const use = "WEFT_E2E_USE"
+
 func run(ctx context.Context, m *testing.M) (code int, err error) {
 	cluster, err := lab.Open(lab.Options{Name: cmp.Or(os.Getenv("WEFT_E2E_LAB"), "e2e"), Output: os.Stderr})
 	if err != nil {
 		return 0, err
 	}
-	keep := os.Getenv("WEFT_E2E_KEEP") != ""
-	down := func() error { return cluster.Down(context.Background()) }
-	if os.Getenv("WEFT_E2E_USE") == "" {
-		if err := errors.Join(down(), cluster.Up(ctx, lab.UpOptions{})); err != nil {
-			if keep {
-				return 0, err
-			}
-			return 0, errors.Join(err, down())
-		}
-	} else {
-		keep = true
-	}
-	if !keep {
-		defer func() { err = errors.Join(err, down()) }()
-		defer onInterrupt(ctx, down)()
+	if os.Getenv(use) == "" {
+		return runInLab(ctx, cluster)
 	}
 	if bed, err = newTestbed(ctx, cluster); err != nil {
 		return 0, err
@@ -68,12 +57,28 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// onInterrupt takes the lab down when somebody ends the tests, which do not look at a context of ours.
-func onInterrupt(ctx context.Context, down func() error) (release func() bool) {
-	return context.AfterFunc(ctx, func() {
-		_ = down() // nothing more can be done about it
-		os.Exit(1)
-	})
+// runInLab runs the tests in a process of their own, so that the lab is taken down however they end: a panic and a timeout of
+// go test end the process at once.
+func runInLab(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
+	down := func() error { return cluster.Down(context.Background()) }
+	if err := down(); err != nil {
+		return 0, err
+	}
+	if os.Getenv("WEFT_E2E_KEEP") == "" {
+		defer func() { err = errors.Join(err, down()) }()
+	}
+	if err := cluster.Up(ctx, lab.UpOptions{}); err != nil {
+		return 0, err
+	}
+	tests := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+	tests.Env = append(os.Environ(), use+"=1")
+	tests.Stdout, tests.Stderr = os.Stdout, os.Stderr
+	err = tests.Run()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return 1, nil // it has said why itself
+	}
+	return 0, err
 }
 
 // buildPeer puts the tests' own program where the nodes can see it: pods mount it from there.
