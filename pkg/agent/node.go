@@ -230,7 +230,9 @@ func (r *nodeReconciler) bridge() (string, bool) {
 func (r *nodeReconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionControllerReady}
 	version, err := r.controller.state()
-	status.OVNVersion = version
+	if version != "" {
+		status.OVNVersion = version
+	}
 	switch {
 	case err != nil:
 		stage.Reason, stage.Err = networkv1alpha1.ReasonControllerUnavailable, err
