@@ -235,5 +235,5 @@ func isGone(object client.Object) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("%T %s is still there (%v)", object, object.GetName(), err)
+	return fmt.Errorf("%T %s is still there (%w)", object, object.GetName(), err)
 }

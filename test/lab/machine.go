@@ -60,7 +60,7 @@ func (c *Cluster) startInit(s *state.State, m Machine, specFile string) error {
 	if err != nil {
 		return err
 	}
-	go cmd.Wait() // collects it, should it die while this process lives
+	go func() { _ = cmd.Wait() }() // collects it, should it die while this process lives
 	p, err := state.NewProcess(m.Name, cmd.Process.Pid)
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func (s *Server) add(ctx context.Context, req cniwire.Request) (json.RawMessage,
 func wireError(err error) *cniwire.Error {
 	var coded *cniwire.Error
 	switch {
-	case errors.As(err, &coded) && err == error(coded):
+	case errors.As(err, &coded) && err == error(coded): //nolint:errorlint // only the error itself goes on as it is, not one that wraps it
 		return coded
 	case coded != nil:
 		return cniwire.Errorf(coded.Code, "%v", err)
