@@ -44,11 +44,12 @@ func run(args []string) error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
+	counters := metrics.New(ctrlmetrics.Registry)
 	err = agent.Setup(ctx, mgr, agent.Options{
 		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
 		ControllerDir: o.ControllerDir,
-		Observer:      metrics.New(ctrlmetrics.Registry),
+		Observer:      counters, ObserveRequest: counters.Request,
 	})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/cniwire"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
@@ -59,6 +60,8 @@ type Options struct {
 	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
 	ControllerDir string
 	Observer      ovndb.Observer
+	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
+	ObserveRequest func(command string, elapsed time.Duration, err error)
 }
 
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
@@ -88,7 +91,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := r.cni.install(); err != nil {
 		return err
 	}
-	if err := r.register(mgr, o.Socket, counted); err != nil {
+	if err := r.register(mgr, o, counted); err != nil {
 		return err
 	}
 	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), watchHost(mgr, changed), r.addChecks(mgr))
@@ -123,7 +126,7 @@ func watchHost(mgr ctrl.Manager, changed func()) error {
 	}))
 }
 
-func (r *nodeReconciler) register(mgr ctrl.Manager, socket string, counted func()) error {
+func (r *nodeReconciler) register(mgr ctrl.Manager, o Options, counted func()) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
@@ -132,13 +135,17 @@ func (r *nodeReconciler) register(mgr ctrl.Manager, socket string, counted func(
 	if err != nil {
 		return err
 	}
-	listener, err := cniserver.Listen(socket)
+	listener, err := cniserver.Listen(o.Socket)
 	if err != nil {
 		return fmt.Errorf("CNI socket: %w", err)
 	}
 	server := cniserver.New(&cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
 		links: make(chan struct{}, maxLinks)},
-		cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests})
+		cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Observe: func(req cniwire.Request, elapsed time.Duration, err error) {
+			if o.ObserveRequest != nil {
+				o.ObserveRequest(string(req.Command), elapsed, err)
+			}
+		}})
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
 }
 

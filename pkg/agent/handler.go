@@ -33,8 +33,8 @@ type cniHandler struct {
 
 // Add implements cniserver.Handler.
 func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
-	if err := h.Status(ctx, req); err != nil {
-		return nil, cniwire.Errorf(cniwire.CodeTryAgainLater, "%v", err)
+	if err := h.awaitReady(ctx, req); err != nil {
+		return nil, err
 	}
 	port := names.PodPort(names.DefaultNetwork, req.Args.PodNamespace, req.Args.PodName)
 	vif, err := h.awaitBinding(ctx, port, req.Args.PodUID)
@@ -57,6 +57,22 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	}
 	h.counted()
 	return result(req, want, made), nil
+}
+
+// awaitReady waits until ADD can be served: kubelet would come back only after 10 s or more.
+func (h *cniHandler) awaitReady(ctx context.Context, req cniwire.Request) error {
+	for {
+		news := h.state.next() // before the look, so that nothing between the two is missed
+		err := h.Status(ctx, req)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return cniwire.Errorf(cniwire.CodeTryAgainLater, "%v", err)
+		}
+	}
 }
 
 // attach makes the link when it is its turn.

@@ -111,6 +111,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	mtu := podMTU(spec, h.Status)
 	r.state.set(spec, mtu, h.Status.DatapathType)
 	r.wakeRequests()
+	r.state.told()
 	management := r.applyManagementPort(ctx, spec, mtu, &h.Status)
 	h.Status.Pods = int32(r.attachments.count())
 	h.Stages = []desired.Stage{ovs, controller, management}

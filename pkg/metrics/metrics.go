@@ -2,6 +2,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -10,6 +12,7 @@ type Metrics struct {
 	transactions *prometheus.CounterVec
 	operations   *prometheus.CounterVec
 	connected    *prometheus.GaugeVec
+	requests     *prometheus.HistogramVec
 }
 
 // New registers the metrics.
@@ -23,7 +26,10 @@ func New(registry prometheus.Registerer) *Metrics {
 		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_ovsdb_connected",
 			Help: "1 while the copy of the database is complete and its connection alive."}, []string{"database"}),
 	}
-	registry.MustRegister(m.transactions, m.operations, m.connected)
+	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_request_duration_seconds",
+		Help:    "Time that the agent took for a CNI request, waiting for the pod's port included. outcome is ok or error.",
+		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}, []string{"command", "outcome"})
+	registry.MustRegister(m.transactions, m.operations, m.connected, m.requests)
 	return m
 }
 
@@ -45,4 +51,13 @@ func (m *Metrics) Connected(database string, up bool) {
 		m.transactions.WithLabelValues(database, "write", "committed").Add(0) // visible as 0 from the first scrape
 	}
 	m.connected.WithLabelValues(database).Set(value)
+}
+
+// Request observes one CNI request: command is ADD, DEL, CHECK or STATUS.
+func (m *Metrics) Request(command string, elapsed time.Duration, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+	}
+	m.requests.WithLabelValues(command, outcome).Observe(elapsed.Seconds())
 }

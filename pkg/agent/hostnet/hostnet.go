@@ -43,9 +43,14 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 	if err != nil {
 		return err
 	}
+	connected, err := connectedSubnets(link)
+	if err != nil {
+		return err
+	}
 	removed := false
 	for p, address := range have {
-		if slices.Contains(want, p) || address.IP.IsLinkLocalUnicast() {
+		// An address whose route somebody removed is given anew: that brings the kernel's route back.
+		if slices.Contains(want, p) && connected[p.Masked()] || address.IP.IsLinkLocalUnicast() {
 			continue
 		}
 		if err := netlink.AddrDel(link, &address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -59,6 +64,22 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 		}
 	}
 	return addAddresses(link, want, have)
+}
+
+// connectedSubnets are the networks that the kernel routes to the link because of its addresses.
+func connectedSubnets(link netlink.Link) (map[netip.Prefix]bool, error) {
+	kernels := &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: unix.RTPROT_KERNEL}
+	routes, err := complete(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, kernels, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	subnets := map[netip.Prefix]bool{}
+	for i := range routes {
+		subnets[prefixOf(routes[i].Dst)] = true
+	}
+	return subnets, nil
 }
 
 func addressesOf(link netlink.Link) (map[netip.Prefix]netlink.Addr, error) {

@@ -333,6 +333,27 @@ func TestWatchHealsWhatOthersRemove(t *testing.T) {
 	}
 }
 
+// `ip route flush dev` takes the kernel's own routes as well: without them no gateway can be reached.
+func TestFlushedRoutesComeBack(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	routes, err := netlink.RouteList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range routes {
+		if err := netlink.RouteDel(&routes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, dualStack())
+	wantHas(t, link, dualStackText...)
+	settle(t, link)
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.7")}); err != nil {
+		t.Errorf("the subnet is not connected: %v", err)
+	}
+}
+
 func TestWatchSeesALinkThatIsMadeAnew(t *testing.T) {
 	link := newLink(t)
 	news := watching(t)
