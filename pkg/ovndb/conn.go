@@ -87,8 +87,10 @@ func (c *Conn) run(ctx context.Context, use func(context.Context, *session) erro
 	for ctx.Err() == nil {
 		s, err := dial(ctx, &c.cfg.Schema, c.cfg.Endpoints, c.cfg.Where, &events{c}, c.cfg.Log)
 		if err == nil {
-			backoff.reset()
 			err = use(ctx, s)
+			if c.Connected() { // a session that came to nothing, such as one that was refused, is no success
+				backoff.reset()
+			}
 			c.publish(nil)
 			s.close()
 		}

@@ -471,3 +471,26 @@ func TestFrozenServerIsGivenUp(t *testing.T) {
 		return ok
 	})
 }
+
+// A database that is refused is asked again, and less and less often.
+func TestRefusedDatabaseIsNotWrittenAndNotHammered(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	before := nb.Transactions()
+	asked := 0
+	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Log: testr.New(t),
+		Admit: func(context.Context, *ovndb.Conn) error {
+			asked++
+			return errors.New("somebody else's")
+		}}, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := e.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if asked == 0 || asked > 6 {
+		t.Errorf("asked %d times within a second, want 1 to 6", asked)
+	}
+	if got := nb.Transactions() - before; got != 0 {
+		t.Errorf("%d transactions in a refused database", got)
+	}
+}
