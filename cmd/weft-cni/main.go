@@ -34,7 +34,7 @@ func add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	resp, err := ask(cniwire.Add, args)
+	resp, err := askPatiently(cniwire.Add, args)
 	if err != nil {
 		return runtimeError(err)
 	}

@@ -307,6 +307,37 @@ func TestWithoutAnAgent(t *testing.T) {
 	}
 }
 
+// An agent that goes away in the middle of an ADD is replaced by one that answers it.
+func TestAddWaitsForTheNextAgent(t *testing.T) {
+	l := newLab(t)
+	if err := os.MkdirAll(filepath.Dir(l.socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	leaving, err := net.Listen("unix", l.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	network, pod := l.network(t, "1.1.0"), l.pod()
+	go func() {
+		_, err := l.cni.AddNetworkList(t.Context(), network, pod)
+		done <- err
+	}()
+	conn, err := leaving.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	leaving.Close()
+	asked := l.startAgent(t, nil)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if len(*asked) != 1 {
+		t.Errorf("the next agent was asked %d times", len(*asked))
+	}
+}
+
 // There is nothing left that needs the agent, and a node that comes back from a
 // reboot must be able to clean up.
 func TestDelOfAGoneNamespaceNeedsNoAgent(t *testing.T) {
