@@ -60,6 +60,11 @@ func newManager(config *rest.Config, o options.Operator) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.LeaderElection && o.Identity != "" {
+		if managerOptions.LeaderElectionResourceLockInterface, err = controllers.Lease(config, o); err != nil {
+			return nil, err
+		}
+	}
 	config.QPS, config.Burst = 200, 400 // writes per event are few; the API server's own fairness is the limit
 	return ctrl.NewManager(config, managerOptions)
 }

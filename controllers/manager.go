@@ -2,11 +2,14 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +24,7 @@ const (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
+	leaseName     = "weft-operator"
 )
 
 // ManagerOptions are the options of the manager that Setup needs: the scheme, what the cache keeps, and the lease.
@@ -39,9 +43,20 @@ func ManagerOptions(o options.Operator) (ctrl.Options, error) {
 		Metrics:                       metricsserver.Options{BindAddress: o.Metrics},
 		HealthProbeBindAddress:        o.Health,
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              "weft-operator",
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 	}, nil
+}
+
+// Lease is the lock of a process that knows its identity: the container that kubelet starts again in the same pod has the same,
+// and goes on at once instead of waiting for the end of its predecessor's lease. Should that one still live, the fence stops it.
+func Lease(config *rest.Config, o options.Operator) (resourcelock.Interface, error) {
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, leaseName,
+		resourcelock.ResourceLockConfig{Identity: o.Identity}, config, renewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("lease %s/%s: %w", o.Namespace, leaseName, err)
+	}
+	return lock, nil
 }

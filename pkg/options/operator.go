@@ -19,6 +19,8 @@ type Operator struct {
 	LeaderElection bool
 	// Namespace is where the lease is.
 	Namespace string
+	// Identity is the lease holder's name, the same for every process of a pod; empty: each process has its own.
+	Identity string
 }
 
 // ParseOperator reads arguments without the program's name; the environment gives the defaults.
@@ -31,6 +33,7 @@ func ParseOperator(args []string) (Operator, error) {
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	flags.StringVar(&o.Namespace, "leader-election-namespace", "weft-system", "namespace of the lease")
+	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID); empty: each process has its own")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
