@@ -22,6 +22,7 @@ import (
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
@@ -138,9 +139,11 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 		return stage
 	}
-	if err := r.ovs.Apply(ctx, desired.Base(chassis, r.foreignBridge())); err != nil {
-		stage.Reason, stage.Err = reasonOf(err), err
-		return stage
+	for _, u := range []unit.Unit{desired.Registration(chassis), desired.IntegrationBridge(chassis.Datapath, r.foreignBridge())} {
+		if err := r.ovs.Apply(ctx, u); err != nil {
+			stage.Reason, stage.Err = reasonOf(err), err
+			return stage
+		}
 	}
 	r.southbound.start(r.running, chassis.SystemID)
 	if err := r.attachments.restore(ctx); err != nil {

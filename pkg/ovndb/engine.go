@@ -24,7 +24,7 @@ const (
 // Engine is the one writer of a database.
 type Engine struct {
 	*Conn
-	// OnSettled is told the outcome of units that the engine applied by itself (after a reconnect, a wake-up or a drift).
+	// onSettled is told the outcome of units that the engine applied by itself (after a reconnect, a wake-up or a drift).
 	// It must only enqueue.
 	onSettled func(unit.Key, error)
 

@@ -24,11 +24,6 @@ type RowChange struct {
 	Columns []string // nil for an insert
 }
 
-// Empty reports whether the database already is as desired.
-func (p *Plan) Empty() bool {
-	return len(p.Inserts)+len(p.Updates)+len(p.Deletes)+len(p.Adds)+len(p.Removes) == 0
-}
-
 // actual is what the planner needs to know of the database.
 type actual interface {
 	row(table, uuid string) model.Model

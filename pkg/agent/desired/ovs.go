@@ -26,11 +26,10 @@ type Chassis struct {
 	Datapath   networkv1alpha1.DatapathType
 }
 
-// Base wants the chassis' configuration and the integration bridge. existing is the UUID of a bridge of that name which
-// somebody else made (ovn-controller makes one when it starts first); empty if there is none or it is ours.
-func Base(c Chassis, existing string) unit.Unit {
-	u := unit.Unit{Key: unit.NewKey(KindNode, "base")}
-	u.Members = settings(map[string]string{
+// Registration wants what makes ovn-controller register the chassis. It is a unit of its own: a bridge of somebody else that
+// goes away must not take the chassis with it.
+func Registration(c Chassis) unit.Unit {
+	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(map[string]string{
 		"system-id":                   c.SystemID,
 		"hostname":                    c.Node,
 		"ovn-remote":                  strings.Join(c.Southbound, ","),
@@ -41,9 +40,7 @@ func Base(c Chassis, existing string) unit.Unit {
 		"ovn-remote-probe-interval":   "30000", // ms
 		"ovn-monitor-all":             "true",
 		"ovn-openflow-probe-interval": "0", // the connection is local; probing it only ends it under load
-	})
-	addBridge(&u, c, existing)
-	return u
+	})}
 }
 
 func settings(pairs map[string]string) []unit.Membership {
@@ -56,20 +53,23 @@ func settings(pairs map[string]string) []unit.Membership {
 
 func openVSwitch() unit.Ref { return unit.Ref{Table: vswitchdb.OpenvSwitchTable} }
 
-// addBridge wants br-int whole, or only its settings where somebody else made it.
-func addBridge(u *unit.Unit, c Chassis, existing string) {
+// IntegrationBridge wants br-int whole, or only its settings where somebody else made it (ovn-controller makes one when it
+// starts first): existing is that one's UUID, empty if there is none or it is ours.
+func IntegrationBridge(datapath networkv1alpha1.DatapathType, existing string) unit.Unit {
+	u := unit.Unit{Key: unit.NewKey(KindNode, "bridge")}
 	secure := vswitchdb.BridgeFailModeSecure
 	bridge := &vswitchdb.Bridge{
-		UUID: IntegrationBridgeUUID(existing), Name: names.IntegrationBridge, DatapathType: string(c.Datapath), FailMode: &secure,
+		UUID: IntegrationBridgeUUID(existing), Name: names.IntegrationBridge, DatapathType: string(datapath), FailMode: &secure,
 		OtherConfig: map[string]string{"disable-in-band": "true"},
 	}
 	if existing != "" {
 		u.Rows = append(u.Rows, unit.Row{Model: bridge, Columns: []string{"datapath_type", "fail_mode", "other_config"}})
-		return
+		return u
 	}
 	u.Rows = append(u.Rows, unit.Row{Model: bridge})
 	u.Members = append(u.Members, unit.Membership{Parent: openVSwitch(), Column: "bridges", Element: bridge.UUID})
-	addPort(u, bridge.UUID, names.IntegrationBridge, names.IntegrationBridge, &vswitchdb.Interface{Type: "internal"}, nil)
+	addPort(&u, bridge.UUID, names.IntegrationBridge, names.IntegrationBridge, &vswitchdb.Interface{Type: "internal"}, nil)
+	return u
 }
 
 // IntegrationBridgeUUID is the UUID of br-int: the existing one of somebody else, or ours.

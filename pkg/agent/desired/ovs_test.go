@@ -48,23 +48,25 @@ func rowsOf[T any](u unit.Unit) (found []*T) {
 	return found
 }
 
-func TestBaseRegistersTheChassis(t *testing.T) {
-	for _, existing := range []string{"", "b7d7a6a0-0000-4000-8000-000000000001"} {
-		want := map[string]string{
-			"system-id": "7c9e", "hostname": "node-1",
-			"ovn-remote":     "tcp:172.18.0.2:6642,tcp:[fd00:18::2]:6642",
-			"ovn-encap-type": "geneve", "ovn-encap-ip": "172.18.0.11",
-			"ovn-bridge": "br-int", "ovn-bridge-datapath-type": "netdev",
-			"ovn-remote-probe-interval": "30000", "ovn-monitor-all": "true", "ovn-openflow-probe-interval": "0",
-		}
-		if diff := cmp.Diff(want, externalIDs(desired.Base(chassis(), existing))); diff != "" {
-			t.Errorf("external_ids with bridge %q (-want +got):\n%s", existing, diff)
-		}
+func TestRegistration(t *testing.T) {
+	want := map[string]string{
+		"system-id": "7c9e", "hostname": "node-1",
+		"ovn-remote":     "tcp:172.18.0.2:6642,tcp:[fd00:18::2]:6642",
+		"ovn-encap-type": "geneve", "ovn-encap-ip": "172.18.0.11",
+		"ovn-bridge": "br-int", "ovn-bridge-datapath-type": "netdev",
+		"ovn-remote-probe-interval": "30000", "ovn-monitor-all": "true", "ovn-openflow-probe-interval": "0",
+	}
+	u := desired.Registration(chassis())
+	if diff := cmp.Diff(want, externalIDs(u)); diff != "" {
+		t.Errorf("external_ids (-want +got):\n%s", diff)
+	}
+	if len(u.Rows) != 0 || len(u.Members) != len(want) {
+		t.Errorf("the registration depends on more than Open_vSwitch: %+v", u)
 	}
 }
 
-func TestBaseMakesItsOwnBridge(t *testing.T) {
-	u := desired.Base(chassis(), "")
+func TestIntegrationBridgeIsMade(t *testing.T) {
+	u := desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, "")
 	id, secure := desired.IntegrationBridgeUUID(""), vswitchdb.BridgeFailModeSecure
 	port, iface := rowsOf[vswitchdb.Port](u)[0], rowsOf[vswitchdb.Interface](u)[0]
 	want := []unit.Row{
@@ -83,11 +85,11 @@ func TestBaseMakesItsOwnBridge(t *testing.T) {
 	}
 }
 
-// TestBaseAdoptsABridge: of a bridge that somebody else made only the settings are owned, and it stays in Open_vSwitch.bridges
+// TestIntegrationBridgeIsAdopted: of a bridge that somebody else made only the settings are owned, and it stays in Open_vSwitch.bridges
 // by its maker's word.
-func TestBaseAdoptsABridge(t *testing.T) {
+func TestIntegrationBridgeIsAdopted(t *testing.T) {
 	const existing = "b7d7a6a0-0000-4000-8000-000000000001"
-	u := desired.Base(chassis(), existing)
+	u := desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, existing)
 	secure := vswitchdb.BridgeFailModeSecure
 	want := []unit.Row{{
 		Model:   &vswitchdb.Bridge{UUID: existing, Name: "br-int", DatapathType: "netdev", FailMode: &secure, OtherConfig: map[string]string{"disable-in-band": "true"}},
@@ -136,7 +138,8 @@ func TestManagementPortBeforeTheOperator(t *testing.T) {
 func TestUnitsOfANodeDoNotCollide(t *testing.T) {
 	owner := map[string]unit.Key{} // row UUID -> unit
 	for _, u := range []unit.Unit{
-		desired.Base(chassis(), ""),
+		desired.Registration(chassis()),
+		desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, ""),
 		desired.ManagementPort("node-1", dualStackSpec(), 1442, desired.IntegrationBridgeUUID("")),
 		desired.AttachmentUnit(attachment(), "b"),
 		desired.AttachmentUnit(second(), "b"),
