@@ -113,6 +113,30 @@ type ClusterNetworkSpec struct {
 	// +optional
 	// +kubebuilder:default=OnRequest
 	PodRecord PodRecordPolicy `json:"podRecord,omitempty"`
+
+	// drift says what happens to rows of the OVN northbound database that are Weft's and that somebody else changed.
+	// +optional
+	// +kubebuilder:default={}
+	Drift Drift `json:"drift,omitempty,omitzero"`
+}
+
+// DriftMode says what happens to a row of ours that somebody else changed.
+//
+// +kubebuilder:validation:Enum=Repair;Report
+type DriftMode string
+
+const (
+	// DriftRepair puts the row right at once, and reports it.
+	DriftRepair DriftMode = "Repair"
+	// DriftReport reports it and leaves it as it is until its object changes or the operator starts again.
+	DriftReport DriftMode = "Report"
+)
+
+// Drift says what happens to rows that somebody else changed.
+type Drift struct {
+	// +optional
+	// +kubebuilder:default=Repair
+	Mode DriftMode `json:"mode,omitempty"`
 }
 
 // ClusterNetworkEntry is one network of pod addresses.
@@ -224,6 +248,67 @@ type ClusterNetworkStatus struct {
 	// addressesFree is the free counts of addresses as text, "10.244.0.0/16: 65000", for kubectl.
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
+
+	// drift tells what somebody else changed in the OVN northbound database since the operator started.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
+}
+
+// MaxDriftItems bounds the list in ClusterNetwork's status.
+const MaxDriftItems = 20
+
+// DriftState says what became of a difference.
+//
+// +kubebuilder:validation:Enum=Repaired;Standing;Collision
+type DriftState string
+
+const (
+	// DriftRepaired is put right.
+	DriftRepaired DriftState = "Repaired"
+	// DriftStanding is as it was found, since drift.mode is Report.
+	DriftStanding DriftState = "Standing"
+	// DriftCollision is a row of somebody else that has the name of one of ours. It is never touched.
+	DriftCollision DriftState = "Collision"
+)
+
+// DriftStatus tells what somebody else changed.
+type DriftStatus struct {
+	// total counts the differences found since the operator started, the repaired ones included.
+	Total int64 `json:"total"`
+	// standing is the number of differences and collisions that are there now.
+	Standing int32 `json:"standing"`
+	// items are the latest, at most 20, the newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Items []DriftItem `json:"items,omitempty"`
+}
+
+// DriftItem is one difference between the database and what Weft wants there.
+type DriftItem struct {
+	// table is the OVSDB table, "Logical_Switch_Port".
+	Table string `json:"table"`
+	// row is the row's name where it has one, its UUID otherwise.
+	Row string `json:"row"`
+	// owner is the unit that the row belongs to, "pod/demo/web-0".
+	Owner string `json:"owner"`
+	// column is the column that differs; empty when the whole row is absent or should not be there.
+	// +optional
+	Column string `json:"column,omitempty"`
+	// want is the value that Weft gives it, cut at 256 bytes; empty when there should be none.
+	// +optional
+	Want string `json:"want,omitempty"`
+	// have is the value that was found, cut at 256 bytes; empty when there was none.
+	// +optional
+	Have string `json:"have,omitempty"`
+	// +optional
+	State DriftState `json:"state,omitempty"`
+	// since is when it was first seen.
+	Since metav1.Time `json:"since"`
+	// last is when it was last seen.
+	Last metav1.Time `json:"last"`
+	// count is how often it was seen.
+	Count int64 `json:"count"`
 }
 
 // NodeCounts counts the nodes of the cluster.

@@ -1,0 +1,7 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func newDatabase() *cobra.Command {
+	return &cobra.Command{Use: "db", Short: "Repair the OVN databases"}
+}
