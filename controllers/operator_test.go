@@ -30,6 +30,8 @@ type operator struct {
 	calls []string // "PATCH /api/v1/... <body>" of each write to the API server
 	units int      // write transactions that the database committed
 	epoch int      // fence transactions
+
+	drifts []string // "<table> <state>" of each difference that somebody else made
 }
 
 // start runs an operator as main.go does, but without a lease.
@@ -83,6 +85,14 @@ func (o *operator) Transaction(_, kind string, _ int, err error) {
 
 // Connected implements ovndb.Observer.
 func (o *operator) Connected(string, bool) { news.tell() }
+
+// Drift implements ovndb.Observer.
+func (o *operator) Drift(_, table, state string) {
+	defer news.tell()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drifts = append(o.drifts, table+" "+state)
+}
 
 func (o *operator) transactions() int {
 	o.mu.Lock()

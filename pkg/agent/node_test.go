@@ -79,6 +79,9 @@ func (c *counter) Transaction(database, kind string, _ int, err error) {
 // Connected implements ovndb.Observer.
 func (c *counter) Connected(string, bool) { news.tell() }
 
+// Drift implements ovndb.Observer.
+func (c *counter) Drift(string, string, string) {}
+
 func (c *counter) count(database string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,6 +12,7 @@ type Metrics struct {
 	transactions *prometheus.CounterVec
 	operations   *prometheus.CounterVec
 	connected    *prometheus.GaugeVec
+	drift        *prometheus.CounterVec
 	requests     *prometheus.HistogramVec
 }
 
@@ -26,10 +27,13 @@ func New(registry prometheus.Registerer) *Metrics {
 		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_ovsdb_connected",
 			Help: "1 while the copy of the database is complete and its connection alive."}, []string{"database"}),
 	}
+	m.drift = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_drift_total",
+		Help: "Differences that somebody else made in rows of Weft. state is Repaired, Standing (only reported) or Collision (a foreign row has the name of one of ours)."},
+		[]string{"database", "table", "state"})
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_request_duration_seconds",
 		Help:    "Time that the agent took for a CNI request, waiting for the pod's port included. outcome is ok or error.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}, []string{"command", "outcome"})
-	registry.MustRegister(m.transactions, m.operations, m.connected, m.requests)
+	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.requests)
 	return m
 }
 
@@ -51,6 +55,11 @@ func (m *Metrics) Connected(database string, up bool) {
 		m.transactions.WithLabelValues(database, "write", "committed").Add(0) // visible as 0 from the first scrape
 	}
 	m.connected.WithLabelValues(database).Set(value)
+}
+
+// Drift implements ovndb.Observer.
+func (m *Metrics) Drift(database, table, state string) {
+	m.drift.WithLabelValues(database, table, state).Inc()
 }
 
 // Request observes one CNI request: command is ADD, DEL, CHECK or STATUS.

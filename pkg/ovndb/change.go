@@ -1,6 +1,17 @@
 package ovndb
 
-import "github.com/weft-network/weft/pkg/unit"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
 
 // Op is what a Change does to the database.
 type Op string
@@ -33,4 +44,119 @@ type ColumnChange struct {
 	Column string `json:"column"`
 	Want   string `json:"want,omitempty"`
 	Have   string `json:"have,omitempty"`
+}
+
+// changes describes a plan, sorted by owner, table and row; a is the view that the plan was made with.
+func (p *Plan) changes(schema *Schema, a actual) []Change {
+	var found []Change
+	for _, c := range p.Inserts {
+		found = append(found, Change{c.Owner, OpInsert, c.Table, uuidOf(c.Model), nameOf(c.Model), setColumns(schema, c)})
+	}
+	for _, c := range p.Updates {
+		found = append(found, Change{c.Owner, OpUpdate, c.Table, uuidOf(c.Model), nameOf(c.Model), changedValues(schema, c, a)})
+	}
+	for _, d := range p.Deletes {
+		found = append(found, Change{d.Owner, OpDelete, d.Table, d.UUID, nameOf(a.row(d.Table, d.UUID)), nil})
+	}
+	for _, e := range p.Adds {
+		found = append(found, elementChange(OpAdd, e, a))
+	}
+	for _, e := range p.Removes {
+		found = append(found, elementChange(OpRemove, e, a))
+	}
+	slices.SortStableFunc(found, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Table, y.Table), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UUID, y.UUID))
+	})
+	return found
+}
+
+// setColumns lists what an insert sets.
+func setColumns(schema *Schema, c RowChange) []ColumnChange {
+	var columns []ColumnChange
+	for _, name := range schema.ownedColumns(c.Table) {
+		if value := column(c.Model, name); !isEmpty(value) {
+			columns = append(columns, ColumnChange{Column: name, Want: text(value)})
+		}
+	}
+	return columns
+}
+
+// changedValues lists what an update changes; of a merge column only the pairs that it names.
+func changedValues(schema *Schema, c RowChange, a actual) []ColumnChange {
+	have := a.row(c.Table, uuidOf(c.Model))
+	var columns []ColumnChange
+	for _, name := range c.Columns {
+		want, has := column(c.Model, name), column(have, name)
+		if slices.Contains(schema.Tables[c.Table].Merge, name) {
+			has = only(has.(map[string]string), want.(map[string]string))
+		}
+		columns = append(columns, ColumnChange{Column: name, Want: text(want), Have: text(has)})
+	}
+	return columns
+}
+
+func only(pairs, keys map[string]string) map[string]string {
+	kept := map[string]string{}
+	for k := range keys {
+		if v, ok := pairs[k]; ok {
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+// elementChange describes a membership; an element that is a row's UUID is shown with the name that the row has.
+func elementChange(op Op, e Element, a actual) Change {
+	c := Change{Owner: e.Owner, Op: op, Table: e.Parent.Table, UUID: e.Parent.UUID, Name: nameOf(a.row(e.Parent.Table, e.Parent.UUID))}
+	value, shown := ColumnChange{Column: e.Column}, e.Element
+	if e.Value != "" {
+		shown += "=" + e.Value
+	}
+	if op == OpAdd {
+		value.Want = shown
+		if has, ok := a.element(slot{e.Parent, e.Column}, e.Element); ok && e.Value != "" {
+			value.Have = e.Element + "=" + has
+		}
+	} else {
+		value.Have = shown
+	}
+	c.Columns = []ColumnChange{value}
+	return c
+}
+
+// nameOf returns the column name of a row that has one.
+func nameOf(m model.Model) string {
+	if m == nil {
+		return ""
+	}
+	name, _ := column(m, "name").(string)
+	return name
+}
+
+// isEmpty reports whether a value is its column's default, which an insert does not name.
+func isEmpty(value any) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+}
+
+// text writes a column's value as ovs-vsctl does, without brackets; empty for a set or map with nothing in it.
+func text(value any) string {
+	switch v := value.(type) {
+	case []string:
+		return strings.Join(slices.Sorted(slices.Values(v)), ", ")
+	case map[string]string:
+		pairs := make([]string, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			pairs = append(pairs, key+"="+v[key])
+		}
+		return strings.Join(pairs, ", ")
+	}
+	v := reflect.ValueOf(value)
+	switch {
+	case !v.IsValid(), v.Kind() == reflect.Pointer && v.IsNil(), v.Kind() == reflect.Slice && v.Len() == 0:
+		return ""
+	case v.Kind() == reflect.Pointer:
+		return fmt.Sprint(v.Elem().Interface())
+	}
+	return fmt.Sprint(value)
 }

@@ -16,12 +16,15 @@ type Observer interface {
 	Transaction(database, kind string, operations int, err error)
 	// Connected tells of a connection made or lost.
 	Connected(database string, up bool)
+	// Drift counts one difference that somebody else made; state is Repaired, Standing or Collision.
+	Drift(database, table, state string)
 }
 
 type nobody struct{}
 
 func (nobody) Transaction(string, string, int, error) {}
 func (nobody) Connected(string, bool)                 {}
+func (nobody) Drift(string, string, string)           {}
 
 // RowEvent tells what happened to a row.
 type RowEvent int
@@ -47,6 +50,12 @@ type Config struct {
 	Admit func(ctx context.Context, rows *Conn) error
 	// OnConnect is called when the connection is complete or lost. It must only enqueue.
 	OnConnect func(up bool)
+	// OnDrift is called when an engine's Drifts changed. It must only enqueue.
+	OnDrift func()
+	// OnStray is called when a row came that says it belongs to a unit that the engine does not know. It must only enqueue.
+	OnStray func()
+	// Now is the clock of what Drifts tells; nil is time.Now.
+	Now func() time.Time
 	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
 	Audit    time.Duration
 	Observer Observer

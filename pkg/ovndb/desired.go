@@ -2,6 +2,7 @@ package ovndb
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -14,7 +15,11 @@ type desired struct {
 	below map[string]map[unit.Key]struct{} // parent row UUID -> units with memberships in it
 	keys  map[TunnelKey]string             // requested tunnel key -> row UUID
 	owns  map[string]TunnelKey             // row UUID -> requested tunnel key
+	named map[rowName]unit.Key             // name of a row in a table with Named -> the unit that wants it
 }
+
+// rowName is a name within its table.
+type rowName struct{ table, name string }
 
 // unitState is one unit between two commits.
 type unitState struct {
@@ -25,12 +30,15 @@ type unitState struct {
 	waiters []chan error
 	last    error  // outcome of the last plan
 	version uint64 // counts how often the unit was replaced
+	clean   bool   // this version is committed: what differs from now on was changed by somebody else
+	repairs repairs
 }
 
 func newDesired() *desired {
 	return &desired{
 		units: map[unit.Key]*unitState{}, rows: map[string]unit.Key{}, elems: map[member]map[unit.Key]string{},
 		below: map[string]map[unit.Key]struct{}{}, keys: map[TunnelKey]string{}, owns: map[string]TunnelKey{},
+		named: map[rowName]unit.Key{},
 	}
 }
 
@@ -111,7 +119,8 @@ func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 		d.units[u.Key] = st
 	}
 	d.forget(schema, st)
-	st.unit = u
+	// The same again is no news: what differs from it now is still somebody else's doing.
+	st.unit, st.clean = u, st.clean && reflect.DeepEqual(st.unit, u)
 	st.version++
 	for _, row := range u.Rows {
 		d.take(schema, u, row)
@@ -130,6 +139,9 @@ func (d *desired) take(schema *Schema, u unit.Unit, row unit.Row) {
 	table, _ := schema.tableOf(row.Model)
 	if key, ok, _ := rowTunnelKey(schema, u, table, row); ok {
 		d.keys[key], d.owns[id] = id, key
+	}
+	if schema.Tables[table].Named {
+		d.named[rowName{table, nameOf(row.Model)}] = u.Key
 	}
 }
 
@@ -154,6 +166,9 @@ func (d *desired) forget(schema *Schema, st *unitState) {
 		if key, ok := d.owns[id]; ok {
 			delete(d.keys, key)
 			delete(d.owns, id)
+		}
+		if table, _ := schema.tableOf(row.Model); schema.Tables[table].Named {
+			delete(d.named, rowName{table, nameOf(row.Model)})
 		}
 	}
 	for _, m := range st.unit.Members {

@@ -28,13 +28,19 @@ type Engine struct {
 	// It must only enqueue.
 	onSettled func(unit.Key, error)
 
-	mu      sync.Mutex
-	desired *desired
-	queue   []unit.Key
-	queued  map[unit.Key]struct{}
-	changes []rowChange   // rows that changed and the writer has not looked at
-	signal  chan struct{} // there is something to do
-	online  bool
+	mu       sync.Mutex
+	desired  *desired
+	queue    []unit.Key
+	suspects []unit.Key // the queue of units that were refused
+	turn     bool       // it is the suspects' turn
+	queued   map[unit.Key]struct{}
+	writer   *writer // nil while offline
+
+	drift      *driftLog
+	reportOnly bool          // what somebody else changed stays
+	changes    []rowChange   // rows that changed and the writer has not looked at
+	signal     chan struct{} // there is something to do
+	online     bool
 
 	id    string // identity of this process at the fence
 	epoch int    // the last epoch taken; only the writer uses it
@@ -57,6 +63,10 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if cfg.Audit == 0 {
 		cfg.Audit = defaultAudit
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	e.drift = newDriftLog(cfg.Now)
 	told := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
 		e.rowChanged(table, row, event)
@@ -132,7 +142,12 @@ func (e *Engine) enqueue(key unit.Key) {
 		return
 	}
 	e.queued[key] = struct{}{}
-	e.queue = append(e.queue, key)
+	var refused *RejectedError
+	if st := e.desired.units[key]; st != nil && errors.As(st.last, &refused) {
+		e.suspects = append(e.suspects, key)
+	} else {
+		e.queue = append(e.queue, key)
+	}
 	e.notify()
 }
 
@@ -148,7 +163,7 @@ func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change := rowChange{ref: unit.Ref{Table: table, UUID: uuidOf(row)}, owner: unit.Key(ownerOf(row)), event: event}
-	if len(e.cfg.Schema.Tables[table].Monitored) > 0 {
+	if t := e.cfg.Schema.Tables[table]; len(t.Monitored) > 0 || t.Named {
 		change.row = row
 	}
 	e.changes = append(e.changes, change)
@@ -170,6 +185,23 @@ func (e *Engine) Wanted(key unit.Key) bool {
 	defer e.mu.Unlock()
 	st := e.desired.units[key]
 	return st != nil && !st.unit.Empty()
+}
+
+// Drifts tells what somebody else changed since the engine was made.
+func (e *Engine) Drifts() DriftReport { return e.drift.report() }
+
+// ReportOnly says whether what somebody else changes is left as it is until its unit changes; at first it is put right. What was
+// left is put right when this ends.
+func (e *Engine) ReportOnly(on bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reportOnly == on {
+		return
+	}
+	e.reportOnly = on
+	for _, owner := range e.drift.owners() {
+		e.enqueue(owner)
+	}
 }
 
 // Run connects, takes the epoch, compares everything and then writes what changes, until ctx ends or another process takes
@@ -213,7 +245,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	for key := range e.desired.units {
 		e.enqueue(key)
 	}
-	e.online = true
+	e.online, e.writer = true, w
 	return w, nil
 }
 
@@ -221,7 +253,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 func (e *Engine) goOffline() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.online = false
+	e.online, e.writer = false, nil
 	for key, st := range e.desired.units {
 		st.answer(&PendingError{key, "database connection was lost"})
 	}

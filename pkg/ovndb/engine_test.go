@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type counter struct {
 	mu     sync.Mutex
 	writes int
 	fences int
+	drifts []string
 	wake   func() // lets Wait look at the counts again
 }
 
@@ -38,6 +40,20 @@ func (c *counter) Transaction(_, kind string, _ int, err error) {
 }
 
 func (c *counter) Connected(string, bool) {}
+
+func (c *counter) Drift(_, table, state string) {
+	defer c.wake()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drifts = append(c.drifts, table+" "+state)
+}
+
+// told returns the differences that the engine told of, in order.
+func (c *counter) told() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.drifts)
+}
 
 func (c *counter) count() int {
 	c.mu.Lock()

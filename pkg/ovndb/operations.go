@@ -31,7 +31,7 @@ func (s *session) operations(p *Plan) ([]ovsdb.Operation, error) {
 	ops = append(ops, s.mutations(p.Removes, ovsdb.MutateOperationDelete)...)
 	ops = append(ops, s.mutations(p.Adds, ovsdb.MutateOperationInsert)...)
 	for _, ref := range p.Deletes {
-		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: ref.Table, Where: s.where(ref)})
+		ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationDelete, Table: ref.Table, Where: s.where(ref.Ref)})
 	}
 	return ops, nil
 }
@@ -90,7 +90,7 @@ func (s *session) columns(table string, m model.Model, names []string) (ovsdb.Ro
 }
 
 // mutations groups memberships by slot, in a stable order.
-func (s *session) mutations(members []unit.Membership, mutator ovsdb.Mutator) []ovsdb.Operation {
+func (s *session) mutations(members []Element, mutator ovsdb.Mutator) []ovsdb.Operation {
 	bySlot := map[slot][]unit.Membership{}
 	var slots []slot
 	for _, m := range members {
@@ -98,7 +98,7 @@ func (s *session) mutations(members []unit.Membership, mutator ovsdb.Mutator) []
 		if bySlot[key] == nil {
 			slots = append(slots, key)
 		}
-		bySlot[key] = append(bySlot[key], m)
+		bySlot[key] = append(bySlot[key], m.Membership)
 	}
 	slices.SortFunc(slots, func(a, b slot) int {
 		return cmp.Or(cmp.Compare(a.parent.Table, b.parent.Table), cmp.Compare(a.parent.UUID, b.parent.UUID), cmp.Compare(a.column, b.column))

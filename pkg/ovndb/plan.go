@@ -12,16 +12,33 @@ import (
 type Plan struct {
 	Inserts []RowChange
 	Updates []RowChange
-	Deletes []unit.Ref
-	Adds    []unit.Membership
-	Removes []unit.Membership
+	Deletes []RowDelete
+	Adds    []Element
+	Removes []Element
 }
 
 // RowChange is a row to insert, or the columns of a row to update.
 type RowChange struct {
+	Owner   unit.Key
 	Table   string
 	Model   model.Model
 	Columns []string // nil for an insert
+}
+
+// RowDelete is a row to delete.
+type RowDelete struct {
+	Owner unit.Key
+	unit.Ref
+}
+
+// Element is an element to add to a shared column, or to remove from it.
+type Element struct {
+	Owner unit.Key
+	unit.Membership
+}
+
+func (p *Plan) empty() bool {
+	return len(p.Inserts)+len(p.Updates)+len(p.Deletes)+len(p.Adds)+len(p.Removes) == 0
 }
 
 // actual is what the planner needs to know of the database.
@@ -40,6 +57,7 @@ type planner struct {
 	actual  actual
 
 	plan    Plan
+	owner   unit.Key        // the unit that is being planned
 	deleted map[string]bool // row UUIDs that this plan deletes
 	touched map[member]bool // memberships already planned
 }
@@ -68,15 +86,27 @@ func (p *planner) park(st *unitState) *unit.Ref {
 
 // add plans one unit.
 func (p *planner) add(st *unitState) {
+	p.owner = st.unit.Key
 	p.removeStale(st)
 	if st.parked {
 		return
 	}
 	for _, row := range st.unit.Rows {
 		p.planRow(st.unit, row)
+		p.removeMisplaced(uuidOf(row.Model))
 	}
 	for _, m := range st.unit.Members {
 		p.planMember(m)
+	}
+}
+
+// removeMisplaced takes a row of ours out of those columns of ours that it was not added to by a unit. What a foreign row refers
+// to is its owner's business.
+func (p *planner) removeMisplaced(uuid string) {
+	for _, s := range p.actual.holders(uuid) {
+		if m := (member{s, uuid}); p.desired.wantsRow(s.parent.UUID) && !p.desired.wants(m) {
+			p.remove(m)
+		}
 	}
 }
 
@@ -119,7 +149,7 @@ func (p *planner) removeRow(ref unit.Ref) {
 		return
 	}
 	p.deleted[ref.UUID] = true
-	p.plan.Deletes = append(p.plan.Deletes, ref)
+	p.plan.Deletes = append(p.plan.Deletes, RowDelete{p.owner, ref})
 	for _, s := range p.actual.holders(ref.UUID) {
 		p.remove(member{s, ref.UUID})
 	}
@@ -134,19 +164,19 @@ func (p *planner) remove(m member) {
 		return
 	}
 	p.touched[m] = true
-	p.plan.Removes = append(p.plan.Removes, unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value})
+	p.plan.Removes = append(p.plan.Removes, Element{p.owner, unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value}})
 }
 
 func (p *planner) planRow(u unit.Unit, row unit.Row) {
 	table, _ := p.schema.tableOf(row.Model) // desired.check has refused unknown tables
 	have := p.actual.row(table, uuidOf(row.Model))
 	if have == nil {
-		p.plan.Inserts = append(p.plan.Inserts, RowChange{Table: table, Model: row.Model})
+		p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: p.owner, Table: table, Model: row.Model})
 		p.reemit(u, uuidOf(row.Model))
 		return
 	}
 	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
-		p.plan.Updates = append(p.plan.Updates, RowChange{Table: table, Model: row.Model, Columns: changed})
+		p.plan.Updates = append(p.plan.Updates, RowChange{Owner: p.owner, Table: table, Model: row.Model, Columns: changed})
 	}
 }
 
@@ -156,7 +186,7 @@ func (p *planner) reemit(u unit.Unit, uuid string) {
 	for _, m := range u.Members {
 		if key := memberOf(m); m.Element == uuid && !p.touched[key] {
 			p.touched[key] = true
-			p.plan.Adds = append(p.plan.Adds, m)
+			p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
 		}
 	}
 }
@@ -189,5 +219,5 @@ func (p *planner) planMember(m unit.Membership) {
 		return
 	}
 	p.touched[key] = true
-	p.plan.Adds = append(p.plan.Adds, m)
+	p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
 }

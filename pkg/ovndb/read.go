@@ -2,6 +2,7 @@ package ovndb
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
@@ -110,5 +111,26 @@ func (s *session) owners() map[unit.Key]int {
 			}
 		}
 	}
+	return found
+}
+
+// foreignNamesakes lists the rows of other people that have the name of m.
+func (s *session) foreignNamesakes(table string, m model.Model) []string {
+	name := nameOf(m)
+	like, err := s.cache.DatabaseModel().NewModel(table)
+	if name == "" || err != nil || !setColumn(like, "name", name) {
+		return nil
+	}
+	rows, err := s.cache.Table(table).RowsByModels([]model.Model{like})
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for uuid, row := range rows {
+		if uuid != uuidOf(m) && ownerOf(row) == "" && nameOf(row) == name {
+			found = append(found, uuid)
+		}
+	}
+	slices.Sort(found)
 	return found
 }

@@ -36,6 +36,9 @@ type Table struct {
 	// Monitored lists those of Shared that are small enough to be read through the monitor as well. libovsdb rebuilds a
 	// cached set on each change, which costs 10 ms on a switch of 10,000 ports, so the others are known from selects.
 	Monitored []string
+	// Named tables have a column name that OVN and people know the rows by, and that the server does not keep unique: a foreign row
+	// with a name of ours is reported.
+	Named bool
 	// Foreign tables hold no rows of ours; units only have memberships in them.
 	Foreign bool
 }
@@ -59,6 +62,9 @@ func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema
 	for table, t := range tables {
 		if _, ok := fieldOf(m.Types()[table], "external_ids"); ok && !t.Foreign {
 			indexes[table] = []model.ClientIndex{{Columns: []model.ColumnKey{{Column: "external_ids", Key: unit.OwnerKey}}}}
+		}
+		if t.Named {
+			indexes[table] = append(indexes[table], model.ClientIndex{Columns: []model.ColumnKey{{Column: "name"}}})
 		}
 	}
 	m.SetIndexes(indexes)

@@ -3,6 +3,7 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -40,16 +41,24 @@ func (w *writer) drain(ctx context.Context) error {
 	}
 }
 
-// next takes the next group of keys.
+// next takes the next group of keys. A unit that was refused goes alone, and after the others: it delays nobody.
 func (e *Engine) next() []unit.Key {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(e.suspects) > 0 && (e.turn || len(e.queue) == 0) {
+		e.turn = false
+		key := e.suspects[0]
+		e.suspects = e.suspects[1:]
+		delete(e.queued, key)
+		return []unit.Key{key}
+	}
 	n := min(groupSize, len(e.queue))
 	keys := e.queue[:n:n]
 	e.queue = e.queue[n:]
 	for _, key := range keys {
 		delete(e.queued, key)
 	}
+	e.turn = true
 	return keys
 }
 
@@ -68,8 +77,13 @@ func (w *writer) absorb() {
 	defer e.mu.Unlock()
 	changes := e.changes
 	e.changes = nil
+	strays := false
 	for _, c := range changes {
 		w.absorbRow(c)
+		strays = strays || c.event == RowAdded && c.owner != "" && e.desired.units[c.owner] == nil
+	}
+	if strays && e.cfg.OnStray != nil {
+		e.cfg.OnStray()
 	}
 }
 
@@ -83,11 +97,15 @@ func (w *writer) absorbRow(c rowChange) {
 		w.absorbShared(c, t)
 	}
 	switch owner, ok := e.desired.rows[c.ref.UUID]; {
-	case c.event == RowAdded: // what came is compared when its unit is; here it only ends a wait
+	case ok && c.event == RowAdded: // our own insert; here it only ends a wait
 	case ok:
 		e.enqueue(owner)
-	case e.desired.units[c.owner] != nil:
+	case e.desired.units[c.owner] != nil: // a copy of one of our rows, or one that its unit does not want any more
 		e.enqueue(c.owner)
+	case t.Named:
+		if owner, ok := e.desired.named[rowName{c.ref.Table, nameOf(c.row)}]; ok {
+			e.enqueue(owner)
+		}
 	}
 	if c.event != RowUpdated {
 		w.wakeBelow(c.ref, func(st *unitState) bool { return c.event == RowRemoved || st.last != nil })
@@ -158,7 +176,9 @@ func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
 type plannedUnit struct {
 	key     unit.Key
 	version uint64
-	pending error // why the unit has to wait; nil: it is in the plan
+	pending error   // why the unit has to wait; nil: it is in the plan
+	drifts  []Drift // what somebody else changed
+	left    bool    // the drifts stay: they are only reported, or their repair has to wait
 }
 
 // plan computes the plan of a group.
@@ -167,7 +187,8 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var group []plannedUnit
-	p := newPlanner(w.session.schema, e.desired, dbView{w.session, w.ledger})
+	view := dbView{w.session, w.ledger}
+	p := newPlanner(w.session.schema, e.desired, view)
 	for _, key := range keys {
 		st := e.desired.units[key]
 		if st == nil {
@@ -179,10 +200,52 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		}
 		group = append(group, planned)
 	}
-	for _, planned := range group {
-		p.add(e.desired.units[planned.key])
+	for i := range group {
+		st := e.desired.units[group[i].key]
+		if st.clean && !st.parked {
+			w.findDrift(&group[i], st, view)
+		}
+		if !group[i].left {
+			p.add(st)
+		}
+		group[i].drifts = append(group[i].drifts, w.collisions(st.unit, false)...)
 	}
 	return p.plan, group
+}
+
+// findDrift compares a unit that was committed: whatever differs now was changed by somebody else.
+func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) {
+	e := w.engine
+	p := newPlanner(w.session.schema, e.desired, view)
+	p.add(st)
+	if p.plan.empty() {
+		return
+	}
+	state := DriftRepaired
+	switch {
+	case e.reportOnly:
+		state, planned.left = DriftStanding, true
+	case !st.repairs.allow(e.drift.now()):
+		planned.left = true
+		time.AfterFunc(repairPause, func() { e.requeue([]unit.Key{planned.key}) })
+		return
+	}
+	planned.drifts = driftsOf(p.plan.changes(w.session.schema, view), state)
+}
+
+// collisions finds foreign rows that have the name of a row of the unit: in tables that allow it, or in those that refuse it.
+func (w *writer) collisions(u unit.Unit, refused bool) []Drift {
+	var found []Drift
+	for _, row := range u.Rows {
+		table, err := w.session.schema.tableOf(row.Model)
+		if err != nil || row.Columns != nil || !refused && !w.session.schema.Tables[table].Named {
+			continue
+		}
+		for _, uuid := range w.session.foreignNamesakes(table, row.Model) {
+			found = append(found, Drift{Owner: u.Key, Table: table, UUID: uuid, Name: nameOf(row.Model), State: DriftCollision})
+		}
+	}
+	return found
 }
 
 // transact sends the operations behind the fence.
@@ -206,7 +269,8 @@ func (w *writer) record(p *Plan) {
 	for _, m := range p.Removes {
 		w.ledger.remove(slot{m.Parent, m.Column}, m.Element)
 	}
-	for _, ref := range p.Deletes {
+	for _, d := range p.Deletes {
+		ref := d.Ref
 		w.ledger.forgetRow(ref, w.session.schema.Tables[ref.Table].Shared)
 	}
 	for _, m := range p.Adds {
@@ -232,15 +296,43 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		if refused != nil {
 			err = &RejectedError{planned.key, refused}
 		}
+		w.tellDrift(planned, st, refused != nil)
 		waited, before := len(st.waiters) > 0, st.last
 		st.answer(err)
-		st.last = err
+		st.last, st.clean = err, err == nil
 		if !waited && (before == nil) != (err == nil) {
 			e.onSettled(planned.key, err)
 		}
 		if err == nil {
 			e.desired.done(st)
 		}
+	}
+}
+
+// tellDrift records what somebody else changed in a unit; a repair that is refused leaves it as it is.
+func (w *writer) tellDrift(planned plannedUnit, st *unitState, refused bool) {
+	e := w.engine
+	found := planned.drifts
+	if refused {
+		for i := range found {
+			if found[i].State == DriftRepaired {
+				found[i].State = DriftStanding
+			}
+		}
+		found = append(found, w.collisions(st.unit, true)...)
+	}
+	stood := e.drift.stands(planned.key)
+	if len(found) == 0 && !stood {
+		return
+	}
+	database := w.session.schema.Model.Name()
+	for _, d := range e.drift.seen(planned.key, found) {
+		e.cfg.Observer.Drift(database, d.Table, string(d.State))
+		e.cfg.Log.Info("database differed from what it should be", "database", database, "unit", d.Owner, "table", d.Table,
+			"row", d.UUID, "name", d.Name, "column", d.Column, "want", d.Want, "have", d.Have, "state", d.State)
+	}
+	if e.cfg.OnDrift != nil {
+		e.cfg.OnDrift()
 	}
 }
 
@@ -261,6 +353,16 @@ func (w *writer) audit(ctx context.Context) error {
 				e.enqueue(key)
 			}
 		}
+	}
+	for s, elements := range fresh.slots {
+		for element := range elements {
+			if owner, ours := e.desired.rows[element]; ours && !e.desired.wants(member{s, element}) {
+				e.enqueue(owner)
+			}
+		}
+	}
+	for _, owner := range e.drift.owners() {
+		e.enqueue(owner)
 	}
 	return nil
 }

@@ -46,6 +46,8 @@ func (c *counter) Transaction(_, kind string, _ int, _ error) {
 
 func (c *counter) Connected(string, bool) {}
 
+func (c *counter) Drift(string, string, string) {}
+
 func (c *counter) take() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

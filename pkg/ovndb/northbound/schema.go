@@ -38,6 +38,11 @@ func Schema() ovndb.Schema {
 		nbdb.AddressSetTable:               shared(true, "addresses"),
 		nbdb.ACLTable:                      {},
 	}
+	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
+		t := tables[table]
+		t.Named = true
+		tables[table] = t
+	}
 	model, err := nbdb.FullDatabaseModel()
 	schema := ovndb.NewSchema(model, err, tables)
 	schema.Fence = nbdb.NBGlobalTable

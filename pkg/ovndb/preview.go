@@ -1,0 +1,163 @@
+package ovndb
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Drift compares the database with what all committed units want, the columns that are not monitored by a fresh select. It
+// writes nothing. Units that wait or that were refused are left out: what they lack nobody changed.
+func (e *Engine) Drift(ctx context.Context) ([]Change, error) {
+	s := e.session()
+	if s == nil {
+		return nil, errDisconnected
+	}
+	fresh, err := loadLedger(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	view := dbView{s, fresh}
+	p := newPlanner(s.schema, e.desired, view)
+	for _, key := range slices.Sorted(maps.Keys(e.desired.units)) {
+		if st := e.desired.units[key]; st.clean && !st.parked {
+			p.add(st)
+		}
+	}
+	return p.plan.changes(s.schema, view), nil
+}
+
+// Plan tells what applying these units would change in the database now, without writing. It counts in the units of others
+// that wait for rows of these, or lose what they build on. A unit that collides with another is a RejectedError.
+func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.writer
+	if w == nil {
+		return nil, errDisconnected
+	}
+	schema := w.session.schema
+	d := e.desired.clone()
+	planned, err := d.replace(schema, e.news(units))
+	if err != nil {
+		return nil, err
+	}
+	view := dbView{w.session, w.ledger}
+	after := &previewed{actual: view, desired: d, coming: map[string]bool{}, going: map[string]bool{}}
+	for after.settle(schema, planned) {
+	}
+	p := newPlanner(schema, d, view)
+	for _, key := range slices.Sorted(maps.Keys(planned)) {
+		p.add(d.units[key])
+	}
+	return p.plan.changes(schema, view), nil
+}
+
+// news returns those of the units that differ from what the engine holds; those that end come first, since others may take over
+// what they had.
+func (e *Engine) news(units []unit.Unit) []unit.Unit {
+	var found []unit.Unit
+	for _, u := range units {
+		u = e.tagged(u)
+		if st := e.desired.units[u.Key]; st == nil && !u.Empty() || st != nil && !reflect.DeepEqual(st.unit, u) {
+			found = append(found, u)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b unit.Unit) int { return rank(a) - rank(b) })
+	return found
+}
+
+func rank(u unit.Unit) int {
+	if u.Empty() {
+		return 0
+	}
+	return 1
+}
+
+// replace sets units and returns their keys.
+func (d *desired) replace(schema *Schema, units []unit.Unit) (map[unit.Key]bool, error) {
+	keys := map[unit.Key]bool{}
+	for _, u := range units {
+		if err := d.check(schema, u); err != nil {
+			return nil, &RejectedError{u.Key, err}
+		}
+		d.set(schema, u)
+		keys[u.Key] = true
+	}
+	return keys, nil
+}
+
+// previewed is the database as it will be: with the rows that come, without those that go.
+type previewed struct {
+	actual
+	desired       *desired
+	coming, going map[string]bool // row UUIDs
+}
+
+func (v *previewed) hasRow(table, uuid string) bool {
+	return v.coming[uuid] || !v.going[uuid] && v.actual.hasRow(table, uuid)
+}
+
+// settle parks and wakes units until nothing changes; it reports whether something did. Units that build on rows that come or go
+// join the planned ones.
+func (v *previewed) settle(schema *Schema, planned map[unit.Key]bool) (changed bool) {
+	p := newPlanner(schema, v.desired, v)
+	for key := range maps.Clone(planned) {
+		st := v.desired.units[key]
+		p.park(st)
+		for _, row := range st.unit.Rows {
+			if row.Columns == nil {
+				changed = v.move(uuidOf(row.Model), !st.parked, planned) || changed
+			}
+		}
+		for uuid := range st.gone {
+			if !v.desired.wantsRow(uuid) {
+				changed = v.move(uuid, false, planned) || changed
+			}
+		}
+		for _, ref := range v.actual.ownedBy(key) {
+			if !v.desired.wantsRow(ref.UUID) {
+				changed = v.move(ref.UUID, false, planned) || changed
+			}
+		}
+	}
+	return changed
+}
+
+// move notes that a row comes or goes, and asks for the units below it.
+func (v *previewed) move(uuid string, comes bool, planned map[unit.Key]bool) bool {
+	if v.coming[uuid] == comes && v.going[uuid] == !comes {
+		return false
+	}
+	v.coming[uuid], v.going[uuid] = comes, !comes
+	for key := range v.desired.below[uuid] {
+		planned[key] = true
+	}
+	return true
+}
+
+// clone copies the indexes; units and rows are shared, since nobody changes them.
+func (d *desired) clone() *desired {
+	c := newDesired()
+	for key, st := range d.units {
+		copied := *st
+		copied.stale, copied.gone, copied.waiters = maps.Clone(st.stale), maps.Clone(st.gone), nil
+		c.units[key] = &copied
+	}
+	maps.Copy(c.rows, d.rows)
+	maps.Copy(c.keys, d.keys)
+	maps.Copy(c.owns, d.owns)
+	maps.Copy(c.named, d.named)
+	for m, units := range d.elems {
+		c.elems[m] = maps.Clone(units)
+	}
+	for uuid, units := range d.below {
+		c.below[uuid] = maps.Clone(units)
+	}
+	return c
+}
