@@ -2,6 +2,6 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func newDatabase() *cobra.Command {
+func newDatabase(_ *cluster) *cobra.Command {
 	return &cobra.Command{Use: "db", Short: "Repair the OVN databases"}
 }

@@ -3,17 +3,22 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 )
 
-// Exit codes.
+// Exit codes, as those of kubectl diff.
 const (
-	exitOK = iota
+	exitOK        = iota
+	exitDifferent // what was asked for was done, and something differs or is wrong
 	exitError
 )
+
+// errDifferent ends a command with exitDifferent; it has said everything already.
+var errDifferent = errors.New("something differs")
 
 // Run executes the command line and returns the exit code.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
@@ -22,11 +27,15 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	if err := root.Execute(); err != nil {
+	switch err := root.Execute(); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errDifferent):
+		return exitDifferent
+	default:
 		fmt.Fprintln(errs, "error:", err)
 		return exitError
 	}
-	return exitOK
 }
 
 func newRoot() *cobra.Command {
@@ -36,6 +45,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDatabase())
+	target := &cluster{}
+	target.bind(root.PersistentFlags())
+	root.AddCommand(newDatabase(target))
 	return root
 }

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	exitcode "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+const (
+	// leaseName is the operator's lease; its holder is the UID of the pod that leads.
+	leaseName = "weft-operator"
+	// operatorLabels select the operator's pods, operatorContainer is the one with the program.
+	operatorLabels    = "app.kubernetes.io/component=operator"
+	operatorContainer = "operator"
+	operatorProgram   = "/usr/bin/weft"
+)
+
+// errNoLeader says that no operator works just now.
+var errNoLeader = errors.New("no operator leads")
+
+// operator is the operator that leads.
+type operator struct {
+	config *rest.Config
+	api    kubernetes.Interface
+	pod    *corev1.Pod
+}
+
+// findOperator looks for the pod that holds the lease.
+func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
+	config, err := c.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := api.CoordinationV1().Leases(c.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoLeader, err)
+	}
+	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: operatorLabels})
+	if err != nil {
+		return nil, err
+	}
+	pod, err := leader(lease, pods.Items)
+	if err != nil {
+		return nil, err
+	}
+	return &operator{config, api, pod}, nil
+}
+
+// leader returns the pod whose UID holds the lease.
+func leader(lease *coordinationv1.Lease, pods []corev1.Pod) (*corev1.Pod, error) {
+	name := lease.Namespace + "/" + lease.Name
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return nil, fmt.Errorf("%w: nobody holds the lease %s", errNoLeader, name)
+	}
+	for i := range pods {
+		if string(pods[i].UID) == *lease.Spec.HolderIdentity {
+			return &pods[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the lease %s is held by %s, and no pod with %s has that UID", errNoLeader, name, *lease.Spec.HolderIdentity, operatorLabels)
+}
+
+// ask executes "weft admin" in the operator's pod with in as its input, and returns what it wrote.
+func (o *operator) ask(ctx context.Context, in io.Reader, question ...string) ([]byte, error) {
+	request := o.api.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).Name(o.pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: operatorContainer, Command: append([]string{operatorProgram, "admin"}, question...),
+			Stdin: in != nil, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec)
+	executor, err := newExecutor(o.config, request)
+	if err != nil {
+		return nil, err
+	}
+	var out, errs bytes.Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out, Stderr: &errs})
+	if _, ended := errors.AsType[exitcode.CodeExitError](err); ended && errs.Len() > 0 {
+		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(errs.String()), "weft: "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("execute in pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// newExecutor speaks WebSocket and, where a server or a proxy does not, SPDY, as kubectl exec does.
+func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
+	address := request.URL()
+	webSocket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, address.String())
+	if err != nil {
+		return nil, err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, address)
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(webSocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
