@@ -78,6 +78,7 @@ func runWith(t *testing.T, cfg ovndb.Config) *running {
 	t.Helper()
 	r := &running{counter: &counter{}, done: make(chan error, 1)}
 	cfg.Schema, cfg.Observer, cfg.Log = northbound.Schema(), r.counter, testr.New(t)
+	cfg.OnDrift = func() { r.Wake() }
 	r.Engine = ovndb.NewEngine(cfg, nil)
 	r.counter.wake = r.Wake
 	ctx, cancel := context.WithCancel(context.Background())
