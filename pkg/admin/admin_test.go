@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// net/http lets the client read its refusal of a long body for half a second.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
+
+// fake answers with what it was asked.
+type fake struct{ err error }
+
+func (f fake) Plan(_ context.Context, request PlanRequest) (Changes, error) {
+	var c Changes
+	for _, d := range request.Objects {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s delete=%v", d, request.Delete))
+	}
+	return c, f.err
+}
+
+func (f fake) Drift(context.Context) (Changes, error) {
+	return Changes{Changes: []ovndb.Change{{Owner: "pod/demo/web-0", Op: ovndb.OpInsert}}}, f.err
+}
+
+func (f fake) Check(context.Context) (Violations, error) {
+	return Violations{Checked: []string{"UniqueAddress"}}, f.err
+}
+
+// serve starts a server and returns its socket.
+func serve(t *testing.T, operator Operator) string {
+	t.Helper()
+	server := NewServer(filepath.Join(t.TempDir(), "run", "admin.sock"), operator, logr.Discard())
+	// Whoever dials before Serve waits in the listener's queue, so that the test needs no other sign that it is ready.
+	listener, err := listen(server.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return server.Socket
+}
+
+func admin(t *testing.T, socket, in string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := Command(t.Context(), append([]string{"--socket", socket}, args...), strings.NewReader(in), &out)
+	return out.String(), err
+}
+
+const twoPods = `{apiVersion: v1, kind: Pod, metadata: {name: a}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: b}}
+`
+
+func TestAnswers(t *testing.T) {
+	socket := serve(t, fake{})
+	for _, test := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"plan"}, []string{"document 1 (Pod a) delete=false", "document 2 (Pod b) delete=false"}},
+		{[]string{"plan", "--delete"}, []string{"(Pod a) delete=true"}},
+		{[]string{"drift"}, []string{`"owner":"pod/demo/web-0"`}},
+		{[]string{"check"}, []string{"UniqueAddress"}},
+	} {
+		out, err := admin(t, socket, twoPods, test.args...)
+		if err != nil || !json.Valid([]byte(out)) {
+			t.Errorf("%v: %q, %v", test.args, out, err)
+		}
+		for _, word := range test.says {
+			if !strings.Contains(out, word) {
+				t.Errorf("%v: %s does not say %q", test.args, out, word)
+			}
+		}
+	}
+}
+
+func TestErrorsArriveInWords(t *testing.T) {
+	healthy, broken := serve(t, fake{}), serve(t, fake{fmt.Errorf("%w: this operator does not lead", ErrUnavailable)})
+	for _, test := range []struct {
+		name, socket, in string
+		args             []string
+		says             string
+	}{
+		{"the operator's own words", broken, twoPods, []string{"plan"}, "does not lead"},
+		{"an object that is none", healthy, "{apiVersion: v1, kind: Pod}", []string{"plan"}, "document 1: Pod without metadata.name"},
+		{"no operator", filepath.Join(t.TempDir(), "none"), "", []string{"drift"}, "no operator listens"},
+		{"an unknown command", healthy, "", []string{"explain"}, `unknown command "explain"`},
+		{"a word too many", healthy, "", []string{"drift", "now"}, `unexpected argument "now"`},
+		{"nothing", healthy, "", nil, "usage"},
+	} {
+		if out, err := admin(t, test.socket, test.in, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: answer %q, error %v, which should say %q", test.name, out, err, test.says)
+		}
+	}
+}
+
+func TestTooManyManifests(t *testing.T) {
+	socket := serve(t, fake{})
+	long := strings.NewReader(strings.Repeat("#", MaxManifests+1))
+	if err := Command(t.Context(), []string{"--socket", socket, "plan"}, long, io.Discard); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("error is %v, want one that says too large", err)
+	}
+}
+
+// A process that was killed leaves its socket to the next one of the pod.
+func TestSocketIsPrivateAndReplacesAnEarlierOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	for range 2 {
+		listener, err := listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("socket is %v, %v; want mode 0600", info, err)
+		}
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the other name is left: %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/weft-network/weft/pkg/manifest"
+)
+
+const (
+	// answerTimeout bounds one answer: a plan of 10,000 pods takes seconds.
+	answerTimeout = 2 * time.Minute
+	// headerTimeout bounds a client that does not finish its question.
+	headerTimeout = 5 * time.Second
+)
+
+// Server answers on a socket.
+type Server struct {
+	Operator Operator
+	Socket   string
+	Log      logr.Logger
+	// one lets in a single question at a time: each may copy all units.
+	one chan struct{}
+}
+
+// NewServer returns a server; Start makes it listen.
+func NewServer(socket string, operator Operator, log logr.Logger) *Server {
+	return &Server{Operator: operator, Socket: socket, Log: log, one: make(chan struct{}, 1)}
+}
+
+// NeedLeaderElection lets each replica listen: one that does not lead says so.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start listens until ctx ends.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := listen(s.Socket)
+	if err != nil {
+		return fmt.Errorf("administration: %w", err)
+	}
+	return s.serve(ctx, listener)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("administration: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathDrift, s.answer(func(r *http.Request) (any, error) { return s.Operator.Drift(r.Context()) }))
+	mux.HandleFunc("GET "+pathCheck, s.answer(func(r *http.Request) (any, error) { return s.Operator.Check(r.Context()) }))
+	mux.HandleFunc("POST "+pathPlan, s.answer(func(r *http.Request) (any, error) {
+		request, err := planRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		return s.Operator.Plan(r.Context(), request)
+	}))
+	return mux
+}
+
+// planRequest reads the question.
+func planRequest(r *http.Request) (PlanRequest, error) {
+	documents, err := manifest.Read("input", r.Body)
+	if err != nil {
+		return PlanRequest{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return PlanRequest{Objects: documents, Delete: r.URL.Query().Get("delete") == "true"}, nil
+}
+
+// answer writes what ask returns as JSON.
+func (s *Server) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = http.MaxBytesReader(w, r.Body, MaxManifests)
+		select {
+		case s.one <- struct{}{}:
+			defer func() { <-s.one }()
+		case <-ctx.Done():
+			s.write(w, http.StatusServiceUnavailable, Failure{"another question is being answered: " + ctx.Err().Error()})
+			return
+		}
+		answer, err := ask(r)
+		if err != nil {
+			s.write(w, statusOf(err), Failure{err.Error()})
+			return
+		}
+		s.write(w, http.StatusOK, answer)
+	}
+}
+
+func statusOf(err error) int {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, ErrInvalid):
+		return http.StatusBadRequest
+	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func (s *Server) write(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.Log.V(1).Info("the administrator went away", "reason", err.Error())
+	}
+}
