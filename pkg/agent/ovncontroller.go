@@ -1,18 +1,15 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/weft-network/weft/pkg/unixctl"
 )
 
 // controllerRetry spaces attempts to reach an ovn-controller that is not there.
@@ -62,40 +59,23 @@ func (c *ovnController) run(ctx context.Context) error {
 
 // follow stays with one ovn-controller until it ends. Its error says why there is none.
 func (c *ovnController) follow(ctx context.Context) error {
-	pid, err := os.ReadFile(filepath.Join(c.dir, "ovn-controller.pid"))
+	socket, err := unixctl.Socket(c.dir, "ovn-controller")
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(c.dir, fmt.Sprintf("ovn-controller.%s.ctl", bytes.TrimSpace(pid)))
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	conn, err := unixctl.Dial(ctx, socket)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	version, err := askVersion(conn)
+	version, err := conn.Call(ctx, "version") // its first line is "ovn-controller 25.03.0"
 	if err != nil {
 		return err
 	}
-	c.set(true, version)
-	_, err = conn.Read(make([]byte, 1)) // nothing more comes but the end
-	return fmt.Errorf("its connection ended: %w", err)
-}
-
-// askVersion speaks ovs-appctl's JSON-RPC (unixctl): the first line of the reply to "version" is "ovn-controller 25.03.0".
-func askVersion(conn net.Conn) (string, error) {
-	if _, err := conn.Write([]byte(`{"id":0,"method":"version","params":[]}`)); err != nil {
-		return "", err
-	}
-	var reply struct {
-		Result string          `json:"result"`
-		Error  json.RawMessage `json:"error"`
-	}
-	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
-		return "", err
-	}
-	first, _, _ := strings.Cut(reply.Result, "\n")
-	return strings.TrimPrefix(first, "ovn-controller "), nil
+	first, _, _ := strings.Cut(version, "\n")
+	c.set(true, strings.TrimPrefix(first, "ovn-controller "))
+	return fmt.Errorf("its connection ended: %w", conn.AwaitEnd())
 }
 
 func (c *ovnController) set(running bool, version string) {

@@ -55,7 +55,7 @@ var table = []rule{
 		machines...), append(below("pkg/options"), "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
 	{packages: "pkg/agent", direct: append(append(below("pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
-		"pkg/cni", "pkg/trigger", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
+		"pkg/cni", "pkg/trigger", "pkg/unixctl", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
 		"github.com/vishvananda/netlink", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"golang.org/x/sys/unix"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
 	{packages: "pkg/cniwire", direct: []string{"github.com/containernetworking/cni", "golang.org/x/sys/unix"}, never: append(clients, "os/exec")},

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sync/errgroup"
+)
+
+// lateReply is how long the last requests may still be answered.
+const lateReply = time.Second
+
+func newPing() *cobra.Command {
+	var to []string
+	every := 20 * time.Millisecond
+	cmd := &cobra.Command{
+		Use:   "ping",
+		Short: "Send echo requests to several addresses until the standard input ends, then print what was lost as JSON",
+		Long:  `Prints the line "ready" once every address has answered; what was sent before does not count.`,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			streams, err := openStreams(to)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(cmd.Context())
+			go func() { _, _ = io.Copy(io.Discard, cmd.InOrStdin()); cancel() }()
+			return pingAll(ctx, streams, every, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringSliceVar(&to, "to", nil, "an address; may be given again")
+	cmd.Flags().DurationVar(&every, "every", every, "the time between two requests to one address")
+	return cmd
+}
+
+func openStreams(to []string) ([]*stream, error) {
+	var streams []*stream
+	for _, text := range to {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, err
+		}
+		s, err := newStream(address)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, s)
+	}
+	return streams, nil
+}
+
+// pingAll pings until ctx ends.
+func pingAll(ctx context.Context, streams []*stream, every time.Duration, out io.Writer) error {
+	var group errgroup.Group
+	var answered sync.WaitGroup
+	for _, s := range streams {
+		answered.Add(1)
+		group.Go(func() error { return s.receive(answered.Done) })
+		group.Go(func() error { return s.send(ctx, every) })
+	}
+	go func() { answered.Wait(); fmt.Fprintln(out, "ready") }()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	reports := make([]report, 0, len(streams))
+	for _, s := range streams {
+		reports = append(reports, s.report())
+	}
+	return json.NewEncoder(out).Encode(reports)
+}
+
+// report is what became of the requests to one address since its first reply.
+type report struct {
+	To   netip.Addr `json:"to"`
+	Sent int        `json:"sent"`
+	Lost int        `json:"lost"`
+	// Gaps are the runs of requests that were never answered.
+	Gaps []gap `json:"gaps,omitempty"`
+}
+
+// gap is a run of lost requests.
+type gap struct {
+	At   time.Time `json:"at"` // when the first was sent
+	Lost int       `json:"lost"`
+}
+
+// stream is the requests to one address.
+type stream struct {
+	to     netip.Addr
+	conn   *icmp.PacketConn
+	id     int
+	number int // IANA's of the protocol
+	kind   icmp.Type
+	reply  icmp.Type
+
+	mu       sync.Mutex
+	sent     []time.Time // by sequence number
+	answered []bool      // by sequence number
+	first    int         // the first that was answered; -1: none yet
+}
+
+func newStream(to netip.Addr) (*stream, error) {
+	s := &stream{to: to, id: rand.IntN(1 << 16), first: -1}
+	network, any := "ip4:icmp", "0.0.0.0"
+	s.number, s.kind, s.reply = 1, ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply
+	if to.Is6() {
+		network, any = "ip6:ipv6-icmp", "::"
+		s.number, s.kind, s.reply = 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply
+	}
+	var err error
+	s.conn, err = icmp.ListenPacket(network, any)
+	return s, err
+}
+
+// send sends until ctx ends, then gives the last replies their time.
+func (s *stream) send(ctx context.Context, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if err := s.request(); err != nil {
+			return fmt.Errorf("%s: %w", s.to, err)
+		}
+		select {
+		case <-ctx.Done():
+			return s.conn.SetReadDeadline(time.Now().Add(lateReply))
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *stream) request() error {
+	s.mu.Lock()
+	n := len(s.sent)
+	s.sent, s.answered = append(s.sent, time.Now()), append(s.answered, false)
+	s.mu.Unlock()
+	body := &icmp.Echo{ID: s.id, Seq: n & 0xffff, Data: binary.BigEndian.AppendUint64(nil, uint64(n))}
+	packet, err := (&icmp.Message{Type: s.kind, Body: body}).Marshal(nil)
+	if err != nil {
+		return err
+	}
+	_, err = s.conn.WriteTo(packet, &net.IPAddr{IP: s.to.AsSlice()})
+	return err
+}
+
+// receive calls first once there was a reply; it ends with the read deadline.
+func (s *stream) receive(first func()) error {
+	tell := sync.OnceFunc(first)
+	buffer := make([]byte, 1500)
+	for {
+		n, _, err := s.conn.ReadFrom(buffer)
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			tell()
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.to, err)
+		}
+		message, err := icmp.ParseMessage(s.number, buffer[:n])
+		if err != nil {
+			continue // a raw socket sees everything that comes to the pod
+		}
+		echo, ok := message.Body.(*icmp.Echo)
+		if ok && message.Type == s.reply && echo.ID == s.id && len(echo.Data) == 8 && s.note(binary.BigEndian.Uint64(echo.Data)) {
+			tell()
+		}
+	}
+}
+
+func (s *stream) note(number uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number >= uint64(len(s.answered)) {
+		return false
+	}
+	s.answered[number] = true
+	if s.first < 0 || int(number) < s.first {
+		s.first = int(number)
+	}
+	return true
+}
+
+func (s *stream) report() report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := report{To: s.to}
+	if s.first < 0 {
+		r.Sent, r.Lost = len(s.sent), len(s.sent)
+		return r
+	}
+	inGap := false
+	for i, answered := range slices.All(s.answered[s.first:]) {
+		r.Sent++
+		if !answered {
+			if !inGap {
+				r.Gaps = append(r.Gaps, gap{At: s.sent[s.first+i]})
+			}
+			r.Lost++
+			r.Gaps[len(r.Gaps)-1].Lost++
+		}
+		inGap = !answered
+	}
+	return r
+}
