@@ -49,6 +49,15 @@ func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
 	t.queue.AddAfter(request, delay)
 }
 
+// Take returns and forgets what was asked for before a controller has started, in order.
+func (t *Trigger) Take() []reconcile.Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.waiting
+	t.waiting = nil
+	return taken
+}
+
 // NameOf returns the object that a unit is of: "demo/web-0" of "pod/demo/web-0", "worker-1" of "node/worker-1".
 func NameOf(key unit.Key) types.NamespacedName {
 	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {

@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -43,5 +44,17 @@ func TestNameOf(t *testing.T) {
 		if got := NameOf(key); got != want {
 			t.Errorf("NameOf(%s) = %s, want %s", key, got, want)
 		}
+	}
+}
+
+func TestTakeForgetsWhatItReturns(t *testing.T) {
+	var trigger Trigger
+	trigger.Enqueue(types.NamespacedName{Name: "a"})
+	trigger.EnqueueAfter(types.NamespacedName{Name: "b"}, time.Hour)
+	if got := trigger.Take(); len(got) != 2 || got[0].Name != "a" || got[1].Name != "b" {
+		t.Errorf("took %v, want a and b", got)
+	}
+	if got := trigger.Take(); len(got) != 0 {
+		t.Errorf("took %v a second time", got)
 	}
 }

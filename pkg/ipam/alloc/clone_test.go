@@ -1,0 +1,45 @@
+package alloc
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"testing"
+)
+
+// What a clone would give next is what the original gives next, and asking the clone gives nothing away.
+func TestCloneForesees(t *testing.T) {
+	a, _ := newNode("10.0.0.0/28", "fd00::/124")
+	for i := range 5 {
+		if _, err := a.Allocate("n1", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Release("1")
+	a.Complete()
+	clone := a.Clone()
+	clone.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")})
+	clone.Release("2")
+	foreseen := map[string]Assignment{}
+	for _, owner := range []string{"x", "y", "z"} {
+		got, err := clone.Allocate("n1", owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		foreseen[owner] = got
+	}
+	if used, ok := a.Used(netip.MustParsePrefix("10.0.0.0/28")); used != 4 || !ok {
+		t.Errorf("the original has %d addresses in use, %v; want 4: the clone's are its own", used, ok)
+	}
+	if _, _, ok := a.Get("2"); !ok {
+		t.Error("what the clone released is gone from the original")
+	}
+	if owners := a.Owners("n2"); owners != nil {
+		t.Errorf("the original knows the clone's node: %v", owners)
+	}
+	for _, owner := range []string{"x", "y", "z"} {
+		if got, err := a.Allocate("n1", owner); err != nil || !reflect.DeepEqual(got, foreseen[owner]) {
+			t.Errorf("%s gets %v (%v), foreseen was %v", owner, got, err, foreseen[owner])
+		}
+	}
+}
