@@ -135,3 +135,10 @@ func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	}
 	return c.next.RoundTrip(request)
 }
+
+// drifted returns "<table> <state>" of each difference that the operator counted.
+func (o *operator) drifted() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.drifts)
+}

@@ -105,6 +105,8 @@ type slowDatabase struct{ connected bool }
 func (d *slowDatabase) Apply(context.Context, unit.Unit) error { return nil }
 func (d *slowDatabase) Connected() bool                        { return d.connected }
 func (d *slowDatabase) Refused() error                         { return nil }
+func (d *slowDatabase) Drifts() ovndb.DriftReport              { return ovndb.DriftReport{} }
+func (d *slowDatabase) ReportOnly(bool)                        {}
 
 // Wait implements network.Database.
 func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error {

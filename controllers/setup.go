@@ -27,6 +27,9 @@ import (
 // CountDelay is how long counts in ClusterNetwork's status may be behind: many pods become one write.
 const CountDelay = 2 * time.Second
 
+// strayDelay is how long a sweep for rows of unknown owners waits: many rows become one sweep.
+const strayDelay = 500 * time.Millisecond
+
 // Options are what the reconcilers need besides the manager.
 type Options struct {
 	// Northbound are the OVSDB remotes of the northbound database.
@@ -50,6 +53,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 				swept.Enqueue(network.Name)
 			}
 		},
+		OnDrift: func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) },
+		OnStray: func() { swept.EnqueueAfter(network.Name, strayDelay) },
 	}, func(key unit.Key, _ error) {
 		if t := triggers[key.Kind()]; t != nil {
 			t.Enqueue(trigger.NameOf(key))
@@ -61,7 +66,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
-		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Trigger: triggers[topology.KindNetwork]},
+		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork]},
 		&node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
 			Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }},
 		pods,

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,10 @@ type Database interface {
 	Wait(ctx context.Context, ready func() (bool, error)) error
 	// Refused says why the database that answers is not ours to write; nil if it is, or if none answers.
 	Refused() error
+	// Drifts tells what somebody else changed.
+	Drifts() ovndb.DriftReport
+	// ReportOnly says whether that is left as it is.
+	ReportOnly(on bool)
 }
 
 // Addresses counts the addresses in use within a network; ok is false while that is not known.
@@ -53,9 +58,13 @@ type Reconciler struct {
 	Client    client.Client
 	Database  Database
 	Addresses Addresses
+	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
 
 	started sync.Once
+	first   sync.Once
+	earlier *networkv1alpha1.DriftStatus // what the status said before this process
+	told    int64                        // differences that events told of
 }
 
 // SetupWithManager registers the controller.
@@ -78,6 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &cn); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.setDriftMode(&cn)
 	r.started.Do(func() { r.awaitConnection(ctx) })
 	plan, invalid := topology.ParseClusterNetwork(&cn)
 	applied := r.Database.Refused()
@@ -120,10 +130,12 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err := r.Client.List(ctx, &networks); err != nil {
 		return err
 	}
+	drift, found := r.drift(cn)
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
-		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used,
+		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift,
 	})
+	r.tellDrift(cn, found)
 	if equality.Semantic.DeepEqual(want, cn.Status) {
 		return nil
 	}

@@ -28,6 +28,7 @@ type facts struct {
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
 	used      func(network netip.Prefix) (used int64, ok bool)
+	drift     *networkv1alpha1.DriftStatus // nil: nothing was ever found
 }
 
 // status computes the ClusterNetwork's status.
@@ -41,6 +42,7 @@ func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.Cluster
 	if counts, free, ok := addresses(f); ok {
 		want.Addresses, want.AddressesFree = counts, free
 	}
+	want.Drift = f.drift
 	degraded := degradedCondition(f)
 	for _, condition := range []metav1.Condition{degraded, readyCondition(f, waiting, degraded)} {
 		condition.ObservedGeneration = cn.Generation
@@ -74,10 +76,25 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseError, f.applied.Error()
 	case len(exhausted) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
+	case f.drift != nil && f.drift.Standing > 0:
+		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
 	}
 	return c
+}
+
+// standingDrift says what is different now, by its latest example.
+func standingDrift(drift *networkv1alpha1.DriftStatus) string {
+	for _, item := range drift.Items {
+		switch item.State {
+		case networkv1alpha1.DriftCollision:
+			return fmt.Sprintf("the OVN northbound database has %d differences; row %s of %s is not Weft's and has the name of a row of %s", drift.Standing, item.Row, item.Table, item.Owner)
+		case networkv1alpha1.DriftStanding:
+			return fmt.Sprintf("the OVN northbound database has %d differences, which drift.mode leaves as they are; the latest is row %s of %s, of %s", drift.Standing, item.Row, item.Table, item.Owner)
+		}
+	}
+	return fmt.Sprintf("the OVN northbound database has %d differences", drift.Standing)
 }
 
 // exhaustedNetworks names the nodes that have no pod subnet because none is left.

@@ -151,15 +151,18 @@ func (w *writer) wakeBelow(ref unit.Ref, concerned func(*unitState) bool) {
 // commit applies a group in one transaction. If the database refuses it, the halves are tried, down to the unit that is to
 // blame. An error means that the connection or the epoch is lost.
 func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
-	plan, group := w.plan(keys)
-	ops, err := w.session.operations(&plan)
-	if err == nil && len(ops) > 0 {
-		err = w.transact(ctx, ops)
+	plan, group, err := w.try(ctx, keys)
+	if refused(err) && len(keys) == 1 && len(plan.Deletes) > 0 {
+		// A row that somebody added to a set that is not monitored cannot be deleted before it is taken out of there.
+		if err := w.audit(ctx); err != nil {
+			return err
+		}
+		plan, group, err = w.try(ctx, keys)
 	}
 	switch {
 	case err == nil:
 		w.record(&plan)
-	case lostConnection(err) || fatal(err):
+	case !refused(err):
 		return err
 	case len(keys) > 1:
 		middle := len(keys) / 2
@@ -171,6 +174,19 @@ func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
 	w.settle(group, err)
 	return nil
 }
+
+// try plans a group and sends the plan.
+func (w *writer) try(ctx context.Context, keys []unit.Key) (Plan, []plannedUnit, error) {
+	plan, group := w.plan(keys)
+	ops, err := w.session.operations(&plan)
+	if err == nil && len(ops) > 0 {
+		err = w.transact(ctx, ops)
+	}
+	return plan, group, err
+}
+
+// refused reports whether the database answered, with an error.
+func refused(err error) bool { return err != nil && !lostConnection(err) && !fatal(err) }
 
 // plannedUnit is a unit as it was when its group was planned.
 type plannedUnit struct {

@@ -249,7 +249,7 @@ type ClusterNetworkStatus struct {
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
 
-	// drift tells what somebody else changed in the OVN northbound database since the operator started.
+	// drift tells what somebody else changed in the OVN northbound database; absent while nothing was found.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 }
@@ -273,7 +273,7 @@ const (
 
 // DriftStatus tells what somebody else changed.
 type DriftStatus struct {
-	// total counts the differences found since the operator started, the repaired ones included.
+	// total counts the differences found, the repaired ones included.
 	Total int64 `json:"total"`
 	// standing is the number of differences and collisions that are there now.
 	Standing int32 `json:"standing"`
@@ -288,17 +288,18 @@ type DriftStatus struct {
 type DriftItem struct {
 	// table is the OVSDB table, "Logical_Switch_Port".
 	Table string `json:"table"`
-	// row is the row's name where it has one, its UUID otherwise.
+	// row is the row's name where it has one, its UUID otherwise and of a collision.
 	Row string `json:"row"`
 	// owner is the unit that the row belongs to, "pod/demo/web-0".
 	Owner string `json:"owner"`
 	// column is the column that differs; empty when the whole row is absent or should not be there.
 	// +optional
 	Column string `json:"column,omitempty"`
-	// want is the value that Weft gives it, cut at 256 bytes; empty when there should be none.
+	// want is the value that Weft gives it, cut at 256 bytes, empty when there should be none; "present" or "absent" of a
+	// whole row.
 	// +optional
 	Want string `json:"want,omitempty"`
-	// have is the value that was found, cut at 256 bytes; empty when there was none.
+	// have is the value that was found, cut at 256 bytes, empty when there was none; "present" or "absent" of a whole row.
 	// +optional
 	Have string `json:"have,omitempty"`
 	// +optional

@@ -37,6 +37,8 @@ const (
 	ReasonDatabaseUnavailable = "DatabaseUnavailable"
 	// ReasonDatabaseError: the database refused a write.
 	ReasonDatabaseError = "DatabaseError"
+	// ReasonDrift: rows of the database differ from what they should be, and are left as they are; see status.drift.
+	ReasonDrift = "Drift"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.
 	ReasonMTUMismatch = "MTUMismatch"
 	// ReasonWaitingForSpec: the operator has not written what this needs yet.

@@ -1,0 +1,165 @@
+package controllers_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// setDriftMode patches the spec.
+func (w *world) setDriftMode(cn *networkv1alpha1.ClusterNetwork, mode networkv1alpha1.DriftMode) {
+	w.Helper()
+	patch := client.MergeFrom(cn.DeepCopy())
+	cn.Spec.Drift.Mode = mode
+	w.must(api.Patch(w.Context(), cn, patch))
+}
+
+// drift waits until the ClusterNetwork's list of differences is as wanted.
+func (w *world) drift(wrong func(networkv1alpha1.DriftStatus) error) {
+	w.Helper()
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		if s.Drift == nil {
+			return errors.New("no drift in the status")
+		}
+		return wrong(*s.Drift)
+	})
+}
+
+func TestDriftIsRepairedAndTold(t *testing.T) {
+	w := newWorld(t)
+	w.network(dualStack()...)
+	o := w.start()
+	w.join("n1")
+	pod := w.create("n1", "web")[0]
+	port := w.port(pod)
+	w.nb.Ctl("lsp-set-addresses", port.Name, "unknown")
+	w.drift(func(d networkv1alpha1.DriftStatus) error {
+		if d.Total != 1 || d.Standing != 0 || len(d.Items) != 1 {
+			return fmt.Errorf("drift is %+v, want one difference, repaired", d)
+		}
+		item := d.Items[0]
+		if item.Table != "Logical_Switch_Port" || item.Row != port.Name || item.Owner != "pod/default/web" || item.Column != "addresses" ||
+			item.Want != port.Addresses[0] || item.Have != "unknown" || item.State != networkv1alpha1.DriftRepaired || item.Count != 1 ||
+			item.Since.IsZero() || item.Last.IsZero() {
+			return fmt.Errorf("told %+v", item)
+		}
+		return nil
+	})
+	w.says(w.event("default", "DriftRepaired"), port.Name, "pod/default/web", "unknown", port.Addresses[0])
+	if got := w.port(pod); !slices.Equal(got.Addresses, port.Addresses) {
+		t.Errorf("addresses are %v, want %v", got.Addresses, port.Addresses)
+	}
+	if got := o.drifted(); !slices.Equal(got, []string{"Logical_Switch_Port Repaired"}) {
+		t.Errorf("counted %v", got)
+	}
+
+	o.stop()
+	again := w.start()
+	w.until(func() error { // until then, what differs may be its own unfinished work
+		if !again.engine.Wanted("pod/default/web") {
+			return errAbsent
+		}
+		return nil
+	})
+	again.settle()
+	w.nb.Ctl("lsp-del", port.Name)
+	w.drift(func(d networkv1alpha1.DriftStatus) error {
+		if len(d.Items) < 2 || d.Items[len(d.Items)-1].Column != "addresses" || d.Total != int64(1+len(again.drifted())) {
+			return fmt.Errorf("after a restart drift is %+v, want what was there before as well", d)
+		}
+		return nil
+	})
+}
+
+func TestReportModeLeavesDriftAlone(t *testing.T) {
+	w := newWorld(t)
+	cn := w.network(dualStack()...)
+	o := w.start()
+	w.join("n1")
+	port := w.port(w.create("n1", "web")[0])
+	w.setDriftMode(cn, networkv1alpha1.DriftReport)
+	w.until(func() error { // the mode has no echo of its own
+		var got networkv1alpha1.ClusterNetwork
+		w.must(view.Get(t.Context(), keyOf(cn), &got))
+		if got.Status.ObservedGeneration != cn.Generation {
+			return fmt.Errorf("generation %d is not observed", cn.Generation)
+		}
+		return nil
+	})
+	before := o.transactions()
+	w.nb.Ctl("lsp-set-addresses", port.Name, "unknown")
+	w.drift(func(d networkv1alpha1.DriftStatus) error {
+		if d.Standing != 1 || d.Items[0].State != networkv1alpha1.DriftStanding {
+			return fmt.Errorf("drift is %+v", d)
+		}
+		return nil
+	})
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionDegraded, networkv1alpha1.ReasonDrift, metav1.ConditionTrue)
+	})
+	w.says(w.event("default", "DriftFound"), port.Name)
+	if got := w.nb.Ctl("lsp-get-addresses", port.Name); strings.TrimSpace(got) != "unknown" || o.transactions() != before {
+		t.Errorf("addresses are %s after %d writes", got, o.transactions()-before)
+	}
+	w.setDriftMode(cn, networkv1alpha1.DriftRepair)
+	w.drift(func(d networkv1alpha1.DriftStatus) error {
+		if d.Standing != 0 || d.Items[0].State != networkv1alpha1.DriftRepaired {
+			return fmt.Errorf("drift is %+v", d)
+		}
+		return nil
+	})
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionDegraded, networkv1alpha1.ReasonAsExpected, metav1.ConditionFalse)
+	})
+	if got := w.nb.Ctl("lsp-get-addresses", port.Name); strings.TrimSpace(got) != port.Addresses[0] {
+		t.Errorf("addresses are %s, want %s", got, port.Addresses[0])
+	}
+}
+
+func TestForeignSwitchOfOurNameIsToldAndStays(t *testing.T) {
+	w := newWorld(t)
+	w.network(dualStack()...)
+	w.start()
+	w.join("n1")
+	w.until(func() error {
+		if !slices.ContainsFunc(w.dump(), func(row string) bool { return strings.Contains(row, "Logical_Switch: ") && strings.Contains(row, "n1") }) {
+			return errAbsent
+		}
+		return nil
+	})
+	id := strings.TrimSpace(w.nb.Ctl("create", "Logical_Switch", "name=n1"))
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionDegraded, networkv1alpha1.ReasonDrift, metav1.ConditionTrue)
+	})
+	w.says(w.event("default", "NameCollision"), id, "n1", "node/n1")
+	w.nb.Ctl("destroy", "Logical_Switch", id) // it is still there, or this fails
+	w.drift(func(d networkv1alpha1.DriftStatus) error {
+		if d.Standing != 0 {
+			return fmt.Errorf("drift is %+v", d)
+		}
+		return nil
+	})
+}
+
+// A row that says it belongs to an object that does not exist is swept when it comes, not at the next restart.
+func TestRowOfNoOwnerIsSwept(t *testing.T) {
+	w := newWorld(t)
+	w.network(dualStack()...)
+	w.start()
+	w.join("n1")
+	w.port(w.create("n1", "web")[0])
+	w.nb.Ctl("lsp-add", "n1", "ghost", "--", "set", "Logical_Switch_Port", "ghost", "external_ids:weft.dev/unit=pod/default/ghost")
+	w.until(func() error {
+		if got := w.nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch_Port", "name=ghost"); strings.TrimSpace(got) != "" {
+			return fmt.Errorf("there is still %s", got)
+		}
+		return nil
+	})
+}
