@@ -78,7 +78,7 @@ func (o *operator) Transaction(_, kind string, _ int, err error) {
 	defer o.mu.Unlock()
 	if kind == "fence" {
 		o.epoch++
-	} else if err == nil {
+	} else if kind == "write" && err == nil {
 		o.units++
 	}
 }

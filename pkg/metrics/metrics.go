@@ -20,7 +20,7 @@ type Metrics struct {
 func New(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_transactions_total",
-			Help: "Transactions sent to an OVSDB database. kind write changes rows; kind fence takes the epoch. outcome is committed or failed."},
+			Help: "Transactions sent to an OVSDB database. kind write changes rows; kind fence takes the epoch; kind heartbeat proves that the writer is not blind. outcome is committed or failed."},
 			[]string{"database", "kind", "outcome"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_operations_total",
 			Help: "Operations in committed transactions."}, []string{"database", "kind"}),

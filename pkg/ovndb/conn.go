@@ -2,6 +2,8 @@ package ovndb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 // Observer is told of what the engine does; pkg/metrics counts it.
 type Observer interface {
-	// Transaction counts one committed or refused transaction; kind is "write" or "fence".
+	// Transaction counts one committed or refused transaction; kind is "write", "fence" or "heartbeat".
 	Transaction(database, kind string, operations int, err error)
 	// Connected tells of a connection made or lost.
 	Connected(database string, up bool)
@@ -39,7 +41,7 @@ const (
 // Config says which database to keep a connection to.
 type Config struct {
 	Schema Schema
-	// Endpoints are OVSDB remotes, "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster.
+	// Endpoints are OVSDB remotes, "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster, at least one.
 	Endpoints []string
 	// Where restricts a table's monitor; table -> conditions that a row must match.
 	Where map[string][]ovsdb.Condition
@@ -48,7 +50,8 @@ type Config struct {
 	// Admit may refuse a database before anything is written to it, the fence included; rows is the complete copy. It is asked
 	// at each connection.
 	Admit func(ctx context.Context, rows *Conn) error
-	// OnConnect is called when the connection is complete or lost. It must only enqueue.
+	// OnConnect is called when the connection is complete or lost, and when it cannot be made because of the server's schema. It must
+	// only enqueue.
 	OnConnect func(up bool)
 	// OnDrift is called when an engine's Drifts changed. It must only enqueue.
 	OnDrift func()
@@ -57,19 +60,26 @@ type Config struct {
 	// Now is the clock of what Drifts tells; nil is time.Now.
 	Now func() time.Time
 	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
-	Audit    time.Duration
-	Observer Observer
-	Log      logr.Logger
+	Audit time.Duration
+	// Heartbeat is how often a writer with a fence proves by a write that it is not blind; 0 is 5 s.
+	Heartbeat time.Duration
+	// BlindAfter is how long a writer with a fence goes on without such a proof before it ends with ErrBlind; 0 is 30 s.
+	BlindAfter time.Duration
+	Observer   Observer
+	Log        logr.Logger
 }
 
 // Conn keeps one database connected: a new client for each connection.
 type Conn struct {
-	cfg Config
+	cfg  Config
+	turn int // which of the endpoints is next; only run uses it
 
 	mu      sync.RWMutex
 	current *session
 	changed *sync.Cond // any row or the connection changed; waiters look again
 	version uint64
+	failure error // why there is no connection
+	step    time.Time
 }
 
 // NewConn returns a connection that Run keeps.
@@ -87,14 +97,16 @@ func (c *Conn) Run(ctx context.Context) error {
 	return c.run(ctx, func(ctx context.Context, s *session) error {
 		c.publish(s)
 		return c.watch(ctx, s)
-	})
+	}, func(time.Duration) {})
 }
 
-// run calls use with each new session; use returns when the session is lost. Only ErrFenced and the end of ctx end it.
-func (c *Conn) run(ctx context.Context, use func(context.Context, *session) error) error {
+// run calls use with each new session; use returns when the session is lost. Only ErrFenced and the end of ctx end it. extend is
+// told how long the loading of a copy may still take.
+func (c *Conn) run(ctx context.Context, use func(context.Context, *session) error, extend func(time.Duration)) error {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
-		s, err := dial(ctx, &c.cfg.Schema, c.cfg.Endpoints, c.cfg.Where, &events{c}, c.cfg.Log)
+		c.progressed()
+		s, err := c.dial(ctx, extend)
 		if err == nil {
 			err = use(ctx, s)
 			if c.Connected() { // a session that came to nothing, such as one that was refused, is no success
@@ -102,16 +114,64 @@ func (c *Conn) run(ctx context.Context, use func(context.Context, *session) erro
 			}
 			c.publish(nil)
 			s.close()
+			c.turn++ // this one may be cut off, and another may not
 		}
+		c.fail(ctx, err)
 		if fatal(err) {
 			return err
 		}
 		if ctx.Err() == nil {
-			c.cfg.Log.Info("database is not connected", "database", c.cfg.Schema.Model.Name(), "endpoints", c.cfg.Endpoints, "reason", err.Error())
+			c.cfg.Log.Info("database is not connected", "database", c.cfg.Schema.Model.Name(), "reason", err.Error())
 			backoff.wait(ctx)
 		}
 	}
 	return nil
+}
+
+// dial tries each endpoint once, and first the one whose turn it is: leader or not is the same (docs/architecture.md).
+func (c *Conn) dial(ctx context.Context, extend func(time.Duration)) (*session, error) {
+	var failures error
+	for range c.cfg.Endpoints {
+		endpoint := c.cfg.Endpoints[c.turn%len(c.cfg.Endpoints)]
+		s, err := dial(ctx, &c.cfg, endpoint, &events{c}, extend)
+		if err == nil {
+			return s, nil
+		}
+		c.turn++
+		if err = fmt.Errorf("%s: %w", endpoint, err); failures != nil {
+			err = fmt.Errorf("%w; %w", failures, err)
+		}
+		failures = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failures
+}
+
+// fail remembers why there is no connection and tells of a reason that is new.
+func (c *Conn) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	was := c.failure
+	c.failure = err
+	c.mu.Unlock()
+	var schema *SchemaError
+	if c.cfg.OnConnect != nil && errors.As(err, &schema) && (was == nil || was.Error() != err.Error()) {
+		c.cfg.OnConnect(false)
+	}
+}
+
+// Failure says why there is no connection; nil while there is one, or before the first attempt failed.
+func (c *Conn) Failure() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.current != nil {
+		return nil
+	}
+	return c.failure
 }
 
 // watch returns when the session is lost: the server hung up, or an echo did not come back.
@@ -125,11 +185,27 @@ func (c *Conn) watch(ctx context.Context, s *session) error {
 		case <-s.lost:
 			return errDisconnected
 		case <-tick.C:
+			c.progressed()
 			if err := s.echo(ctx); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// progressed notes that the loop of Run goes on.
+func (c *Conn) progressed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step = time.Now()
+}
+
+// Progress returns when Run last took a step; the zero time if it has not begun. Every step has a deadline: 10 s for a call, and as
+// long as it comes for the first copy, so a step that takes minutes is a deadlock.
+func (c *Conn) Progress() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.step
 }
 
 // publish makes a session, or its absence, visible to readers.

@@ -1,6 +1,7 @@
 package ovndb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type Engine struct {
 	signal     chan struct{} // there is something to do
 	online     bool
 
+	sight *sight // only Run uses it
 	id    string // identity of this process at the fence
 	epoch int    // the last epoch taken; only the writer uses it
 }
@@ -66,6 +68,7 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Heartbeat, cfg.BlindAfter = cmp.Or(cfg.Heartbeat, defaultHeartbeat), cmp.Or(cfg.BlindAfter, defaultBlindAfter)
 	e.drift = newDriftLog(cfg.Now)
 	told := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
@@ -205,9 +208,15 @@ func (e *Engine) ReportOnly(on bool) {
 }
 
 // Run connects, takes the epoch, compares everything and then writes what changes, until ctx ends or another process takes
-// over (ErrFenced).
+// over (ErrFenced) or the database is out of reach for too long (ErrBlind).
 func (e *Engine) Run(ctx context.Context) error {
-	return e.run(ctx, func(ctx context.Context, s *session) error {
+	stop, extend := func() {}, func(time.Duration) { e.progressed() }
+	if e.cfg.Schema.Fence != "" {
+		ctx, e.sight, stop = watchSight(ctx, e.cfg.BlindAfter)
+		extend = func(d time.Duration) { e.progressed(); e.sight.extend(d) }
+	}
+	defer stop()
+	err := e.run(ctx, func(ctx context.Context, s *session) error {
 		w, err := e.takeOver(ctx, s)
 		if err != nil {
 			return err
@@ -215,7 +224,11 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer e.goOffline()
 		e.publish(s)
 		return e.work(ctx, w)
-	})
+	}, extend)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrBlind) {
+		return fmt.Errorf("database %s: %w: %w", e.cfg.Schema.Model.Name(), ErrBlind, cmp.Or(e.Failure(), errDisconnected))
+	}
+	return err
 }
 
 // takeOver prepares a writer on a new session and asks for a plan of every unit.
@@ -233,6 +246,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 			return nil, err
 		}
 		w.fence, e.epoch = f, f.epoch
+		e.sight.extend(e.cfg.BlindAfter)
 	}
 	l, err := loadLedger(ctx, s)
 	if err != nil {
@@ -262,17 +276,18 @@ func (e *Engine) goOffline() {
 // work writes until the session is lost. An idle writer sends at once; what comes while a transaction is in flight goes
 // together in the next.
 func (e *Engine) work(ctx context.Context, w *writer) error {
-	echo, audit := time.NewTicker(echoInterval), time.NewTicker(e.cfg.Audit)
-	defer echo.Stop()
+	beat, audit := time.NewTicker(e.cfg.Heartbeat), time.NewTicker(e.cfg.Audit)
+	defer beat.Stop()
 	defer audit.Stop()
 	for {
+		e.progressed()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.session.lost:
 			return errDisconnected
-		case <-echo.C:
-			if err := w.session.echo(ctx); err != nil {
+		case <-beat.C:
+			if err := w.alive(ctx); err != nil {
 				return err
 			}
 		case <-audit.C:

@@ -24,6 +24,7 @@ type counter struct {
 	mu     sync.Mutex
 	writes int
 	fences int
+	beats  int
 	drifts []string
 	wake   func() // lets Wait look at the counts again
 }
@@ -32,9 +33,12 @@ func (c *counter) Transaction(_, kind string, _ int, err error) {
 	defer c.wake()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if kind == "fence" {
+	switch {
+	case kind == "fence":
 		c.fences++
-	} else if err == nil {
+	case kind == "heartbeat" && err == nil:
+		c.beats++
+	case kind == "write" && err == nil:
 		c.writes++
 	}
 }

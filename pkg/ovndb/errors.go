@@ -10,6 +10,9 @@ import (
 // ErrFenced says that another process took the epoch: this one must not write any more and should end.
 var ErrFenced = errors.New("another process took over the database")
 
+// ErrBlind says that a writer has not seen its database for Config.BlindAfter: another process may.
+var ErrBlind = errors.New("the database was out of reach for too long")
+
 // errDisconnected says that the server did not answer or the connection is gone; the engine connects again.
 var errDisconnected = errors.New("not connected")
 

@@ -1,10 +1,12 @@
 package ovndb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,8 +20,6 @@ import (
 const (
 	// callTimeout bounds each call to the server; a call that takes longer means a connection that is lost.
 	callTimeout = 10 * time.Second
-	// loadTimeout bounds the first copy of a database; 50,000 ports take 2 to 7 s.
-	loadTimeout = 60 * time.Second
 	// echoInterval is how often an idle connection is proved to be alive.
 	echoInterval = 5 * time.Second
 )
@@ -28,51 +28,63 @@ const (
 // when it reconnects with several monitors, and deadlocks after a failed one.
 type session struct {
 	schema *Schema
+	link   *link
 	client client.Client
 	cache  *cache.TableCache
 	db     ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
-	lost   chan struct{}        // closed when the server hung up
-	closed chan struct{}        // closed when nobody needs the session any more
+	loaded atomic.Bool          // the copy is complete
+	lost   <-chan struct{}      // closed when the connection has ended, from whichever side
 }
 
 // conditions restrict a table's monitor to the rows that match all of them.
 type conditions map[string][]ovsdb.Condition // table -> where
 
-// dial connects, loads all monitored tables and returns when the cache is complete.
-func dial(ctx context.Context, schema *Schema, endpoints []string, where conditions, handler cache.EventHandler, log logr.Logger) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	options := []client.Option{client.WithLogger(&log)}
-	for _, endpoint := range endpoints {
-		options = append(options, client.WithEndpoint(endpoint))
-	}
-	c, err := client.NewOVSDBClient(schema.Model, options...)
+// dial connects to a server, loads all monitored tables and returns when the cache is complete. extend is told, while the first
+// copy comes, how long that may still take.
+func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.EventHandler, extend func(time.Duration)) (*session, error) {
+	l, err := openLink(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{schema: schema, client: c, lost: make(chan struct{}), closed: make(chan struct{})}
-	go s.watchDisconnect()
-	if err := c.Connect(ctx); err != nil {
+	s := &session{schema: &cfg.Schema, link: l, lost: l.ended}
+	if err := s.load(ctx, cfg, handler, extend); err != nil {
 		s.close()
 		return nil, err
-	}
-	s.cache, s.db = c.Cache(), c.Schema()
-	s.cache.AddEventHandler(handler)
-	if _, err := c.Monitor(ctx, s.monitor(where)); err != nil {
-		s.close()
-		return nil, fmt.Errorf("monitor database %s: %w", schema.Model.Name(), err)
 	}
 	return s, nil
 }
 
-// watchDisconnect closes lost once; libovsdb tells only those who listen at that moment, and nobody of a connection that was
-// never made.
-func (s *session) watchDisconnect() {
-	select {
-	case <-s.client.DisconnectNotify():
-		close(s.lost)
-	case <-s.closed:
+// load makes the client and its copy of the database.
+func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHandler, extend func(time.Duration)) error {
+	before, err := s.link.handshake(ctx, s.schema.Model)
+	if err != nil {
+		return err
 	}
+	endpoint, err := s.link.serve(before)
+	if err != nil {
+		return err
+	}
+	log := logr.New(&cacheGuard{cfg.Log, &s.loaded, s.link.cut})
+	c, err := client.NewOVSDBClient(s.schema.Model, client.WithLogger(&log), client.WithEndpoint(endpoint))
+	if err != nil {
+		return err
+	}
+	s.client = c
+	ctx, done := s.link.whileLoading(ctx, extend)
+	defer done()
+	if err := c.Connect(ctx); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	s.cache, s.db = c.Cache(), c.Schema()
+	if s.cache == nil {
+		return errDisconnected
+	}
+	s.cache.AddEventHandler(handler)
+	if _, err := c.Monitor(ctx, s.monitor(cfg.Where)); err != nil {
+		return fmt.Errorf("monitor database %s: %w", s.schema.Model.Name(), cmp.Or(context.Cause(ctx), err))
+	}
+	s.loaded.Store(true)
+	return nil
 }
 
 // monitor asks for all tables in one request. Only monitor_cond reports cache errors (an update3 error is swallowed by the
@@ -88,10 +100,12 @@ func (s *session) monitor(where conditions) *client.Monitor {
 	return m
 }
 
-// close ends a session; once.
+// close ends a session. The link goes first: the client's own lock may be held by a call that the server does not take.
 func (s *session) close() {
-	close(s.closed)
-	s.client.Close()
+	s.link.cut()
+	if s.client != nil {
+		s.client.Close()
+	}
 }
 
 // echo proves the connection within the deadline.

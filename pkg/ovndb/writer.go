@@ -16,6 +16,7 @@ type writer struct {
 	session *session
 	ledger  *ledger
 	fence   *fence // nil: the database has one possible writer
+	beats   int    // heartbeats of this session
 }
 
 // dbView is the planner's view of the database: the cache for rows, the ledger for shared columns.
@@ -29,6 +30,7 @@ func (v dbView) element(s slot, element string) (string, bool) { return v.ledger
 // drain looks at changed rows and applies queued units until there is nothing left.
 func (w *writer) drain(ctx context.Context) error {
 	for {
+		w.engine.progressed()
 		w.absorb()
 		keys := w.engine.next()
 		if len(keys) == 0 {

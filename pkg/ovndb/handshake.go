@@ -1,0 +1,159 @@
+package ovndb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// errNoQuorum says that a member of a cluster is cut off from the others: it would serve old rows and commit nothing.
+var errNoQuorum = errors.New("the server is not connected to a majority of its cluster")
+
+// SchemaError says that the server's database lacks what Weft reads or writes: it is older than this Weft can use.
+type SchemaError struct {
+	Database string
+	Version  string   // of the server's schema
+	Missing  []string // "table" or "table.column", sorted
+}
+
+// Error implements error.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("the server's schema of %s has version %s, which is too old: it lacks %s", e.Database, e.Version, strings.Join(e.Missing, ", "))
+}
+
+// call is the JSON-RPC of RFC 7047 §4, for the questions that must be answered before a client is made.
+type call struct {
+	stream  io.ReadWriter
+	decoder *json.Decoder
+	id      int
+}
+
+func newCall(stream io.ReadWriter) *call {
+	return &call{stream: stream, decoder: json.NewDecoder(stream)}
+}
+
+// do asks and waits for the answer; what the server says besides, such as an echo, is left out.
+func (c *call) do(method string, result any, params ...any) error {
+	c.id++
+	if err := json.NewEncoder(c.stream).Encode(map[string]any{"id": c.id, "method": method, "params": params}); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	for {
+		var reply struct {
+			ID     any             `json:"id"`
+			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  any             `json:"error"`
+		}
+		if err := c.decoder.Decode(&reply); err != nil {
+			return fmt.Errorf("%s: %w", method, err)
+		}
+		if reply.Method != "" || reply.ID != float64(c.id) {
+			continue
+		}
+		if reply.Error != nil {
+			return fmt.Errorf("%s: %v", method, reply.Error)
+		}
+		if err := json.Unmarshal(reply.Result, result); err != nil {
+			return fmt.Errorf("%s: %w", method, err)
+		}
+		return nil
+	}
+}
+
+// serving asks whether the server has the database and, in a cluster, a majority behind it (ovsdb-server(5), _Server).
+func (c *call) serving(database string) error {
+	var results []struct {
+		Rows  []struct{ Connected bool }
+		Error string
+	}
+	err := c.do("transact", &results, "_Server", map[string]any{"op": "select", "table": "Database",
+		"where": []any{[]any{"name", "==", database}}, "columns": []string{"connected"}})
+	switch {
+	case err != nil:
+		return err
+	case len(results) != 1 || results[0].Error != "":
+		return fmt.Errorf("the server does not tell what it serves: %v", results)
+	case len(results[0].Rows) == 0:
+		return fmt.Errorf("the server has no database %s", database)
+	case !results[0].Rows[0].Connected:
+		return errNoQuorum
+	}
+	return nil
+}
+
+// handshake asks a new connection whether it is of use. It returns what the server has sent beyond its answers.
+func (l *link) handshake(ctx context.Context, m model.ClientDBModel) (io.Reader, error) {
+	stop := context.AfterFunc(ctx, l.cut)
+	defer stop()
+	if err := l.server.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+		return nil, err
+	}
+	c := newCall(l.server)
+	if err := c.serving(m.Name()); err != nil {
+		return nil, err
+	}
+	var db ovsdb.DatabaseSchema
+	if err := c.do("get_schema", &db, m.Name()); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(m, db); err != nil {
+		return nil, err
+	}
+	return c.decoder.Buffered(), l.server.SetDeadline(time.Time{})
+}
+
+// checkSchema returns a SchemaError if the server lacks a table or column of the model. More than that is no harm: only columns
+// of the model are asked for.
+func checkSchema(m model.ClientDBModel, db ovsdb.DatabaseSchema) error {
+	var missing []string
+	for table, rowType := range m.Types() {
+		served := db.Table(table)
+		if served == nil {
+			missing = append(missing, table)
+			continue
+		}
+		for column := range columnsOf(rowType) {
+			if served.Column(column) == nil {
+				missing = append(missing, table+"."+column)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return &SchemaError{Database: m.Name(), Version: db.Version, Missing: missing}
+}
+
+// Probe asks one server after the other and returns nil when one serves the database, with a majority behind it if it is a
+// cluster.
+func Probe(ctx context.Context, schema *Schema, endpoints []string) error {
+	var failures []error
+	for _, endpoint := range endpoints {
+		err := probe(ctx, schema, endpoint)
+		if err == nil {
+			return nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", endpoint, err))
+	}
+	return errors.Join(failures...)
+}
+
+func probe(ctx context.Context, schema *Schema, endpoint string) error {
+	l, err := openLink(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	defer l.cut()
+	_, err = l.handshake(ctx, schema.Model)
+	return err
+}

@@ -1,0 +1,98 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+const (
+	// heartbeatKey is the external_ids key of the fence's row that a writer writes to see it come back. ovn-northd does not even
+	// wake up for it.
+	heartbeatKey = "weft.dev/heartbeat"
+	// heartbeatComment marks its transactions in the server's log.
+	heartbeatComment = "weft-heartbeat"
+	// defaultHeartbeat is Config.Heartbeat, and defaultBlindAfter Config.BlindAfter, where none is given.
+	defaultHeartbeat  = 5 * time.Second
+	defaultBlindAfter = 30 * time.Second
+)
+
+// alive proves a connection: that of a writer by a write that must come back through the monitor, any other by an echo. A server that
+// is cut off from its cluster, or that has forgotten the monitor, answers echoes.
+func (w *writer) alive(ctx context.Context) error {
+	if w.fence == nil {
+		return w.session.echo(ctx)
+	}
+	if err := w.heartbeat(ctx); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	w.engine.sight.extend(w.engine.cfg.BlindAfter)
+	return nil
+}
+
+// heartbeat writes a value that was never there before, behind the fence, and waits for it in the cache.
+func (w *writer) heartbeat(ctx context.Context) error {
+	w.beats++
+	value := fmt.Sprintf("%d.%d", w.fence.epoch, w.beats)
+	_, index, err := w.session.transact(ctx, w.fence.beat(value)...)
+	if err != nil && index == 0 {
+		err = fmt.Errorf("%w: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
+	}
+	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "heartbeat", 1, err)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("what was written does not come back"))
+	defer cancel()
+	return w.engine.Wait(ctx, func() (bool, error) {
+		row := w.session.row(w.fence.table, "")
+		if row == nil {
+			return false, nil
+		}
+		ids, _ := column(row, "external_ids").(map[string]string)
+		return ids[heartbeatKey] == value, nil
+	})
+}
+
+// beat is the transaction of one heartbeat.
+func (f *fence) beat(value string) []ovsdb.Operation {
+	wait, comment := f.wait(), heartbeatComment
+	key, pair := ovsdb.OvsSet{GoSet: []any{heartbeatKey}}, ovsdb.OvsMap{GoMap: map[any]any{heartbeatKey: value}}
+	return []ovsdb.Operation{wait,
+		{Op: ovsdb.OperationMutate, Table: f.table, Where: wait.Where, Mutations: []ovsdb.Mutation{
+			{Column: "external_ids", Mutator: ovsdb.MutateOperationDelete, Value: key},
+			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: pair}}},
+		{Op: ovsdb.OperationComment, Comment: &comment}}
+}
+
+// sight ends a writer that has not seen its database for too long.
+type sight struct {
+	mu    sync.Mutex
+	until time.Time
+	timer *time.Timer
+}
+
+// watchSight returns a context that ends with ErrBlind unless extend is called in time.
+func watchSight(ctx context.Context, first time.Duration) (context.Context, *sight, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &sight{until: time.Now().Add(first)}
+	s.timer = time.AfterFunc(first, func() { cancel(ErrBlind) })
+	return ctx, s, func() {
+		s.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// extend says that all is well for so long from now; never less than was said before.
+func (s *sight) extend(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := time.Now().Add(d); until.After(s.until) {
+		s.until = until
+		s.timer.Reset(d)
+	}
+}

@@ -1,0 +1,227 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// dialTimeout bounds the making of a connection and the questions asked on it; a healthy server takes milliseconds.
+	dialTimeout = 5 * time.Second
+	// digestRate is how fast, in bytes per second, a copy of a database is taken in at the very least; 3 MB/s are usual.
+	digestRate = 256 << 10
+	// chunk is how much is carried at once.
+	chunk = 64 << 10
+)
+
+// errSilent says that a server stopped in the middle of the first copy.
+var errSilent = errors.New("the server has sent nothing more of the database")
+
+// link is the connection of one session to one server. libovsdb dials by itself and writes without a deadline: a server that
+// vanishes without a word would hold a write, and with it the client's locks, for as long as TCP tries (15 minutes). So the
+// client talks to a socket of this process, and the link carries the bytes: with deadlines, and it can be cut.
+type link struct {
+	server net.Conn
+	socket *net.UnixListener
+	dir    string // of the socket
+	ended  chan struct{}
+
+	mu       sync.Mutex
+	client   net.Conn
+	isCut    bool
+	received int64       // bytes of the server
+	progress func(int64) // is told of them; nil: nobody wants to know
+}
+
+// openLink connects to a server.
+func openLink(ctx context.Context, endpoint string) (*link, error) {
+	network, address, _ := strings.Cut(endpoint, ":")
+	if network != "tcp" && network != "unix" {
+		return nil, fmt.Errorf("%s: only tcp and unix connections are supported", endpoint)
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	server, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &link{server: server, ended: make(chan struct{})}, nil
+}
+
+// serve gives the client a socket to connect to, once, and carries what comes; before is what the server sent already.
+func (l *link) serve(before io.Reader) (endpoint string, err error) {
+	if l.dir, err = socketDir(); err != nil {
+		return "", err
+	}
+	path := filepath.Join(l.dir, "ovsdb")
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(l.dir))
+	}
+	l.mu.Lock()
+	l.socket = socket
+	if l.isCut {
+		socket.Close()
+	}
+	l.mu.Unlock()
+	go l.carry(before)
+	return "unix:" + path, nil
+}
+
+// socketDir makes a directory for a socket. The operator's root file system is read-only, but every container has /dev/shm.
+func socketDir() (string, error) {
+	dir, err := os.MkdirTemp("", "weft-")
+	if err != nil {
+		dir, err = os.MkdirTemp("/dev/shm", "weft-")
+	}
+	return dir, err
+}
+
+// carry accepts the client and copies both ways until either side ends or the link is cut.
+func (l *link) carry(before io.Reader) {
+	defer close(l.ended)
+	defer l.cut()
+	client, err := l.accept()
+	if err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer l.cut()
+		l.fromServer(client, io.MultiReader(before, l.server))
+	})
+	both.Go(func() {
+		defer l.cut()
+		l.toServer(client)
+	})
+	both.Wait()
+}
+
+// accept takes one connection of this process and removes the socket.
+func (l *link) accept() (net.Conn, error) {
+	defer os.RemoveAll(l.dir)
+	defer l.socket.Close()
+	for {
+		client, err := l.socket.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if !ours(client) {
+			client.Close()
+			continue
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.isCut {
+			client.Close()
+			return nil, errDisconnected
+		}
+		l.client = client
+		return client, nil
+	}
+}
+
+// ours reports whether this process is at the other end.
+func ours(client *net.UnixConn) bool {
+	raw, err := client.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peer *syscall.Ucred
+	if controlErr := raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); controlErr != nil {
+		return false
+	}
+	return err == nil && int(peer.Pid) == os.Getpid()
+}
+
+// fromServer copies what the server sends; a server may be silent for as long as it likes.
+func (l *link) fromServer(client io.Writer, server io.Reader) {
+	buffer := make([]byte, chunk)
+	for {
+		n, err := server.Read(buffer)
+		if n > 0 {
+			l.count(n)
+			if _, err := client.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// toServer copies what the client sends; a server that takes nothing within callTimeout is lost.
+func (l *link) toServer(client io.Reader) {
+	buffer := make([]byte, chunk)
+	for {
+		n, err := client.Read(buffer)
+		if n > 0 {
+			if err := l.server.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
+				return
+			}
+			if _, err := l.server.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.received += int64(n)
+	if l.progress != nil {
+		l.progress(l.received)
+	}
+}
+
+// whileLoading returns a context that ends when the server sends nothing for callTimeout and the time that it takes to digest
+// what it has sent: the first copy may take as long as it likes, while it comes. extend is told each time how long that will be.
+func (l *link) whileLoading(ctx context.Context, extend func(time.Duration)) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(callTimeout, func() { cancel(errSilent) })
+	l.setProgress(func(received int64) {
+		patience := callTimeout + time.Duration(received)*time.Second/digestRate
+		silence.Reset(patience)
+		extend(patience)
+	})
+	return ctx, func() {
+		l.setProgress(nil)
+		silence.Stop()
+		cancel(nil)
+	}
+}
+
+func (l *link) setProgress(f func(int64)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.progress = f
+}
+
+// cut ends the connection on both sides at once: whoever writes or reads gets an error. It may be called again.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+	l.server.Close()
+	if l.socket != nil {
+		l.socket.Close()
+	}
+	if l.client != nil {
+		l.client.Close()
+	}
+}
