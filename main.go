@@ -2,22 +2,26 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/version"
 )
 
@@ -30,6 +34,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "admin" {
+		return admin.Command(context.Background(), args[1:], os.Stdin, os.Stdout)
+	}
 	o, err := options.ParseOperator(args)
 	if err != nil {
 		return err
@@ -39,20 +46,62 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o)
+	p := &program{options: o, config: config, metrics: metrics.New(ctrlmetrics.Registry), health: &controllers.Health{}}
+	campaign := controllers.Campaign{Lead: p.lead, Log: ctrl.Log, Await: func(ctx context.Context) error {
+		return ovndb.Await(ctx, northbound.Schema(), o.Northbound)
+	}}
+	return together(ctrl.SetupSignalHandler(), campaign.Run, p.serveMetrics, func(ctx context.Context) error { return p.health.Serve(ctx, o.Health) })
+}
+
+// together runs all until one ends or ctx does, and then ends the others.
+func together(ctx context.Context, all ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, one := range all {
+		running.Go(func() {
+			defer stop()
+			errs[i] = one(ctx)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// program is what outlives a leadership.
+type program struct {
+	options options.Operator
+	config  *rest.Config
+	metrics *metrics.Metrics
+	health  *controllers.Health
+}
+
+// lead runs one manager: it campaigns for the lease, and works while it has it.
+func (p *program) lead(ctx context.Context) error {
+	mgr, err := newManager(p.config, p.options)
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{
-		Northbound: o.Northbound, Observer: metrics.New(ctrlmetrics.Registry), CountDelay: controllers.CountDelay,
-	})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, Observer: p.metrics, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket})
 	if err != nil {
 		return err
 	}
-	if err := addChecks(mgr, engine); err != nil {
+	p.health.Begin(mgr.Elected(), engine)
+	defer p.health.End()
+	return mgr.Start(ctx)
+}
+
+func (p *program) serveMetrics(ctx context.Context) error {
+	server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: p.options.Metrics}, p.config, http.DefaultClient)
+	if err != nil {
 		return err
 	}
-	return mgr.Start(ctrl.SetupSignalHandler())
+	if server == nil { // switched off
+		<-ctx.Done()
+		return nil
+	}
+	return server.Start(ctx)
 }
 
 func newManager(config *rest.Config, o options.Operator) (ctrl.Manager, error) {
@@ -67,21 +116,4 @@ func newManager(config *rest.Config, o options.Operator) (ctrl.Manager, error) {
 	}
 	config.QPS, config.Burst = 200, 400 // writes per event are few; the API server's own fairness is the limit
 	return ctrl.NewManager(config, managerOptions)
-}
-
-// addChecks makes /healthz say that the process answers and /readyz that it can do its work: a leader needs the database, a
-// stand-by only its caches.
-func addChecks(mgr ctrl.Manager, engine *ovndb.Engine) error {
-	ready := func(r *http.Request) error {
-		select {
-		case <-mgr.Elected():
-		default:
-			return nil
-		}
-		if !engine.Connected() {
-			return errors.New("the OVN northbound database is not connected")
-		}
-		return nil
-	}
-	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("northbound", ready))
 }

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -34,14 +35,16 @@ func ManagerOptions(o options.Operator) (ctrl.Options, error) {
 		return ctrl.Options{}, err
 	}
 	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod
+	again := true // a process may lead several times, and the names of its controllers are the same each time
 	return ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: StripPod}},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: o.Metrics},
-		HealthProbeBindAddress:        o.Health,
+		Controller:                    config.Controller{SkipNameValidation: &again},
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // the process serves metrics and health, whether it leads or not
+		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,
@@ -52,9 +55,9 @@ func ManagerOptions(o options.Operator) (ctrl.Options, error) {
 
 // Lease is the lock of a process that knows its identity: the container that kubelet starts again in the same pod has the same,
 // and goes on at once instead of waiting for the end of its predecessor's lease. Should that one still live, the fence stops it.
-func Lease(config *rest.Config, o options.Operator) (resourcelock.Interface, error) {
+func Lease(cluster *rest.Config, o options.Operator) (resourcelock.Interface, error) {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, leaseName,
-		resourcelock.ResourceLockConfig{Identity: o.Identity}, config, renewDeadline)
+		resourcelock.ResourceLockConfig{Identity: o.Identity}, cluster, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("lease %s/%s: %w", o.Namespace, leaseName, err)
 	}

@@ -134,26 +134,31 @@ func checkSchema(m model.ClientDBModel, db ovsdb.DatabaseSchema) error {
 	return &SchemaError{Database: m.Name(), Version: db.Version, Missing: missing}
 }
 
-// Probe asks one server after the other and returns nil when one serves the database, with a majority behind it if it is a
-// cluster.
-func Probe(ctx context.Context, schema *Schema, endpoints []string) error {
-	var failures []error
-	for _, endpoint := range endpoints {
-		err := probe(ctx, schema, endpoint)
-		if err == nil {
-			return nil
+// Await asks one server after the other, again and again, and returns nil when one serves the database, with a majority behind it
+// if it is a cluster; otherwise the last failure when ctx ends.
+func Await(ctx context.Context, schema Schema, endpoints []string) error {
+	backoff := newBackoff()
+	for {
+		var failures []error
+		for _, endpoint := range endpoints {
+			err := probe(ctx, schema.Model, endpoint)
+			if err == nil {
+				return nil
+			}
+			failures = append(failures, fmt.Errorf("%s: %w", endpoint, err))
 		}
-		failures = append(failures, fmt.Errorf("%s: %w", endpoint, err))
+		if backoff.wait(ctx); ctx.Err() != nil {
+			return errors.Join(failures...)
+		}
 	}
-	return errors.Join(failures...)
 }
 
-func probe(ctx context.Context, schema *Schema, endpoint string) error {
+func probe(ctx context.Context, m model.ClientDBModel, endpoint string) error {
 	l, err := openLink(ctx, endpoint)
 	if err != nil {
 		return err
 	}
 	defer l.cut()
-	_, err = l.handshake(ctx, schema.Model)
+	_, err = l.handshake(ctx, m)
 	return err
 }
