@@ -62,12 +62,7 @@ func TestDriftIsRepairedAndTold(t *testing.T) {
 
 	o.stop()
 	again := w.start()
-	w.until(func() error { // until then, what differs may be its own unfinished work
-		if !again.engine.Wanted("pod/default/web") {
-			return errAbsent
-		}
-		return nil
-	})
+	w.port(w.create("n1", "later")[0]) // until the operator has looked at all pods, what differs may be its own unfinished work
 	again.settle()
 	w.nb.Ctl("lsp-del", port.Name)
 	w.drift(func(d networkv1alpha1.DriftStatus) error {
