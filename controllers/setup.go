@@ -37,6 +37,8 @@ type Options struct {
 	Observer   ovndb.Observer
 	// CountDelay is how long counts in ClusterNetwork's status may be behind.
 	CountDelay time.Duration
+	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
+	AdminSocket string
 }
 
 // Setup makes the engine and registers every reconciler with the manager.
@@ -64,12 +66,12 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	recorder := mgr.GetEventRecorder("weft")
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
+	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
+		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork]},
-		&node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
-			Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }},
-		pods,
+		nodes, pods,
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
@@ -84,7 +86,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		triggers[topology.KindNetwork].Enqueue(network.Name) // the addresses in use are known now
 		return err
 	}
-	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}))
+	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}),
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods}))
 }
 
 // askFor asks for the pods whose owners' names package pod made.

@@ -10,10 +10,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-)
 
-// DefaultSocket is where the operator listens in its pod.
-const DefaultSocket = "/run/weft/admin.sock"
+	"github.com/weft-network/weft/pkg/options"
+)
 
 // usage is what "weft admin" understands.
 const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | drift | check"
@@ -21,7 +20,7 @@ const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | dr
 // Command is "weft admin": it asks the operator that listens on the socket and writes the answer, JSON, to out.
 func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("weft admin", flag.ContinueOnError)
-	socket := flags.String("socket", DefaultSocket, "socket of the operator")
+	socket := flags.String("socket", options.DefaultAdminSocket, "socket of the operator")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// DefaultAdminSocket is where the operator listens for its administrator in its pod.
+const DefaultAdminSocket = "/run/weft/admin.sock"
+
 // Operator is the operator's command line.
 type Operator struct {
 	// Northbound are the OVSDB remotes of the northbound database, at least one.
@@ -21,6 +24,8 @@ type Operator struct {
 	Namespace string
 	// Identity is the lease holder's name, the same for every process of a pod; empty: each process has its own.
 	Identity string
+	// AdminSocket is the unix socket for "weft admin"; empty: none.
+	AdminSocket string
 }
 
 // ParseOperator reads arguments without the program's name; the environment gives the defaults.
@@ -34,6 +39,7 @@ func ParseOperator(args []string) (Operator, error) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	flags.StringVar(&o.Namespace, "leader-election-namespace", "weft-system", "namespace of the lease")
 	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID); empty: each process has its own")
+	flags.StringVar(&o.AdminSocket, "admin-socket", DefaultAdminSocket, "unix socket on which \"weft admin\" is answered; empty for none")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -1,0 +1,175 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/network"
+	"github.com/weft-network/weft/controllers/node"
+	"github.com/weft-network/weft/controllers/overlay"
+	"github.com/weft-network/weft/controllers/pod"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// origin is what a simulation starts from: the reconcilers that work, and what they know.
+type origin struct {
+	objects   client.Client
+	addresses *alloc.Allocator
+	nodes     *node.Reconciler
+	pods      *pod.Reconciler
+}
+
+// simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
+// addresses are given by a clone of the allocator.
+type simulation struct {
+	objects  *overlay.Client
+	database *recorder
+	notes    *notes
+
+	reconcilers map[string]reconcile.Reconciler
+	triggers    map[string]*trigger.Trigger // what a reconciler was asked for by others
+	queues      map[string][]types.NamespacedName
+	queued      map[request]bool
+	seen        map[request]bool
+	changed     []client.Object               // written and not followed yet
+	laid        map[types.NamespacedName]bool // objects of the question
+}
+
+// request asks for a reconciliation.
+type request struct {
+	kind string
+	name types.NamespacedName
+}
+
+// kinds lists the kinds of units, those that others build on first.
+var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindPod}
+
+// newSimulation copies the present; ok is false while the addresses in use are not known.
+func newSimulation(from origin) (s *simulation, ok bool) {
+	s = &simulation{
+		database: newRecorder(), notes: &notes{}, triggers: map[string]*trigger.Trigger{}, queues: map[string][]types.NamespacedName{},
+		queued: map[request]bool{}, seen: map[request]bool{}, laid: map[types.NamespacedName]bool{},
+	}
+	for _, kind := range kinds {
+		s.triggers[kind] = &trigger.Trigger{}
+	}
+	s.objects = overlay.New(from.objects, func(o client.Object) { s.changed = append(s.changed, o) })
+	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
+	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
+	addresses := from.addresses.Clone()
+	pods.Addresses = addresses
+	s.reconcilers = map[string]reconcile.Reconciler{
+		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
+		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
+			func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }),
+		topology.KindPod: pods,
+	}
+	return s, ok
+}
+
+// run reconciles until nothing asks for more.
+func (s *simulation) run(ctx context.Context) error {
+	for runs := 0; ; runs++ {
+		if err := s.follow(ctx); err != nil {
+			return err
+		}
+		next, ok := s.next()
+		if !ok {
+			return nil
+		}
+		const enough = 100 // reconciliations of one object; a few are usual
+		if runs > enough*len(s.seen) {
+			return fmt.Errorf("the plan does not come to an end: %s %s is reconciled again and again", next.kind, next.name)
+		}
+		if _, err := s.reconcilers[next.kind].Reconcile(ctx, ctrl.Request{NamespacedName: next.name}); err != nil {
+			return fmt.Errorf("plan of %s %s: %w", next.kind, next.name, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// next takes a request from the first kind that has one.
+func (s *simulation) next() (request, bool) {
+	for _, kind := range kinds {
+		if queue := s.queues[kind]; len(queue) > 0 {
+			s.queues[kind] = queue[1:]
+			next := request{kind, queue[0]}
+			delete(s.queued, next)
+			return next, true
+		}
+	}
+	return request{}, false
+}
+
+func (s *simulation) ask(kind string, names ...types.NamespacedName) {
+	for _, name := range names {
+		if r := (request{kind, name}); !s.queued[r] {
+			s.queued[r], s.seen[r] = true, true
+			s.queues[kind] = append(s.queues[kind], name)
+		}
+	}
+}
+
+// follow asks for what written objects and the reconcilers' triggers ask for.
+func (s *simulation) follow(ctx context.Context) error {
+	changed := s.changed
+	s.changed = nil
+	for _, object := range changed {
+		if err := s.concerned(ctx, object); err != nil {
+			return err
+		}
+	}
+	for kind, t := range s.triggers {
+		for _, r := range t.Take() {
+			s.ask(kind, r.NamespacedName)
+		}
+	}
+	return nil
+}
+
+// concerned asks for all that may depend on an object. It knows no predicates: who is asked for nothing does nothing.
+func (s *simulation) concerned(ctx context.Context, object client.Object) error {
+	name := client.ObjectKeyFromObject(object)
+	switch object.(type) {
+	case *networkv1alpha1.ClusterNetwork:
+		s.ask(topology.KindNetwork, network.Name)
+		var nodes corev1.NodeList
+		if err := s.objects.List(ctx, &nodes); err != nil {
+			return err
+		}
+		for i := range nodes.Items {
+			s.ask(topology.KindNode, types.NamespacedName{Name: nodes.Items[i].Name})
+		}
+		return s.askForPods(ctx, func(*corev1.Pod) bool { return true })
+	case *corev1.Node:
+		s.ask(topology.KindNetwork, network.Name)
+		s.ask(topology.KindNode, name)
+	case *networkv1alpha1.NodeNetwork:
+		s.ask(topology.KindNetwork, network.Name)
+		s.ask(topology.KindNode, name)
+		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Spec.NodeName == name.Name })
+	case *corev1.Namespace:
+		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })
+	case *corev1.Pod:
+		s.ask(topology.KindPod, name)
+	}
+	return nil
+}
+
+// askForPods asks for the pods that which accepts, in the order of their names.
+func (s *simulation) askForPods(ctx context.Context, which func(*corev1.Pod) bool) error {
+	pods, err := s.podsThat(ctx, which)
+	s.ask(topology.KindPod, pods...)
+	return err
+}

@@ -1,0 +1,43 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// recorder is a database for reconcilers that plan: it notes units and applies none.
+type recorder struct {
+	units map[unit.Key]unit.Unit
+}
+
+func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
+
+// Apply notes the unit.
+func (r *recorder) Apply(_ context.Context, u unit.Unit) error {
+	r.units[u.Key] = u
+	return nil
+}
+
+// Connected is true: without a database there is no plan.
+func (*recorder) Connected() bool { return true }
+
+// Wait does not: whatever is waited for is there.
+func (*recorder) Wait(context.Context, func() (bool, error)) error { return nil }
+
+// Refused is nil: a plan is made for our own database only.
+func (*recorder) Refused() error { return nil }
+
+// Drifts has none to tell: a plan is no news about the past.
+func (*recorder) Drifts() ovndb.DriftReport { return ovndb.DriftReport{} }
+
+// ReportOnly leaves the engine as it is.
+func (*recorder) ReportOnly(bool) {}
+
+// Ports fails: a plan starts from an allocator that knows the ports.
+func (*recorder) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
+	return nil, errors.New("a plan reads no ports")
+}

@@ -1,0 +1,113 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/manifest"
+)
+
+// lay lays the objects of a question over the world, or takes them away.
+func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error {
+	for _, document := range question.Objects {
+		object, err := s.decode(document)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", admin.ErrInvalid, document, err)
+		}
+		switch {
+		case object == nil:
+			s.notes.add("%s: Weft makes no rows of %s objects", document, document.Object.GroupVersionKind().GroupKind())
+			continue
+		case question.Delete:
+			err = s.remove(ctx, object, document)
+		default:
+			s.laid[client.ObjectKeyFromObject(object)] = true
+			err = s.objects.Put(ctx, object)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", admin.ErrInvalid, document, err)
+		}
+	}
+	return nil
+}
+
+// decode returns the typed object; nil for a kind that no reconciler reads.
+func (s *simulation) decode(document manifest.Document) (client.Object, error) {
+	var object client.Object
+	switch document.Object.GroupVersionKind() {
+	case corev1.SchemeGroupVersion.WithKind("Pod"):
+		object = &corev1.Pod{}
+	case corev1.SchemeGroupVersion.WithKind("Node"):
+		object = &corev1.Node{}
+	case corev1.SchemeGroupVersion.WithKind("Namespace"):
+		object = &corev1.Namespace{}
+	case networkv1alpha1.GroupVersion.WithKind("ClusterNetwork"):
+		object = &networkv1alpha1.ClusterNetwork{}
+	case networkv1alpha1.GroupVersion.WithKind("NodeNetwork"):
+		object = &networkv1alpha1.NodeNetwork{}
+	default:
+		return nil, nil
+	}
+	text, err := document.Object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return object, json.Unmarshal(text, object)
+}
+
+// remove takes an object away, and with a namespace its pods.
+func (s *simulation) remove(ctx context.Context, object client.Object, document manifest.Document) error {
+	if err := s.objects.Delete(ctx, object); apierrors.IsNotFound(err) {
+		s.notes.add("%s: there is none", document)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, ok := object.(*corev1.Namespace); !ok {
+		return nil
+	}
+	pods, err := s.podsThat(ctx, func(p *corev1.Pod) bool { return p.Namespace == object.GetName() })
+	if err != nil {
+		return err
+	}
+	for _, name := range pods {
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Name = name.Namespace, name.Name
+		if err := s.objects.Delete(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *simulation) pod(ctx context.Context, name types.NamespacedName) (corev1.Pod, error) {
+	var pod corev1.Pod
+	err := s.objects.Get(ctx, name, &pod)
+	return pod, err
+}
+
+// podsThat lists the pods that which accepts, sorted by name.
+func (s *simulation) podsThat(ctx context.Context, which func(*corev1.Pod) bool) ([]types.NamespacedName, error) {
+	var list corev1.PodList
+	if err := s.objects.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var names []types.NamespacedName
+	for i := range list.Items {
+		if which(&list.Items[i]) {
+			names = append(names, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return names, nil
+}
