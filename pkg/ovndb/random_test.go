@@ -171,3 +171,32 @@ func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
 		})
 	}
 }
+
+// What the engine itself does, with lost requests, lost replies and killed servers, is never told as somebody else's doing.
+func TestOwnWorkIsNoDrift(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 2))
+			nb := ovndbtest.Start(t, "ovn-nb")
+			e := start(t, ovndbtest.StartProxy(t, nb, 10, seed).Endpoint())
+			last := map[unit.Key]unit.Unit{}
+			for i := range 200 {
+				if i%70 == 50 {
+					connected(t, e)
+					nb.Kill()
+					nb.Run()
+				}
+				u := randomUnit(r)
+				last[u.Key] = u
+				if err := e.Apply(t.Context(), u); err != nil && !ovndb.IsPending(err) {
+					t.Fatal(err)
+				}
+			}
+			settled(t, e, last)
+			if got := e.Drifts(); got.Total != 0 {
+				t.Errorf("told as drift: %+v", got)
+			}
+		})
+	}
+}
