@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/rebuild"
+)
+
+// databaseCluster tells a rebuild what the cluster's objects say.
+type databaseCluster struct {
+	api     client.Client
+	cluster *cluster
+}
+
+func newDatabaseCluster(c *cluster) (*databaseCluster, error) {
+	config, err := c.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	return &databaseCluster{api, c}, err
+}
+
+// Chassis implements rebuild.Kubernetes.
+func (c *databaseCluster) Chassis(ctx context.Context) ([]rebuild.Chassis, error) {
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(c.api.List(ctx, &nodes), c.api.List(ctx, &networks)); err != nil {
+		return nil, err
+	}
+	return chassisOf(nodes.Items, networks.Items), nil
+}
+
+// chassisOf are the chassis of the nodes whose agents have said what they are.
+func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []rebuild.Chassis {
+	alive := map[string]bool{} // node -> its kubelet is heard of
+	for i := range nodes {
+		for _, condition := range nodes[i].Status.Conditions {
+			if condition.Type == corev1.NodeReady {
+				alive[nodes[i].Name] = condition.Status != corev1.ConditionUnknown
+			}
+		}
+	}
+	var all []rebuild.Chassis
+	for i := range networks {
+		if s := networks[i].Status; s.Chassis != "" && s.EncapIP != "" {
+			all = append(all, rebuild.Chassis{Name: s.Chassis, Hostname: networks[i].Name, EncapType: encapsulation(s.EncapType),
+				EncapIP: string(s.EncapIP), Alive: alive[networks[i].Name]})
+		}
+	}
+	return all
+}
+
+// encapsulation is OVN's word for a tunnel protocol.
+func encapsulation(t networkv1alpha1.EncapsulationType) string {
+	if t == "" {
+		t = networkv1alpha1.EncapsulationGeneve
+	}
+	return strings.ToLower(string(t))
+}
+
+// Ports implements rebuild.Kubernetes.
+func (c *databaseCluster) Ports(ctx context.Context) ([]string, error) {
+	var pods corev1.PodList
+	if err := c.api.List(ctx, &pods); err != nil {
+		return nil, err
+	}
+	return portsOf(pods.Items), nil
+}
+
+// portsOf are the ports of the pods that have an address of the network's and keep it.
+func portsOf(pods []corev1.Pod) []string {
+	var ports []string
+	for i := range pods {
+		p := &pods[i]
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if !p.Spec.HostNetwork && !ended && len(p.Status.PodIPs) > 0 {
+			ports = append(ports, names.PodPort(names.DefaultNetwork, p.Namespace, p.Name))
+		}
+	}
+	return ports
+}
+
+// InSync implements rebuild.Kubernetes.
+func (c *databaseCluster) InSync(ctx context.Context) error {
+	leader, err := c.cluster.findOperator(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := leader.ask(ctx, nil, "drift")
+	if err != nil {
+		return fmt.Errorf("the operator's drift: %w", err)
+	}
+	var drift admin.Changes
+	if err := json.Unmarshal(text, &drift); err != nil {
+		return fmt.Errorf("the operator's drift: %w", err)
+	}
+	if len(drift.Changes) > 0 {
+		first := drift.Changes[0]
+		return fmt.Errorf("the northbound database differs from what the operator wants in %d places, the first being a row of %s in table %s",
+			len(drift.Changes), first.Owner, first.Table)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package rebuild
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// aside is what runs beside the live databases.
+type aside struct {
+	nbServer, sbServer *server
+	northd             *process
+	nb, sb             *database
+	computed           int64 // nb_cfg of the copy
+	live               int64 // nb_cfg of the live northbound database when it was copied
+}
+
+// stop ends it all. It may be called again.
+func (a *aside) stop() {
+	for _, d := range []*database{a.nb, a.sb} {
+		if d != nil {
+			d.Close()
+		}
+	}
+	if a.northd != nil {
+		a.northd.stop()
+	}
+	for _, s := range []*server{a.nbServer, a.sbServer} {
+		if s != nil {
+			s.stop()
+		}
+	}
+}
+
+// serve makes a database of a schema in the run's folder and serves it.
+func (r *rebuild) serve(ctx context.Context, name, database string, schema json.RawMessage) (*server, *database, error) {
+	file := filepath.Join(r.folder, name+".ovsschema")
+	if err := os.WriteFile(file, schema, 0o600); err != nil {
+		return nil, nil, err
+	}
+	s, err := startServer(ctx, r.Programs, r.sockets, name, filepath.Join(r.folder, name+".db"), file)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := dial(ctx, s.remote, database)
+	if err != nil {
+		s.stop()
+	}
+	return s, d, err
+}
+
+// copyNorthbound copies all rows of the live northbound database, UUIDs included.
+func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
+	schema, err := r.liveNB.schema(ctx)
+	if err != nil {
+		return "", err
+	}
+	names, err := tables(schema)
+	if err != nil {
+		return "", err
+	}
+	live, err := r.liveNB.snapshot(ctx, names...)
+	if err != nil {
+		return "", err
+	}
+	if len(live["Logical_Switch"]) == 0 {
+		return "", errors.New("the northbound database is empty; one that is lost is made anew with --nb")
+	}
+	if r.aside.nbServer, r.aside.nb, err = r.serve(ctx, "nb", northbound, schema); err != nil {
+		return "", err
+	}
+	var operations []operation
+	for _, table := range names {
+		for _, row := range live[table] {
+			operations = append(operations, insert(table, row.uuid(), row.content()))
+		}
+	}
+	if len(live["NB_Global"]) > 0 {
+		r.aside.live = live["NB_Global"][0].number("nb_cfg")
+	}
+	r.aside.computed = r.aside.live
+	_, err = r.aside.nb.transact(ctx, operations...)
+	return fmt.Sprintf("%d rows, %d ports", len(operations), len(live["Logical_Switch_Port"])), err
+}
+
+// seedChassis makes the new southbound database with its chassis. The old one is read now, when ovn-northd pauses.
+func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
+	schema, err := r.southboundSchema(ctx)
+	if err != nil {
+		return "", err
+	}
+	if r.oldSB != nil {
+		if r.before, err = r.oldSB.snapshot(ctx, seedTables...); err != nil {
+			return "", err
+		}
+	}
+	if r.aside.sbServer, r.aside.sb, err = r.serve(ctx, "sb", southbound, schema); err != nil {
+		return "", err
+	}
+	operations, skipped := chassisRows(r.before, r.chassis)
+	if len(skipped) > 0 {
+		r.report.Notes = append(r.report.Notes, "chassis left out, whose tunnel end is another's now: "+strings.Join(skipped, ", "))
+	}
+	if _, err := r.aside.sb.transact(ctx, operations...); err != nil {
+		return "", err
+	}
+	seeded, err := r.aside.sb.snapshot(ctx, "Chassis")
+	r.report.Chassis = len(seeded["Chassis"])
+	if r.report.Chassis == 0 {
+		err = errors.Join(err, errors.New("neither a NodeNetwork nor the old database knows a chassis"))
+	}
+	return fmt.Sprintf("%d chassis", r.report.Chassis), err
+}
+
+// southboundSchema is that of the live database: its ovn-northd and ovn-controllers work with it.
+func (r *rebuild) southboundSchema(ctx context.Context) (json.RawMessage, error) {
+	if r.oldSB != nil {
+		return r.oldSB.schema(ctx)
+	}
+	return os.ReadFile(r.SBSchema)
+}
+
+// compute lets an ovn-northd of our own fill the new southbound database.
+func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
+	if r.aside.northd, err = startNorthd(r.Programs, r.sockets, r.aside.nbServer.remote, r.aside.sbServer.remote); err != nil {
+		return "", err
+	}
+	if err := r.recompute(ctx); err != nil {
+		return "", r.aside.northd.failure(err)
+	}
+	made, err := r.aside.sb.snapshot(ctx, "Logical_Flow")
+	return fmt.Sprintf("%d logical flows", len(made["Logical_Flow"])), err
+}
+
+// recompute returns when our ovn-northd has written all that follows from the databases as they are now: it then copies nb_cfg to
+// sb_cfg.
+func (r *rebuild) recompute(ctx context.Context) error {
+	r.aside.computed++
+	_, err := r.aside.nb.transact(ctx, update("NB_Global", all, row{"nb_cfg": r.aside.computed}))
+	if err != nil {
+		return err
+	}
+	return r.awaitNumber(ctx, r.aside.nb, "NB_Global", all, "sb_cfg", r.aside.computed)
+}
+
+// awaitNumber returns when a column of the one selected row has reached a number. The server tells of each change by the end of a
+// wait operation.
+func (r *rebuild) awaitNumber(ctx context.Context, d *database, table string, where []any, column string, least int64) error {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	for {
+		results, err := d.transact(ctx, selectRows(table, where))
+		if err != nil {
+			return err
+		}
+		if len(results[0]) != 1 {
+			return fmt.Errorf("database %s: table %s has %d rows where one is looked for", d.name, table, len(results[0]))
+		}
+		have := results[0][0].number(column)
+		if have >= least {
+			return nil
+		}
+		if _, err := d.transact(ctx, await(table, where, "!=", time.Hour.Milliseconds(), row{column: have})); err != nil {
+			return fmt.Errorf("%s is %d, want %d: %w", column, have, least, err)
+		}
+	}
+}
+
+// seedBindings binds the ports, and lets ovn-northd draw its conclusions from that.
+func (r *rebuild) seedBindings(ctx context.Context) (string, error) {
+	fresh, err := r.aside.sb.snapshot(ctx, "Chassis", "Datapath_Binding", "Port_Binding")
+	if err != nil {
+		return "", err
+	}
+	operations, bound := bindings(fresh, r.before, len(r.before["Chassis"]) > 0)
+	macs := learned(fresh, r.before)
+	if _, err := r.aside.sb.transact(ctx, append(operations, macs...)...); err != nil {
+		return "", err
+	}
+	if err := r.recompute(ctx); err != nil {
+		return "", r.aside.northd.failure(err)
+	}
+	r.aside.northd.stop()
+	r.report.Bound = bound
+	// What our own ovn-northd counted is nothing that a chassis shall follow.
+	_, err = r.aside.sb.transact(ctx, update("SB_Global", all, row{"nb_cfg": r.aside.live}))
+	return fmt.Sprintf("%d of %d ports, %d learned addresses", bound, len(fresh["Port_Binding"]), len(macs)), err
+}
+
+// compareKeys refuses to go on when packets would mean something else than before.
+func (r *rebuild) compareKeys(ctx context.Context) (string, error) {
+	fresh, err := r.aside.sb.snapshot(ctx, "Datapath_Binding", "Port_Binding")
+	if err != nil {
+		return "", err
+	}
+	changed := changedKeys(fresh, r.before)
+	if len(changed) > 0 && !r.NewKeys {
+		return "", fmt.Errorf("%d tunnel keys are not those of before, so packets would be lost until all chassis follow (--allow-new-keys goes on): %s",
+			len(changed), strings.Join(changed[:min(5, len(changed))], "; "))
+	}
+	return fmt.Sprintf("%d keys, %d other than before", len(keys(fresh)), len(changed)), nil
+}
+
+// swapSouthbound closes the new database's file and puts it in the old one's place. There is no way back after that.
+func (r *rebuild) swapSouthbound(ctx context.Context) (string, error) {
+	made, err := r.aside.sb.snapshot(ctx, "SB_Global", "Port_Binding")
+	if err != nil {
+		return "", err
+	}
+	file := r.aside.sbServer.file
+	if err := command(ctx, r.aside.sbServer.control, "ovsdb-server/compact"); err != nil {
+		return "", err
+	}
+	r.aside.stop()
+	if r.oldSB != nil {
+		r.oldSB.Close()
+	}
+	live := target{name: southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
+	start := time.Now()
+	if err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].uuid()); err != nil {
+		return "", err
+	}
+	r.commit()
+	r.keepName(r.SBFile)
+	r.before = made // what the chassis are compared with
+	return fmt.Sprintf("no southbound server for %d ms", time.Since(start).Milliseconds()), nil
+}
+
+// keepName notes where the file of before is.
+func (r *rebuild) keepName(file string) {
+	if _, err := os.Stat(file + swapSuffix); err == nil {
+		r.report.Previous = append(r.report.Previous, file+swapSuffix)
+	}
+}

@@ -1,0 +1,72 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weft-network/weft/pkg/unixctl"
+)
+
+// northdLock is the lock of the southbound database that the ovn-northd holds that works.
+const northdLock = "ovn_northd"
+
+// lockTimeout is how long an ovn-northd may take to give up the lock after it paused; a full computation of a big network may run.
+const lockTimeout = 30 * time.Second
+
+// pauseNorthd pauses every ovn-northd with a control socket in the run directory, and makes sure that none works elsewhere: this
+// process then holds their lock, until the southbound server is told to open the new database. What was running goes on after a
+// failure; what the administrator had paused stays so.
+func (r *rebuild) pauseNorthd(ctx context.Context) (string, error) {
+	sockets, err := filepath.Glob(filepath.Join(r.RunDir, "ovn-northd*.ctl"))
+	if err != nil {
+		return "", err
+	}
+	for _, socket := range sockets {
+		status, err := unixctl.Call(ctx, socket, "status")
+		if err != nil {
+			continue // one that was killed leaves its socket
+		}
+		r.northds = append(r.northds, socket)
+		if strings.Contains(status, "paused") {
+			continue
+		}
+		r.onFailure("ovn-northd resumes", func(ctx context.Context) error { return command(ctx, socket, "resume") })
+		if err := command(ctx, socket, "pause"); err != nil {
+			return "", err
+		}
+	}
+	r.paused = time.Now()
+	if r.oldSB != nil {
+		if err := r.holdLock(ctx); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d paused", len(r.northds)), nil
+}
+
+func command(ctx context.Context, socket, name string) error {
+	_, err := unixctl.Call(ctx, socket, name)
+	return err
+}
+
+// holdLock takes the lock of those that work, on the connection that ends with the swap. One that has just paused gives it up a
+// moment later.
+func (r *rebuild) holdLock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("held by another ovn-northd, which has no control socket in %s: pause it there", r.RunDir))
+	defer cancel()
+	return r.oldSB.lock(ctx, northdLock)
+}
+
+// resumeNorthd lets all go on, those too that were paused before: the databases agree again.
+func (r *rebuild) resumeNorthd(ctx context.Context) (string, error) {
+	var failed error
+	for _, socket := range r.northds {
+		failed = errors.Join(failed, command(ctx, socket, "resume"))
+	}
+	r.report.PausedSeconds = time.Since(r.paused).Seconds()
+	return fmt.Sprintf("%d resumed", len(r.northds)), failed
+}

@@ -1,0 +1,116 @@
+package rebuild
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Programs are the paths of OVN's and Open vSwitch's programs; a bare name is looked up.
+type Programs struct{ OVSDBServer, OVSDBTool, Northd string }
+
+// server is an ovsdb-server of our own with one database, on a private socket.
+type server struct {
+	file, remote, control string
+	process               *process
+	input                 io.Closer // the server ends with it
+}
+
+// startServer makes an empty database of a schema in a file, and serves it. dir holds the sockets: a unix socket's path has at most
+// 107 bytes.
+func startServer(ctx context.Context, p Programs, dir, name, file, schema string) (*server, error) {
+	create := exec.CommandContext(ctx, p.OVSDBTool, "create", file, schema)
+	if text, err := create.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s create %s: %w: %s", p.OVSDBTool, file, err, strings.TrimSpace(string(text)))
+	}
+	socket := filepath.Join(dir, name+".sock")
+	s := &server{file: file, remote: "unix:" + socket, control: filepath.Join(dir, name+".ctl")}
+	// The command runs once the server listens, and the server ends with it: when its input, this process's end of a pipe, does.
+	process, err := newProcess(dir, name, p.OVSDBServer, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
+		"--remote=punix:"+socket, "--unixctl="+s.control, "--run=echo ready; exec cat", file)
+	if err != nil {
+		return nil, err
+	}
+	ready, err := process.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if s.input, err = process.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := process.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.process = process
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != "ready" {
+		s.stop()
+		return nil, process.failure(errors.New("it ended at its start"))
+	}
+	return s, nil
+}
+
+// stop ends the server, which closes its database's file. It may be called again.
+func (s *server) stop() {
+	_ = s.input.Close()
+	s.process.wait()
+}
+
+// process is a program that runs until it is told to end, or this process ends.
+type process struct {
+	cmd   *exec.Cmd
+	name  string
+	log   string
+	ended bool
+}
+
+func newProcess(dir, name, program string, args ...string) (*process, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "OVN_RUNDIR="+dir, "OVS_RUNDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return &process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log")}, nil
+}
+
+// startNorthd runs an ovn-northd between two databases.
+func startNorthd(p Programs, dir, nb, sb string) (*process, error) {
+	const name = "northd"
+	northd, err := newProcess(dir, name, p.Northd, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
+		"--ovnnb-db="+nb, "--ovnsb-db="+sb, "--unixctl="+filepath.Join(dir, name+".ctl"))
+	if err != nil {
+		return nil, err
+	}
+	return northd, northd.cmd.Start()
+}
+
+// stop ends the program. It may be called again.
+func (p *process) stop() {
+	if !p.ended {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it has ended by itself: wait tells no more
+		p.wait()
+	}
+}
+
+func (p *process) wait() {
+	if !p.ended {
+		_ = p.cmd.Wait() // how it ended does not matter: what it was for is checked
+		p.ended = true
+	}
+}
+
+// failure adds the end of the program's log to an error.
+func (p *process) failure(err error) error {
+	text, _ := os.ReadFile(p.log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("%s: %w: %s", p.name, err, strings.Join(lines[max(0, len(lines)-3):], "; "))
+}

@@ -1,0 +1,195 @@
+package rebuild
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// row is a row of a table, its values as they are on the wire (RFC 7047 §5.1).
+type row map[string]any
+
+// operation is one operation of a transaction (RFC 7047 §5.2).
+type operation map[string]any
+
+// all matches every row.
+var all = []any{}
+
+func is(column string, value any) []any { return []any{[]any{column, "==", value}} }
+
+func selectRows(table string, where []any) operation {
+	return operation{"op": "select", "table": table, "where": where}
+}
+
+// insert adds a row; a UUID makes it the row's, else the server chooses one.
+func insert(table, uuid string, r row) operation {
+	o := operation{"op": "insert", "table": table, "row": r}
+	if uuid != "" {
+		o["uuid"] = uuid
+	}
+	return o
+}
+
+func update(table string, where []any, r row) operation {
+	return operation{"op": "update", "table": table, "where": where, "row": r}
+}
+
+// await waits at most some milliseconds until the selected rows are (or, with until "!=", are no longer) just those; the server
+// looks again after each change.
+func await(table string, where []any, until string, milliseconds int64, want ...row) operation {
+	columns := []string{}
+	for column := range want[0] {
+		columns = append(columns, column)
+	}
+	return operation{"op": "wait", "table": table, "where": where, "columns": columns, "until": until, "rows": want, "timeout": milliseconds}
+}
+
+// uuidOf is a reference on the wire.
+func uuidOf(uuid string) any { return []any{"uuid", uuid} }
+
+// uuid is the row's own.
+func (r row) uuid() string { return r.reference("_uuid") }
+
+// reference is a column that holds one or no UUID; empty if none.
+func (r row) reference(column string) string {
+	for _, v := range r.elements(column) {
+		if uuid, ok := asUUID(v); ok {
+			return uuid
+		}
+	}
+	return ""
+}
+
+// references is a column that holds a set of UUIDs.
+func (r row) references(column string) []string {
+	var found []string
+	for _, v := range r.elements(column) {
+		if uuid, ok := asUUID(v); ok {
+			found = append(found, uuid)
+		}
+	}
+	return found
+}
+
+func asUUID(value any) (string, bool) {
+	pair, _ := value.([]any)
+	if len(pair) != 2 || pair[0] != "uuid" {
+		return "", false
+	}
+	uuid, ok := pair[1].(string)
+	return uuid, ok
+}
+
+// elements is a column as a set; one value is the set of it.
+func (r row) elements(column string) []any {
+	switch value := r[column].(type) {
+	case nil:
+		return nil
+	case []any:
+		if len(value) == 2 && value[0] == "set" {
+			set, _ := value[1].([]any)
+			return set
+		}
+		return []any{value}
+	default:
+		return []any{value}
+	}
+}
+
+// text is a column that holds one or no string.
+func (r row) text(column string) string {
+	for _, v := range r.elements(column) {
+		if s, ok := v.(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+// number is a column that holds one integer.
+func (r row) number(column string) int64 {
+	for _, v := range r.elements(column) {
+		if n, ok := v.(json.Number); ok {
+			i, _ := n.Int64()
+			return i
+		}
+	}
+	return 0
+}
+
+// flag is a column that holds one or no boolean.
+func (r row) flag(column string) bool {
+	for _, v := range r.elements(column) {
+		if b, ok := v.(bool); ok {
+			return b
+		}
+	}
+	return false
+}
+
+// pairs is a column that holds a map of strings.
+func (r row) pairs(column string) map[string]string {
+	found := map[string]string{}
+	value, _ := r[column].([]any)
+	if len(value) != 2 || value[0] != "map" {
+		return found
+	}
+	list, _ := value[1].([]any)
+	for _, pair := range list {
+		if kv, ok := pair.([]any); ok && len(kv) == 2 {
+			found[fmt.Sprint(kv[0])] = fmt.Sprint(kv[1])
+		}
+	}
+	return found
+}
+
+// content is the row without what the server alone sets.
+func (r row) content() row {
+	content := row{}
+	for column, value := range r {
+		if column != "_uuid" && column != "_version" {
+			content[column] = value
+		}
+	}
+	return content
+}
+
+// pick is some of the row's columns, those that it has.
+func (r row) pick(columns ...string) row {
+	picked := row{}
+	for _, column := range columns {
+		if value, ok := r[column]; ok {
+			picked[column] = value
+		}
+	}
+	return picked
+}
+
+// snapshot is rows of several tables, all of one moment.
+type snapshot map[string][]row // table -> rows
+
+// snapshot selects whole tables in one transaction.
+func (d *database) snapshot(ctx context.Context, names ...string) (snapshot, error) {
+	operations := make([]operation, 0, len(names))
+	for _, table := range names {
+		operations = append(operations, selectRows(table, all))
+	}
+	results, err := d.transact(ctx, operations...)
+	if err != nil {
+		return nil, err
+	}
+	s := snapshot{}
+	for i, table := range names {
+		s[table] = results[i]
+	}
+	return s, nil
+}
+
+// byUUID indexes a table's rows.
+func (s snapshot) byUUID(table string) map[string]row {
+	index := make(map[string]row, len(s[table]))
+	for _, r := range s[table] {
+		index[r.uuid()] = r
+	}
+	return index
+}
