@@ -81,9 +81,14 @@ func (s *Server) Transactions() int {
 // Ctl runs ovn-nbctl, ovn-sbctl or ovs-vsctl, by the schema, on the server.
 func (s *Server) Ctl(args ...string) string {
 	s.t.Helper()
-	name := map[string]string{"ovn-nb": "ovn-nbctl", "ovn-sb": "ovn-sbctl", "vswitch": "ovs-vsctl"}[s.schema]
-	if s.schema == "vswitch" {
+	return ctl(s.t, s.schema, s.Endpoint(), args...)
+}
+
+func ctl(t testing.TB, schema, remotes string, args ...string) string {
+	t.Helper()
+	name := map[string]string{"ovn-nb": "ovn-nbctl", "ovn-sb": "ovn-sbctl", "vswitch": "ovs-vsctl"}[schema]
+	if schema == "vswitch" {
 		args = append([]string{"--no-wait"}, args...)
 	}
-	return Command(s.t, name, append([]string{"--db=" + s.Endpoint()}, args...)...)
+	return Command(t, name, append([]string{"--db=" + remotes}, args...)...)
 }
