@@ -177,6 +177,7 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
 		"link name too long":        {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
 		"link name with a slash":    {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
+		"unknown drift.mode":        {with4(`drift: {mode: Ignore}`), refusal{"spec.drift.mode", []string{`"Repair"`, `"Report"`}}},
 		"unknown podRecord":         {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +220,8 @@ func TestClusterNetworkChanges(t *testing.T) {
 		"entries in another order": {from: cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`),
 			to: cluster4(`{cidr: 10.2.0.0/16}, {cidr: 10.1.0.0/16}`)},
 		"joinSubnet spelled as the default": {from: ipv4, to: with4(`joinSubnet: [100.64.0.0/16, "fd98::/64"]`)},
-		"mtu, encapsulation, gateway and podRecord": {from: ipv4,
-			to: with4(`mtu: 1400, encapsulation: {type: Geneve}, gateway: {mode: Local}, podRecord: Always`)},
+		"mtu, encapsulation, gateway, podRecord and drift": {from: ipv4,
+			to: with4(`mtu: 1400, encapsulation: {type: Geneve}, gateway: {mode: Local}, podRecord: Always, drift: {mode: Report}`)},
 
 		"an entry removed": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`), cluster4(`{cidr: 10.2.0.0/16}`),
 			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot be removed"}}},
