@@ -86,7 +86,7 @@ func (a *administration) Plan(ctx context.Context, question admin.PlanRequest) (
 		return admin.Changes{}, fmt.Errorf("plan: %w", err)
 	}
 	unknown, err := s.unknownRows(ctx)
-	return admin.Changes{Changes: withoutUnknown(changes, unknown), Notes: s.notes.texts}, err
+	return admin.Changes{Changes: withoutUnknown(withoutImplied(changes), unknown), Notes: s.notes.texts}, err
 }
 
 // Drift implements admin.Operator.
@@ -96,6 +96,17 @@ func (a *administration) Drift(ctx context.Context) (admin.Changes, error) {
 	}
 	changes, err := a.database.Drift(ctx)
 	return admin.Changes{Changes: changes}, err
+}
+
+// withoutImplied leaves out the elements of rows that go as a whole.
+func withoutImplied(changes []ovndb.Change) []ovndb.Change {
+	gone := map[string]bool{}
+	for _, c := range changes {
+		if c.Op == ovndb.OpDelete {
+			gone[c.UUID] = true
+		}
+	}
+	return slices.DeleteFunc(changes, func(c ovndb.Change) bool { return c.Op == ovndb.OpRemove && gone[c.UUID] })
 }
 
 // unknownRows are the rows whose UUIDs are made from the UIDs of pods that do not exist yet, with their names.

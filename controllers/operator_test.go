@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type operator struct {
 	engine *ovndb.Engine
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when it has ended, with err
+	socket string        // answers "weft admin"
 	err    error
 
 	mu    sync.Mutex
@@ -37,7 +39,7 @@ type operator struct {
 // start runs an operator as main.go does, but without a lease.
 func (w *world) start() *operator {
 	w.Helper()
-	o := &operator{world: w, ended: make(chan struct{})}
+	o := &operator{world: w, ended: make(chan struct{}), socket: filepath.Join(w.TempDir(), "admin.sock")}
 	managerOptions, err := controllers.ManagerOptions(options.Operator{Health: "0", Metrics: "0"})
 	w.must(err)
 	same := true
@@ -46,7 +48,7 @@ func (w *world) start() *operator {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, o} })
 	mgr, err := ctrl.NewManager(config, managerOptions)
 	w.must(err)
-	o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{w.nb.Endpoint()}, Observer: o, CountDelay: w.countDelay})
+	o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{w.nb.Endpoint()}, Observer: o, CountDelay: w.countDelay, AdminSocket: o.socket})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel

@@ -1,0 +1,149 @@
+package controllers_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+)
+
+// rows are the rows of Weft's tables as the server has them: table -> UUID -> column -> value, a set or map as a sorted list.
+type rows map[string]map[string]map[string][]string
+
+// shared columns have elements of several units; ignored ones are northd's.
+var (
+	sharedColumns  = map[string][]string{"Logical_Switch": {"ports"}, "Logical_Router": {"ports"}}
+	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
+)
+
+// selectRows reads the tables past every cache.
+func (w *world) selectRows() rows {
+	w.Helper()
+	found := rows{}
+	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port"} {
+		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
+		_, text, _ = strings.Cut(text, "\n") // "<table> table"
+		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+		w.must(err)
+		found[table] = map[string]map[string][]string{}
+		for _, line := range lines[1:] {
+			row := map[string][]string{}
+			for i, column := range lines[0] {
+				row[column] = values(line[i])
+			}
+			found[table][row["_uuid"][0]] = row
+		}
+	}
+	return found
+}
+
+// values reads a column as ovsdb-client prints it: "[a, b]", "{k=v, k=v}" or a plain value.
+func values(text string) []string {
+	inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	inner = strings.TrimSuffix(strings.TrimPrefix(inner, "{"), "}")
+	inner = strings.ReplaceAll(inner, `"`, "")
+	if inner == "" {
+		return nil
+	}
+	list := strings.Split(inner, ", ")
+	slices.Sort(list)
+	return list
+}
+
+// nameOf returns the name of a row, from whichever state knows it.
+func nameOf(uuid string, states ...rows) string {
+	for _, state := range states {
+		for _, table := range state {
+			if row, ok := table[uuid]; ok && len(row["name"]) == 1 {
+				return row["name"][0]
+			}
+		}
+	}
+	return uuid
+}
+
+// differences says in words what changed from one state to another, each line as describe has it.
+func differences(before, after rows) []string {
+	var found []string
+	for table := range before {
+		for uuid := range union(before[table], after[table]) {
+			found = append(found, rowDifferences(table, uuid, before, after)...)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func union[V any](a, b map[string]V) map[string]V {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
+
+func rowDifferences(table, uuid string, before, after rows) (found []string) {
+	had, existed := before[table][uuid]
+	has, exists := after[table][uuid]
+	name := nameOf(uuid, before, after)
+	if !exists {
+		return []string{fmt.Sprintf("delete %s %s", table, name)}
+	}
+	op := "update"
+	if !existed {
+		op = "insert"
+		found = append(found, fmt.Sprintf("insert %s %s", table, name))
+	}
+	for column := range has {
+		switch {
+		case slices.Contains(ignoredColumns, column):
+		case slices.Contains(sharedColumns[table], column):
+			for _, element := range has[column] {
+				if !slices.Contains(had[column], element) {
+					found = append(found, fmt.Sprintf("add %s %s %s %s", table, name, column, nameOf(element, before, after)))
+				}
+			}
+			for _, element := range had[column] {
+				if !slices.Contains(has[column], element) {
+					found = append(found, fmt.Sprintf("remove %s %s %s %s", table, name, column, nameOf(element, before, after)))
+				}
+			}
+		case !slices.Equal(had[column], has[column]):
+			found = append(found, fmt.Sprintf("%s %s %s %s: %q", op, table, name, column, strings.Join(has[column], ", ")))
+		}
+	}
+	return found
+}
+
+// describe says in words what a plan will change. The states know names of rows, uid is the one that a new pod was given.
+func describe(changes admin.Changes, uid string, states ...rows) []string {
+	var found []string
+	named := func(uuid, name string) string {
+		if name != "" {
+			return name
+		}
+		return nameOf(uuid, states...)
+	}
+	for _, c := range changes.Changes {
+		name := named(c.UUID, c.Name)
+		switch c.Op {
+		case ovndb.OpInsert, ovndb.OpDelete:
+			found = append(found, fmt.Sprintf("%s %s %s", c.Op, c.Table, name))
+		}
+		for _, column := range c.Columns {
+			switch want := strings.ReplaceAll(column.Want, "(known after apply)", uid); c.Op {
+			case ovndb.OpAdd:
+				found = append(found, fmt.Sprintf("add %s %s %s %s", c.Table, name, column.Column, nameOf(want, states...)))
+			case ovndb.OpRemove:
+				found = append(found, fmt.Sprintf("remove %s %s %s %s", c.Table, name, column.Column, nameOf(column.Have, states...)))
+			default:
+				found = append(found, fmt.Sprintf("%s %s %s %s: %q", c.Op, c.Table, name, column.Column, want))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}

@@ -1,0 +1,311 @@
+package controllers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// ask asks the operator as "weft admin" does.
+func (o *operator) ask(body any, into any, question ...string) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := admin.Command(o.world.Context(), append([]string{"--socket", o.socket}, question...), bytes.NewReader(text), &out); err != nil {
+		return err
+	}
+	return json.Unmarshal(out.Bytes(), into)
+}
+
+// list is what kubectl sends: objects with their kinds.
+func (w *world) list(objects ...client.Object) map[string]any {
+	w.Helper()
+	for _, object := range objects {
+		gvk, err := api.GroupVersionKindFor(object)
+		w.must(err)
+		object.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}
+}
+
+// plan asks what objects would change, and fails if asking changed anything.
+func (o *operator) plan(question []string, objects ...client.Object) admin.Changes {
+	w := o.world
+	w.Helper()
+	o.settle()
+	rowsBefore, versions, committed, log, written := w.dump(), w.versions(), o.transactions(), w.nb.Transactions(), len(o.writes(""))
+	var answer admin.Changes
+	w.must(o.ask(w.list(objects...), &answer, question...))
+	o.settle()
+	if got := o.transactions() - committed; got != 0 {
+		w.Errorf("the plan committed %d transactions", got)
+	}
+	if got := w.nb.Transactions() - log; got != 0 {
+		w.Errorf("the database's log grew by %d", got)
+	}
+	if got := o.writes(""); len(got) != written {
+		w.Errorf("the plan wrote to the API: %v", got[written:])
+	}
+	if after := w.dump(); !slices.Equal(after, rowsBefore) {
+		w.Errorf("the plan changed rows:\n%s", difference(rowsBefore, after))
+	}
+	if after := w.versions(); !maps.Equal(after, versions) {
+		w.Errorf("the plan changed objects: %v, before %v", after, versions)
+	}
+	return answer
+}
+
+// versions returns the resource version of every object that matters.
+func (w *world) versions() map[string]string {
+	w.Helper()
+	found := map[string]string{}
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{}, &networkv1alpha1.NodeNetworkList{}, &networkv1alpha1.ClusterNetworkList{}} {
+		w.must(api.List(w.Context(), list))
+		text, err := json.Marshal(list)
+		w.must(err)
+		var parsed metav1.PartialObjectMetadataList
+		w.must(json.Unmarshal(text, &parsed))
+		for _, item := range parsed.Items {
+			found[fmt.Sprintf("%T %s/%s", list, item.Namespace, item.Name)] = item.ResourceVersion
+		}
+	}
+	return found
+}
+
+// dryRun lets the API server default and validate a new object, as the command does.
+func (w *world) dryRun(object client.Object) client.Object {
+	w.Helper()
+	w.must(api.Create(w.Context(), object, client.DryRunAll))
+	object.SetResourceVersion("")
+	return object
+}
+
+// comesTrue applies what was planned and waits until the database differs by exactly that.
+func (w *world) comesTrue(plan admin.Changes, apply func() (uid string)) {
+	w.Helper()
+	before := w.selectRows()
+	uid := apply()
+	w.until(func() error {
+		after := w.selectRows()
+		planned, got := describe(plan, uid, before, after), differences(before, after)
+		if len(planned) == 0 || !slices.Equal(planned, got) {
+			return fmt.Errorf("planned and written differ:\n%s", difference(planned, got))
+		}
+		return nil
+	})
+}
+
+func TestPlanOfAPod(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1", "n2"}, 2)
+	planned := o.plan([]string{"plan"}, w.dryRun(pod("web", "n1")))
+	if len(planned.Changes) != 2 || planned.Changes[0].Owner != "pod/default/web" || len(planned.Notes) != 0 {
+		t.Errorf("plan is %+v, want a port and its place on the switch", planned)
+	}
+	for _, c := range planned.Changes {
+		if c.Op == ovndb.OpInsert && c.UUID != "(known after apply)" {
+			t.Errorf("the UUID of the port of a pod without UID is %s", c.UUID)
+		}
+	}
+	w.comesTrue(planned, func() string { return string(w.create("n1", "web")[0].UID) })
+}
+
+// Pods get what is next: planned in one order and made in it.
+func TestPlanOfPodsAndOfTheirDeletion(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1", "n2"}, 2)
+	planned := o.plan([]string{"plan", "--delete"}, pods[0], pods[3])
+	w.comesTrue(planned, func() string {
+		w.delete(pods[0], pods[3])
+		return ""
+	})
+	w.counted(2)
+
+	unscheduled, onHost := pod("later", ""), pod("host", "n1")
+	onHost.Spec.HostNetwork = true
+	planned = o.plan([]string{"plan"}, w.dryRun(pod("a", "n2")), w.dryRun(pod("b", "n2")), w.dryRun(unscheduled), w.dryRun(onHost))
+	w.says(strings.Join(planned.Notes, "\n"), "default/later is not scheduled", "default/host uses its node's network")
+	var addresses []string
+	for _, c := range planned.Changes {
+		for _, column := range c.Columns {
+			if column.Column == "addresses" {
+				addresses = append(addresses, column.Want)
+			}
+		}
+	}
+	for i, p := range []string{"a", "b"} {
+		if got := w.port(w.create("n2", p)[0]).Addresses; len(addresses) != 2 || got[0] != addresses[i] {
+			t.Errorf("pod %s has %v, planned were %v", p, got, addresses)
+		}
+	}
+}
+
+func TestPlanOfANode(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	planned := o.plan([]string{"plan"}, w.dryRun(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}), w.dryRun(pod("early", "n2")))
+	w.says(strings.Join(planned.Notes, "\n"), "Node n2 waits for its agent", "default/early")
+	w.comesTrue(planned, func() string {
+		w.register("n2")
+		w.create("n2", "early")
+		return ""
+	})
+	w.ready("n1")
+	w.until(func() error { return unavailable("n2", corev1.ConditionTrue) })
+	w.report("n2")
+	w.ready("n2")
+	w.counted(2)
+
+	planned = o.plan([]string{"plan", "--delete"}, w.node("n2"))
+	w.comesTrue(planned, func() string {
+		w.delete(w.node("n2"))
+		return ""
+	})
+}
+
+// An appended network lets a node go on that found no subnet; before that, the plan of such a node warns.
+func TestPlanOfAnAppendedClusterNetwork(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	cn := w.network(entry("10.244.0.0/23", 24))
+	w.join("n1", "n2")
+	w.ready("n1", "n2")
+	w.counted(0)
+	planned := o.plan([]string{"plan"}, w.dryRun(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}}))
+	if len(planned.Changes) != 0 {
+		t.Errorf("plan has %+v for a node without a subnet", planned.Changes)
+	}
+	w.says(strings.Join(planned.Notes, "\n"), "Node n3 would get a warning: FailedSubnetAllocation", "10.244.0.0/23", "would be degraded: SubnetsExhausted")
+
+	w.register("n3")
+	w.event("n3", "FailedSubnetAllocation")
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		return condition(s.Conditions, networkv1alpha1.ConditionDegraded, networkv1alpha1.ReasonSubnetsExhausted, metav1.ConditionTrue)
+	})
+	w.until(func() error { return unavailable("n3", corev1.ConditionTrue) })
+	w.must(api.Get(t.Context(), keyOf(cn), cn))
+	cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork, entry("10.245.0.0/16", 24))
+	wanted, ok := cn.DeepCopyObject().(client.Object)
+	if !ok {
+		t.Fatal("no object")
+	}
+	w.must(api.Update(t.Context(), wanted, client.DryRunAll))
+	planned = o.plan([]string{"plan"}, wanted)
+	if len(planned.Changes) == 0 || planned.Changes[0].Owner != "node/n3" {
+		t.Errorf("plan is %+v, want the rows of n3", planned)
+	}
+	w.comesTrue(planned, func() string {
+		w.must(api.Update(t.Context(), cn))
+		return ""
+	})
+}
+
+// What exists already, and what Weft does not read, changes nothing.
+func TestPlanOfNothingNew(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1"}, 1)
+	var cn networkv1alpha1.ClusterNetwork
+	w.must(api.Get(t.Context(), client.ObjectKey{Name: networkv1alpha1.ClusterNetworkName}, &cn))
+	w.must(api.Get(t.Context(), client.ObjectKeyFromObject(pods[0]), pods[0]))
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"}}
+	planned := o.plan([]string{"plan"}, &cn, w.node("n1"), w.nodeNetwork("n1"), pods[0], config)
+	if len(planned.Changes) != 0 || len(planned.Notes) != 1 {
+		t.Errorf("plan is %+v", planned)
+	}
+	w.says(planned.Notes[0], "no rows of ConfigMap")
+	planned = o.plan([]string{"plan", "--delete"}, pod("none", ""))
+	if len(planned.Changes) != 0 || len(planned.Notes) != 1 {
+		t.Errorf("plan is %+v", planned)
+	}
+	w.says(planned.Notes[0], "default/none", "there is none")
+}
+
+func TestPlanSaysWhatIsWrongWithTheQuestion(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	var answer admin.Changes
+	for _, test := range []struct {
+		name string
+		body any
+		says []string
+	}{
+		{"a field of another type", map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": "default"},
+			"spec": map[string]any{"nodeName": 7}}, []string{"document 1", "Pod default/p", "nodeName"}},
+		{"no name", map[string]any{"apiVersion": "v1", "kind": "Pod"}, []string{"document 1", "metadata.name"}},
+		{"an object that exists, without what the API server knows of it", w.list(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), []string{"Node n1", "UID"}},
+	} {
+		err := o.ask(test.body, &answer, "plan")
+		if err == nil {
+			t.Errorf("%s: there is an answer", test.name)
+			continue
+		}
+		w.says(err.Error(), test.says...)
+	}
+}
+
+func TestDriftAndCheckTellWhatIsDifferentNow(t *testing.T) {
+	w := newWorld(t)
+	cn := w.network(dualStack()...)
+	w.setDriftMode(cn, networkv1alpha1.DriftReport)
+	o := w.start()
+	w.join("n1")
+	port := w.port(w.create("n1", "p")[0])
+	w.counted(1)
+	o.settle()
+	var drift admin.Changes
+	var checked admin.Violations
+	w.must(errors.Join(o.ask(nil, &drift, "drift"), o.ask(nil, &checked, "check")))
+	if len(drift.Changes) != 0 || len(checked.Violations) != 0 || len(checked.Checked) == 0 {
+		t.Errorf("drift is %+v and check says %+v before anything was done", drift, checked)
+	}
+
+	w.nb.Ctl("lsp-set-addresses", port.Name, "unknown")
+	w.until(func() error { // the operator hears of it a moment later
+		if err := o.ask(nil, &drift, "drift"); err != nil {
+			return err
+		}
+		if len(drift.Changes) != 1 || drift.Changes[0].Op != ovndb.OpUpdate || drift.Changes[0].Name != port.Name || drift.Changes[0].Owner != "pod/default/p" {
+			return fmt.Errorf("drift is %+v", drift)
+		}
+		return nil
+	})
+	w.must(o.ask(nil, &checked, "check"))
+	if len(checked.Violations) == 0 || checked.Violations[0].Subject != "pod/default/p" {
+		t.Errorf("check says %+v", checked)
+	}
+}
+
+func TestNoAnswerWithoutADatabase(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	w.nb.Stop()
+	w.until(func() error {
+		if o.engine.Connected() {
+			return errors.New("still connected")
+		}
+		return nil
+	})
+	for _, question := range []string{"plan", "drift", "check"} {
+		err := o.ask(w.list(), &admin.Changes{}, question)
+		if err == nil {
+			t.Errorf("%s was answered", question)
+			continue
+		}
+		w.says(err.Error(), "northbound database is not connected")
+	}
+}
