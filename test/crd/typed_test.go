@@ -31,6 +31,7 @@ func TestClusterNetworkIsDefaulted(t *testing.T) {
 		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve},
 		Gateway:        v1alpha1.Gateway{Mode: v1alpha1.GatewayShared},
 		PodRecord:      v1alpha1.PodRecordOnRequest,
+		Drift:          v1alpha1.Drift{Mode: v1alpha1.DriftRepair},
 	}
 	if diff := cmp.Diff(want, network.Spec); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
