@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,7 +79,19 @@ func leader(lease *coordinationv1.Lease, pods []corev1.Pod) (*corev1.Pod, error)
 	return nil, fmt.Errorf("%w: the lease %s is held by %s, and no pod with %s has that UID", errNoLeader, name, *lease.Spec.HolderIdentity, operatorLabels)
 }
 
-// ask executes "weft admin" in the operator's pod with in as its input, and returns what it wrote.
+// answer asks the operator and reads its answer into something.
+func (o *operator) answer(ctx context.Context, in io.Reader, into any, question ...string) error {
+	text, err := o.ask(ctx, in, question...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("answer of pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
+	}
+	return nil
+}
+
+// ask runs "weft admin" in the operator's pod with in as its input, and returns what it wrote.
 func (o *operator) ask(ctx context.Context, in io.Reader, question ...string) ([]byte, error) {
 	request := o.api.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).Name(o.pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{

@@ -3,9 +3,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -27,7 +31,9 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	switch err := root.Execute(); {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errDifferent):
@@ -47,6 +53,6 @@ func newRoot() *cobra.Command {
 	}
 	target := &cluster{}
 	target.bind(root.PersistentFlags())
-	root.AddCommand(newDatabase(target))
+	root.AddCommand(newPlan(target), newDrift(target), newCheck(target), newDatabase(target))
 	return root
 }

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// planText renders a plan for people.
+func planText(answer admin.Changes) string {
+	if len(answer.Changes) == 0 {
+		return "No row would change.\n" + notesText(answer.Notes)
+	}
+	return changesText(answer.Changes) + "\n" + summary(answer.Changes) + "\n" + notesText(answer.Notes)
+}
+
+// driftText renders the drift: what would put it right.
+func driftText(answer admin.Changes) string {
+	if len(answer.Changes) == 0 {
+		return "The database is as it should be.\n" + notesText(answer.Notes)
+	}
+	return "To be as it should be, the database needs:\n\n" + changesText(answer.Changes) + "\n" + summary(answer.Changes) + "\n" + notesText(answer.Notes)
+}
+
+// checkText lists the violations by invariant.
+func checkText(answer admin.Violations) string {
+	var out strings.Builder
+	for _, v := range answer.Violations {
+		subject := ""
+		if v.Subject != "" {
+			subject = v.Subject + ": "
+		}
+		fmt.Fprintf(&out, "%s: %s%s\n", v.Invariant, subject, v.Message)
+	}
+	switch n := len(answer.Violations); n {
+	case 0:
+		fmt.Fprintf(&out, "%d invariants hold.\n", len(answer.Checked))
+	case 1:
+		fmt.Fprintf(&out, "\n1 violation, %d invariants checked.\n", len(answer.Checked))
+	default:
+		fmt.Fprintf(&out, "\n%d violations, %d invariants checked.\n", n, len(answer.Checked))
+	}
+	return out.String()
+}
+
+func notesText(notes []string) string {
+	var out strings.Builder
+	for i, note := range notes {
+		if i == 0 {
+			out.WriteString("\n")
+		}
+		fmt.Fprintf(&out, "Note: %s\n", note)
+	}
+	return out.String()
+}
+
+// summary counts changes: "3 rows to insert, 1 to update, 0 to delete; 4 elements to add, 0 to remove".
+func summary(changes []ovndb.Change) string {
+	count := map[ovndb.Op]int{}
+	for _, c := range changes {
+		count[c.Op]++
+	}
+	return fmt.Sprintf("%s to insert, %d to update, %d to delete; %s to add, %d to remove",
+		several(count[ovndb.OpInsert], "row"), count[ovndb.OpUpdate], count[ovndb.OpDelete], several(count[ovndb.OpAdd], "element"), count[ovndb.OpRemove])
+}
+
+func several(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// row is all that one owner changes in one row.
+type row struct {
+	owner       unit.Key
+	table, name string
+	sign        string // "+", "~" or "-"
+	columns     []string
+	values      []string // of columns
+}
+
+// changesText renders changes by owner: one line for each row, its columns below.
+func changesText(changes []ovndb.Change) string {
+	var out strings.Builder
+	var owner unit.Key
+	for i, r := range groupRows(changes) {
+		if i == 0 || r.owner != owner {
+			if i > 0 {
+				out.WriteString("\n")
+			}
+			owner = r.owner
+			fmt.Fprintf(&out, "%s\n", owner)
+		}
+		r.render(&out)
+	}
+	return out.String()
+}
+
+func (r row) render(out *strings.Builder) {
+	fmt.Fprintf(out, "  %s %s %s\n", r.sign, r.table, r.name)
+	width := 0
+	for _, column := range r.columns {
+		width = max(width, len(column))
+	}
+	for i, column := range r.columns {
+		fmt.Fprintf(out, "      %-*s  %s\n", width, column, r.values[i])
+	}
+}
+
+// groupRows puts the elements of a row's columns to the row, and sorts by owner, table and name.
+func groupRows(changes []ovndb.Change) []row {
+	names := map[string]string{} // UUID -> name
+	for _, c := range changes {
+		if c.Name != "" {
+			names[c.UUID] = c.Name
+		}
+	}
+	named := func(uuid string) string { return cmp.Or(names[uuid], uuid) }
+	type place struct {
+		owner       unit.Key
+		table, name string
+	}
+	found := map[place]*row{}
+	var order []*row
+	for _, c := range changes {
+		at := place{c.Owner, c.Table, cmp.Or(c.Name, named(c.UUID))}
+		r := found[at]
+		if r == nil {
+			r = &row{owner: c.Owner, table: c.Table, name: at.name, sign: "~"}
+			found[at] = r
+			order = append(order, r)
+		}
+		r.add(c, named)
+	}
+	slices.SortStableFunc(order, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.table, b.table), cmp.Compare(a.name, b.name))
+	})
+	rows := make([]row, 0, len(order))
+	for _, r := range order {
+		rows = append(rows, *r)
+	}
+	return rows
+}
+
+// add notes one change of the row.
+func (r *row) add(c ovndb.Change, named func(uuid string) string) {
+	switch c.Op {
+	case ovndb.OpInsert:
+		r.sign = "+"
+	case ovndb.OpDelete:
+		r.sign = "-"
+	}
+	for _, column := range c.Columns {
+		r.columns = append(r.columns, column.Column)
+		r.values = append(r.values, valueText(c.Op, column, named))
+	}
+}
+
+// valueText renders what becomes of a column. An element that is a row is shown by its name.
+func valueText(op ovndb.Op, c ovndb.ColumnChange, named func(uuid string) string) string {
+	switch op {
+	case ovndb.OpInsert:
+		return c.Want
+	case ovndb.OpAdd:
+		if c.Have != "" { // a pair of a map gets another value
+			return "~ " + c.Have + " -> " + c.Want
+		}
+		return "+ " + named(c.Want)
+	case ovndb.OpRemove:
+		return "- " + named(c.Have)
+	}
+	return cmp.Or(c.Have, "(nothing)") + " -> " + cmp.Or(c.Want, "(nothing)")
+}
