@@ -58,28 +58,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !wantsPort(&pod) {
+	if !topology.WantsPort(&pod) {
 		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod)
-}
-
-// wantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
-// network, and has not ended. A pod that is being deleted keeps its port until kubelet is done with it.
-func wantsPort(pod *corev1.Pod) bool {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && !ended
-}
-
-// interfaceUID is what the CNI request carries as the pod's UID: for a static pod the hash of its file, which the mirror
-// pod in the API has in an annotation.
-func interfaceUID(pod *corev1.Pod) string {
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
-			return hash
-		}
-	}
-	return string(pod.UID)
 }
 
 // release takes port and address of a name back, but for the address of the owner to keep: the port first, so that the address
@@ -115,7 +97,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil || nn.Status.Chassis == "" {
 		return r.park(ctx, pod)
 	}
-	if r.holders.others(name, interfaceUID(pod)) {
+	if r.holders.others(name, topology.InterfaceUID(pod)) {
 		if err := r.release(ctx, name, ownerOf(pod)); err != nil {
 			return err
 		}
@@ -176,7 +158,9 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 }
 
 // ownerOf names a pod in the allocator: with its UID, so that a pod of the same name is another owner.
-func ownerOf(pod *corev1.Pod) string { return owner(pod.Namespace, pod.Name, interfaceUID(pod)) }
+func ownerOf(pod *corev1.Pod) string {
+	return owner(pod.Namespace, pod.Name, topology.InterfaceUID(pod))
+}
 
 func owner(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
 
@@ -193,7 +177,7 @@ func podFacts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assign
 		addresses = append(addresses, a.Addr())
 	}
 	return topology.Pod{
-		Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
+		Namespace: pod.Namespace, Name: pod.Name, UID: topology.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
 		Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 	}
 }

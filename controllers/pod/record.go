@@ -12,6 +12,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 // record writes the VIF record to the pod where somebody asked for it. It comes after the port: nobody waits for it.
@@ -54,7 +55,7 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) (string, error) {
 	network := networkv1alpha1.PodNetwork{
 		Name: names.DefaultNetwork, Default: true, Interface: networkv1alpha1.DefaultInterfaceName,
-		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(interfaceUID(pod)),
+		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(topology.InterfaceUID(pod)),
 		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU),
 	}
 	for i, subnet := range nn.Spec.PodSubnets {

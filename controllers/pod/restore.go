@@ -55,7 +55,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	}
 	nodes := map[string]string{} // owner -> node
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; wantsPort(pod) {
+		if pod := &pods.Items[i]; topology.WantsPort(pod) {
 			nodes[ownerOf(pod)] = pod.Spec.NodeName
 		}
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 
 // restorePod claims what a pod reports, if its port did not say so already.
 func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
-	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !wantsPort(pod) || len(pod.Status.PodIPs) == 0 {
+	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !topology.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 		return
 	}
 	var addresses []netip.Addr

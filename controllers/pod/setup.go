@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
@@ -81,7 +82,7 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || wantsPort(before) != wantsPort(after) ||
+	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
 		before.Annotations[networkv1alpha1.PodRecordAnnotation] != after.Annotations[networkv1alpha1.PodRecordAnnotation] ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation]
 }

@@ -28,7 +28,7 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 		want.Gateways = append(want.Gateways, networkv1alpha1.IP(ipam.Gateway(subnet).String()))
 		want.ManagementPort.Addresses = append(want.ManagementPort.Addresses, interfaceAddress(ipam.Management(subnet), subnet))
 	}
-	want.ManagementPort.MACAddress = networkv1alpha1.MACAddress(ipam.MAC(managementAddresses(subnets)).String())
+	want.ManagementPort.MACAddress = networkv1alpha1.MACAddress(ipam.MAC(ManagementAddresses(subnets)).String())
 	want.JoinAddresses = nil
 	for _, join := range plan.joinSubnets() {
 		// The cluster router has the first address, so node N has number N+1.
@@ -129,7 +129,8 @@ func (p Plan) families() []bool {
 	return families
 }
 
-func managementAddresses(subnets []netip.Prefix) []netip.Addr {
+// ManagementAddresses are those of the management port: the second of each subnet.
+func ManagementAddresses(subnets []netip.Prefix) []netip.Addr {
 	addresses := make([]netip.Addr, 0, len(subnets))
 	for _, subnet := range subnets {
 		addresses = append(addresses, ipam.Management(subnet))

@@ -26,7 +26,7 @@ func NetworkUnit(n Network) unit.Unit {
 	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
 	rtoj := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToJoin(names.ClusterRouter)), Name: names.RouterToJoin(names.ClusterRouter),
-		MAC: ipam.MAC(firsts(n.Join)).String(), Networks: gatewayNetworks(n.Join),
+		MAC: ipam.MAC(firsts(n.Join)).String(), Networks: GatewayNetworks(n.Join),
 		Options: map[string]string{requestedTunnelKey: key(routerToJoinKey)},
 	}
 	jtor := routerTypePort(names.JoinToRouter(names.ClusterRouter), rtoj.Name, joinToRouterKey)
@@ -57,8 +57,8 @@ func routerTypePort(name, peer string, tunnelKey int) *nbdb.LogicalSwitchPort {
 	}
 }
 
-// gatewayNetworks renders the router's address of each subnet with the subnet's length: "10.244.1.1/24".
-func gatewayNetworks(subnets []netip.Prefix) []string {
+// GatewayNetworks renders the router's address of each subnet with the subnet's length: "10.244.1.1/24".
+func GatewayNetworks(subnets []netip.Prefix) []string {
 	networks := make([]string, 0, len(subnets))
 	for _, s := range subnets {
 		networks = append(networks, netip.PrefixFrom(ipam.Gateway(s), s.Bits()).String())

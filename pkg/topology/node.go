@@ -29,7 +29,7 @@ func NodeUnit(n Node) unit.Unit {
 	ls := switchRef(names.NodeSwitch(n.Name))
 	rtos := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToSwitch(n.Name)), Name: names.RouterToSwitch(n.Name),
-		MAC: ipam.MAC(firsts(n.Subnets)).String(), Networks: gatewayNetworks(n.Subnets),
+		MAC: ipam.MAC(firsts(n.Subnets)).String(), Networks: GatewayNetworks(n.Subnets),
 		Options: map[string]string{requestedTunnelKey: key(routerToSwitchKeys + n.ID)},
 	}
 	stor := routerTypePort(names.SwitchToRouter(n.Name), rtos.Name, switchToRouterKey)
@@ -50,16 +50,12 @@ func NodeUnit(n Node) unit.Unit {
 }
 
 func managementPort(n Node) *nbdb.LogicalSwitchPort {
-	addresses := make([]netip.Addr, 0, len(n.Subnets))
-	for _, s := range n.Subnets {
-		addresses = append(addresses, ipam.Management(s))
-	}
 	options := map[string]string{requestedTunnelKey: key(managementPortKey)}
 	if n.Chassis != "" {
 		options["requested-chassis"] = n.Chassis
 	}
 	return &nbdb.LogicalSwitchPort{
 		UUID: switchPortUUID(names.ManagementPort(n.Name)), Name: names.ManagementPort(n.Name),
-		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: addresses}.String()}, Options: options,
+		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: ManagementAddresses(n.Subnets)}.String()}, Options: options,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -24,6 +26,24 @@ type Pod struct {
 	MAC       net.HardwareAddr
 	// Slot is the port's tunnel key.
 	Slot int
+}
+
+// WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
+// network, and has not ended. A pod that is being deleted keeps its port until kubelet is done with it.
+func WantsPort(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && !ended
+}
+
+// InterfaceUID is what the CNI request carries as the pod's UID: for a static pod the hash of its file, which the mirror
+// pod in the API has in an annotation.
+func InterfaceUID(pod *corev1.Pod) string {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
+			return hash
+		}
+	}
+	return string(pod.UID)
 }
 
 // PodUnit wants the pod's port on its node's switch. The port carries the pod's interface to its node: northd copies

@@ -47,6 +47,8 @@ var table = []rule{
 	{packages: "pkg/ipam", never: append(clients, network...)},
 	{packages: "pkg/topology", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "apis"), "k8s.io/api"),
 		never: append(clients, "os/exec")},
+	{packages: "pkg/invariant", direct: append(below("pkg/topology", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "pkg/sbdb", "apis"),
+		"k8s.io/api", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
 	{packages: "pkg/agent/desired", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
 	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
@@ -158,7 +160,7 @@ func TestReconcilersDoNotImportEachOther(t *testing.T) {
 func TestPurePackagesStayPure(t *testing.T) {
 	forbidden := []string{"context", "os", "time", "log", "sync", "net/http", "io/fs", "syscall"}
 	for _, p := range list(t) {
-		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovnexpr", "pkg/names")) {
+		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovnexpr", "pkg/names", "pkg/invariant")) {
 			continue
 		}
 		for _, imported := range p.Imports {

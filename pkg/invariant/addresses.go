@@ -1,0 +1,126 @@
+package invariant
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// addressInvariants are those of addresses on the wire.
+func addressInvariants() []Invariant {
+	return []Invariant{
+		{"UniqueAddress", "No two ports of the network have the same IP address; a router port's count too.", uniqueAddress},
+		{"UniqueMAC", "No two ports of a switch have the same MAC address; a router port's counts too.", uniqueMAC},
+		{"PortSecurity", "A pod's port may send from exactly its own addresses.", portSecurity},
+	}
+}
+
+// addressesOf reads the addresses of a port; elements without a MAC ("router", "unknown", "dynamic") have none.
+func addressesOf(port *nbdb.LogicalSwitchPort) []ovnexpr.PortAddress {
+	var found []ovnexpr.PortAddress
+	for _, element := range port.Addresses {
+		if address, err := ovnexpr.ParsePortAddress(element); err == nil {
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
+func uniqueAddress(v *view) (found []Violation) {
+	holders := map[netip.Addr][]any{}
+	hold := func(address netip.Addr, row any) {
+		if !slices.Contains(holders[address], row) {
+			holders[address] = append(holders[address], row)
+		}
+	}
+	for _, port := range v.ports {
+		if !v.concerns(port) {
+			continue
+		}
+		for _, element := range addressesOf(port) {
+			for _, address := range element.Addresses {
+				hold(address, port)
+			}
+		}
+	}
+	for _, port := range v.routerPorts {
+		if !ours(port) {
+			continue
+		}
+		for _, network := range port.Networks {
+			if prefix, err := netip.ParsePrefix(network); err == nil {
+				hold(prefix.Addr(), port)
+			}
+		}
+	}
+	for address, rows := range holders {
+		if len(rows) > 1 {
+			found = append(found, v.about(rows, "address %s is of %d ports: %v", address, len(rows), v.namesOf(rows)))
+		}
+	}
+	return found
+}
+
+func uniqueMAC(v *view) (found []Violation) {
+	rows := byUUID(v.ports)
+	for _, s := range v.switches {
+		if !ours(s) {
+			continue
+		}
+		holders := map[string][]any{}
+		for _, id := range s.Ports {
+			if port := rows[id]; port != nil {
+				for _, mac := range v.macsOf(port) {
+					holders[mac] = append(holders[mac], port)
+				}
+			}
+		}
+		for mac, rows := range holders {
+			if len(rows) > 1 {
+				found = append(found, v.about(rows, "MAC %s is of %d ports of switch %s: %v", mac, len(rows), s.Name, v.namesOf(rows)))
+			}
+		}
+	}
+	return found
+}
+
+// macsOf lists the MACs that answer at a port, each once; of a port to a router those of the router's port.
+func (v *view) macsOf(port *nbdb.LogicalSwitchPort) []string {
+	var macs []string
+	for _, element := range addressesOf(port) {
+		macs = append(macs, element.MAC.String())
+	}
+	if port.Type == "router" {
+		for _, peer := range v.routerByName[port.Options["router-port"]] {
+			macs = append(macs, peer.MAC)
+		}
+	}
+	slices.Sort(macs)
+	return slices.Compact(macs)
+}
+
+func (v *view) namesOf(rows []any) []string {
+	var names []string
+	for _, row := range rows {
+		names = append(names, v.rowOf(row).Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func portSecurity(v *view) (found []Violation) {
+	for owner, ports := range v.owned {
+		if owner.Kind() != topology.KindPod {
+			continue
+		}
+		for _, port := range ports {
+			if !slices.Equal(slices.Sorted(slices.Values(port.PortSecurity)), slices.Sorted(slices.Values(port.Addresses))) {
+				found = append(found, v.about([]any{port}, "port %s has addresses %q and port_security %q", port.Name, port.Addresses, port.PortSecurity))
+			}
+		}
+	}
+	return found
+}

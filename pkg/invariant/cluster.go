@@ -1,0 +1,70 @@
+package invariant
+
+import (
+	"fmt"
+	"net/netip"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// clusterInvariants are those of what the ClusterNetwork says.
+func clusterInvariants() []Invariant {
+	return []Invariant{
+		{"CountsAreRight", "The counts in ClusterNetwork's status are those of the ports of pods and of the Nodes.", countsAreRight},
+	}
+}
+
+func countsAreRight(v *view) (found []Violation) {
+	if v.ClusterNetwork == nil {
+		return nil
+	}
+	status, object := v.ClusterNetwork.Status, "ClusterNetwork "+v.ClusterNetwork.Name
+	wrong := func(format string, args ...any) {
+		found = append(found, Violation{Message: fmt.Sprintf(format, args...)}.of(object))
+	}
+	if status.ObservedGeneration != 0 && int(status.Nodes.Total) != len(v.Nodes) {
+		wrong("status.nodes says %d nodes, there are %d", status.Nodes.Total, len(v.Nodes))
+	}
+	if status.Nodes.Ready > status.Nodes.Total {
+		wrong("status.nodes says %d of %d nodes are ready", status.Nodes.Ready, status.Nodes.Total)
+	}
+	used := v.usedAddresses(status.Addresses)
+	for _, counts := range status.Addresses {
+		if counts.Used != used[counts.CIDR] {
+			wrong("status.addresses says %d are used of %s, ports have %d", counts.Used, counts.CIDR, used[counts.CIDR])
+		}
+		if counts.Total != counts.Used+counts.Free {
+			wrong("status.addresses of %s says %d used and %d free of %d", counts.CIDR, counts.Used, counts.Free, counts.Total)
+		}
+	}
+	return found
+}
+
+// usedAddresses counts the addresses of pods' ports in each network.
+func (v *view) usedAddresses(networks []networkv1alpha1.NetworkAddresses) map[networkv1alpha1.CIDR]int64 {
+	used := map[networkv1alpha1.CIDR]int64{}
+	var prefixes []netip.Prefix
+	for _, n := range networks {
+		if prefix, err := n.CIDR.Prefix(); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	for owner, ports := range v.owned {
+		if owner.Kind() != topology.KindPod {
+			continue
+		}
+		for _, port := range ports {
+			for _, element := range addressesOf(port) {
+				for _, address := range element.Addresses {
+					for _, prefix := range prefixes {
+						if prefix.Contains(address) {
+							used[networkv1alpha1.CIDR(prefix.String())]++
+						}
+					}
+				}
+			}
+		}
+	}
+	return used
+}

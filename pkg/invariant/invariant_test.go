@@ -1,0 +1,335 @@
+package invariant_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+func TestGoodWorldHasNoViolations(t *testing.T) {
+	for _, v := range invariant.Check(newWorld(t).World) {
+		t.Error(v)
+	}
+}
+
+// violation is a way to break a good world.
+type violation struct {
+	invariant, name string
+	words           []string
+	breaks          func(*world)
+}
+
+// Each breaks one invariant and no other; the words are in its message or name what is concerned.
+var violations = []violation{
+	{"OwnerLives", "a pod that does not exist", []string{"Address_Set", "pod/default/gone"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "pod/default/gone"}})
+	}},
+	{"OwnerLives", "a pod that has ended", []string{"pod/default/done"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "pod/default/done"}})
+	}},
+	{"OwnerLives", "a node that does not exist", []string{"node/gone"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "node/gone"}})
+	}},
+	{"ReferencesResolve", "a group without its port", []string{"Port_Group pods", "ports"}, func(w *world) {
+		w.put(&nbdb.PortGroup{UUID: "1", Name: "pods", Ports: []string{w.port("a").UUID, "absent"}, ExternalIDs: owned()})
+	}},
+	{"UniqueName", "a foreign switch named as a node's", []string{"Logical_Switch", "n1"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitch{UUID: "1", Name: "n1"})
+	}},
+	{"Singletons", "two join switches", []string{"2 rows", "join"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitch{UUID: "1", Name: names.JoinSwitch})
+	}},
+	{"Singletons", "a foreign join switch alone", []string{"join"}, func(w *world) {
+		find[nbdb.LogicalSwitch](w, nbdb.LogicalSwitchTable, names.JoinSwitch).ExternalIDs = nil
+	}},
+	{"PortOnOneSwitch", "on two", []string{"default_a", "2 switches: [join n1]"}, func(w *world) {
+		join := find[nbdb.LogicalSwitch](w, nbdb.LogicalSwitchTable, names.JoinSwitch)
+		join.Ports = append(join.Ports, w.port("a").UUID)
+	}},
+	{"PortOnOneSwitch", "on none", []string{"default_a", "no switch"}, func(w *world) {
+		s, id := w.nodeSwitch("n1"), w.port("a").UUID
+		s.Ports = slices.DeleteFunc(s.Ports, func(p string) bool { return p == id })
+	}},
+	{"RouterPortOnOneRouter", "on two", []string{"rtos-n1", "2 routers"}, func(w *world) {
+		w.put(&nbdb.LogicalRouter{UUID: "1", Name: "other", Ports: []string{find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").UUID}})
+	}},
+	{"RouterPortOnOneRouter", "on none", []string{"rtos-n1", "no router"}, func(w *world) {
+		id := find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").UUID
+		w.router().Ports = slices.DeleteFunc(w.router().Ports, func(p string) bool { return p == id })
+	}},
+	{"PeersExist", "a switch port to nowhere", []string{"stor-n1", "nowhere"}, func(w *world) {
+		find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "stor-n1").Options["router-port"] = "nowhere"
+	}},
+	{"PeersExist", "a router port to nowhere", []string{"rtox", "nowhere"}, func(w *world) {
+		peer := "nowhere"
+		w.put(&nbdb.LogicalRouterPort{UUID: "1", Name: "rtox", Peer: &peer, ExternalIDs: owned()})
+		w.router().Ports = append(w.router().Ports, "1")
+	}},
+	{"PeersExist", "two switch ports to one router port", []string{"rtos-n1", "2 switch ports"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitchPort{UUID: "1", Name: "foreign", Type: "router", Options: map[string]string{"router-port": "rtos-n1"}})
+	}},
+	{"UniqueRoute", "of two units", []string{"10.9.0.0/16"}, func(w *world) {
+		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "1", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.2", ExternalIDs: owned()})
+		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "2", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.3", ExternalIDs: map[string]string{unit.OwnerKey: "node/n1"}})
+		w.router().StaticRoutes = []string{"1", "2"}
+	}},
+	{"UniqueRoute", "the same twice", []string{"10.9.0.0/16"}, func(w *world) {
+		for _, id := range []string{"1", "2"} {
+			w.put(&nbdb.LogicalRouterStaticRoute{UUID: id, IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.2", ExternalIDs: owned()})
+		}
+		w.router().StaticRoutes = []string{"1", "2"}
+	}},
+	{"UniqueNAT", "one address twice", []string{"192.0.2.1"}, func(w *world) {
+		for _, id := range []string{"1", "2"} {
+			w.put(&nbdb.NAT{UUID: id, Type: nbdb.NATTypeSNAT, ExternalIP: "192.0.2.1", LogicalIP: "10.244.0.0/16", ExternalIDs: owned()})
+		}
+		w.router().Nat = []string{"1", "2"}
+	}},
+	{"UniqueACL", "one ACL twice", []string{"Port_Group", "ip4"}, func(w *world) {
+		for _, id := range []string{"1", "2"} {
+			w.put(&nbdb.ACL{UUID: id, Direction: nbdb.ACLDirectionToLport, Priority: 1000, Match: "ip4", ExternalIDs: owned()})
+		}
+		w.put(&nbdb.PortGroup{UUID: "3", Name: "group", ACLs: []string{"1", "2"}, ExternalIDs: owned()})
+	}},
+	{"TunnelKeyInRange", "a port beyond multicast groups", []string{"default_a", "32768", "1..32767"}, func(w *world) {
+		w.port("a").Options["requested-tnl-key"] = "32768"
+	}},
+	{"TunnelKeyInRange", "no number", []string{"n1", "none"}, func(w *world) {
+		w.nodeSwitch("n1").OtherConfig["requested-tnl-key"] = "none"
+	}},
+	{"UniqueTunnelKey", "two ports of a switch", []string{"2 rows", "22", "switch n1"}, func(w *world) {
+		w.port("a").Options["requested-tnl-key"] = "22"
+		w.copySouthbound()
+	}},
+	{"UniqueTunnelKey", "a foreign switch", []string{"2 rows", "65537", "the network"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitch{UUID: "1", Name: "foreign", OtherConfig: map[string]string{"requested-tnl-key": "65537"}})
+	}},
+	{"SouthboundKeys", "of a port", []string{"default_a", "21", "99"}, func(w *world) {
+		for _, row := range w.Southbound[sbdb.PortBindingTable] {
+			if p := row.(*sbdb.PortBinding); p.LogicalPort == "default_a" {
+				p.TunnelKey = 99
+			}
+		}
+	}},
+	{"SouthboundKeys", "of a switch", []string{"Logical_Switch n1", "65537", "99"}, func(w *world) {
+		for _, row := range w.Southbound[sbdb.DatapathBindingTable] {
+			if d := row.(*sbdb.DatapathBinding); d.ExternalIDs["logical-switch"] == w.nodeSwitch("n1").UUID {
+				d.TunnelKey = 99
+			}
+		}
+	}},
+	{"UniqueAddress", "of two pods", []string{"10.244.0.6", "default_a", "default_b"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.0.6") }},
+	{"UniqueAddress", "of a foreign port on our switch", []string{"fd00:10:244::5", "foreign"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitchPort{UUID: "1", Name: "foreign", Addresses: []string{"02:00:00:00:00:01 fd00:10:244::5"}})
+		w.nodeSwitch("n1").Ports = append(w.nodeSwitch("n1").Ports, "1")
+	}},
+	{"UniqueAddress", "of a router", []string{"10.244.0.1", "rtox", "rtos-n1"}, func(w *world) {
+		rtos := find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1")
+		peer := "rtos-n1"
+		w.put(&nbdb.LogicalRouterPort{UUID: "1", Name: "rtox", Peer: &peer, Networks: []string{rtos.Networks[0]}, ExternalIDs: owned()})
+		w.router().Ports = append(w.router().Ports, "1")
+	}},
+	{"UniqueMAC", "of two pods", []string{"0a:58:0a:f4:00:06", "default_a", "default_b", "switch n1"}, func(w *world) {
+		w.address("a", "0a:58:0a:f4:00:05", "0a:58:0a:f4:00:06")
+	}},
+	{"UniqueMAC", "of the router", []string{"0a:58:0a:f4:00:01", "default_a", "stor-n1"}, func(w *world) {
+		w.address("a", "0a:58:0a:f4:00:05", "0a:58:0a:f4:00:01")
+	}},
+	{"PortSecurity", "off", []string{"default_a", "port_security []"}, func(w *world) { w.port("a").PortSecurity = nil }},
+	{"PortSecurity", "for another's address", []string{"default_a"}, func(w *world) { w.port("a").PortSecurity = w.port("b").Addresses }},
+	{"PodHasPort", "none", []string{"default/d", "no port"}, func(w *world) {
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	}},
+	{"PodHasPort", "that of a pod before it", []string{"default_a", "uid-a", "uid-new"}, func(w *world) { w.Pods[0].UID = "uid-new" }},
+	{"PodHasPort", "on another node", []string{"default_a", "switch n2", "node n1"}, func(w *world) {
+		n1, n2, id := w.nodeSwitch("n1"), w.nodeSwitch("n2"), w.port("a").UUID
+		w.port("a").Options["requested-tnl-key"] = "77"
+		w.copySouthbound()
+		n1.Ports = slices.DeleteFunc(n1.Ports, func(p string) bool { return p == id })
+		n2.Ports = append(n2.Ports, id)
+	}},
+	{"PodAddressInSubnet", "outside", []string{"default_a", "10.244.9.5", "NodeNetwork n1"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.9.5") }},
+	{"PodAddressInSubnet", "the broadcast address", []string{"10.244.0.255"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.0.255") }},
+	{"PodAddressInSubnet", "no IPv6", []string{"0 addresses", "fd00:10:244::/64"}, func(w *world) {
+		w.address("a", " fd00:10:244::5", "")
+		w.Pods[0].Status.PodIPs = w.Pods[0].Status.PodIPs[:1]
+		w.ClusterNetwork.Status.Addresses[1].Used, w.ClusterNetwork.Status.Addresses[1].Free = 2, 98
+	}},
+	{"PodReportsAddress", "another", []string{"default/a", "10.244.0.77"}, func(w *world) { w.Pods[0].Status.PodIPs[0].IP = "10.244.0.77" }},
+	{"PortOnItsChassis", "a pod's", []string{"default_a", "elsewhere", "chassis-n1"}, func(w *world) { w.port("a").Options["requested-chassis"] = "elsewhere" }},
+	{"PortOnItsChassis", "the management port", []string{"k8s-n1"}, func(w *world) {
+		delete(find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1").Options, "requested-chassis")
+	}},
+	{"NodeHasSwitch", "the router has other addresses", []string{"rtos-n1", "10.244.0.1/24"}, func(w *world) {
+		find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").Networks = []string{"10.244.0.9/24"}
+	}},
+	{"NodeHasSwitch", "the switch is another unit's", []string{"n1", "no switch"}, func(w *world) {
+		w.nodeSwitch("n1").ExternalIDs[unit.OwnerKey] = "network/default"
+	}},
+	{"ManagementPort", "another MAC", []string{"k8s-n1", "02:00:00:00:00:09"}, func(w *world) {
+		port := find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1")
+		port.Addresses = []string{"02:00:00:00:00:09 " + strings.SplitN(port.Addresses[0], " ", 2)[1]}
+	}},
+	{"ManagementPort", "none", []string{"0 management ports", "n1"}, func(w *world) {
+		port := find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1")
+		w.Northbound[nbdb.LogicalSwitchPortTable] = slices.DeleteFunc(w.Northbound[nbdb.LogicalSwitchPortTable], func(m model.Model) bool { return m == model.Model(port) })
+		s := w.nodeSwitch("n1")
+		s.Ports = slices.DeleteFunc(s.Ports, func(p string) bool { return p == port.UUID })
+	}},
+	{"UniqueNodeID", "twice", []string{"node ID 1", "n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 1 }) }},
+	{"UniqueNodeID", "out of range", []string{"16001", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 16001 }) }},
+	{"DisjointSubnets", "the same", []string{"10.244.0.0/24", "n1", "n3"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.244.0.0/24"} })
+	}},
+	{"DisjointSubnets", "one in another that is not its neighbour in order", []string{"10.244.1.0/24", "10.244.0.0/17"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.244.0.0/17"} })
+	}},
+	{"SubnetInNetwork", "in none", []string{"10.99.0.0/24", "n3"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.99.0.0/24"} })
+	}},
+	{"UniqueChassis", "of two nodes", []string{"chassis-n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Status.Chassis = "chassis-n1" }) }},
+	{"CountsAreRight", "used addresses", []string{"4 are used", "10.244.0.0/16", "have 3"}, func(w *world) {
+		w.ClusterNetwork.Status.Addresses[0].Used, w.ClusterNetwork.Status.Addresses[0].Free = 4, 96
+	}},
+	{"CountsAreRight", "free addresses", []string{"3 used and 90 free of 100"}, func(w *world) { w.ClusterNetwork.Status.Addresses[0].Free = 90 }},
+	{"CountsAreRight", "nodes", []string{"3 nodes", "there are 2"}, func(w *world) { w.ClusterNetwork.Status.Nodes.Total = 3 }},
+}
+
+func TestEachInvariantIsViolatedAlone(t *testing.T) {
+	for _, test := range violations {
+		t.Run(test.invariant+"/"+test.name, func(t *testing.T) {
+			w := newWorld(t)
+			test.breaks(w)
+			found := invariant.Check(w.World)
+			if len(found) == 0 {
+				t.Fatal("nothing is violated")
+			}
+			var said strings.Builder
+			for _, v := range found {
+				if v.Invariant != test.invariant {
+					t.Errorf("also violated: %s", v)
+				}
+				fmt.Fprintln(&said, v, v.Rows, v.Owners, v.Objects)
+			}
+			for _, word := range test.words {
+				if !strings.Contains(said.String(), word) {
+					t.Errorf("%q does not say %q", said.String(), word)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryInvariantHasAWorldThatViolatesIt(t *testing.T) {
+	names := map[string]bool{}
+	for _, i := range invariant.All() {
+		if names[i.Name] || i.Doc == "" || !slices.ContainsFunc(violations, func(v violation) bool { return v.invariant == i.Name }) {
+			t.Errorf("invariant %q is there twice, has no documentation or no test", i.Name)
+		}
+		names[i.Name] = true
+	}
+}
+
+// docs/topology.md has one line for each, in order.
+func TestDocumentationListsTheInvariants(t *testing.T) {
+	document, err := os.ReadFile("../../docs/topology.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, i := range invariant.All() {
+		fmt.Fprintf(&want, "| `%s` | %s |\n", i.Name, i.Doc)
+	}
+	if !strings.Contains(string(document), want.String()) {
+		t.Errorf("docs/topology.md should have these lines:\n%s", want.String())
+	}
+}
+
+// What waits for somebody, and what is somebody else's, is no violation.
+func TestWhatIsNoViolation(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		alter func(*world)
+	}{
+		{"a pod on a node without an agent", func(w *world) {
+			w.stranger(func(*networkv1alpha1.NodeNetwork) {})
+			w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n3"}})
+		}},
+		{"routes of one unit to different next hops", func(w *world) {
+			for _, hop := range []string{"100.64.0.2", "100.64.0.3"} {
+				w.put(&nbdb.LogicalRouterStaticRoute{UUID: hop, IPPrefix: "10.9.0.0/16", Nexthop: hop, ExternalIDs: owned()})
+				w.router().StaticRoutes = append(w.router().StaticRoutes, hop)
+			}
+		}},
+		{"foreign rows among themselves", func(w *world) {
+			for _, id := range []string{"1", "2"} {
+				w.put(&nbdb.LogicalSwitch{UUID: id, Name: "foreign", Ports: []string{"port"}})
+			}
+			w.put(&nbdb.LogicalSwitchPort{UUID: "port", Name: "port", Addresses: []string{"02:00:00:00:00:01 10.244.0.5"}})
+		}},
+		{"rows of a kind that a newer version knows", func(w *world) {
+			w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "policy/default/deny"}})
+		}},
+		{"rows of a node that is gone while there is no ClusterNetwork", func(w *world) {
+			w.ClusterNetwork, w.Nodes = nil, w.Nodes[:1]
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			test.alter(w)
+			for _, v := range invariant.Check(w.World) {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+// A pod waits while its node has no address left; when one is free it should have a port.
+func TestPodWithoutPortOnAFullNode(t *testing.T) {
+	w := newWorldOf(t, 29)
+	subnet := netip.MustParsePrefix(string(w.nodeNetwork("n1").Spec.PodSubnets[0]))
+	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	w.ClusterNetwork.Status.Addresses = nil
+	used := int64(2)
+	for n := 3; used < ipam.Capacity(subnet); n++ {
+		if found := invariant.Check(w.World); len(found) != 1 || found[0].Invariant != "PodHasPort" {
+			t.Fatalf("%d of %d addresses are used and violated is %v, want PodHasPort", used, ipam.Capacity(subnet), found)
+		}
+		if n == 5 || n == 6 {
+			continue
+		}
+		w.addPod(fmt.Sprintf("more-%d", n), "n1", n)
+		used++
+	}
+	for _, v := range invariant.Check(w.World) {
+		t.Error(v)
+	}
+}
+
+func TestOnlyWhatStaysIsPersistent(t *testing.T) {
+	w := newWorld(t)
+	w.port("a").PortSecurity = nil
+	w.port("b").Options["requested-tnl-key"] = "0"
+	before := invariant.Check(w.World)
+	w.port("b").Options["requested-tnl-key"] = "22"
+	w.port("c").PortSecurity = nil
+	stayed := invariant.Persistent(before, invariant.Check(w.World))
+	if len(stayed) != 1 || !strings.Contains(stayed[0].Message, "default_a") || stayed[0].Subject() != "pod/default/a" {
+		t.Errorf("persistent are %v, want only that of default_a", stayed)
+	}
+}

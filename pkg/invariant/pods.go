@@ -1,0 +1,175 @@
+package invariant
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// podInvariants are those of a pod and its port.
+func podInvariants() []Invariant {
+	return []Invariant{
+		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, wait.", podHasPort},
+		{"PodAddressInSubnet", "A pod's port has one MAC and one address of each family of its node's subnets, in these subnets and none that is reserved.", podAddressInSubnet},
+		{"PodReportsAddress", "The addresses in a pod's status are those of its port.", podReportsAddress},
+		{"PortOnItsChassis", "A pod's port, and a node's management port, ask for the chassis of the node.", portOnItsChassis},
+	}
+}
+
+func nameOf(pod *corev1.Pod) string { return "Pod " + pod.Namespace + "/" + pod.Name }
+
+func podHasPort(v *view) (found []Violation) {
+	full := v.fullNodes()
+	for key, pod := range v.pods {
+		ports := v.owned[key]
+		switch nn := v.networks[pod.Spec.NodeName]; {
+		case len(ports) > 1:
+			found = append(found, v.about(rowsAny(ports), "pod %s/%s has %d ports", pod.Namespace, pod.Name, len(ports)).of(nameOf(pod)))
+		case len(ports) == 1:
+			if wrong := v.wrongPlace(pod, ports[0]); wrong != "" {
+				found = append(found, v.about([]any{ports[0]}, "port %s %s", ports[0].Name, wrong).of(nameOf(pod)))
+			}
+		case nn == nil || nn.Status.Chassis == "" || full[pod.Spec.NodeName]: // it waits
+		default:
+			found = append(found, Violation{Message: fmt.Sprintf("pod %s/%s has no port", pod.Namespace, pod.Name), Owners: []unit.Key{key}}.of(nameOf(pod)))
+		}
+	}
+	return found
+}
+
+// wrongPlace says what is wrong with the only port of a pod. A port that is on no switch is not its business.
+func (v *view) wrongPlace(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string {
+	if want, have := topology.InterfaceUID(pod), port.Options["iface-id-ver"]; want != have {
+		return fmt.Sprintf("is of the UID %s, the pod is %s", have, want)
+	}
+	on := v.onSwitch[port.UUID]
+	home := func(s *nbdb.LogicalSwitch) bool { return ours(s) && s.Name == names.NodeSwitch(pod.Spec.NodeName) }
+	if len(on) > 0 && !slices.ContainsFunc(on, home) {
+		return fmt.Sprintf("is on switch %s, the pod on node %s", on[0].Name, pod.Spec.NodeName)
+	}
+	return ""
+}
+
+// fullNodes are the nodes that have no address left in one of their families.
+func (v *view) fullNodes() map[string]bool {
+	used := map[string]int64{} // node -> pods with a port there
+	for key, pod := range v.pods {
+		if len(v.owned[key]) > 0 {
+			used[pod.Spec.NodeName]++
+		}
+	}
+	full := map[string]bool{}
+	for node, nn := range v.networks {
+		capacity := map[bool]int64{} // is IPv4 -> addresses
+		for _, subnet := range subnetsOf(nn) {
+			capacity[subnet.Addr().Is4()] += ipam.Capacity(subnet)
+		}
+		for _, addresses := range capacity {
+			full[node] = full[node] || used[node] >= addresses
+		}
+	}
+	return full
+}
+
+// subnetsOf reads the subnets of a node; what cannot be read is the API server's failure.
+func subnetsOf(nn *networkv1alpha1.NodeNetwork) []netip.Prefix {
+	var subnets []netip.Prefix
+	for _, cidr := range nn.Spec.PodSubnets {
+		if subnet, err := cidr.Prefix(); err == nil {
+			subnets = append(subnets, subnet)
+		}
+	}
+	return subnets
+}
+
+func podAddressInSubnet(v *view) (found []Violation) {
+	for key, pod := range v.pods {
+		nn := v.networks[pod.Spec.NodeName]
+		if nn == nil {
+			continue
+		}
+		for _, port := range v.owned[key] {
+			if wrong := wrongAddress(port, subnetsOf(nn)); wrong != "" {
+				found = append(found, v.about([]any{port}, "port %s %s", port.Name, wrong).of(nameOf(pod), "NodeNetwork "+nn.Name))
+			}
+		}
+	}
+	return found
+}
+
+// wrongAddress says what is wrong with the addresses of a pod's port.
+func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix) string {
+	elements := addressesOf(port)
+	if len(port.Addresses) != 1 || len(elements) != 1 {
+		return fmt.Sprintf("has addresses %q, want one MAC and its addresses", port.Addresses)
+	}
+	families := map[bool]int{}
+	for _, address := range elements[0].Addresses {
+		if !slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return ipam.IsPodAddress(s, address) }) {
+			return fmt.Sprintf("has address %s, which no pod can have in %v", address, subnets)
+		}
+		families[address.Is4()]++
+	}
+	for _, subnet := range subnets {
+		if n := families[subnet.Addr().Is4()]; n != 1 {
+			return fmt.Sprintf("has %d addresses of the family of %s, want 1", n, subnet)
+		}
+	}
+	return ""
+}
+
+func podReportsAddress(v *view) (found []Violation) {
+	for key, pod := range v.pods {
+		for _, port := range v.owned[key] {
+			var have []netip.Addr
+			for _, element := range addressesOf(port) {
+				have = append(have, element.Addresses...)
+			}
+			for _, ip := range pod.Status.PodIPs {
+				if address, err := netip.ParseAddr(ip.IP); err != nil || !slices.Contains(have, address) {
+					found = append(found, v.about([]any{port}, "pod %s/%s reports the address %s, its port has %v", pod.Namespace, pod.Name, ip.IP, have).of(nameOf(pod)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func portOnItsChassis(v *view) (found []Violation) {
+	for owner, ports := range v.owned {
+		node := ""
+		switch pod := v.pods[owner]; {
+		case pod != nil:
+			node = pod.Spec.NodeName
+		case owner.Kind() == topology.KindNode:
+			node = owner.Name()
+		}
+		nn := v.networks[node]
+		if nn == nil {
+			continue
+		}
+		for _, port := range ports {
+			if have := port.Options["requested-chassis"]; port.Type == "" && have != nn.Status.Chassis {
+				found = append(found, v.about([]any{port}, "port %s asks for chassis %q, node %s is %q", port.Name, have, node, nn.Status.Chassis).of("NodeNetwork "+node))
+			}
+		}
+	}
+	return found
+}
+
+func rowsAny[T any](rows []*T) []any {
+	all := make([]any, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, row)
+	}
+	return all
+}

@@ -1,0 +1,144 @@
+package invariant
+
+import (
+	"reflect"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// World is all that is looked at, at one time.
+type World struct {
+	// Northbound are the rows of OVN's northbound database, whole, by table. References into a table that is absent here are not
+	// followed.
+	Northbound Rows
+	// Southbound are the rows of the southbound database; nil if it was not read.
+	Southbound Rows
+	// ClusterNetwork is nil while there is none.
+	ClusterNetwork *networkv1alpha1.ClusterNetwork
+	Nodes          []corev1.Node
+	NodeNetworks   []networkv1alpha1.NodeNetwork
+	Pods           []corev1.Pod
+}
+
+// Rows are rows of generated models by the name of their table.
+type Rows map[string][]model.Model
+
+// rowsIn returns the rows of one table, typed.
+func rowsIn[T any](rows Rows, table string) []*T {
+	found := make([]*T, 0, len(rows[table]))
+	for _, row := range rows[table] {
+		if typed, ok := row.(*T); ok {
+			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+// view is a world with the indexes that checks share.
+type view struct {
+	World
+	tables      map[reflect.Type]string // generated type -> its table
+	switches    []*nbdb.LogicalSwitch
+	routers     []*nbdb.LogicalRouter
+	ports       []*nbdb.LogicalSwitchPort
+	routerPorts []*nbdb.LogicalRouterPort
+
+	onSwitch     map[string][]*nbdb.LogicalSwitch       // port UUID -> switches that list it
+	onRouter     map[string][]*nbdb.LogicalRouter       // router port UUID -> routers that list it
+	routerByName map[string][]*nbdb.LogicalRouterPort   // name -> router ports
+	owned        map[unit.Key][]*nbdb.LogicalSwitchPort // owner -> its switch ports
+
+	nodes    map[string]*corev1.Node
+	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
+	pods     map[unit.Key]*corev1.Pod                // those that want a port
+}
+
+func newView(w World) *view {
+	v := &view{
+		World: w, tables: map[reflect.Type]string{},
+		switches: rowsIn[nbdb.LogicalSwitch](w.Northbound, nbdb.LogicalSwitchTable), routers: rowsIn[nbdb.LogicalRouter](w.Northbound, nbdb.LogicalRouterTable),
+		ports: rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable), routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
+		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
+		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
+		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{},
+	}
+	for table, rows := range w.Northbound {
+		if len(rows) > 0 {
+			v.tables[reflect.TypeOf(rows[0])] = table
+		}
+	}
+	v.indexRows()
+	for i := range w.Nodes {
+		v.nodes[w.Nodes[i].Name] = &w.Nodes[i]
+	}
+	for i := range w.NodeNetworks {
+		v.networks[w.NodeNetworks[i].Name] = &w.NodeNetworks[i]
+	}
+	for i := range w.Pods {
+		if pod := &w.Pods[i]; topology.WantsPort(pod) {
+			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
+		}
+	}
+	return v
+}
+
+func (v *view) indexRows() {
+	for _, s := range v.switches {
+		for _, port := range s.Ports {
+			v.onSwitch[port] = append(v.onSwitch[port], s)
+		}
+	}
+	for _, r := range v.routers {
+		for _, port := range r.Ports {
+			v.onRouter[port] = append(v.onRouter[port], r)
+		}
+	}
+	for _, port := range v.routerPorts {
+		v.routerByName[port.Name] = append(v.routerByName[port.Name], port)
+	}
+	for _, port := range v.ports {
+		if owner := ownerOf(port); owner != "" {
+			v.owned[owner] = append(v.owned[owner], port)
+		}
+	}
+}
+
+// concerns reports whether a port is ours or on a switch of ours, where it can be in the way.
+func (v *view) concerns(port *nbdb.LogicalSwitchPort) bool {
+	if ours(port) {
+		return true
+	}
+	for _, s := range v.onSwitch[port.UUID] {
+		if ours(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownerOf returns the unit that a row says it belongs to; empty for foreign rows and tables without external_ids.
+func ownerOf(row any) unit.Key {
+	if r, ok := row.(interface{ GetExternalIDs() map[string]string }); ok {
+		return unit.Key(r.GetExternalIDs()[unit.OwnerKey])
+	}
+	return ""
+}
+
+func ours(row any) bool { return ownerOf(row) != "" }
+
+func (v *view) rowOf(row any) Row {
+	found := Row{Table: v.tables[reflect.TypeOf(row)]}
+	if r, ok := row.(interface{ GetUUID() string }); ok {
+		found.UUID = r.GetUUID()
+	}
+	if r, ok := row.(interface{ GetName() string }); ok {
+		found.Name = r.GetName()
+	}
+	return found
+}

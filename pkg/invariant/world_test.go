@@ -1,0 +1,225 @@
+package invariant_test
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// world is a good one, made by the builders of the topology: two nodes, three pods that run and one that has ended.
+type world struct {
+	invariant.World
+	*testing.T
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOf(t, 24)
+}
+
+// newWorldOf gives nodes IPv4 subnets of a prefix length.
+func newWorldOf(t *testing.T, hostPrefix int32) *world {
+	t.Helper()
+	w := &world{T: t, World: invariant.World{Northbound: invariant.Rows{}, Southbound: invariant.Rows{}}}
+	w.ClusterNetwork = &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
+	w.ClusterNetwork.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
+	plan, err := topology.ParseClusterNetwork(w.ClusterNetwork)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.add(topology.NetworkUnit(plan.Network("cluster-uid")))
+	for _, name := range []string{"n1", "n2"} {
+		w.addNode(name, plan)
+	}
+	w.addPod("a", "n1", 5)
+	w.addPod("b", "n1", 6)
+	w.addPod("c", "n2", 5)
+	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"}, Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
+	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
+		w.ClusterNetwork.Status.Addresses = append(w.ClusterNetwork.Status.Addresses,
+			networkv1alpha1.NetworkAddresses{CIDR: cidr, AddressCounts: networkv1alpha1.AddressCounts{Total: 100, Used: 3, Free: 97}})
+	}
+	w.ClusterNetwork.Status.ObservedGeneration, w.ClusterNetwork.Status.Nodes = 1, networkv1alpha1.NodeCounts{Total: 2, Ready: 2}
+	w.copySouthbound()
+	return w
+}
+
+// add makes the rows of a unit and its memberships, as the engine does.
+func (w *world) add(u unit.Unit) {
+	w.Helper()
+	for _, row := range u.Rows {
+		ids := reflect.ValueOf(row.Model).Elem().FieldByName("ExternalIDs")
+		if ids.IsNil() {
+			ids.Set(reflect.ValueOf(map[string]string{}))
+		}
+		ids.Interface().(map[string]string)[unit.OwnerKey] = string(u.Key)
+		w.put(row.Model)
+	}
+	for _, m := range u.Members {
+		w.member(m.Parent, m.Element)
+	}
+}
+
+// put adds a row to its table.
+func (w *world) put(row model.Model) {
+	w.Helper()
+	dbModel, err := nbdb.FullDatabaseModel()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for table, kind := range dbModel.Types() {
+		if kind == reflect.TypeOf(row) {
+			w.Northbound[table] = append(w.Northbound[table], row)
+			return
+		}
+	}
+	w.Fatalf("%T is of no table", row)
+}
+
+func (w *world) member(parent unit.Ref, element string) {
+	w.Helper()
+	for _, row := range w.Northbound[parent.Table] {
+		switch r := row.(type) {
+		case *nbdb.LogicalSwitch:
+			if r.UUID == parent.UUID {
+				r.Ports = append(r.Ports, element)
+				return
+			}
+		case *nbdb.LogicalRouter:
+			if r.UUID == parent.UUID {
+				r.Ports = append(r.Ports, element)
+				return
+			}
+		}
+	}
+	w.Fatalf("row %v is absent", parent)
+}
+
+func (w *world) addNode(name string, plan topology.Plan) {
+	w.Helper()
+	var others []networkv1alpha1.NodeNetworkSpec
+	for _, nn := range w.NodeNetworks {
+		others = append(others, nn.Spec)
+	}
+	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{}, plan, others, topology.Settings{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	nn.Status.Chassis = "chassis-" + name
+	node, err := topology.ParseNodeNetwork(&nn)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.add(topology.NodeUnit(node))
+	w.NodeNetworks = append(w.NodeNetworks, nn)
+	w.Nodes = append(w.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// addPod makes a running pod with address n of each subnet of its node.
+func (w *world) addPod(name, node string, n int) {
+	w.Helper()
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.PodSpec{NodeName: node}}
+	facts := topology.Pod{Namespace: "default", Name: name, UID: string(pod.UID), Node: node, Chassis: "chassis-" + node, Slot: 16 + n}
+	for _, cidr := range w.nodeNetwork(node).Spec.PodSubnets {
+		address := ipam.Host(netip.MustParsePrefix(string(cidr)), n)
+		facts.Addresses = append(facts.Addresses, address)
+		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address.String()})
+	}
+	facts.MAC = ipam.MAC(facts.Addresses)
+	w.add(topology.PodUnit(facts))
+	w.Pods = append(w.Pods, pod)
+}
+
+// copySouthbound makes what northd would.
+func (w *world) copySouthbound() {
+	w.Southbound = invariant.Rows{}
+	for _, row := range w.Northbound[nbdb.LogicalSwitchTable] {
+		s := row.(*nbdb.LogicalSwitch)
+		w.Southbound[sbdb.DatapathBindingTable] = append(w.Southbound[sbdb.DatapathBindingTable],
+			&sbdb.DatapathBinding{ExternalIDs: map[string]string{"logical-switch": s.UUID}, TunnelKey: number(s.OtherConfig)})
+	}
+	for _, row := range w.Northbound[nbdb.LogicalSwitchPortTable] {
+		p := row.(*nbdb.LogicalSwitchPort)
+		w.Southbound[sbdb.PortBindingTable] = append(w.Southbound[sbdb.PortBindingTable], &sbdb.PortBinding{LogicalPort: p.Name, TunnelKey: number(p.Options)})
+	}
+}
+
+func number(options map[string]string) (key int) {
+	_, _ = fmt.Sscan(options["requested-tnl-key"], &key)
+	return key
+}
+
+func (w *world) nodeNetwork(name string) *networkv1alpha1.NodeNetwork {
+	i := slices.IndexFunc(w.NodeNetworks, func(nn networkv1alpha1.NodeNetwork) bool { return nn.Name == name })
+	return &w.NodeNetworks[i]
+}
+
+// find returns the row of a table with a name.
+func find[T any](w *world, table, name string) *T {
+	w.Helper()
+	for _, row := range w.Northbound[table] {
+		if r, ok := row.(interface{ GetName() string }); ok && r.GetName() == name {
+			return any(row).(*T)
+		}
+	}
+	w.Fatalf("%s has no row %s", table, name)
+	return nil
+}
+
+func (w *world) port(pod string) *nbdb.LogicalSwitchPort {
+	return find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, names.PodPort(names.DefaultNetwork, "default", pod))
+}
+
+func (w *world) nodeSwitch(node string) *nbdb.LogicalSwitch {
+	return find[nbdb.LogicalSwitch](w, nbdb.LogicalSwitchTable, names.NodeSwitch(node))
+}
+
+func (w *world) router() *nbdb.LogicalRouter {
+	return find[nbdb.LogicalRouter](w, nbdb.LogicalRouterTable, names.ClusterRouter)
+}
+
+// address replaces a text in the addresses of a pod's port, and in what the pod reports.
+func (w *world) address(pod, before, after string) {
+	port := w.port(pod)
+	port.Addresses = []string{strings.Replace(port.Addresses[0], before, after, 1)}
+	port.PortSecurity = slices.Clone(port.Addresses)
+	for i := range w.Pods {
+		for j, ip := range w.Pods[i].Status.PodIPs {
+			if w.Pods[i].Name == pod && ip.IP == before {
+				w.Pods[i].Status.PodIPs[j].IP = after
+			}
+		}
+	}
+}
+
+// owned is external_ids of a row of the cluster-wide unit.
+func owned() map[string]string {
+	return map[string]string{unit.OwnerKey: string(topology.NetworkKey())}
+}
+
+// stranger is a NodeNetwork whose Node does not exist: it takes part in nothing but in what all NodeNetworks share.
+func (w *world) stranger(change func(*networkv1alpha1.NodeNetwork)) {
+	nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n3"}}
+	nn.Spec.NodeID = 3
+	change(&nn)
+	w.NodeNetworks = append(w.NodeNetworks, nn)
+}
