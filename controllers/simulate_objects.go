@@ -26,7 +26,7 @@ func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error 
 		}
 		switch {
 		case object == nil:
-			s.notes.add("%s: Weft makes no rows of %s objects", document, document.Object.GroupVersionKind().GroupKind())
+			s.notes.add("%s: Weft makes no rows of this kind", nameIn(document))
 			continue
 		case question.Delete:
 			err = s.remove(ctx, object, document)
@@ -39,6 +39,11 @@ func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error 
 		}
 	}
 	return nil
+}
+
+// nameIn names a document's object with its kind: "Pod demo/web-0".
+func nameIn(document manifest.Document) string {
+	return document.Object.GetKind() + " " + shortName(client.ObjectKeyFromObject(document.Object))
 }
 
 // decode returns the typed object; nil for a kind that no reconciler reads.
@@ -68,7 +73,7 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 // remove takes an object away, and with a namespace its pods.
 func (s *simulation) remove(ctx context.Context, object client.Object, document manifest.Document) error {
 	if err := s.objects.Delete(ctx, object); apierrors.IsNotFound(err) {
-		s.notes.add("%s: there is none", document)
+		s.notes.add("%s: there is none", nameIn(document))
 		return nil
 	} else if err != nil {
 		return err

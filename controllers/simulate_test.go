@@ -227,7 +227,7 @@ func TestPlanOfNothingNew(t *testing.T) {
 	if len(planned.Changes) != 0 || len(planned.Notes) != 1 {
 		t.Errorf("plan is %+v", planned)
 	}
-	w.says(planned.Notes[0], "no rows of ConfigMap")
+	w.says(planned.Notes[0], "ConfigMap default/c: Weft makes no rows")
 	planned = o.plan([]string{"plan", "--delete"}, pod("none", ""))
 	if len(planned.Changes) != 0 || len(planned.Notes) != 1 {
 		t.Errorf("plan is %+v", planned)

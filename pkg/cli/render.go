@@ -80,10 +80,12 @@ func several(n int, thing string) string {
 type row struct {
 	owner       unit.Key
 	table, name string
-	sign        string // "+", "~" or "-"
-	columns     []string
-	values      []string // of columns
+	sign        string   // "+", "~" or "-"
+	lines       []column // sorted by column
 }
+
+// column is one line: a column and what becomes of it.
+type column struct{ name, value string }
 
 // changesText renders changes by owner: one line for each row, its columns below.
 func changesText(changes []ovndb.Change) string {
@@ -105,11 +107,11 @@ func changesText(changes []ovndb.Change) string {
 func (r row) render(out *strings.Builder) {
 	fmt.Fprintf(out, "  %s %s %s\n", r.sign, r.table, r.name)
 	width := 0
-	for _, column := range r.columns {
-		width = max(width, len(column))
+	for _, c := range r.lines {
+		width = max(width, len(c.name))
 	}
-	for i, column := range r.columns {
-		fmt.Fprintf(out, "      %-*s  %s\n", width, column, r.values[i])
+	for _, c := range r.lines {
+		fmt.Fprintf(out, "      %-*s  %s\n", width, c.name, c.value)
 	}
 }
 
@@ -143,6 +145,7 @@ func groupRows(changes []ovndb.Change) []row {
 	})
 	rows := make([]row, 0, len(order))
 	for _, r := range order {
+		slices.SortStableFunc(r.lines, func(a, b column) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value)) })
 		rows = append(rows, *r)
 	}
 	return rows
@@ -156,9 +159,11 @@ func (r *row) add(c ovndb.Change, named func(uuid string) string) {
 	case ovndb.OpDelete:
 		r.sign = "-"
 	}
-	for _, column := range c.Columns {
-		r.columns = append(r.columns, column.Column)
-		r.values = append(r.values, valueText(c.Op, column, named))
+	for _, changed := range c.Columns {
+		if c.Op == ovndb.OpInsert && changed.Column == "name" {
+			continue // the row is shown by it
+		}
+		r.lines = append(r.lines, column{changed.Column, valueText(c.Op, changed, named)})
 	}
 }
 

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
+	pods := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}}
+	lease := func(holder *string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: leaseName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
+	}
+	if pod, err := leader(lease(new("uid-b")), pods); err != nil || pod.Name != "b" {
+		t.Errorf("leader is %v, %v", pod, err)
+	}
+	for _, holder := range []*string{nil, new(""), new("uid-c")} {
+		if _, err := leader(lease(holder), pods); !errors.Is(err, errNoLeader) || !strings.Contains(err.Error(), "weft-system/weft-operator") {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
+
+// The patch is that of kubectl apply: what the last manifest said and this one does not, goes; what others said, stays.
+func TestApplyPatch(t *testing.T) {
+	for _, test := range []struct {
+		name, live, wanted string
+		kind               types.PatchType
+		patch              string
+	}{
+		{
+			name: "lists of built-in kinds are merged by their keys",
+			live: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {other: x,
+ kubectl.kubernetes.io/last-applied-configuration: '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"old":"y"}}}'}, labels: {old: "y"}},
+ spec: {nodeName: n1, containers: [{name: c, image: a}]}}`,
+			wanted: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {fresh: z}}, spec: {containers: [{name: c, image: b}]}}`,
+			kind:   types.StrategicMergePatchType,
+			patch:  `{"metadata":{"labels":{"fresh":"z","old":null}},"spec":{"$setElementOrder/containers":[{"name":"c"}],"containers":[{"image":"b","name":"c"}]}}`,
+		},
+		{
+			name:   "lists of other kinds are replaced",
+			live:   `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default}, spec: {podRecord: OnDemand, serviceNetwork: [10.96.0.0/16]}}`,
+			wanted: `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default}, spec: {serviceNetwork: [10.97.0.0/16]}}`,
+			kind:   types.MergePatchType, patch: `{"spec":{"serviceNetwork":["10.97.0.0/16"]}}`,
+		},
+	} {
+		kind, patch, err := applyPatch(parse(t, test.live), parse(t, test.wanted))
+		if err != nil || kind != test.kind || string(patch) != test.patch {
+			t.Errorf("%s: %s %s, %v; want %s %s", test.name, kind, patch, err, test.kind, test.patch)
+		}
+	}
+}
+
+func TestScheduleLeavesAPodItsNode(t *testing.T) {
+	for _, test := range []struct{ object, node, want string }{
+		{`{apiVersion: v1, kind: Pod, metadata: {name: p}}`, "n1", "n1"},
+		{`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeName: n2}}`, "n1", "n2"},
+		{`{apiVersion: v1, kind: Pod, metadata: {name: p}}`, "", ""},
+		{`{apiVersion: v1, kind: Node, metadata: {name: p}}`, "n1", ""},
+	} {
+		object := parse(t, test.object)
+		err := schedule(object, test.node)
+		if got, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName"); err != nil || got != test.want {
+			t.Errorf("%s with --node %q is on %q (%v), want %q", test.object, test.node, got, err, test.want)
+		}
+	}
+	if err := schedule(parse(t, `{apiVersion: v1, kind: Pod, spec: {nodeName: 7}}`), "n1"); err == nil || !strings.Contains(err.Error(), "nodeName") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestReadFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"b.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: b}}", "a.json": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`,
+		"notes.txt": "no manifest", "empty.yml": "# nothing",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	input := strings.NewReader("{apiVersion: v1, kind: Pod, metadata: {name: c}}")
+	documents, err := readFiles([]string{dir, "-", filepath.Join(dir, "b.yaml")}, input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, d := range documents {
+		found = append(found, d.Object.GetName())
+	}
+	if want := []string{"a", "b", "c", "b"}; !slices.Equal(found, want) {
+		t.Errorf("read %v, want %v", found, want)
+	}
+	for name, says := range map[string]string{filepath.Join(dir, "none.yaml"): "none.yaml", filepath.Join(dir, "empty.yml"): "no objects in"} {
+		if _, err := readFiles([]string{name}, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error is %v", name, err)
+		}
+	}
+}
+
+// Scripts tell "nothing", "something" and "it did not work" apart.
+func TestErrorsHaveAnExitCodeOfTheirOwn(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "none")
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"plan"}, "filename"},
+		{[]string{"plan", "-f", "testdata/none.yaml"}, "none.yaml"},
+		{[]string{"drift", "-o", "yaml"}, `output "yaml": want text or json`},
+		{[]string{"drift", "now"}, "now"},
+		{[]string{"drift", "--kubeconfig", kubeconfig}, kubeconfig},
+		{[]string{"explode"}, "explode"},
+	} {
+		var out, errs bytes.Buffer
+		if code := Run(test.args, strings.NewReader(""), &out, &errs); code != exitError || !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, errs.String(), exitError, test.says)
+		}
+	}
+}
