@@ -27,7 +27,7 @@ type World struct {
 }
 
 // Rows are rows of generated models by the name of their table.
-type Rows map[string][]model.Model
+type Rows = map[string][]model.Model
 
 // rowsIn returns the rows of one table, typed.
 func rowsIn[T any](rows Rows, table string) []*T {

@@ -1,0 +1,83 @@
+// Package invariant looks whether the invariants hold: on demand, and by itself on a slow clock.
+package invariant
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
+)
+
+// Database reads the northbound database.
+type Database interface {
+	// Rows returns all rows of all tables, whole.
+	Rows(ctx context.Context) (invariant.Rows, error)
+}
+
+// Reader reads the present world.
+type Reader struct {
+	// Client reads from the manager's cache.
+	Client   client.Reader
+	Database Database
+}
+
+// World reads the database and the objects that it is made from. They may be of different moments.
+func (r *Reader) World(ctx context.Context) (invariant.World, error) {
+	rows, err := r.Database.Rows(ctx)
+	if err != nil {
+		return invariant.World{}, err
+	}
+	var (
+		pods     corev1.PodList
+		nodes    corev1.NodeList
+		networks networkv1alpha1.NodeNetworkList
+		cn       networkv1alpha1.ClusterNetwork
+	)
+	for _, list := range []client.ObjectList{&pods, &nodes, &networks} {
+		// They are only looked at, and copies of all pods would be most of the work.
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return invariant.World{}, err
+		}
+	}
+	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if err == nil {
+		world.ClusterNetwork = &cn
+	}
+	return world, client.IgnoreNotFound(err)
+}
+
+// Check returns what does not hold. What is found is looked for again after a pause, so that a change that was on its way is not
+// taken for a violation.
+func (r *Reader) Check(ctx context.Context, pause time.Duration) ([]invariant.Violation, error) {
+	return lookTwice(ctx, r.look, pause)
+}
+
+func (r *Reader) look(ctx context.Context) ([]invariant.Violation, error) {
+	world, err := r.World(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(world), nil
+}
+
+func lookTwice(ctx context.Context, look func(context.Context) ([]invariant.Violation, error), pause time.Duration) ([]invariant.Violation, error) {
+	before, err := look(ctx)
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	now, err := look(ctx)
+	return invariant.Persistent(before, now), err
+}

@@ -1,0 +1,64 @@
+package ovndb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Rows returns copies of all rows of all monitored tables, by table, whole: the columns that are not monitored are read by select, in
+// one transaction. While others write, a row and such a column may be of two moments.
+func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
+	s := c.session()
+	if s == nil {
+		return nil, fmt.Errorf("database %s: %w", c.cfg.Schema.Model.Name(), errors.Join(errDisconnected, c.Failure()))
+	}
+	shared, err := loadLedger(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", c.cfg.Schema.Model.Name(), err)
+	}
+	all := make(map[string][]model.Model, len(s.schema.Tables))
+	for table, t := range s.schema.Tables {
+		rows := s.cache.Table(table)
+		if rows == nil {
+			continue // the server's schema has no such table
+		}
+		all[table] = make([]model.Model, 0, rows.Len())
+		for id := range rows.RowsShallow() {
+			row := rows.Row(id)
+			if row == nil {
+				continue // it went meanwhile
+			}
+			for _, name := range t.Shared {
+				shared.fill(row, slot{refOf(table, t, id), name})
+			}
+			all[table] = append(all[table], row)
+		}
+	}
+	return all, nil
+}
+
+// refOf is how memberships name a row.
+func refOf(table string, t Table, id string) unit.Ref {
+	if t.Foreign {
+		id = ""
+	}
+	return unit.Ref{Table: table, UUID: id}
+}
+
+// fill sets a shared column of a row to what the ledger knows; sets are in order.
+func (l *ledger) fill(row model.Model, s slot) {
+	elements := l.slots[s]
+	switch column(row, s.column).(type) {
+	case []string:
+		setColumn(row, s.column, slices.Sorted(maps.Keys(elements)))
+	case map[string]string:
+		setColumn(row, s.column, maps.Clone(elements))
+	}
+}
