@@ -2,27 +2,33 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // check is one question that kubectl weft check asks.
 type check struct {
 	name string
-	look func(context.Context) ([]admin.Violation, error)
+	look func(context.Context) ([]invariant.Violation, error)
 }
 
 // checks are all of them.
 func (a *administration) checks() []check {
 	return []check{
+		{"CopyIsDatabase", a.copyIsDatabase},
 		{"DatabaseAsWanted", a.databaseAsWanted},
 	}
 }
 
 // Check implements admin.Operator.
 func (a *administration) Check(ctx context.Context) (admin.Violations, error) {
-	found := admin.Violations{Violations: []admin.Violation{}}
+	found := admin.Violations{Violations: []invariant.Violation{}}
 	if err := a.ready(ctx); err != nil {
 		return found, err
 	}
@@ -37,21 +43,41 @@ func (a *administration) Check(ctx context.Context) (admin.Violations, error) {
 	return found, nil
 }
 
+// copyIsDatabase compares the copy that everything is computed from with the database.
+func (a *administration) copyIsDatabase(ctx context.Context) ([]invariant.Violation, error) {
+	err := a.database.Verify(ctx)
+	diverged, ok := errors.AsType[*ovndb.DivergedError](err)
+	if !ok {
+		return nil, err
+	}
+	var found []invariant.Violation
+	for _, difference := range diverged.Differences {
+		found = append(found, invariant.Violation{Invariant: "CopyIsDatabase", Message: difference})
+	}
+	return found, nil
+}
+
 // databaseAsWanted looks for differences between the database and what all units want.
-func (a *administration) databaseAsWanted(ctx context.Context) ([]admin.Violation, error) {
+func (a *administration) databaseAsWanted(ctx context.Context) ([]invariant.Violation, error) {
 	changes, err := a.database.Drift(ctx)
-	var found []admin.Violation
+	var found []invariant.Violation
 	for _, c := range changes {
-		found = append(found, admin.Violation{
-			Invariant: "DatabaseAsWanted", Subject: string(c.Owner), Message: fmt.Sprintf("%s %s needs %s", c.Table, rowName(c.Name, c.UUID), c.Op),
+		found = append(found, invariant.Violation{
+			Invariant: "DatabaseAsWanted", Owners: []unit.Key{c.Owner}, Rows: []invariant.Row{{Table: c.Table, UUID: c.UUID, Name: c.Name}},
+			Message: fmt.Sprintf("%s of %s needs %s%s", invariant.Row{Table: c.Table, UUID: c.UUID, Name: c.Name}, c.Owner, c.Op, columnsOf(c)),
 		})
 	}
 	return found, err
 }
 
-func rowName(name, uuid string) string {
-	if name == "" {
-		return uuid
+// columnsOf names the columns that differ.
+func columnsOf(c ovndb.Change) string {
+	if c.Op == ovndb.OpInsert || len(c.Columns) == 0 {
+		return ""
 	}
-	return name
+	var names []string
+	for _, column := range c.Columns {
+		names = append(names, column.Column)
+	}
+	return " of " + strings.Join(names, ", ")
 }

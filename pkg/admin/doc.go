@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/manifest"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -68,17 +69,8 @@ type Changes struct {
 // Violations are the invariants that do not hold.
 type Violations struct {
 	// Checked names the invariants that were looked at.
-	Checked    []string    `json:"checked"`
-	Violations []Violation `json:"violations"`
-}
-
-// Violation is one place where an invariant does not hold.
-type Violation struct {
-	// Invariant is its name, as in the documentation.
-	Invariant string `json:"invariant"`
-	// Subject is what it does not hold for: an owner, a row or an object.
-	Subject string `json:"subject,omitempty"`
-	Message string `json:"message"`
+	Checked    []string              `json:"checked"`
+	Violations []invariant.Violation `json:"violations"`
 }
 
 // Failure is the answer when something went wrong.

@@ -31,11 +31,7 @@ func driftText(answer admin.Changes) string {
 func checkText(answer admin.Violations) string {
 	var out strings.Builder
 	for _, v := range answer.Violations {
-		subject := ""
-		if v.Subject != "" {
-			subject = v.Subject + ": "
-		}
-		fmt.Fprintf(&out, "%s: %s%s\n", v.Invariant, subject, v.Message)
+		fmt.Fprintln(&out, v)
 	}
 	switch n := len(answer.Violations); n {
 	case 0:

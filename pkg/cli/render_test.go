@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
@@ -79,11 +80,11 @@ func TestTextHasAnOrderOfItsOwn(t *testing.T) {
 func TestCheckTexts(t *testing.T) {
 	for want, answer := range map[string]admin.Violations{
 		"2 invariants hold.\n": {Checked: []string{"A", "B"}},
-		"A: pod/demo/web-0: two ports have 10.0.0.5\n\n1 violation, 2 invariants checked.\n": {
-			Checked: []string{"A", "B"}, Violations: []admin.Violation{{Invariant: "A", Subject: "pod/demo/web-0", Message: "two ports have 10.0.0.5"}},
+		"A: two ports have 10.0.0.5\n\n1 violation, 2 invariants checked.\n": {
+			Checked: []string{"A", "B"}, Violations: []invariant.Violation{{Invariant: "A", Message: "two ports have 10.0.0.5"}},
 		},
 		"A: x\nB: y\n\n2 violations, 2 invariants checked.\n": {
-			Checked: []string{"A", "B"}, Violations: []admin.Violation{{Invariant: "A", Message: "x"}, {Invariant: "B", Message: "y"}},
+			Checked: []string{"A", "B"}, Violations: []invariant.Violation{{Invariant: "A", Message: "x"}, {Invariant: "B", Message: "y"}},
 		},
 	} {
 		if diff := cmp.Diff(want, checkText(answer)); diff != "" {
