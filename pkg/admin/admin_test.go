@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -123,6 +124,22 @@ func TestTooManyManifests(t *testing.T) {
 	long := strings.NewReader(strings.Repeat("#", MaxManifests+1))
 	if err := Command(t.Context(), []string{"--socket", socket, "plan"}, long, io.Discard); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("error is %v, want one that says too large", err)
+	}
+}
+
+// A network must not stop because nobody can look into it.
+func TestServerWithoutASocketEndsWithoutAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	if err := NewServer(filepath.Join(file, "admin.sock"), fake{}, log).Start(t.Context()); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "is not answered") {
+		t.Errorf("logged %q", logged)
 	}
 }
 

@@ -38,13 +38,16 @@ func NewServer(socket string, operator Operator, log logr.Logger) *Server {
 // NeedLeaderElection lets each replica listen: one that does not lead says so.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start listens until ctx ends.
+// Start listens until ctx ends. What goes wrong is logged and no more: the network must not depend on who looks into it.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := listen(s.Socket)
-	if err != nil {
-		return fmt.Errorf("administration: %w", err)
+	if err == nil {
+		err = s.serve(ctx, listener)
 	}
-	return s.serve(ctx, listener)
+	if err != nil {
+		s.Log.Error(err, "the administrator is not answered", "socket", s.Socket)
+	}
+	return nil
 }
 
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
@@ -52,7 +55,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("administration: %w", err)
+		return err
 	}
 	return nil
 }
