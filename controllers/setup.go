@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/pod"
@@ -37,6 +38,8 @@ type Options struct {
 	Observer   ovndb.Observer
 	// CountDelay is how long counts in ClusterNetwork's status may be behind.
 	CountDelay time.Duration
+	// Violations is told how often each invariant is violated, after each check; it may be nil.
+	Violations func(invariant string, n int)
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
@@ -66,11 +69,14 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	recorder := mgr.GetEventRecorder("weft")
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
+	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db}, options.Violations,
+		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
-		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork]},
+		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
+			Violations: watch.Violations},
 		nodes, pods,
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {
@@ -86,7 +92,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		triggers[topology.KindNetwork].Enqueue(network.Name) // the addresses in use are known now
 		return err
 	}
-	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}),
+	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}),
 		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods}))
 }
 

@@ -49,6 +49,8 @@ func (w *Watch) Violations() []invariant.Violation {
 func (w *Watch) Start(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	defer w.count(nil) // the next leader counts
+	w.count(nil)
 	for {
 		select {
 		case <-ctx.Done():

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -60,11 +61,14 @@ type Reconciler struct {
 	Addresses Addresses
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	// Violations tells which invariants do not hold; nil: nobody looks.
+	Violations func() []invariant.Violation
 
 	started sync.Once
 	first   sync.Once
 	earlier *networkv1alpha1.DriftStatus // what the status said before this process
 	told    int64                        // differences that events told of
+	known   []invariant.Violation        // those that an event told of
 }
 
 // SetupWithManager registers the controller.
@@ -133,9 +137,10 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	drift, found := r.drift(cn)
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
-		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift,
+		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 	})
 	r.tellDrift(cn, found)
+	r.tellViolations(cn)
 	if equality.Semantic.DeepEqual(want, cn.Status) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -29,6 +30,8 @@ type facts struct {
 	networks  []networkv1alpha1.NodeNetwork
 	used      func(network netip.Prefix) (used int64, ok bool)
 	drift     *networkv1alpha1.DriftStatus // nil: nothing was ever found
+	// violations are invariants that do not hold.
+	violations []invariant.Violation
 }
 
 // status computes the ClusterNetwork's status.
@@ -78,6 +81,8 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
 	case f.drift != nil && f.drift.Standing > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
+	case len(f.violations) > 0:
+		c.Reason, c.Message = networkv1alpha1.ReasonInvariantViolated, describeViolations(f.violations)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
 	}

@@ -2,13 +2,17 @@ package network
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/client-go/tools/events"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -87,6 +91,47 @@ func TestEffectiveMTU(t *testing.T) {
 				t.Errorf("MTU is %d, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+// A violation makes the network degraded behind everything that may be its cause.
+func TestViolationDegrades(t *testing.T) {
+	f := facts{connected: true, violations: []invariant.Violation{{Invariant: "UniqueMAC", Message: "MAC is of 2 ports"}, {Invariant: "PodHasPort", Message: "pod has no port"}}}
+	got := degradedCondition(f)
+	if want := "UniqueMAC: MAC is of 2 ports; and 1 more, see kubectl weft check"; got.Reason != networkv1alpha1.ReasonInvariantViolated || got.Message != want {
+		t.Errorf("Degraded has reason %s: %s; want %s", got.Reason, got.Message, want)
+	}
+	f.drift = &networkv1alpha1.DriftStatus{Standing: 1}
+	if got := degradedCondition(f); got.Reason != networkv1alpha1.ReasonDrift {
+		t.Errorf("Degraded has reason %s: %s; want the drift's", got.Reason, got.Message)
+	}
+	f.violations, f.drift = f.violations[:1], nil
+	if got := degradedCondition(f); got.Message != "UniqueMAC: MAC is of 2 ports" {
+		t.Errorf("Degraded says %q", got.Message)
+	}
+}
+
+// A new violation makes one event.
+func TestViolationIsToldOnce(t *testing.T) {
+	var now []invariant.Violation
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Events: recorder, Violations: func() []invariant.Violation { return now }}
+	cn := &networkv1alpha1.ClusterNetwork{}
+	mac, port := invariant.Violation{Invariant: "UniqueMAC", Message: "twice"}, invariant.Violation{Invariant: "PodHasPort", Message: "none"}
+	for _, step := range []struct {
+		now  []invariant.Violation
+		want string
+	}{{nil, ""}, {[]invariant.Violation{mac}, "UniqueMAC: twice"}, {[]invariant.Violation{mac}, ""}, {[]invariant.Violation{mac, port}, "PodHasPort: none"}, {nil, ""}, {[]invariant.Violation{mac}, "UniqueMAC: twice"}} {
+		now = step.now
+		r.tellViolations(cn)
+		said := ""
+		select {
+		case said = <-recorder.Events:
+		default:
+		}
+		if (said == "") != (step.want == "") || !strings.HasSuffix(said, step.want) {
+			t.Errorf("with %v the event is %q, want %q", now, said, step.want)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ type Metrics struct {
 	operations   *prometheus.CounterVec
 	connected    *prometheus.GaugeVec
 	drift        *prometheus.CounterVec
+	violations   *prometheus.GaugeVec
 	requests     *prometheus.HistogramVec
 }
 
@@ -30,10 +31,13 @@ func New(registry prometheus.Registerer) *Metrics {
 	m.drift = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_drift_total",
 		Help: "Differences that somebody else made in rows of Weft. state is Repaired, Standing (only reported) or Collision (a foreign row has the name of one of ours)."},
 		[]string{"database", "table", "state"})
+	m.violations = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_invariant_violations",
+		Help: "Places where an invariant did not hold at the leader's last check, which is every 5 minutes. docs/topology.md lists the invariants."},
+		[]string{"invariant"})
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_request_duration_seconds",
 		Help:    "Time that the agent took for a CNI request, waiting for the pod's port included. outcome is ok or error.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}, []string{"command", "outcome"})
-	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.requests)
+	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests)
 	return m
 }
 
@@ -60,6 +64,11 @@ func (m *Metrics) Connected(database string, up bool) {
 // Drift implements ovndb.Observer.
 func (m *Metrics) Drift(database, table, state string) {
 	m.drift.WithLabelValues(database, table, state).Inc()
+}
+
+// Violations tells how often an invariant was violated at the last check.
+func (m *Metrics) Violations(invariant string, n int) {
+	m.violations.WithLabelValues(invariant).Set(float64(n))
 }
 
 // Request observes one CNI request: command is ADD, DEL, CHECK or STATUS.

@@ -26,6 +26,11 @@ func TestCountsByKindAndOutcome(t *testing.T) {
 	if got := testutil.ToFloat64(m.operations.WithLabelValues("OVN_Northbound", "write")); got != 3 {
 		t.Errorf("%v operations, want those of the committed one, 3", got)
 	}
+	m.Violations("UniqueMAC", 2)
+	m.Violations("UniqueMAC", 1)
+	if got := testutil.ToFloat64(m.violations.WithLabelValues("UniqueMAC")); got != 1 {
+		t.Errorf("%v violations, want those of the last check, 1", got)
+	}
 	m.Request("ADD", 30*time.Millisecond, nil)
 	m.Request("ADD", time.Second, errors.New("no port"))
 	if got := testutil.CollectAndCount(m.requests); got != 2 {

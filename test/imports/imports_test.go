@@ -53,7 +53,7 @@ var table = []rule{
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
 	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
-	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "apis"),
+	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/invariant", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "apis"),
 		machines...), append(below("pkg/options"), "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
 	{packages: "pkg/agent", direct: append(append(below("pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",

@@ -39,6 +39,8 @@ const (
 	ReasonDatabaseError = "DatabaseError"
 	// ReasonDrift: rows of the database differ from what they should be, and are left as they are; see status.drift.
 	ReasonDrift = "Drift"
+	// ReasonInvariantViolated: something is not as it always is at rest; the message names an invariant of docs/topology.md.
+	ReasonInvariantViolated = "InvariantViolated"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.
 	ReasonMTUMismatch = "MTUMismatch"
 	// ReasonWaitingForSpec: the operator has not written what this needs yet.
