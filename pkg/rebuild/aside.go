@@ -15,6 +15,7 @@ import (
 type aside struct {
 	nbServer, sbServer *server
 	northd             *process
+	northdEnded        context.Context
 	nb, sb             *database
 	computed           int64 // nb_cfg of the copy
 	live               int64 // nb_cfg of the live northbound database when it was copied
@@ -125,21 +126,50 @@ func (r *rebuild) southboundSchema(ctx context.Context) (json.RawMessage, error)
 	return os.ReadFile(r.SBSchema)
 }
 
+// errNorthdEnded is why a computation is not waited for any longer.
+var errNorthdEnded = errors.New("it ended by itself")
+
 // compute lets an ovn-northd of our own fill the new southbound database.
 func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
-	if r.aside.northd, err = startNorthd(r.Programs, r.sockets, r.aside.nbServer.remote, r.aside.sbServer.remote); err != nil {
+	ended, tell := context.WithCancelCause(context.WithoutCancel(ctx))
+	r.aside.northdEnded = ended
+	r.aside.northd, err = startNorthd(r.Programs, r.sockets, r.aside.nbServer.remote, r.aside.sbServer.remote, func() { tell(errNorthdEnded) })
+	if err != nil {
+		return "", err
+	}
+	was, err := r.northdVersion(ctx)
+	if err != nil {
 		return "", err
 	}
 	if err := r.recompute(ctx); err != nil {
 		return "", r.aside.northd.failure(err)
 	}
+	is, err := r.northdVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	if was != is && was != "" {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("ovn-northd %s computed the database, and %s runs", is, was))
+	}
 	made, err := r.aside.sb.snapshot(ctx, "Logical_Flow")
 	return fmt.Sprintf("%d logical flows", len(made["Logical_Flow"])), err
+}
+
+// northdVersion is that of the ovn-northd that worked last with the copy, which the copy has from the live database at first.
+func (r *rebuild) northdVersion(ctx context.Context) (string, error) {
+	all, err := r.aside.nb.snapshot(ctx, "NB_Global")
+	if err != nil || len(all["NB_Global"]) == 0 {
+		return "", err
+	}
+	return all["NB_Global"][0].pairs("options")["northd_internal_version"], nil
 }
 
 // recompute returns when our ovn-northd has written all that follows from the databases as they are now: it then copies nb_cfg to
 // sb_cfg.
 func (r *rebuild) recompute(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.aside.northdEnded, func() { cancel(context.Cause(r.aside.northdEnded)) })()
 	r.aside.computed++
 	_, err := r.aside.nb.transact(ctx, update("NB_Global", all, row{"nb_cfg": r.aside.computed}))
 	if err != nil {
@@ -222,18 +252,14 @@ func (r *rebuild) swapSouthbound(ctx context.Context) (string, error) {
 	}
 	live := target{name: southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
 	start := time.Now()
-	if err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].uuid()); err != nil {
+	had, err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].uuid())
+	if err != nil {
 		return "", err
 	}
 	r.commit()
-	r.keepName(r.SBFile)
+	if had {
+		r.report.Previous = append(r.report.Previous, live.previous())
+	}
 	r.before = made // what the chassis are compared with
 	return fmt.Sprintf("no southbound server for %d ms", time.Since(start).Milliseconds()), nil
-}
-
-// keepName notes where the file of before is.
-func (r *rebuild) keepName(file string) {
-	if _, err := os.Stat(file + swapSuffix); err == nil {
-		r.report.Previous = append(r.report.Previous, file+swapSuffix)
-	}
 }

@@ -99,11 +99,12 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	}
 	s.stop()
 	live := target{name: northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
-	if err := live.swap(ctx, s.file, "NB_Global", made["NB_Global"][0].uuid()); err != nil {
+	had, err := live.swap(ctx, s.file, "NB_Global", made["NB_Global"][0].uuid())
+	if err != nil {
 		return "", err
 	}
-	r.keepName(r.NBFile)
-	if len(r.report.Previous) > 0 {
+	if had {
+		r.report.Previous = append(r.report.Previous, live.previous())
 		r.onFailure("the northbound database of before", live.restore)
 	}
 	rows := 0

@@ -17,6 +17,9 @@ const northdLock = "ovn_northd"
 // lockTimeout is how long an ovn-northd may take to give up the lock after it paused; a full computation of a big network may run.
 const lockTimeout = 30 * time.Second
 
+// wakeInterval is the time between two questions to an ovn-northd that pauses.
+const wakeInterval = 100 * time.Millisecond
+
 // pauseNorthd pauses every ovn-northd with a control socket in the run directory, and makes sure that none works elsewhere: this
 // process then holds their lock, until the southbound server is told to open the new database. What was running goes on after a
 // failure; what the administrator had paused stays so.
@@ -53,12 +56,25 @@ func command(ctx context.Context, socket, name string) error {
 	return err
 }
 
-// holdLock takes the lock of those that work, on the connection that ends with the swap. One that has just paused gives it up a
-// moment later.
+// holdLock takes the lock of those that work, on the connection that ends with the swap. One that pauses gives the lock up when it
+// next wakes, which may be half a minute later; a question wakes it.
 func (r *rebuild) holdLock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("held by another ovn-northd, which has no control socket in %s: pause it there", r.RunDir))
 	defer cancel()
-	return r.oldSB.lock(ctx, northdLock)
+	held := make(chan error, 1)
+	go func() { held <- r.oldSB.lock(ctx, northdLock) }()
+	ticker := time.NewTicker(wakeInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-held:
+			return err
+		case <-ticker.C:
+			for _, socket := range r.northds {
+				_ = command(ctx, socket, "status") // one that has ended holds no lock
+			}
+		}
+	}
 }
 
 // resumeNorthd lets all go on, those too that were paused before: the databases agree again.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -65,10 +66,10 @@ func (s *server) stop() {
 
 // process is a program that runs until it is told to end, or this process ends.
 type process struct {
-	cmd   *exec.Cmd
-	name  string
-	log   string
-	ended bool
+	cmd  *exec.Cmd
+	name string
+	log  string
+	wait func() // until it has ended
 }
 
 func newProcess(dir, name, program string, args ...string) (*process, error) {
@@ -79,38 +80,34 @@ func newProcess(dir, name, program string, args ...string) (*process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "OVN_RUNDIR="+dir, "OVS_RUNDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return &process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log")}, nil
+	// How it ended does not matter: what it was for is checked.
+	return &process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log"), wait: sync.OnceFunc(func() { _ = cmd.Wait() })}, nil
 }
 
-// startNorthd runs an ovn-northd between two databases.
-func startNorthd(p Programs, dir, nb, sb string) (*process, error) {
+// startNorthd runs an ovn-northd between two databases. ended is called when it has ended.
+func startNorthd(p Programs, dir, nb, sb string, ended func()) (*process, error) {
 	const name = "northd"
 	northd, err := newProcess(dir, name, p.Northd, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
 		"--ovnnb-db="+nb, "--ovnsb-db="+sb, "--unixctl="+filepath.Join(dir, name+".ctl"))
 	if err != nil {
 		return nil, err
 	}
-	return northd, northd.cmd.Start()
+	if err := northd.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { northd.wait(); ended() }()
+	return northd, nil
 }
 
 // stop ends the program. It may be called again.
 func (p *process) stop() {
-	if !p.ended {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it has ended by itself: wait tells no more
-		p.wait()
-	}
-}
-
-func (p *process) wait() {
-	if !p.ended {
-		_ = p.cmd.Wait() // how it ended does not matter: what it was for is checked
-		p.ended = true
-	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it has ended by itself: wait tells no more
+	p.wait()
 }
 
 // failure adds the end of the program's log to an error.
 func (p *process) failure(err error) error {
 	text, _ := os.ReadFile(p.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Errorf("%s: %w: %s", p.name, err, strings.Join(lines[max(0, len(lines)-3):], "; "))
+	return fmt.Errorf("%s: %w; its log ends with %q", p.name, err, strings.Join(lines[max(0, len(lines)-3):], "; "))
 }

@@ -98,6 +98,9 @@ func Run(ctx context.Context, o Options, k Kubernetes) (Report, error) {
 	if err != nil {
 		r.report.Error = err.Error()
 	}
+	if !r.committed {
+		r.report.Previous = nil // they are in their places again
+	}
 	return r.report, err
 }
 

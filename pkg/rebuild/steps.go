@@ -26,7 +26,9 @@ type step struct {
 type run struct {
 	told func(Step)
 	done []Step
-	undo []undo // last first
+	undo []undo // in the order of the changes
+
+	committed bool
 }
 
 // undo takes back what a step changed.
@@ -44,7 +46,7 @@ func (r *run) onFailure(name string, do func(context.Context) error) {
 }
 
 // commit forgets how to take back: from here on there is only the way ahead.
-func (r *run) commit() { r.undo = nil }
+func (r *run) commit() { r.undo, r.committed = nil, true }
 
 // steps runs steps in their order; the first that fails ends the run and takes everything back, also when ctx has ended.
 func (r *run) steps(ctx context.Context, steps []step) error {

@@ -28,24 +28,24 @@ type target struct {
 	start              time.Duration
 }
 
+// previous is the name that the file of before gets.
+func (t target) previous() string { return t.file + swapSuffix }
+
 // swap lets a new file take the place of the database's file, and the server open it. If the server does not serve it, the old
-// file comes back. global is the UUID of the new file's only row of its global table, by which it is known again.
-func (t target) swap(ctx context.Context, fresh, globalTable, global string) error {
-	had, err := t.keep(fresh)
-	if err != nil {
-		return err
+// file comes back. global is the UUID of the new file's only row of its global table, by which it is known again. had tells whether
+// there was a file before, which restore brings back.
+func (t target) swap(ctx context.Context, fresh, globalTable, global string) (had bool, err error) {
+	if had, err = t.keep(fresh); err != nil {
+		return had, err
 	}
 	if err := os.Rename(fresh, t.file); err != nil {
-		return err
+		return had, err
 	}
-	if err = t.reopen(ctx, globalTable, global); err == nil {
-		return nil
-	}
-	if !had {
-		return err
+	if err = t.reopen(ctx, globalTable, global); err == nil || !had {
+		return had, err
 	}
 	// The way back must not be cut off by what ended the way ahead.
-	return errors.Join(err, t.restore(context.WithoutCancel(ctx)))
+	return had, errors.Join(err, t.restore(context.WithoutCancel(ctx)))
 }
 
 // keep links the present file to another name and gives its owner and mode to the new one; had is false if there is no file.
@@ -60,10 +60,10 @@ func (t target) keep(fresh string) (had bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := os.Remove(t.file + swapSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(t.previous()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	if err := os.Link(t.file, t.file+swapSuffix); err != nil {
+	if err := os.Link(t.file, t.previous()); err != nil {
 		return false, err
 	}
 	return true, own(fresh, old, old.Mode().Perm())
@@ -81,7 +81,7 @@ func own(file string, like fs.FileInfo, mode fs.FileMode) error {
 
 // restore puts the file of before in its place again.
 func (t target) restore(ctx context.Context) error {
-	if err := os.Rename(t.file+swapSuffix, t.file); err != nil {
+	if err := os.Rename(t.previous(), t.file); err != nil {
 		return err
 	}
 	return t.reopen(ctx, "", "")

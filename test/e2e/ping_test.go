@@ -1,0 +1,83 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// pings are echo requests from one pod to all addresses of others, every 20 ms to each.
+type pings struct {
+	cmd  *exec.Cmd
+	end  io.Closer // its input: the pings end with it
+	out  *bufio.Reader
+	errs *strings.Builder
+}
+
+// pinged is what became of the requests to one address.
+type pinged struct {
+	To   netip.Addr
+	Sent int
+	Lost int
+	Gaps []struct {
+		At   time.Time
+		Lost int
+	}
+}
+
+// startPings returns when every address has answered; what was sent before does not count.
+func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
+	t.Helper()
+	argv := []string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath, "ping", "--every=20ms"}
+	for _, p := range to {
+		for _, a := range addressesOf(p) {
+			argv = append(argv, "--to="+a.String())
+		}
+	}
+	p := &pings{cmd: bed.KubectlCommand(t.Context(), argv...), errs: &strings.Builder{}}
+	p.cmd.Stderr = p.errs
+	out, err := p.cmd.StdoutPipe()
+	must(t, err)
+	p.end, err = p.cmd.StdinPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	p.out = bufio.NewReader(out)
+	if line, err := p.out.ReadString('\n'); err != nil || line != "ready\n" {
+		_ = p.cmd.Wait()
+		t.Fatalf("pings from %s: %q, %v\n%s", from.Name, line, err, p.errs)
+	}
+	return p
+}
+
+// stop ends the pings and tells what became of them.
+func (p *pings) stop(t *testing.T) []pinged {
+	t.Helper()
+	must(t, p.end.Close())
+	var all []pinged
+	if err := json.NewDecoder(p.out).Decode(&all); err != nil {
+		t.Fatalf("pings: %v\n%s", err, p.errs)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("pings: %v\n%s", err, p.errs)
+	}
+	return all
+}
+
+func (p *pings) mustLoseNothing(t *testing.T) {
+	t.Helper()
+	for _, r := range p.stop(t) {
+		t.Logf("to %s: %d of %d lost", r.To, r.Lost, r.Sent)
+		if r.Lost > 0 || r.Sent == 0 {
+			t.Errorf("to %s: %d of %d lost, in %+v", r.To, r.Lost, r.Sent, r.Gaps)
+		}
+	}
+}
