@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/cri"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/version"
@@ -44,12 +46,17 @@ func run(args []string) error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	counters := metrics.New(ctrlmetrics.Registry)
+	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry)
+	var sandboxes func(context.Context) (map[string]bool, error)
+	if o.CRISocket != "" {
+		sandboxes = cri.New(o.CRISocket).Sandboxes
+	}
 	err = agent.Setup(ctx, mgr, agent.Options{
 		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
 		ControllerDir: o.ControllerDir,
 		Observer:      counters, ObserveRequest: counters.Request,
+		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
 	})
 	if err != nil {
 		return err

@@ -21,9 +21,7 @@ import (
 const patience = 90 * time.Second
 
 func main() {
-	// GC is left out and thereby succeeds: what a lost DEL leaves behind, the
-	// agent's sweep finds by comparing with the sandboxes that exist.
-	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Del: del, Check: check, Status: status},
+	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Del: del, Check: check, Status: status, GC: gc},
 		version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0"),
 		"CNI plugin weft-cni")
 }
@@ -64,6 +62,11 @@ func del(args *skel.CmdArgs) error {
 
 func check(args *skel.CmdArgs) error {
 	_, err := ask(cniwire.Check, args)
+	return runtimeError(err)
+}
+
+func gc(args *skel.CmdArgs) error {
+	_, err := ask(cniwire.GC, args)
 	return runtimeError(err)
 }
 

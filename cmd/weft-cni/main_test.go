@@ -73,6 +73,7 @@ func (a agent) Add(_ context.Context, req cniwire.Request) (*types100.Result, er
 func (a agent) Del(_ context.Context, req cniwire.Request) error    { return a.do(req) }
 func (a agent) Check(_ context.Context, req cniwire.Request) error  { return a.do(req) }
 func (a agent) Status(_ context.Context, req cniwire.Request) error { return a.do(req) }
+func (a agent) GC(_ context.Context, req cniwire.Request) error     { return a.do(req) }
 
 func podResult() *types100.Result {
 	pod := 1
@@ -245,10 +246,26 @@ func TestEachCommandTellsTheAgentWhatTheRuntimeSaid(t *testing.T) {
 	}
 }
 
-func TestGCSucceeds(t *testing.T) {
+// The runtime's list of what is valid reaches the agent, and an empty list is told from none.
+func TestGCTellsTheAgentWhatIsValid(t *testing.T) {
 	l := newLab(t)
-	if err := l.cni.GCNetworkList(t.Context(), l.network(t, "1.1.0"), nil); err != nil {
-		t.Error(err)
+	asked := l.startAgent(t, nil)
+	network := l.network(t, "1.1.0")
+	for _, valid := range [][]types.GCAttachment{nil, {}, {{ContainerID: "0123456789abcdef", IfName: "eth0"}}} {
+		if err := l.cni.GCNetworkList(t.Context(), network, &libcni.GCArgs{ValidAttachments: valid}); err != nil {
+			t.Fatal(err)
+		}
+		req := (*asked)[len(*asked)-1]
+		config, err := cniwire.ParseConfig(req.Config)
+		if err != nil || req.Command != cniwire.GC || config.Name != "weft" {
+			t.Errorf("the agent was asked %s of %s, %v", req.Command, config.Name, err)
+		}
+		if (config.ValidAttachments == nil) != (valid == nil) || !slices.Equal(config.ValidAttachments, valid) {
+			t.Errorf("the list %#v reached the agent as %#v", valid, config.ValidAttachments)
+		}
+	}
+	if err := l.cni.GCNetworkList(t.Context(), network, nil); err != nil {
+		t.Errorf("GC without arguments: %v", err)
 	}
 }
 
@@ -299,6 +316,7 @@ func TestWithoutAnAgent(t *testing.T) {
 	}{
 		"ADD":                     {addErr, cniwire.CodeTryAgainLater},
 		"DEL of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
+		"GC":                      {l.cni.GCNetworkList(t.Context(), network, nil), cniwire.CodeTryAgainLater},
 		"STATUS":                  {l.cni.GetStatusNetworkList(t.Context(), network), cniwire.CodeNotAvailable},
 	} {
 		if code := codeOf(test.err); code != test.code || !strings.Contains(test.err.Error(), l.socket) {

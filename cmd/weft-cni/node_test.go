@@ -150,5 +150,6 @@ func (wiring) Del(_ context.Context, req cniwire.Request) error {
 func (w wiring) Check(_ context.Context, req cniwire.Request) error { return cni.Verify(w.want(req)) }
 
 func (wiring) Status(context.Context, cniwire.Request) error { return errors.ErrUnsupported }
+func (wiring) GC(context.Context, cniwire.Request) error     { return errors.ErrUnsupported }
 
 var _ cniserver.Handler = wiring{}

@@ -60,6 +60,12 @@ type Options struct {
 	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
 	ControllerDir string
 	Observer      ovndb.Observer
+	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
+	Sandboxes func(context.Context) (map[string]bool, error)
+	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.
+	ListDelay time.Duration
+	// ObserveCollected is told of each attachment that was removed without a DEL, and why; nil: nobody is.
+	ObserveCollected func(reason string)
 	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
 	ObserveRequest func(command string, elapsed time.Duration, err error)
 }
@@ -88,13 +94,23 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		},
 	}, nil)
 	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge}
+	turns := cniserver.NewTurns()
+	collector := newCollector(r.attachments, turns, o, counted)
+	sandboxes := newSandboxWatch(collector, r.southbound, o.Sandboxes)
+	r.southbound.unbound = sandboxes.ask
 	if err := r.cni.install(); err != nil {
 		return err
 	}
-	if err := r.register(mgr, o, counted); err != nil {
+	if err := r.register(mgr); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), watchHost(mgr, changed), r.addChecks(mgr))
+	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
+		links: make(chan struct{}, maxLinks), collector: collector}
+	if err := serve(mgr, h, turns, o); err != nil {
+		return err
+	}
+	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)),
+		mgr.Add(manager.RunnableFunc(sandboxes.run)), watchHost(mgr, changed), r.addChecks(mgr))
 }
 
 // datapath is chosen once: one that changed under running pods would cut them off.
@@ -126,22 +142,22 @@ func watchHost(mgr ctrl.Manager, changed func()) error {
 	}))
 }
 
-func (r *nodeReconciler) register(mgr ctrl.Manager, o Options, counted func()) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("node").
+func (r *nodeReconciler) register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(r.trigger).
 		Complete(r)
-	if err != nil {
-		return err
-	}
+}
+
+// serve answers CNI requests. It listens at once: who finds nobody writes a tombstone, and those are read later.
+func serve(mgr ctrl.Manager, h *cniHandler, turns *cniserver.Turns, o Options) error {
 	listener, err := cniserver.Listen(o.Socket)
 	if err != nil {
 		return fmt.Errorf("CNI socket: %w", err)
 	}
-	server := cniserver.New(&cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
-		links: make(chan struct{}, maxLinks)},
-		cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Observe: func(req cniwire.Request, elapsed time.Duration, err error) {
+	server := cniserver.New(h, cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Turns: turns,
+		Observe: func(req cniwire.Request, elapsed time.Duration, err error) {
 			if o.ObserveRequest != nil {
 				o.ObserveRequest(string(req.Command), elapsed, err)
 			}

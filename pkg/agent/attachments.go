@@ -3,7 +3,10 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -22,9 +25,15 @@ type attachments struct {
 	bridge func() (uuid string, ok bool)
 
 	mu   sync.Mutex
-	byID map[string]desired.Attachment // interface id -> the newest sandbox's
-	on   string                        // UUID of the bridge that all are on
+	byID map[string]held // interface id -> the newest sandbox's
+	on   string          // UUID of the bridge that all are on
 	read bool
+}
+
+// held is an attachment and since when this process knows it.
+type held struct {
+	desired.Attachment
+	since time.Time
 }
 
 // restore reads the record once Open vSwitch is connected. An interface whose link is gone is removed, and so is a link that
@@ -47,13 +56,13 @@ func (a *attachments) restore(ctx context.Context) error {
 	for _, link := range links {
 		byName[link.Name] = link
 	}
-	a.byID = map[string]desired.Attachment{}
+	a.byID = map[string]held{}
 	for _, row := range ovndb.List(a.engine.Conn, func(i *vswitchdb.Interface) bool { _, ok := desired.ParseAttachment(i); return ok }) {
 		found, _ := desired.ParseAttachment(row)
 		want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
 		if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
 			want = desired.AttachmentUnit(found, bridge)
-			a.byID[found.InterfaceID] = found
+			a.byID[found.InterfaceID] = held{found, time.Now()}
 			delete(byName, found.HostName)
 		}
 		if err := a.engine.Apply(ctx, want); err != nil && !ovndb.IsPending(err) {
@@ -82,7 +91,7 @@ func (a *attachments) follow(ctx context.Context) error {
 		return nil
 	}
 	for id, have := range a.byID {
-		if err := a.engine.Apply(ctx, desired.AttachmentUnit(have, bridge)); err != nil {
+		if err := a.engine.Apply(ctx, desired.AttachmentUnit(have.Attachment, bridge)); err != nil {
 			return fmt.Errorf("interface %s: %w", id, err)
 		}
 	}
@@ -108,7 +117,7 @@ func removeLink(link cni.HostLink) error {
 // add makes the interface the one of its logical port.
 func (a *attachments) add(ctx context.Context, want desired.Attachment) error {
 	a.mu.Lock()
-	a.byID[want.InterfaceID] = want
+	a.byID[want.InterfaceID] = held{want, time.Now()}
 	a.mu.Unlock()
 	for {
 		bridge, ok := a.bridge()
@@ -159,7 +168,14 @@ func (a *attachments) get(interfaceID string) (desired.Attachment, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	have, ok := a.byID[interfaceID]
-	return have, ok
+	return have.Attachment, ok
+}
+
+// all returns the attachments in no order.
+func (a *attachments) all() []held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.byID))
 }
 
 func (a *attachments) count() int {

@@ -29,10 +29,15 @@ type cniHandler struct {
 	state       *nodeState
 	counted     func()
 	links       chan struct{} // as many places as links are made at once
+	collector   *collector
 }
 
 // Add implements cniserver.Handler.
 func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
+	config, err := cniwire.ParseConfig(req.Config)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.awaitReady(ctx, req); err != nil {
 		return nil, err
 	}
@@ -52,7 +57,7 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", req.Args.PodNamespace, req.Args.PodName, err)
 	}
-	if err := h.plug(ctx, req, port, vif, made.HostName); err != nil {
+	if err := h.plug(ctx, req, config.Name, port, vif, made.HostName); err != nil {
 		return nil, errors.Join(err, h.undo(req, port))
 	}
 	h.counted()
@@ -121,9 +126,9 @@ func podInterface(req cniwire.Request, vif desired.VIF, mtu int, datapath networ
 }
 
 // plug adds the host's end to br-int and waits until its flows are there.
-func (h *cniHandler) plug(ctx context.Context, req cniwire.Request, port string, vif desired.VIF, hostName string) error {
+func (h *cniHandler) plug(ctx context.Context, req cniwire.Request, network, port string, vif desired.VIF, hostName string) error {
 	want := desired.Attachment{
-		InterfaceID: port, PodUID: vif.PodUID, ContainerID: req.ContainerID, IfName: req.IfName, HostName: hostName,
+		InterfaceID: port, PodUID: vif.PodUID, Network: network, ContainerID: req.ContainerID, IfName: req.IfName, HostName: hostName,
 		MAC: vif.MAC.String(), Addresses: vif.Addresses,
 	}
 	if err := h.attachments.add(ctx, want); err != nil {

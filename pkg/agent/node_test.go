@@ -54,6 +54,7 @@ type node struct {
 	dir     string
 	counter *counter
 	agent   *runningAgent
+	options func(*agent.Options) // what the test wants otherwise; may be nil
 }
 
 // counter is the agents' observer.
@@ -288,11 +289,15 @@ func (n *node) startAgent() {
 	})
 	n.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
-	n.must(agent.Setup(ctx, mgr, agent.Options{
+	options := agent.Options{
 		Node: nodeName, Southbound: []string{n.central.SB.Endpoint()}, OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(),
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
 		ControllerDir: n.ovs.ControllerDir(),
-	}))
+	}
+	if n.options != nil {
+		n.options(&options)
+	}
+	n.must(agent.Setup(ctx, mgr, options))
 	n.agent = &runningAgent{cancel: cancel, done: make(chan error, 1)}
 	go func() { n.agent.done <- mgr.Start(ctx) }()
 }
@@ -313,7 +318,14 @@ func (n *node) stopAgent() {
 // readyNode is a node whose pods can be attached.
 func readyNode(t *testing.T) *node {
 	t.Helper()
+	return readyNodeWith(t, nil)
+}
+
+// readyNodeWith is one whose agent has other options.
+func readyNodeWith(t *testing.T, options func(*agent.Options)) *node {
+	t.Helper()
 	n := newNode(t)
+	n.options = options
 	n.ovs.RunController()
 	n.join()
 	n.startAgent()

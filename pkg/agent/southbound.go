@@ -20,6 +20,7 @@ type southbound struct {
 	observer ovndb.Observer
 	log      logr.Logger
 	changed  func()
+	unbound  func() // a pod's port went, or any may have while the database was away
 	counted  func() // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
 
 	conn     atomic.Pointer[ovndb.Conn]
@@ -39,13 +40,16 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 		},
-		OnConnect: func(bool) { s.changed() },
+		OnConnect: func(bool) { s.changed(); s.unbound() },
 		OnRow: func(table string, _ model.Model, event ovndb.RowEvent) {
 			switch {
 			case table == sbdb.ChassisTable:
 				s.changed()
 			case table == sbdb.PortBindingTable && event != ovndb.RowUpdated:
 				s.counted()
+				if event == ovndb.RowRemoved {
+					s.unbound()
+				}
 			}
 		},
 	})

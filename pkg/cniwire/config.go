@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 
+	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/utils"
 )
 
@@ -13,7 +14,13 @@ type Config struct {
 	Name       string          `json:"name"`
 	Socket     string          `json:"socket"` // absolute path; DefaultSocket if absent
 	PrevResult json.RawMessage `json:"prevResult,omitempty"`
+	// ValidAttachments are for GC all that the runtime knows of this network. nil is no list, which says nothing; an empty list says
+	// that there are none.
+	ValidAttachments []Attachment `json:"cni.dev/valid-attachments,omitempty"`
 }
+
+// Attachment names an interface of a container to GC.
+type Attachment = types.GCAttachment
 
 // ParseConfig reads the configuration that the runtime gave on standard input.
 // Its errors are *Error.

@@ -12,12 +12,13 @@ const Version = 1
 type Command string
 
 // The commands of the CNI specification 1.1.0 that reach the agent. VERSION is
-// answered by weft-cni alone, and GC by the agent's own sweep.
+// answered by weft-cni alone.
 const (
 	Add    Command = "ADD"
 	Del    Command = "DEL"
 	Check  Command = "CHECK"
 	Status Command = "STATUS"
+	GC     Command = "GC"
 )
 
 // Args are the CNI_ARGS that a Kubernetes runtime gives.
@@ -32,9 +33,9 @@ type Args struct {
 type Request struct {
 	Version     int             `json:"version"`
 	Command     Command         `json:"command"`
-	ContainerID string          `json:"containerID,omitempty"` // CNI_CONTAINERID; not for STATUS
+	ContainerID string          `json:"containerID,omitempty"` // CNI_CONTAINERID; not for STATUS and GC
 	NetNS       string          `json:"netns,omitempty"`       // CNI_NETNS; empty for DEL, which never opens it
-	IfName      string          `json:"ifName,omitempty"`      // CNI_IFNAME; not for STATUS
+	IfName      string          `json:"ifName,omitempty"`      // CNI_IFNAME; not for STATUS and GC
 	Args        Args            `json:"args"`
 	Config      json.RawMessage `json:"config"` // standard input: the plugin's configuration
 }

@@ -14,8 +14,8 @@ import (
 const (
 	maxLabel       = 63
 	maxSubdomain   = 253
-	maxContainerID = 255
 	maxUID         = 128
+	maxContainerID = 255
 )
 
 var (
@@ -46,6 +46,8 @@ func (r Request) Validate(netNSRoots []string) error {
 	switch r.Command {
 	case Status:
 		return nil
+	case GC:
+		return config.validateAttachments()
 	case Del:
 		return firstError(r.validateContainer, r.Args.validate)
 	case Add:
@@ -126,6 +128,19 @@ func (a Args) validate() error {
 func (c Config) validatePrevResult() error {
 	if len(c.PrevResult) == 0 {
 		return Errorf(CodeInvalidConfig, "network configuration: CHECK needs prevResult")
+	}
+	return nil
+}
+
+// validateAttachments: a list with an entry that cannot be an attachment is not the runtime's, and nothing is removed because of it.
+func (c Config) validateAttachments() error {
+	for i, a := range c.ValidAttachments {
+		if err := utils.ValidateContainerID(a.ContainerID); err != nil || len(a.ContainerID) > maxContainerID {
+			return Errorf(CodeInvalidConfig, "network configuration: cni.dev/valid-attachments[%d]: containerID %.300q is not valid", i, a.ContainerID)
+		}
+		if err := utils.ValidateInterfaceName(a.IfName); err != nil {
+			return Errorf(CodeInvalidConfig, "network configuration: cni.dev/valid-attachments[%d]: ifname %.300q: %s", i, a.IfName, err.Msg)
+		}
 	}
 	return nil
 }

@@ -20,6 +20,10 @@ func TestValidateAccepts(t *testing.T) {
 		"a DEL with a namespace of elsewhere": func(r *Request) { r.Command, r.NetNS = Del, "/tmp/../x" },
 		"a DEL of a nameless pod":             func(r *Request) { r.Command, r.Args = Del, Args{} },
 		"a STATUS of nobody":                  func(r *Request) { *r = Request{Version: Version, Command: Status, Config: r.Config} },
+		"a GC without a list":                 func(r *Request) { *r = Request{Version: Version, Command: GC, Config: r.Config} },
+		"a GC with a list": func(r *Request) {
+			*r = Request{Version: Version, Command: GC, Config: json.RawMessage(`{"cniVersion":"1.1.0","name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}`)}
+		},
 		"a CHECK with what ADD gave": func(r *Request) {
 			r.Command = Check
 			r.Config = json.RawMessage(`{"cniVersion":"1.0.0","name":"weft","prevResult":{"cniVersion":"1.0.0"}}`)
@@ -50,6 +54,15 @@ func TestValidateRefusesAndNamesTheField(t *testing.T) {
 		"no network name":   {func(r *Request) { r.Config = json.RawMessage(`{}`) }, CodeInvalidConfig, "name"},
 		"an odd network name": {func(r *Request) { r.Config = json.RawMessage(`{"name":"a/b"}`) },
 			CodeInvalidConfig, `name "a/b"`},
+		"a GC with a container of elsewhere": {func(r *Request) {
+			r.Command, r.Config = GC, json.RawMessage(`{"name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"},{"containerID":"../x","ifname":"eth0"}]}`)
+		}, CodeInvalidConfig, `cni.dev/valid-attachments[1]: containerID "../x"`},
+		"a GC with an odd interface": {func(r *Request) {
+			r.Command, r.Config = GC, json.RawMessage(`{"name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"a/b"}]}`)
+		}, CodeInvalidConfig, `cni.dev/valid-attachments[0]: ifname "a/b"`},
+		"a GC whose list is none": {func(r *Request) {
+			r.Command, r.Config = GC, json.RawMessage(`{"name":"weft","cni.dev/valid-attachments":"all"}`)
+		}, CodeDecodingFailure, "network configuration"},
 		"a relative socket": {func(r *Request) { r.Config = json.RawMessage(`{"name":"weft","socket":"cni.sock"}`) },
 			CodeInvalidConfig, `socket "cni.sock"`},
 		"no container":             {func(r *Request) { r.ContainerID = "" }, CodeInvalidEnvironment, "CNI_CONTAINERID"},

@@ -3,7 +3,9 @@ package options
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Agent is the agent's command line.
@@ -15,6 +17,8 @@ type Agent struct {
 	OpenVSwitch string
 	// Socket, ConfDir, BinDir and BinSource are paths of the CNI: see agent.Options.
 	Socket, ConfDir, BinDir, BinSource string
+	// CRISocket is the container runtime's socket; empty: its sandboxes are not compared.
+	CRISocket string
 	// ControllerDir is ovn-controller's run directory.
 	ControllerDir string
 	// Health and Metrics are listen addresses; "0" switches metrics off.
@@ -31,6 +35,7 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.StringVar(&o.OpenVSwitch, "ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of the local Open_vSwitch database")
 	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")
 	flags.StringVar(&o.Socket, "cni-socket", "/run/weft/cni.sock", "socket of the CNI server")
+	flags.StringVar(&o.CRISocket, "cri-socket", "", "socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find interfaces whose sandbox is gone; empty: not asked")
 	flags.StringVar(&o.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the runtime's network configurations")
 	flags.StringVar(&o.BinDir, "cni-bin-dir", "/opt/cni/bin", "directory of the runtime's CNI plugins")
 	flags.StringVar(&o.BinSource, "cni-bin-source", "/opt/weft/cni", "directory of the plugins to install")
@@ -41,6 +46,9 @@ func ParseAgent(args []string) (Agent, error) {
 	}
 	if o.Node == "" {
 		return o, errors.New("--node-name is required")
+	}
+	if o.CRISocket != "" && !filepath.IsAbs(o.CRISocket) {
+		return o, fmt.Errorf("--cri-socket: %q is not an absolute path", o.CRISocket)
 	}
 	var err error
 	if o.Southbound, err = remotes("--sb", southbound); err != nil {

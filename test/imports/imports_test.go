@@ -59,7 +59,7 @@ var table = []rule{
 	{packages: "pkg/agent", direct: append(append(below("pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
 		"pkg/cni", "pkg/trigger", "pkg/unixctl", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
 		"github.com/vishvananda/netlink", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
-		"golang.org/x/sys/unix"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
+		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
 	{packages: "pkg/cniwire", direct: []string{"github.com/containernetworking/cni", "golang.org/x/sys/unix"}, never: append(clients, "os/exec")},
 	{packages: "pkg/cni", direct: append(below("pkg/cniwire"), "github.com/containernetworking", "github.com/vishvananda/netlink",
 		"github.com/google/nftables", "github.com/safchain/ethtool", "golang.org/x/sys"), never: clients},

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 type fake struct {
 	add func(ctx context.Context, req cniwire.Request) (*types100.Result, error)
 	del func(ctx context.Context, req cniwire.Request) error
-	ask func(ctx context.Context, req cniwire.Request) error // CHECK and STATUS
+	ask func(ctx context.Context, req cniwire.Request) error // CHECK, STATUS and GC
 }
 
 func (f fake) Add(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
@@ -39,6 +39,7 @@ func (f fake) Add(ctx context.Context, req cniwire.Request) (*types100.Result, e
 func (f fake) Del(ctx context.Context, req cniwire.Request) error    { return f.del(ctx, req) }
 func (f fake) Check(ctx context.Context, req cniwire.Request) error  { return f.ask(ctx, req) }
 func (f fake) Status(ctx context.Context, req cniwire.Request) error { return f.ask(ctx, req) }
+func (f fake) GC(ctx context.Context, req cniwire.Request) error     { return f.ask(ctx, req) }
 
 func succeed(context.Context, cniwire.Request) (*types100.Result, error) {
 	return &types100.Result{Interfaces: []*types100.Interface{{Name: "eth0"}}}, nil

@@ -93,12 +93,15 @@ func (s *Server) do(ctx context.Context, req cniwire.Request) (json.RawMessage, 
 	return s.call(ctx, req)
 }
 
-// podOf is what requests of one pod share. DEL may lack the pod's name.
+// podOf is what requests of one pod share. DEL may lack the pod's name; GC has none.
 func podOf(req cniwire.Request) string {
-	if req.Args.PodName == "" {
+	switch {
+	case req.Command == cniwire.GC:
+		return "of no name (GC)"
+	case req.Args.PodName == "":
 		return "of container " + req.ContainerID
 	}
-	return req.Args.PodNamespace + "/" + req.Args.PodName
+	return turnOf(req.Args.PodNamespace, req.Args.PodName)
 }
 
 // call turns a panic into an error: the request of one pod must not take the
@@ -116,6 +119,8 @@ func (s *Server) call(ctx context.Context, req cniwire.Request) (result json.Raw
 		return nil, s.handler.Del(ctx, req)
 	case cniwire.Check:
 		return nil, s.handler.Check(ctx, req)
+	case cniwire.GC:
+		return nil, s.handler.GC(ctx, req)
 	default: // Validate lets no other pass
 		return nil, s.handler.Status(ctx, req)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Handler does what a request asks. Requests reach it validated, and of a pod's
-// ADD, DEL and CHECK one at a time. An error that is or wraps a *cniwire.Error
+// ADD, DEL and CHECK one at a time, as those of GC. An error that is or wraps a *cniwire.Error
 // reaches the runtime with its code; a context's error as "try again later";
 // any other as internal.
 //
@@ -26,6 +26,7 @@ type Handler interface {
 	Del(ctx context.Context, req cniwire.Request) error
 	Check(ctx context.Context, req cniwire.Request) error
 	Status(ctx context.Context, req cniwire.Request) error
+	GC(ctx context.Context, req cniwire.Request) error
 }
 
 // Options bound a Server; a zero field has the default.
@@ -39,6 +40,8 @@ type Options struct {
 	RequestTimeout time.Duration // of a request, waiting included; default 60 s
 	StopTimeout    time.Duration // that requests have to end after Serve's context; default 5 s
 
+	Turns *Turns // of the pods, to share with others who work on their interfaces; default the server's own
+
 	// Observe is called after each valid request, for metrics. May be nil.
 	Observe func(req cniwire.Request, elapsed time.Duration, err error)
 }
@@ -49,6 +52,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.NetNSRoots == nil {
 		o.NetNSRoots = cniwire.NetNSRoots()
+	}
+	if o.Turns == nil {
+		o.Turns = NewTurns()
 	}
 	if o.Observe == nil {
 		o.Observe = func(cniwire.Request, time.Duration, error) {}
@@ -74,7 +80,7 @@ type Server struct {
 	handler     Handler
 	connections semaphore
 	requests    semaphore
-	pods        podLocks
+	pods        *Turns
 }
 
 // New makes a server.
@@ -85,7 +91,7 @@ func New(handler Handler, options Options) *Server {
 		handler:     handler,
 		connections: make(semaphore, options.MaxConnections),
 		requests:    make(semaphore, options.MaxRequests),
-		pods:        podLocks{byPod: map[string]*podLock{}},
+		pods:        options.Turns,
 	}
 }
 

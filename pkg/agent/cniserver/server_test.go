@@ -29,7 +29,7 @@ func TestEachCommandReachesItsHandler(t *testing.T) {
 		_ = note(ctx, req)
 		return succeed(ctx, req)
 	}}, Options{})
-	for _, command := range []cniwire.Command{cniwire.Add, cniwire.Check, cniwire.Status, cniwire.Del} {
+	for _, command := range []cniwire.Command{cniwire.Add, cniwire.Check, cniwire.Status, cniwire.GC, cniwire.Del} {
 		if resp := server.ask(t, request(command, 1)); resp.Error != nil {
 			t.Errorf("%s: %v", command, resp.Error)
 		}
@@ -38,6 +38,7 @@ func TestEachCommandReachesItsHandler(t *testing.T) {
 		`ADD container1 "/run/netns/cni-1"`,
 		`CHECK container1 "/run/netns/cni-1"`,
 		`STATUS container1 "/run/netns/cni-1"`,
+		`GC container1 "/run/netns/cni-1"`,
 		`DEL container1 ""`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -19,18 +19,35 @@ func (s semaphore) acquire(ctx context.Context) error {
 
 func (s semaphore) release() { <-s }
 
-// podLocks lets requests of one pod take turns.
-type podLocks struct {
+// Turns lets requests of one pod, and whoever else works on its interface, take turns.
+type Turns struct {
 	mu    sync.Mutex
 	byPod map[string]*podLock // pod -> its lock, while someone holds or awaits it
 }
+
+// NewTurns returns turns that nobody holds.
+func NewTurns() *Turns { return &Turns{byPod: map[string]*podLock{}} }
+
+// Try takes the pod's turn if no request has it or waits for it; done gives it back.
+func (l *Turns) Try(namespace, pod string) (done func(), ok bool) {
+	key := turnOf(namespace, pod)
+	select {
+	case l.enter(key).turn <- struct{}{}:
+		return func() { l.unlock(key) }, true
+	default:
+		l.leave(key)
+		return nil, false
+	}
+}
+
+func turnOf(namespace, pod string) string { return namespace + "/" + pod }
 
 type podLock struct {
 	turn  semaphore // of one place
 	users int
 }
 
-func (l *podLocks) lock(ctx context.Context, pod string) error {
+func (l *Turns) lock(ctx context.Context, pod string) error {
 	err := l.enter(pod).turn.acquire(ctx)
 	if err != nil {
 		l.leave(pod)
@@ -38,11 +55,11 @@ func (l *podLocks) lock(ctx context.Context, pod string) error {
 	return err
 }
 
-func (l *podLocks) unlock(pod string) {
+func (l *Turns) unlock(pod string) {
 	l.leave(pod).turn.release()
 }
 
-func (l *podLocks) enter(pod string) *podLock {
+func (l *Turns) enter(pod string) *podLock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lock, known := l.byPod[pod]
@@ -54,7 +71,7 @@ func (l *podLocks) enter(pod string) *podLock {
 	return lock
 }
 
-func (l *podLocks) leave(pod string) *podLock {
+func (l *Turns) leave(pod string) *podLock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lock := l.byPod[pod]

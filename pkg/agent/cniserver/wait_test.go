@@ -132,3 +132,33 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// Who works on a pod's interface without a request must keep out while there is one.
+func TestTryTakesOnlyAFreeTurn(t *testing.T) {
+	turns := NewTurns()
+	done, ok := turns.Try("demo", "web-0")
+	if !ok {
+		t.Fatal("a free turn was refused")
+	}
+	if _, ok := turns.Try("demo", "web-0"); ok {
+		t.Error("a turn was given twice")
+	}
+	if other, ok := turns.Try("demo", "web-1"); !ok {
+		t.Error("another pod's turn was refused")
+	} else {
+		other()
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	if err := turns.lock(ctx, podOf(of("web-0", "c1"))); err == nil {
+		t.Error("a request got the turn that is taken")
+	}
+	done()
+	if err := turns.lock(t.Context(), podOf(of("web-0", "c1"))); err != nil {
+		t.Errorf("the turn was not given back: %v", err)
+	}
+	turns.unlock("demo/web-0")
+	if len(turns.byPod) != 0 {
+		t.Errorf("locks left: %v", turns.byPod)
+	}
+}

@@ -71,6 +71,8 @@ type Attachment struct {
 	// InterfaceID is the name of the logical port; one attachment per port, the newest sandbox's.
 	InterfaceID string
 	PodUID      string
+	// Network is the name of the CNI network configuration; empty in a record that was made without it.
+	Network     string
 	ContainerID string
 	IfName      string
 	HostName    string
@@ -85,6 +87,7 @@ const (
 	keyMAC         = "attached_mac"
 	keySandbox     = "sandbox"
 	keyIfName      = "pod-if-name"
+	keyNetwork     = "cni-network"
 	keyAddresses   = "ip_addresses"
 )
 
@@ -103,6 +106,9 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
 	}}
+	if a.Network != "" {
+		iface.ExternalIDs[keyNetwork] = a.Network
+	}
 	// A reboot empties the bridge of transient ports before anything uses them.
 	addPort(&u, bridgeUUID, a.HostName, attachmentRow(a), iface, map[string]string{"transient": "true"})
 	return u
@@ -124,6 +130,7 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	a = Attachment{
 		InterfaceID: row.ExternalIDs[keyInterfaceID], PodUID: row.ExternalIDs[keyVersion], MAC: row.ExternalIDs[keyMAC],
 		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
+		Network: row.ExternalIDs[keyNetwork],
 	}
 	for text := range strings.SplitSeq(row.ExternalIDs[keyAddresses], ",") {
 		if address, err := netip.ParseAddr(text); err == nil {
