@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	world "github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -14,16 +16,34 @@ import (
 
 // check is one question that kubectl weft check asks.
 type check struct {
-	name string
-	look func(context.Context) ([]invariant.Violation, error)
+	names []string // of what is looked at
+	look  func(context.Context) ([]invariant.Violation, error)
 }
 
 // checks are all of them.
 func (a *administration) checks() []check {
 	return []check{
-		{"CopyIsDatabase", a.copyIsDatabase},
-		{"DatabaseAsWanted", a.databaseAsWanted},
+		{[]string{"CopyIsDatabase"}, a.copyIsDatabase},
+		{[]string{"DatabaseAsWanted"}, a.databaseAsWanted},
+		{invariantNames(), a.invariants},
 	}
+}
+
+func invariantNames() []string {
+	var names []string
+	for _, i := range invariant.All() {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+// checkPause is when what was found is looked for again: counts in a status may be CountDelay behind.
+const checkPause = 3 * time.Second
+
+// invariants checks those of pkg/invariant.
+func (a *administration) invariants(ctx context.Context) ([]invariant.Violation, error) {
+	reader := &world.Reader{Client: a.objects, Database: a.database}
+	return reader.Check(ctx, checkPause)
 }
 
 // Check implements admin.Operator.
@@ -35,9 +55,9 @@ func (a *administration) Check(ctx context.Context) (admin.Violations, error) {
 	for _, c := range a.checks() {
 		violations, err := c.look(ctx)
 		if err != nil {
-			return found, fmt.Errorf("check %s: %w", c.name, err)
+			return found, fmt.Errorf("check %s: %w", strings.Join(c.names, ", "), err)
 		}
-		found.Checked = append(found.Checked, c.name)
+		found.Checked = append(found.Checked, c.names...)
 		found.Violations = append(found.Violations, violations...)
 	}
 	return found, nil
