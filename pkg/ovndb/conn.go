@@ -1,6 +1,7 @@
 package ovndb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,8 @@ type Config struct {
 	Now func() time.Time
 	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
 	Audit time.Duration
+	// Deadline bounds each call to a server; one that takes longer means a connection that is lost. 0 is 10 s.
+	Deadline time.Duration
 	// Heartbeat is how often a writer with a fence proves by a write that it is not blind; 0 is 5 s.
 	Heartbeat time.Duration
 	// BlindAfter is how long a writer with a fence goes on without such a proof before it ends with ErrBlind; 0 is 30 s.
@@ -87,6 +90,7 @@ func NewConn(cfg Config) *Conn {
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
+	cfg.Deadline = cmp.Or(cfg.Deadline, callTimeout)
 	c := &Conn{cfg: cfg}
 	c.changed = sync.NewCond(c.mu.RLocker())
 	return c
@@ -200,7 +204,7 @@ func (c *Conn) progressed() {
 	c.step = time.Now()
 }
 
-// Progress returns when Run last took a step; the zero time if it has not begun. Every step has a deadline: 10 s for a call, and as
+// Progress returns when Run last took a step; the zero time if it has not begun. Every step has a deadline: Config.Deadline for a call, and as
 // long as it comes for the first copy, so a step that takes minutes is a deadlock.
 func (c *Conn) Progress() time.Time {
 	c.mu.RLock()

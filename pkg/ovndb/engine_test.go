@@ -80,6 +80,14 @@ func run(t *testing.T, server *ovndbtest.Server) *running {
 
 func runWith(t *testing.T, cfg ovndb.Config) *running {
 	t.Helper()
+	r := begin(t, cfg)
+	r.await(t, "the connection", r.Connected)
+	return r
+}
+
+// begin starts an engine.
+func begin(t *testing.T, cfg ovndb.Config) *running {
+	t.Helper()
 	r := &running{counter: &counter{}, done: make(chan error, 1)}
 	cfg.Schema, cfg.Observer, cfg.Log = northbound.Schema(), r.counter, testr.New(t)
 	cfg.OnDrift = func() { r.Wake() }
@@ -92,7 +100,6 @@ func runWith(t *testing.T, cfg ovndb.Config) *running {
 		cancel()
 		<-r.done
 	})
-	r.await(t, "the connection", r.Connected)
 	return r
 }
 

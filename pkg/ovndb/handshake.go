@@ -94,7 +94,7 @@ func (c *call) serving(database string) error {
 func (l *link) handshake(ctx context.Context, m model.ClientDBModel) (io.Reader, error) {
 	stop := context.AfterFunc(ctx, l.cut)
 	defer stop()
-	if err := l.server.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+	if err := l.server.SetDeadline(time.Now().Add(min(l.limit, dialTimeout))); err != nil {
 		return nil, err
 	}
 	c := newCall(l.server)
@@ -154,7 +154,7 @@ func Await(ctx context.Context, schema Schema, endpoints []string) error {
 }
 
 func probe(ctx context.Context, m model.ClientDBModel, endpoint string) error {
-	l, err := openLink(ctx, endpoint)
+	l, err := openLink(ctx, endpoint, dialTimeout, func(time.Duration) {})
 	if err != nil {
 		return err
 	}

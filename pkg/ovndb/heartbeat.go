@@ -46,7 +46,7 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("what was written does not come back"))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.session.limit, errors.New("what was written does not come back"))
 	defer cancel()
 	return w.engine.Wait(ctx, func() (bool, error) {
 		row := w.session.row(w.fence.table, "")

@@ -97,7 +97,7 @@ func loadLedger(ctx context.Context, s *session) (*ledger, error) {
 	if len(ops) == 0 {
 		return l, nil
 	}
-	results, _, err := s.transact(ctx, ops...)
+	results, err := s.read(ctx, ops...)
 	if err != nil {
 		return nil, fmt.Errorf("load shared columns: %w", err)
 	}

@@ -19,41 +19,51 @@ const (
 	dialTimeout = 5 * time.Second
 	// digestRate is how fast, in bytes per second, a copy of a database is taken in at the very least; 3 MB/s are usual.
 	digestRate = 256 << 10
+	// firstByte is how many times the limit of a call a server may think before it sends the first of something large.
+	firstByte = 6
 	// chunk is how much is carried at once.
 	chunk = 64 << 10
 )
 
-// errSilent says that a server stopped in the middle of the first copy.
-var errSilent = errors.New("the server has sent nothing more of the database")
+// errSilent says that a server stopped in the middle of an answer, or before it.
+var errSilent = errors.New("the server has sent nothing more")
 
 // link is the connection of one session to one server. libovsdb dials by itself and writes without a deadline: a server that
 // vanishes without a word would hold a write, and with it the client's locks, for as long as TCP tries (15 minutes). So the
 // client talks to a socket of this process, and the link carries the bytes: with deadlines, and it can be cut.
 type link struct {
+	limit  time.Duration // of a call
+	extend func(time.Duration)
 	server net.Conn
 	socket *net.UnixListener
 	dir    string // of the socket
 	ended  chan struct{}
 
-	mu       sync.Mutex
-	client   net.Conn
-	isCut    bool
-	received int64       // bytes of the server
-	progress func(int64) // is told of them; nil: nobody wants to know
+	mu     sync.Mutex
+	client net.Conn
+	isCut  bool
+	loads  map[*loading]struct{}
 }
 
-// openLink connects to a server.
-func openLink(ctx context.Context, endpoint string) (*link, error) {
+// loading is a call whose answer has not come.
+type loading struct {
+	first    time.Duration // how long the server may be silent
+	received int64         // bytes since it began
+	silence  *time.Timer
+}
+
+// openLink connects to a server; limit bounds what it may take for a call, and extend is told how long a large answer may take yet.
+func openLink(ctx context.Context, endpoint string, limit time.Duration, extend func(time.Duration)) (*link, error) {
 	network, address, _ := strings.Cut(endpoint, ":")
 	if network != "tcp" && network != "unix" {
 		return nil, fmt.Errorf("%s: only tcp and unix connections are supported", endpoint)
 	}
-	dialer := net.Dialer{Timeout: dialTimeout}
+	dialer := net.Dialer{Timeout: min(limit, dialTimeout)}
 	server, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &link{server: server, ended: make(chan struct{})}, nil
+	return &link{limit: limit, extend: extend, loads: map[*loading]struct{}{}, server: server, ended: make(chan struct{})}, nil
 }
 
 // serve gives the client a socket to connect to, once, and carries what comes; before is what the server sent already.
@@ -161,13 +171,13 @@ func (l *link) fromServer(client io.Writer, server io.Reader) {
 	}
 }
 
-// toServer copies what the client sends; a server that takes nothing within callTimeout is lost.
+// toServer copies what the client sends; a server that takes nothing within the limit is lost.
 func (l *link) toServer(client io.Reader) {
 	buffer := make([]byte, chunk)
 	for {
 		n, err := client.Read(buffer)
 		if n > 0 {
-			if err := l.server.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
+			if err := l.server.SetWriteDeadline(time.Now().Add(l.limit)); err != nil {
 				return
 			}
 			if _, err := l.server.Write(buffer[:n]); err != nil {
@@ -180,36 +190,33 @@ func (l *link) toServer(client io.Reader) {
 	}
 }
 
+// count lets the calls that wait for an answer take longer, by the time that it takes to digest what has come.
 func (l *link) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.received += int64(n)
-	if l.progress != nil {
-		l.progress(l.received)
+	for one := range l.loads {
+		one.received += int64(n)
+		digest := time.Duration(one.received) * time.Second / digestRate
+		one.silence.Reset(one.first + digest)
+		l.extend(l.limit + digest)
 	}
 }
 
-// whileLoading returns a context that ends when the server sends nothing for callTimeout and the time that it takes to digest
-// what it has sent: the first copy may take as long as it likes, while it comes. extend is told each time how long that will be.
-func (l *link) whileLoading(ctx context.Context, extend func(time.Duration)) (context.Context, func()) {
+// patient returns a context that ends when the server is silent for so long, and longer after it has sent much: what is large, and
+// what waits behind it on the same connection, may take as long as it likes while it comes. done must be called.
+func (l *link) patient(ctx context.Context, first time.Duration) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	silence := time.AfterFunc(callTimeout, func() { cancel(errSilent) })
-	l.setProgress(func(received int64) {
-		patience := callTimeout + time.Duration(received)*time.Second/digestRate
-		silence.Reset(patience)
-		extend(patience)
-	})
-	return ctx, func() {
-		l.setProgress(nil)
-		silence.Stop()
-		cancel(nil)
-	}
-}
-
-func (l *link) setProgress(f func(int64)) {
+	one := &loading{first: first, silence: time.AfterFunc(first, func() { cancel(errSilent) })}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.progress = f
+	l.loads[one] = struct{}{}
+	return ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.loads, one)
+		one.silence.Stop()
+		cancel(nil)
+	}
 }
 
 // cut ends the connection on both sides at once: whoever writes or reads gets an error. It may be called again.

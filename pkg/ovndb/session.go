@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// callTimeout bounds each call to the server; a call that takes longer means a connection that is lost.
+	// callTimeout is Config.Deadline where none is given.
 	callTimeout = 10 * time.Second
 	// echoInterval is how often an idle connection is proved to be alive.
 	echoInterval = 5 * time.Second
@@ -28,6 +28,7 @@ const (
 // when it reconnects with several monitors, and deadlocks after a failed one.
 type session struct {
 	schema *Schema
+	limit  time.Duration // of a call
 	link   *link
 	client client.Client
 	cache  *cache.TableCache
@@ -39,15 +40,15 @@ type session struct {
 // conditions restrict a table's monitor to the rows that match all of them.
 type conditions map[string][]ovsdb.Condition // table -> where
 
-// dial connects to a server, loads all monitored tables and returns when the cache is complete. extend is told, while the first
-// copy comes, how long that may still take.
+// dial connects to a server, loads all monitored tables and returns when the cache is complete. extend is told, while something
+// large comes, how long that may take yet.
 func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.EventHandler, extend func(time.Duration)) (*session, error) {
-	l, err := openLink(ctx, endpoint)
+	l, err := openLink(ctx, endpoint, cfg.Deadline, extend)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{schema: &cfg.Schema, link: l, lost: l.ended}
-	if err := s.load(ctx, cfg, handler, extend); err != nil {
+	s := &session{schema: &cfg.Schema, limit: cfg.Deadline, link: l, lost: l.ended}
+	if err := s.load(ctx, cfg, handler); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.Event
 }
 
 // load makes the client and its copy of the database.
-func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHandler, extend func(time.Duration)) error {
+func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHandler) error {
 	before, err := s.link.handshake(ctx, s.schema.Model)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHand
 		return err
 	}
 	s.client = c
-	ctx, done := s.link.whileLoading(ctx, extend)
+	ctx, done := s.link.patient(ctx, firstByte*s.limit)
 	defer done()
 	if err := c.Connect(ctx); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
@@ -110,19 +111,31 @@ func (s *session) close() {
 
 // echo proves the connection within the deadline.
 func (s *session) echo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	ctx, done := s.link.patient(ctx, s.limit)
+	defer done()
 	return s.client.Echo(ctx)
 }
 
 // transact runs the operations in one transaction. The error is errDisconnected when it is unknown whether they were
 // committed, and an operation's error when the server refused them; index is then the number of that operation.
 func (s *session) transact(ctx context.Context, ops ...ovsdb.Operation) (results []ovsdb.OperationResult, index int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	ctx, done := s.link.patient(ctx, s.limit)
+	defer done()
+	return s.call(ctx, ops)
+}
+
+// read is a transaction of selects, whose answer may be large.
+func (s *session) read(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb.OperationResult, error) {
+	ctx, done := s.link.patient(ctx, firstByte*s.limit)
+	defer done()
+	results, _, err := s.call(ctx, ops)
+	return results, err
+}
+
+func (s *session) call(ctx context.Context, ops []ovsdb.Operation) (results []ovsdb.OperationResult, index int, err error) {
 	results, err = s.client.Transact(ctx, ops...)
 	if err != nil {
-		return nil, -1, fmt.Errorf("%w: %w", errDisconnected, err)
+		return nil, -1, fmt.Errorf("%w: %w", errDisconnected, cmp.Or(context.Cause(ctx), err))
 	}
 	for i, r := range results {
 		if r.Error != "" {

@@ -64,7 +64,7 @@ func (c *Conn) Verify(ctx context.Context) error {
 // differences compares once.
 func (s *session) differences(ctx context.Context, where conditions) ([]string, error) {
 	ops := s.selects(where)
-	results, _, err := s.transact(ctx, ops...)
+	results, err := s.read(ctx, ops...)
 	if err != nil {
 		return nil, err
 	}

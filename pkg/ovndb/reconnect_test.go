@@ -1,0 +1,315 @@
+package ovndb_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// filling is a network of a switch, three ports and an address set with their addresses.
+func filling() []unit.Unit {
+	units := []unit.Unit{switchUnit("n1", 10), {Key: "set/a", Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: setRef().UUID, Name: "a"}}}}}
+	for i := range 3 {
+		u := portUnit("n1", fmt.Sprintf("p%d", i), "u", 16+i)
+		u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses", Element: fmt.Sprintf("10.0.0.%d", i)})
+		units = append(units, u)
+	}
+	return units
+}
+
+func (r *running) fill(t *testing.T) {
+	t.Helper()
+	for _, u := range filling() {
+		r.apply(t, u)
+	}
+}
+
+// quick is a configuration in which a silent server is given up after half a second.
+func quick(endpoints ...string) ovndb.Config {
+	return ovndb.Config{Endpoints: endpoints, Heartbeat: 100 * time.Millisecond, Deadline: 500 * time.Millisecond}
+}
+
+// whole fails unless the copy is what the database holds and the database what the units want: after each way to lose a connection.
+func (r *running) whole(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+	changes, err := r.Drift(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, c := range changes {
+		t.Errorf("the database differs from what the units want: %+v", c)
+	}
+}
+
+// again waits for another connection than the one there was before lose, and until everything was compared on it.
+func (r *running) again(t *testing.T, lose func()) {
+	t.Helper()
+	before := r.counter.fenced()
+	lose()
+	r.await(t, "another connection", func() bool { return r.counter.fenced() > before && r.Connected() })
+	r.apply(t, unit.Unit{Key: "test/barrier"}) // the units of before are in the queue ahead of it
+	r.whole(t)
+}
+
+func (c *counter) fenced() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fences
+}
+
+// L1 (a cache that lost tables after a reconnect): whatever happened to the server, the copy is whole afterwards, and what was there
+// has the UUIDs and tunnel keys of before.
+func TestReconnectsLeaveTheCopyWhole(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *ovndbtest.Server){
+		"killed":  func(_ *testing.T, nb *ovndbtest.Server) { nb.Kill(); nb.Run() },
+		"emptied": func(_ *testing.T, nb *ovndbtest.Server) { nb.Kill(); nb.Empty(); nb.Run() },
+		"a newer schema, converted while running": func(t *testing.T, nb *ovndbtest.Server) {
+			nb.Convert(ovndbtest.EditSchema(t, "ovn-nb", func(schema map[string]any) {
+				schema["version"] = "99.0.0"
+				ovndbtest.Columns(schema, "Logical_Switch_Port")["novelty"] = map[string]any{"type": "string"}
+				schema["tables"].(map[string]any)["Novelty"] = map[string]any{"isRoot": true, "columns": map[string]any{"name": map[string]any{"type": "string"}}}
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nb := ovndbtest.Start(t, "ovn-nb")
+			e := runWith(t, quick(nb.Endpoint()))
+			e.fill(t)
+			before := dump(nb)
+			for range 3 {
+				e.again(t, func() { lose(t, nb) })
+				if name == "a newer schema, converted while running" {
+					nb.Ctl("set", "Logical_Switch_Port", "p1", "external_ids:foreign=1") // the newer server's updates are understood
+					nb.Ctl("remove", "Logical_Switch_Port", "p1", "external_ids", "foreign")
+					nb.Convert(ovndbtest.SchemaFile(t, "ovn-nb"))
+					e.again(t, func() { nb.Kill(); nb.Run() })
+				}
+				if after := dump(nb); after != before {
+					t.Errorf("rows differ; before:\n%s\nafter:\n%s", before, after)
+				}
+			}
+		})
+	}
+}
+
+// A database from an old copy of the file has rows that are gone, lacks new ones and has old values.
+func TestDatabaseRestoredFromAnOldCopy(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := runWith(t, quick(nb.Endpoint()))
+	e.fill(t)
+	e.apply(t, portUnit("n1", "p7", "u", 23))
+	e.apply(t, portUnit("n1", "p8", "u", 24))
+	old := nb.Copy()
+	e.apply(t, empty(portUnit("n1", "p7", "u", 23)))
+	e.apply(t, portUnit("n1", "p8", "recreated", 24))
+	e.apply(t, portUnit("n1", "p9", "u", 25))
+	before := dump(nb)
+	e.again(t, func() { nb.Kill(); nb.Replace(old); nb.Run() })
+	// p7 is a row of no unit that the engine knows any more: the sweep asks for its end.
+	e.apply(t, empty(portUnit("n1", "p7", "u", 23)))
+	if after := dump(nb); after != before {
+		t.Errorf("rows differ; before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// L6, L4 (half-open connections): a path that swallows bytes in either direction, or takes none, is noticed within a heartbeat and a
+// deadline, and another path is taken.
+func TestHalfOpenConnectionIsLeft(t *testing.T) {
+	for name, spoil := range map[string]func(*ovndbtest.Wire){
+		"requests vanish":       func(w *ovndbtest.Wire) { w.Set(ovndbtest.Lost, ovndbtest.Passing) },
+		"answers vanish":        func(w *ovndbtest.Wire) { w.Set(ovndbtest.Passing, ovndbtest.Lost) },
+		"everything vanishes":   func(w *ovndbtest.Wire) { w.Set(ovndbtest.Lost, ovndbtest.Lost) },
+		"requests are not read": func(w *ovndbtest.Wire) { w.Set(ovndbtest.Stalled, ovndbtest.Passing) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nb := ovndbtest.Start(t, "ovn-nb")
+			one, other := ovndbtest.StartWire(t, nb), ovndbtest.StartWire(t, nb)
+			e := runWith(t, quick(one.Endpoint(), other.Endpoint()))
+			e.fill(t)
+			began := time.Now()
+			e.again(t, func() { spoil(one) })
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the other path was taken after %s, with a heartbeat of 100 ms and a deadline of 500 ms", took)
+			}
+			e.apply(t, portUnit("n1", "later", "u", 40))
+			e.again(t, func() { one.Set(ovndbtest.Passing, ovndbtest.Passing); spoil(other) })
+		})
+	}
+}
+
+// L6: a write that is larger than all buffers on its way does not hang where nobody reads, and neither does the end of the engine.
+func TestLargeWriteDoesNotHang(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	wire := ovndbtest.StartWire(t, nb)
+	e := runWith(t, quick(wire.Endpoint()))
+	e.fill(t)
+	wire.Set(ovndbtest.Stalled, ovndbtest.Passing)
+	large := switchUnit("large", 11)
+	large.Rows[0].Model.(*nbdb.LogicalSwitch).OtherConfig["text"] = strings.Repeat("x", 32<<20)
+	began := time.Now()
+	if err := e.try(large); !ovndb.IsPending(err) {
+		t.Errorf("a write that nobody reads: %v, want it pending", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the write was given up after %s, with a deadline of 500 ms", took)
+	}
+	stopped := time.Now()
+	e.stop()
+	<-e.done
+	e.done <- nil
+	if took := time.Since(stopped); took > 5*time.Second {
+		t.Errorf("the engine ended after %s", took)
+	}
+}
+
+// L7 (a copy that went wrong was worked with), L8 (a monitor that the server dropped): any error of the copy ends the session, and
+// the next one has a complete copy.
+func TestAnyCacheErrorBringsACompleteCopy(t *testing.T) {
+	id := unit.UUID(nbdb.LogicalSwitchPortTable, "p1 u")
+	for name, update := range map[string]string{
+		"a change of a row that is not there": `{"Logical_Switch_Port":{"00000000-0000-4000-8000-000000000001":{"modify":{"type":"x"}}}}`,
+		"a value of another type":             fmt.Sprintf(`{"Logical_Switch_Port":{%q:{"modify":{"options":7}}}}`, id),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nb := ovndbtest.Start(t, "ovn-nb")
+			wire := ovndbtest.StartWire(t, nb)
+			cfg := quick(wire.Endpoint())
+			cfg.Heartbeat = time.Hour // the error alone must do it
+			e := runWith(t, cfg)
+			e.fill(t)
+			e.again(t, func() { wire.Inject(t, update) })
+		})
+	}
+}
+
+// Verify finds a copy that differs without any error: an update that the server never sent.
+func TestVerifyFindsADifference(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	wire := ovndbtest.StartWire(t, nb)
+	e := runWith(t, ovndb.Config{Endpoints: []string{wire.Endpoint()}, Heartbeat: time.Hour})
+	e.fill(t)
+	e.whole(t)
+	wire.Inject(t, `{"Address_Set":{"00000000-0000-4000-8000-000000000001":{"insert":{"name":"ghost"}}}}`)
+	e.await(t, "the ghost", func() bool { _, ok := ovndb.Find(e.Conn, &nbdb.AddressSet{Name: "ghost"}); return ok })
+	var diverged *ovndb.DivergedError
+	if err := e.Verify(t.Context()); !errors.As(err, &diverged) || !strings.Contains(err.Error(), "00000000-0000-4000-8000-000000000001") {
+		t.Errorf("Verify says %v", err)
+	}
+}
+
+// L3 (a first copy that is never answered): the loading has a deadline as well, and the next path is taken.
+func TestServerThatFallsSilentWhileLoading(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	silent, other := ovndbtest.StartWire(t, nb), ovndbtest.StartWire(t, nb)
+	held, release := silent.Hold(`"monitor_cond"`)
+	defer release()
+	e := runWith(t, quick(silent.Endpoint(), other.Endpoint()))
+	<-held
+	e.fill(t)
+	e.whole(t)
+}
+
+// slowRows is how many rows the copy over a slow path has; `WEFT_SLOW_ROWS=100000 go test -run SlowCopy` is the size that broke others.
+func slowRows(t *testing.T) int {
+	t.Helper()
+	rows, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_SLOW_ROWS"), "3000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// L9 (reconnects that repeat for ever, since the copy takes longer than its deadline): over a path on which the copy takes several
+// times the deadline, there is one attempt.
+func TestSlowCopyIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	rows := slowRows(t)
+	for first := 0; first < rows; first += 1000 {
+		var args []string
+		for i := first; i < min(rows, first+1000); i++ {
+			args = append(args, "--", "create", "Address_Set", fmt.Sprintf("name=set%d", i), "external_ids:text="+strings.Repeat("x", 200))
+		}
+		nb.Ctl(args...)
+	}
+	wire := ovndbtest.StartWire(t, nb)
+	cfg := quick(wire.Endpoint())
+	cfg.Deadline *= time.Duration(max(1, rows/20_000)) // the server needs time to write the first byte
+	cfg.Heartbeat, cfg.BlindAfter = time.Second, 4*cfg.Deadline
+	wire.Limit(int(float64(80*rows) / cfg.Deadline.Seconds())) // a row has 400 bytes: the copy takes five times the deadline
+	began := time.Now()
+	e := begin(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if err := e.Wait(ctx, func() (bool, error) { return e.Connected(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("%d rows, %d bytes: %s", rows, wire.Passed(), took)
+	if took < 2*cfg.Deadline || took < cfg.BlindAfter {
+		t.Fatalf("the copy took %s, which proves nothing", took)
+	}
+	if got := e.counter.fenced(); got != 1 {
+		t.Errorf("%d copies were begun, want 1", got)
+	}
+	wire.Limit(0)
+	e.fill(t)
+	e.whole(t)
+}
+
+// L10 (a client that does not start on an older server): the error names table, column and version, and the engine goes on once the
+// server is upgraded.
+func TestServerWithAnOlderSchema(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	older := ovndbtest.EditSchema(t, "ovn-nb", func(schema map[string]any) {
+		schema["version"] = "5.0.0"
+		delete(ovndbtest.Columns(schema, "Logical_Switch_Port"), "options")
+		delete(schema["tables"].(map[string]any), "Static_MAC_Binding")
+	})
+	nb.Convert(older)
+	told := make(chan struct{}, 100)
+	e := begin(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, OnConnect: func(up bool) {
+		if !up {
+			told <- struct{}{}
+		}
+	}})
+	<-told
+	var tooOld *ovndb.SchemaError
+	if err := e.Failure(); !errors.As(err, &tooOld) {
+		t.Fatalf("the failure is %v", err)
+	}
+	for _, word := range []string{"OVN_Northbound", "5.0.0", "Logical_Switch_Port.options", "Static_MAC_Binding"} {
+		if !strings.Contains(tooOld.Error(), word) {
+			t.Errorf("%q does not say %s", tooOld, word)
+		}
+	}
+	nb.Convert(ovndbtest.SchemaFile(t, "ovn-nb"))
+	e.await(t, "the connection", e.Connected)
+	if err := e.Failure(); err != nil {
+		t.Errorf("connected, and the failure is %v", err)
+	}
+	e.fill(t)
+	e.whole(t)
+}
