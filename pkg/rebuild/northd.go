@@ -59,7 +59,7 @@ func command(ctx context.Context, socket, name string) error {
 // holdLock takes the lock of those that work, on the connection that ends with the swap. One that pauses gives the lock up when it
 // next wakes, which may be half a minute later; a question wakes it.
 func (r *rebuild) holdLock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("held by another ovn-northd, which has no control socket in %s: pause it there", r.RunDir))
+	ctx, cancel := context.WithTimeoutCause(ctx, min(lockTimeout, r.Wait), fmt.Errorf("held by another ovn-northd, which has no control socket in %s: pause it there", r.RunDir))
 	defer cancel()
 	held := make(chan error, 1)
 	go func() { held <- r.oldSB.lock(ctx, northdLock) }()
