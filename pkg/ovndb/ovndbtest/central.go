@@ -32,3 +32,9 @@ func (c *Central) Trace(datapath, microflow string) string {
 	c.SB.t.Helper()
 	return Command(c.SB.t, "ovn-trace", "--db="+c.SB.Endpoint(), "--minimal", datapath, microflow)
 }
+
+// Northd runs one of northd's control commands (ovn-northd(8)) and returns its output.
+func (c *Central) Northd(args ...string) string {
+	c.NB.t.Helper()
+	return Command(c.NB.t, "ovn-appctl", append([]string{"-t", filepath.Join(c.NB.dir, "northd.ctl")}, args...)...)
+}

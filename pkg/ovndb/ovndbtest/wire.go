@@ -36,8 +36,9 @@ type Wire struct {
 	hold     []byte // what is in the bytes to the server that are to be held
 	held     chan struct{}
 	release  chan struct{}
-	cookie   []byte // of the last monitor
-	passed   int64  // bytes to clients
+	arrived  chan struct{} // what was held was written to the server
+	cookie   []byte        // of the last monitor
+	passed   int64         // bytes to clients
 	closed   bool
 	open     map[net.Conn]struct{}
 }
@@ -85,12 +86,20 @@ func (w *Wire) Limit(bytesPerSecond int) {
 }
 
 // Hold keeps the next request that has the text. It returns a channel that is closed when that has come, and a function that lets
-// it go on to the server, whether its sender still lives or not.
+// it go on to the server, whether its sender still lives or not, and returns when it is there.
 func (w *Wire) Hold(text string) (held <-chan struct{}, release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hold, w.held, w.release = []byte(text), make(chan struct{}), make(chan struct{})
-	return w.held, sync.OnceFunc(func() { close(w.release) })
+	w.hold, w.held, w.release, w.arrived = []byte(text), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	came, let, arrived := w.held, w.release, w.arrived
+	return came, sync.OnceFunc(func() {
+		close(let)
+		select {
+		case <-came:
+			<-arrived
+		default: // nothing came
+		}
+	})
 }
 
 // Passed counts the bytes that clients were sent.
@@ -144,7 +153,7 @@ func (w *Wire) join(client, server net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer client.Close()
-		w.copy(client, server, w.passToClient)
+		w.copy(client, server, func(chunk []byte) (Flow, func()) { return w.passToClient(chunk), func() {} })
 	})
 	w.copy(server, client, w.passToServer)
 	server.Close()
@@ -154,16 +163,19 @@ func (w *Wire) join(client, server net.Conn) {
 	w.mu.Unlock()
 }
 
-// copy passes chunks on until one side ends.
-func (w *Wire) copy(to io.Writer, from io.Reader, pass func([]byte) Flow) {
+// copy passes chunks on until one side ends; pass says what becomes of one and what to call when it is written.
+func (w *Wire) copy(to io.Writer, from io.Reader, pass func([]byte) (Flow, func())) {
 	buffer := make([]byte, 64<<10)
 	lost := false
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			lost = pass(buffer[:n]) == Lost || lost
+			flow, written := pass(buffer[:n])
+			lost = lost || flow == Lost
 			if !lost {
-				if _, err := to.Write(buffer[:n]); err != nil {
+				_, err := to.Write(buffer[:n])
+				written()
+				if err != nil {
 					return
 				}
 			}
@@ -174,7 +186,7 @@ func (w *Wire) copy(to io.Writer, from io.Reader, pass func([]byte) Flow) {
 	}
 }
 
-func (w *Wire) passToServer(chunk []byte) Flow {
+func (w *Wire) passToServer(chunk []byte) (Flow, func()) {
 	w.mu.Lock()
 	if found := cookies.FindSubmatch(chunk); found != nil {
 		w.cookie = bytes.Clone(found[1])
@@ -182,16 +194,16 @@ func (w *Wire) passToServer(chunk []byte) Flow {
 	if w.hold != nil && bytes.Contains(chunk, w.hold) {
 		w.hold = nil
 		close(w.held)
-		release := w.release
+		release, arrived := w.release, w.arrived
 		w.mu.Unlock()
 		<-release
-		return Passing
+		return Passing, func() { close(arrived) }
 	}
 	defer w.mu.Unlock()
 	for w.toServer == Stalled && !w.closed {
 		w.changed.Wait()
 	}
-	return w.toServer
+	return w.toServer, func() {}
 }
 
 func (w *Wire) passToClient(chunk []byte) Flow {
