@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -34,8 +35,12 @@ func (d *database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 	return ovndb.List(d.Conn, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs[unit.OwnerKey] != "" }), nil
 }
 
-// Refused says why the database that answers is not ours to write.
+// Refused says why the database that answers is not ours to write, or too old for that.
 func (d *database) Refused() error {
+	var old *ovndb.SchemaError
+	if errors.As(d.Failure(), &old) {
+		return old
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.refused

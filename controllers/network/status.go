@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -76,7 +78,7 @@ func degradedCondition(f facts) metav1.Condition {
 	case f.invalid != nil:
 		c.Reason, c.Message = networkv1alpha1.ReasonInvalidSpec, f.invalid.Error()
 	case f.applied != nil:
-		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseError, f.applied.Error()
+		c.Reason, c.Message = databaseReason(f.applied), f.applied.Error()
 	case len(exhausted) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
 	case f.drift != nil && f.drift.Standing > 0:
@@ -87,6 +89,15 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
 	}
 	return c
+}
+
+// databaseReason sorts what the database has against us.
+func databaseReason(err error) string {
+	var old *ovndb.SchemaError
+	if errors.As(err, &old) {
+		return networkv1alpha1.ReasonDatabaseSchemaTooOld
+	}
+	return networkv1alpha1.ReasonDatabaseError
 }
 
 // standingDrift says what is different now, by its latest example.

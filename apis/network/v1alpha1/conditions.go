@@ -1,5 +1,7 @@
 package v1alpha1
 
+import corev1 "k8s.io/api/core/v1"
+
 // Condition types of ClusterNetwork and NodeNetwork.
 const (
 	// ConditionReady sums up all others.
@@ -21,6 +23,14 @@ const (
 	ConditionCNIReady = "CNIReady"
 )
 
+// Further condition types that the operator writes.
+const (
+	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
+	ConditionTopologyReady = "TopologyReady"
+	// PodPortReady of a Pod: false while the database refuses its port. A pod that was never refused does not have it.
+	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
+)
+
 // Reasons of conditions.
 const (
 	// ReasonAsExpected: nothing is wrong.
@@ -35,8 +45,12 @@ const (
 	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonDatabaseUnavailable: the OVN or Open vSwitch database does not answer.
 	ReasonDatabaseUnavailable = "DatabaseUnavailable"
+	// ReasonDatabaseRefused: the database refuses a row; the message has its own words.
+	ReasonDatabaseRefused = "DatabaseRefused"
 	// ReasonDatabaseError: the database refused a write.
 	ReasonDatabaseError = "DatabaseError"
+	// ReasonDatabaseSchemaTooOld: the database server's schema lacks what Weft needs; the message names it and the version.
+	ReasonDatabaseSchemaTooOld = "DatabaseSchemaTooOld"
 	// ReasonDrift: rows of the database differ from what they should be, and are left as they are; see status.drift.
 	ReasonDrift = "Drift"
 	// ReasonInvariantViolated: something is not as it always is at rest; the message names an invariant of docs/topology.md.
