@@ -117,16 +117,6 @@ func (r row) number(column string) int64 {
 	return 0
 }
 
-// flag is a column that holds one or no boolean.
-func (r row) flag(column string) bool {
-	for _, v := range r.elements(column) {
-		if b, ok := v.(bool); ok {
-			return b
-		}
-	}
-	return false
-}
-
 // pairs is a column that holds a map of strings.
 func (r row) pairs(column string) map[string]string {
 	found := map[string]string{}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -161,7 +163,7 @@ func (s *stream) receive(first func()) error {
 	buffer := make([]byte, 1500)
 	for {
 		n, _, err := s.conn.ReadFrom(buffer)
-		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			tell()
 			return nil
 		}
