@@ -49,7 +49,11 @@ func (a *administration) ready(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", admin.ErrUnavailable, err)
 	}
 	if !a.database.Connected() {
-		return fmt.Errorf("%w: the OVN northbound database is not connected", admin.ErrUnavailable)
+		err := fmt.Errorf("%w: the OVN northbound database is not connected", admin.ErrUnavailable)
+		if why := a.database.Failure(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -89,20 +89,28 @@ func (a *administration) databaseAsWanted(ctx context.Context) ([]invariant.Viol
 	for _, c := range changes {
 		found = append(found, invariant.Violation{
 			Invariant: "DatabaseAsWanted", Owners: []unit.Key{c.Owner}, Rows: []invariant.Row{{Table: c.Table, UUID: c.UUID, Name: c.Name}},
-			Message: fmt.Sprintf("%s of %s needs %s%s", invariant.Row{Table: c.Table, UUID: c.UUID, Name: c.Name}, c.Owner, c.Op, columnsOf(c)),
+			Message: fmt.Sprintf("%s of %s %s", invariant.Row{Table: c.Table, UUID: c.UUID, Name: c.Name}, c.Owner, wrong(c)),
 		})
 	}
 	return found, err
 }
 
-// columnsOf names the columns that differ.
-func columnsOf(c ovndb.Change) string {
-	if c.Op == ovndb.OpInsert || len(c.Columns) == 0 {
-		return ""
-	}
+// wrong says in words what a change would put right.
+func wrong(c ovndb.Change) string {
 	var names []string
 	for _, column := range c.Columns {
 		names = append(names, column.Column)
 	}
-	return " of " + strings.Join(names, ", ")
+	columns := strings.Join(names, ", ")
+	switch c.Op {
+	case ovndb.OpInsert:
+		return "is absent"
+	case ovndb.OpDelete:
+		return "should be absent"
+	case ovndb.OpAdd:
+		return "lacks an element of " + columns
+	case ovndb.OpRemove:
+		return "has an element of " + columns + " that it should not have"
+	}
+	return "differs in " + columns
 }

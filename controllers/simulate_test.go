@@ -289,7 +289,7 @@ func TestDriftAndCheckTellWhatIsDifferentNow(t *testing.T) {
 	for _, v := range checked.Violations {
 		found = append(found, v.String())
 	}
-	w.says(strings.Join(found, "\n"), "DatabaseAsWanted: Logical_Switch_Port default_p of pod/default/p needs update of addresses")
+	w.says(strings.Join(found, "\n"), "DatabaseAsWanted: Logical_Switch_Port default_p of pod/default/p differs in addresses")
 }
 
 func TestNoAnswerWithoutADatabase(t *testing.T) {

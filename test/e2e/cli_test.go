@@ -146,7 +146,7 @@ func TestDriftIsShown(t *testing.T) {
 		return standing(t.Context())
 	})
 	w.expect(1, "", []string{"drift"}, "pod/e2e/drifting", "~ Logical_Switch_Port e2e_drifting", "port_security  (nothing) -> ", "1 to update")
-	w.expect(1, "", []string{"check"}, "DatabaseAsWanted: Logical_Switch_Port e2e_drifting of pod/e2e/drifting needs update of port_security")
+	w.expect(1, "", []string{"check"}, "DatabaseAsWanted: Logical_Switch_Port e2e_drifting of pod/e2e/drifting differs in port_security")
 
 	setDriftMode(t, networkv1alpha1.DriftRepair)
 	eventually(t, convergence, func() error {
