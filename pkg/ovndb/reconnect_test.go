@@ -231,10 +231,13 @@ func TestServerThatFallsSilentWhileLoading(t *testing.T) {
 	e.whole(t)
 }
 
+// setting is a size that the environment may change.
+func setting(name, usual string) string { return cmp.Or(os.Getenv(name), usual) }
+
 // slowRows is how many rows the copy over a slow path has; `WEFT_SLOW_ROWS=100000 go test -run SlowCopy` is the size that broke others.
 func slowRows(t *testing.T) int {
 	t.Helper()
-	rows, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_SLOW_ROWS"), "3000"))
+	rows, err := strconv.Atoi(setting("WEFT_SLOW_ROWS", "3000"))
 	if err != nil {
 		t.Fatal(err)
 	}
