@@ -16,6 +16,8 @@ type desired struct {
 	keys  map[TunnelKey]string             // requested tunnel key -> row UUID
 	owns  map[string]TunnelKey             // row UUID -> requested tunnel key
 	named map[rowName]unit.Key             // name of a row in a table with Named -> the unit that wants it
+
+	complete bool // the units of all objects are here
 }
 
 // rowName is a name within its table.

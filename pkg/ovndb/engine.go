@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -205,6 +206,29 @@ func (e *Engine) ReportOnly(on bool) {
 	for _, owner := range e.drift.owners() {
 		e.enqueue(owner)
 	}
+}
+
+// Complete says that the units of all objects that exist have been applied once. From now on, what no unit wants in a column that is
+// ours alone (Table.Whole) is taken out of there.
+func (e *Engine) Complete() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.desired.complete {
+		return
+	}
+	e.desired.complete = true
+	for key, st := range e.desired.units {
+		if e.hasWhole(st.unit) {
+			e.enqueue(key)
+		}
+	}
+}
+
+func (e *Engine) hasWhole(u unit.Unit) bool {
+	return slices.ContainsFunc(u.Rows, func(row unit.Row) bool {
+		table, _ := e.cfg.Schema.tableOf(row.Model)
+		return len(e.cfg.Schema.Tables[table].Whole) > 0
+	})
 }
 
 // Run connects, takes the epoch, compares everything and then writes what changes, until ctx ends or another process takes

@@ -3,6 +3,8 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -31,6 +33,9 @@ func (l *ledger) get(s slot, element string) (string, bool) {
 	value, ok := l.slots[s][element]
 	return value, ok
 }
+
+// elements lists what a slot holds, sorted.
+func (l *ledger) elements(s slot) []string { return slices.Sorted(maps.Keys(l.slots[s])) }
 
 // holders returns the slots that hold the element.
 func (l *ledger) holders(element string) []slot {

@@ -48,6 +48,8 @@ type actual interface {
 	ownedBy(key unit.Key) []unit.Ref
 	element(s slot, element string) (value string, ok bool)
 	holders(element string) []slot
+	// elements lists what a slot holds, sorted.
+	elements(s slot) []string
 }
 
 // planner computes one plan for a group of units.
@@ -94,6 +96,7 @@ func (p *planner) add(st *unitState) {
 	for _, row := range st.unit.Rows {
 		p.planRow(st.unit, row)
 		p.removeMisplaced(uuidOf(row.Model))
+		p.removeUnwanted(row)
 	}
 	for _, m := range st.unit.Members {
 		p.planMember(m)
@@ -140,6 +143,23 @@ func (p *planner) removeStale(st *unitState) {
 	for m := range st.stale {
 		if !p.desired.wants(m) {
 			p.remove(m)
+		}
+	}
+}
+
+// removeUnwanted takes out of a row of the unit what nobody wants in columns that are ours alone: left by an object that went while
+// nobody watched, or put there by somebody else. Before everybody has said what he wants, nothing is unwanted.
+func (p *planner) removeUnwanted(row unit.Row) {
+	if !p.desired.complete || row.Columns != nil {
+		return
+	}
+	table, _ := p.schema.tableOf(row.Model)
+	for _, name := range p.schema.Tables[table].Whole {
+		s := slot{unit.Ref{Table: table, UUID: uuidOf(row.Model)}, name}
+		for _, element := range p.actual.elements(s) {
+			if m := (member{s, element}); !p.desired.wants(m) {
+				p.remove(m)
+			}
 		}
 	}
 }

@@ -144,6 +144,7 @@ func (v *previewed) move(uuid string, comes bool, planned map[unit.Key]bool) boo
 // clone copies the indexes; units and rows are shared, since nobody changes them.
 func (d *desired) clone() *desired {
 	c := newDesired()
+	c.complete = d.complete
 	for key, st := range d.units {
 		copied := *st
 		copied.stale, copied.gone, copied.waiters = maps.Clone(st.stale), maps.Clone(st.gone), nil

@@ -33,6 +33,9 @@ type Table struct {
 	Merge []string
 	// Shared columns are sets or maps filled by memberships and never by the row itself.
 	Shared []string
+	// Whole lists those of Shared in which a row of ours holds nothing but what units want. In the others, such as the ports of a
+	// switch, other people's rows are left alone.
+	Whole []string
 	// Monitored lists those of Shared that are small enough to be read through the monitor as well. libovsdb rebuilds a
 	// cached set on each change, which costs 10 ms on a switch of 10,000 ports, so the others are known from selects.
 	Monitored []string

@@ -3,6 +3,7 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -374,7 +375,13 @@ func (w *writer) audit(ctx context.Context) error {
 	}
 	for s, elements := range fresh.slots {
 		for element := range elements {
-			if owner, ours := e.desired.rows[element]; ours && !e.desired.wants(member{s, element}) {
+			if e.desired.wants(member{s, element}) {
+				continue
+			}
+			if owner, ours := e.desired.rows[element]; ours {
+				e.enqueue(owner)
+			}
+			if owner, ours := e.desired.rows[s.parent.UUID]; ours && slices.Contains(w.session.schema.Tables[s.parent.Table].Whole, s.column) {
 				e.enqueue(owner)
 			}
 		}

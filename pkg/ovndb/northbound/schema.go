@@ -35,7 +35,7 @@ func Schema() ovndb.Schema {
 		nbdb.LogicalRouterPolicyTable:      {},
 		nbdb.NATTable:                      {},
 		nbdb.PortGroupTable:                shared(true, "ports", "acls"),
-		nbdb.AddressSetTable:               shared(true, "addresses"),
+		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                      {},
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
