@@ -54,8 +54,8 @@ func run(args []string) error {
 	err = agent.Setup(ctx, mgr, agent.Options{
 		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
-		ControllerDir: o.ControllerDir,
-		Observer:      counters, ObserveRequest: counters.Request,
+		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir,
+		Observer: counters, ObserveRequest: counters.Request,
 		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
 	})
 	if err != nil {

@@ -47,15 +47,11 @@ func add(args *skel.CmdArgs) error {
 	return converted.PrintTo(os.Stdout)
 }
 
-// del removes what add made. Without an agent it fails, so that the runtime
-// tries again, unless the pod's network namespace is gone: then the interface
-// is gone with it, nobody can use what is left, and the agent sweeps that when
-// it starts. The specification wants DEL to succeed if resources are missing,
-// and a node that comes back from a reboot could otherwise not clean up.
+// del removes what add made. The specification wants DEL to succeed if resources are missing: see bury for a missing agent.
 func del(args *skel.CmdArgs) error {
 	_, err := ask(cniwire.Del, args)
-	if errors.Is(err, cniwire.ErrUnavailable) && !isNetNS(args.Netns) {
-		return nil
+	if errors.Is(err, cniwire.ErrUnavailable) {
+		return bury(args)
 	}
 	return runtimeError(err)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/tombstone"
 )
 
 // TestMain lets the test binary be the plugin when it is executed by its name.
@@ -310,14 +311,15 @@ func TestWithoutAnAgent(t *testing.T) {
 	alive := l.pod()
 	alive.NetNS = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
 	_, addErr := l.cni.AddNetworkList(t.Context(), network, l.pod())
+	l.forbidTombstones(t)
 	for command, test := range map[string]struct {
 		err  error
 		code uint
 	}{
-		"ADD":                     {addErr, cniwire.CodeTryAgainLater},
-		"DEL of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
-		"GC":                      {l.cni.GCNetworkList(t.Context(), network, nil), cniwire.CodeTryAgainLater},
-		"STATUS":                  {l.cni.GetStatusNetworkList(t.Context(), network), cniwire.CodeNotAvailable},
+		"ADD": {addErr, cniwire.CodeTryAgainLater},
+		"DEL that cannot be noted, of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
+		"GC":     {l.cni.GCNetworkList(t.Context(), network, nil), cniwire.CodeTryAgainLater},
+		"STATUS": {l.cni.GetStatusNetworkList(t.Context(), network), cniwire.CodeNotAvailable},
 	} {
 		if code := codeOf(test.err); code != test.code || !strings.Contains(test.err.Error(), l.socket) {
 			t.Errorf("%s ends with %d: %v", command, code, test.err)
@@ -356,10 +358,71 @@ func TestAddWaitsForTheNextAgent(t *testing.T) {
 	}
 }
 
+// forbidTombstones puts a file where their folder would be.
+func (l lab) forbidTombstones(t *testing.T) {
+	t.Helper()
+	folder := filepath.Join(filepath.Dir(l.socket), "tombstones")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(folder), 0o700), os.WriteFile(folder, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// C1: the agent is down. The runtime must not be kept from ending the pod, and the next agent learns of it.
+func TestDelWithoutAnAgentIsNoted(t *testing.T) {
+	l := newLab(t)
+	network, pod := l.network(t, "1.1.0"), l.pod()
+	if err := l.cni.DelNetworkList(t.Context(), network, pod); err != nil {
+		t.Fatal(err)
+	}
+	found, refused, err := tombstone.Beside(l.socket).List()
+	want := []tombstone.Tombstone{{ContainerID: "0123456789abcdef", IfName: "eth0", Args: cniwire.Args{PodNamespace: "demo", PodName: "web-0",
+		PodUID: "6e1d6d5a-4c2a-4b57-a6e2-3f2f1e9d8c7b", InfraContainerID: "0123456789abcdef"}}}
+	if diff := cmp.Diff(want, found); diff != "" || err != nil || refused != nil {
+		t.Errorf("tombstones (-want +got):\n%s %v, %v", diff, refused, err)
+	}
+	asked := l.startAgent(t, nil)
+	if err := l.cni.DelNetworkList(t.Context(), network, pod); err != nil {
+		t.Fatal(err)
+	}
+	if len(*asked) != 1 {
+		t.Errorf("the agent was asked %d times", len(*asked))
+	}
+}
+
+// C1: an agent that goes away in the middle of a DEL is replaced by one that answers it, before the plugin has given up.
+func TestDelFindsTheAgentThatCameMeanwhile(t *testing.T) {
+	l := newLab(t)
+	if err := os.MkdirAll(filepath.Dir(l.socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	leaving, err := net.Listen("unix", l.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	network, pod := l.network(t, "1.1.0"), l.pod()
+	go func() { done <- l.cni.DelNetworkList(t.Context(), network, pod) }()
+	conn, err := leaving.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := l.startAgent(t, nil) // takes the socket's place while the first still holds the connection
+	conn.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	leaving.Close()
+	found, _, err := tombstone.Beside(l.socket).List()
+	if len(*asked) != 1 || len(found) != 0 || err != nil {
+		t.Errorf("the next agent was asked %d times, tombstones are %v, %v", len(*asked), found, err)
+	}
+}
+
 // There is nothing left that needs the agent, and a node that comes back from a
 // reboot must be able to clean up.
 func TestDelOfAGoneNamespaceNeedsNoAgent(t *testing.T) {
 	l := newLab(t)
+	l.forbidTombstones(t)
 	leftover := filepath.Join(l.dir, "leftover")
 	if err := os.WriteFile(leftover, nil, 0o444); err != nil {
 		t.Fatal(err)

@@ -25,11 +25,13 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
+	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/cniwire"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
+	"github.com/weft-network/weft/pkg/tombstone"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
@@ -59,7 +61,9 @@ type Options struct {
 	Socket, ConfDir, BinDir, BinSource string
 	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
 	ControllerDir string
-	Observer      ovndb.Observer
+	// SwitchDir is ovs-vswitchd's run directory; empty: whether it runs is not watched.
+	SwitchDir string
+	Observer  ovndb.Observer
 	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
 	Sandboxes func(context.Context) (map[string]bool, error)
 	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.
@@ -83,7 +87,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 	}
-	r.controller = &ovnController{dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed}
+	r.controller = &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed}
+	r.vswitchd = &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed}
 	r.ovs = ovndb.NewEngine(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
 		OnConnect: func(bool) { changed() },
@@ -93,9 +98,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			}
 		},
 	}, nil)
-	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge}
+	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge, tombstones: tombstone.Beside(o.Socket)}
 	turns := cniserver.NewTurns()
 	collector := newCollector(r.attachments, turns, o, counted)
+	r.attachments.buried = func(a desired.Attachment) { collector.told(a, reasonTombstone) }
 	sandboxes := newSandboxWatch(collector, r.southbound, o.Sandboxes)
 	r.southbound.unbound = sandboxes.ask
 	if err := r.cni.install(); err != nil {
@@ -105,11 +111,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
-		links: make(chan struct{}, maxLinks), collector: collector}
+		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node}
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)),
+	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), mgr.Add(manager.RunnableFunc(r.vswitchd.run)),
 		mgr.Add(manager.RunnableFunc(sandboxes.run)), watchHost(mgr, changed), r.addChecks(mgr))
 }
 

@@ -130,7 +130,7 @@ func TestReadyNamesTheStage(t *testing.T) {
 	n.join()
 	n.startAgent()
 	n.until("the reason", func() error {
-		return n.message("ControllerReady: ovn-controller does not answer in " + n.ovs.ControllerDir())
+		return n.message("ControllerReady: ovn-controller does not answer in " + n.ovs.RunDir())
 	})
 	n.ovs.RunController()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/tombstone"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
@@ -21,8 +23,10 @@ import (
 // attachments are the pods' interfaces on this node. The record is in Open vSwitch: it is read back at the start, and what a
 // crash left half done is taken away.
 type attachments struct {
-	engine *ovndb.Engine
-	bridge func() (uuid string, ok bool)
+	engine     *ovndb.Engine
+	bridge     func() (uuid string, ok bool)
+	tombstones tombstone.Folder
+	buried     func(a desired.Attachment) // is told of each whose DEL came while no agent ran
 
 	mu   sync.Mutex
 	byID map[string]held // interface id -> the newest sandbox's
@@ -37,7 +41,7 @@ type held struct {
 }
 
 // restore reads the record once Open vSwitch is connected. An interface whose link is gone is removed, and so is a link that
-// no interface names.
+// no interface names. What a tombstone names is not kept.
 func (a *attachments) restore(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,11 +60,17 @@ func (a *attachments) restore(ctx context.Context) error {
 	for _, link := range links {
 		byName[link.Name] = link
 	}
+	dead, err := a.deadOnes()
+	if err != nil {
+		return fmt.Errorf("restore interfaces: %w", err)
+	}
 	a.byID = map[string]held{}
 	for _, row := range ovndb.List(a.engine.Conn, func(i *vswitchdb.Interface) bool { _, ok := desired.ParseAttachment(i); return ok }) {
 		found, _ := desired.ParseAttachment(row)
 		want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
-		if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
+		if dead.name(found) {
+			a.buried(found)
+		} else if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
 			want = desired.AttachmentUnit(found, bridge)
 			a.byID[found.InterfaceID] = held{found, time.Now()}
 			delete(byName, found.HostName)
@@ -74,7 +84,7 @@ func (a *attachments) restore(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := cni.SweepGuards(); err != nil {
+	if err := errors.Join(cni.SweepGuards(), dead.remove(a.tombstones)); err != nil {
 		return err
 	}
 	a.on, a.read = bridge, true

@@ -25,6 +25,8 @@ const listDelay = 2 * time.Minute
 const (
 	reasonGC      = "gc"      // the runtime's list did not have it
 	reasonSandbox = "sandbox" // neither its pod's port nor its sandbox exists
+	// Its DEL came while no agent ran.
+	reasonTombstone = "tombstone"
 )
 
 // collector removes attachments whose DEL never came. A younger one than listDelay, and one of a pod with a request under way, stays:
@@ -57,14 +59,19 @@ func (c *collector) collect(ctx context.Context, reason string, stale func(desir
 		failures = errors.Join(failures, err)
 		if gone {
 			removed++
-			c.collected(reason)
-			c.log.Info("Removed an attachment whose DEL never came", "port", have.InterfaceID, "container", have.ContainerID, "reason", reason)
+			c.told(have.Attachment, reason)
 		}
 	}
 	if removed > 0 {
 		c.counted()
 	}
 	return removed, failures
+}
+
+// told counts and logs one that was removed.
+func (c *collector) told(a desired.Attachment, reason string) {
+	c.collected(reason)
+	c.log.Info("Removed an attachment without a DEL", "port", a.InterfaceID, "container", a.ContainerID, "reason", reason)
 }
 
 // remove takes one attachment away while no request of its pod is under way.

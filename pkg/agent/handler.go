@@ -30,6 +30,9 @@ type cniHandler struct {
 	counted     func()
 	links       chan struct{} // as many places as links are made at once
 	collector   *collector
+	controller  *daemon
+	vswitchd    *daemon
+	node        string
 }
 
 // Add implements cniserver.Handler.
@@ -38,7 +41,7 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	if err != nil {
 		return nil, err
 	}
-	if err := h.awaitReady(ctx, req); err != nil {
+	if err := h.awaitReady(ctx); err != nil {
 		return nil, err
 	}
 	port := names.PodPort(names.DefaultNetwork, req.Args.PodNamespace, req.Args.PodName)
@@ -50,6 +53,9 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	// carry its mark of ovn-controller.
 	if err := h.attachments.remove(ctx, port, req.ContainerID, req.IfName); err != nil {
 		return nil, cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: Open vSwitch: %v", port, err)
+	}
+	if err := h.attachments.tombstones.Remove(req.ContainerID, req.IfName); err != nil { // else the next agent would take the sandbox for dead
+		return nil, err
 	}
 	_, mtu, datapath := h.state.forPods()
 	want := podInterface(req, vif, mtu, datapath)
@@ -65,10 +71,10 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 }
 
 // awaitReady waits until ADD can be served: kubelet would come back only after 10 s or more.
-func (h *cniHandler) awaitReady(ctx context.Context, req cniwire.Request) error {
+func (h *cniHandler) awaitReady(ctx context.Context) error {
 	for {
 		news := h.state.next() // before the look, so that nothing between the two is missed
-		err := h.Status(ctx, req)
+		err := h.attachable()
 		if err == nil {
 			return nil
 		}
@@ -159,10 +165,12 @@ func (h *cniHandler) undo(req cniwire.Request, port string) error {
 	return errors.Join(h.attachments.remove(ctx, port, req.ContainerID, req.IfName), cni.Detach(req.ContainerID, req.IfName))
 }
 
-// Del implements cniserver.Handler: what is gone is no error.
+// Del implements cniserver.Handler: what is gone is no error. Before the record is read, the DEL waits for that in a tombstone.
 func (h *cniHandler) Del(ctx context.Context, req cniwire.Request) error {
 	if !h.attachments.ready() {
-		return cniwire.Errorf(cniwire.CodeTryAgainLater, "the agent has not read its record from Open vSwitch yet")
+		if done, err := h.attachments.bury(req); done || err != nil {
+			return err
+		}
 	}
 	port := ""
 	if req.Args.PodName != "" {
@@ -172,12 +180,12 @@ func (h *cniHandler) Del(ctx context.Context, req cniwire.Request) error {
 		return err
 	}
 	h.counted()
-	return cni.Detach(req.ContainerID, req.IfName)
+	return errors.Join(cni.Detach(req.ContainerID, req.IfName), h.attachments.tombstones.Remove(req.ContainerID, req.IfName))
 }
 
 // Check implements cniserver.Handler: the interface is the sandbox's, its flows are there, and its port is this pod's.
-func (h *cniHandler) Check(ctx context.Context, req cniwire.Request) error {
-	if err := h.Status(ctx, req); err != nil {
+func (h *cniHandler) Check(_ context.Context, req cniwire.Request) error {
+	if err := h.attachable(); err != nil {
 		return err
 	}
 	port := names.PodPort(names.DefaultNetwork, req.Args.PodNamespace, req.Args.PodName)
@@ -199,21 +207,6 @@ func (h *cniHandler) Check(ctx context.Context, req cniwire.Request) error {
 		return err
 	}
 	return cni.Verify(podInterface(req, vif, mtu, datapath))
-}
-
-// Status implements cniserver.Handler: an error says why ADD cannot be served.
-func (h *cniHandler) Status(context.Context, cniwire.Request) error {
-	switch {
-	case !h.ovs.Connected():
-		return cniwire.Errorf(cniwire.CodeLimited, "Open vSwitch does not answer")
-	case !h.southbound.connected():
-		return cniwire.Errorf(cniwire.CodeNotAvailable, "the OVN southbound database is not connected")
-	case !h.attachments.ready():
-		return cniwire.Errorf(cniwire.CodeNotAvailable, "the agent has not read its record from Open vSwitch yet")
-	case !h.state.hasSubnets():
-		return cniwire.Errorf(cniwire.CodeNotAvailable, "the operator has not given this node a pod subnet yet")
-	}
-	return nil
 }
 
 // result is what the runtime learns.

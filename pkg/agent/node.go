@@ -32,7 +32,8 @@ type nodeReconciler struct {
 	node        string
 	ovs         *ovndb.Engine
 	southbound  *southbound
-	controller  *ovnController
+	controller  *daemon
+	vswitchd    *daemon
 	attachments *attachments
 	state       *nodeState
 	cni         *cniConfig
@@ -110,7 +111,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	ovs := r.applyOVS(ctx, node, &h.Status)
 	controller := r.checkController(&h.Status)
 	mtu := podMTU(spec, h.Status)
-	r.state.set(spec, mtu, h.Status.DatapathType)
+	r.state.set(nn != nil, spec, mtu, h.Status.DatapathType)
 	r.wakeRequests()
 	r.state.told()
 	management := r.applyManagementPort(ctx, spec, mtu, &h.Status)
@@ -150,6 +151,8 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 	} else if err := r.attachments.follow(ctx); err != nil {
 		stage.Reason, stage.Err = reasonOf(err), err
+	} else if _, err := r.vswitchd.state(); err != nil {
+		stage.Reason, stage.Err = networkv1alpha1.ReasonSwitchUnavailable, err
 	}
 	return stage
 }
@@ -329,5 +332,7 @@ func (r *nodeReconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNet
 	}
 	patched := nn.DeepCopy()
 	patched.Status = want
-	return r.client.Status().Patch(ctx, patched, client.MergeFrom(nn))
+	// A merge patch replaces the list of conditions, in which the operator has one too: the resource version makes one fail that does
+	// not know it.
+	return r.client.Status().Patch(ctx, patched, client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{}))
 }

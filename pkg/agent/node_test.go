@@ -292,7 +292,7 @@ func (n *node) startAgent() {
 	options := agent.Options{
 		Node: nodeName, Southbound: []string{n.central.SB.Endpoint()}, OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(),
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
-		ControllerDir: n.ovs.ControllerDir(),
+		ControllerDir: n.ovs.RunDir(), SwitchDir: n.ovs.RunDir(),
 	}
 	if n.options != nil {
 		n.options(&options)

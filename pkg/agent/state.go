@@ -10,15 +10,16 @@ import (
 type nodeState struct {
 	mu       sync.Mutex
 	news     chan struct{} // closed when something may have become ready
+	known    bool          // there is a NodeNetwork
 	spec     networkv1alpha1.NodeNetworkSpec
 	mtu      int
 	datapath networkv1alpha1.DatapathType
 }
 
-func (s *nodeState) set(spec networkv1alpha1.NodeNetworkSpec, mtu int, datapath networkv1alpha1.DatapathType) {
+func (s *nodeState) set(known bool, spec networkv1alpha1.NodeNetworkSpec, mtu int, datapath networkv1alpha1.DatapathType) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spec, s.mtu, s.datapath = spec, mtu, datapath
+	s.known, s.spec, s.mtu, s.datapath = known, spec, mtu, datapath
 }
 
 // told lets requests that wait for the node look again.
@@ -48,8 +49,9 @@ func (s *nodeState) forPods() (networkv1alpha1.NodeNetworkSpec, int, networkv1al
 	return s.spec, s.mtu, s.datapath
 }
 
-func (s *nodeState) hasSubnets() bool {
+// isKnown reports whether the node has a NodeNetwork.
+func (s *nodeState) isKnown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.spec.PodSubnets) > 0
+	return s.known
 }

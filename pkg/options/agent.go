@@ -19,8 +19,8 @@ type Agent struct {
 	Socket, ConfDir, BinDir, BinSource string
 	// CRISocket is the container runtime's socket; empty: its sandboxes are not compared.
 	CRISocket string
-	// ControllerDir is ovn-controller's run directory.
-	ControllerDir string
+	// ControllerDir is ovn-controller's run directory, SwitchDir ovs-vswitchd's.
+	ControllerDir, SwitchDir string
 	// Health and Metrics are listen addresses; "0" switches metrics off.
 	Health, Metrics string
 }
@@ -34,6 +34,7 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
 	flags.StringVar(&o.OpenVSwitch, "ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of the local Open_vSwitch database")
 	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")
+	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd; empty: whether it runs is not watched")
 	flags.StringVar(&o.Socket, "cni-socket", "/run/weft/cni.sock", "socket of the CNI server")
 	flags.StringVar(&o.CRISocket, "cri-socket", "", "socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find interfaces whose sandbox is gone; empty: not asked")
 	flags.StringVar(&o.ConfDir, "cni-conf-dir", "/etc/cni/net.d", "directory of the runtime's network configurations")

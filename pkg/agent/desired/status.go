@@ -38,7 +38,7 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	want := h.Status
 	want.ObservedGeneration = nn.Generation
 	want.Conditions = append([]metav1.Condition(nil), nn.Status.Conditions...)
-	want.Addresses = addressCounts(nn.Spec, h.Used)
+	want.Addresses = AddressCounts(nn.Spec, h.Used)
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached"}
 	for _, stage := range h.Stages {
@@ -51,13 +51,25 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 		}
 		meta.SetStatusCondition(&want.Conditions, c)
 	}
+	if c := refusedTopology(nn); c != nil && ready.Status == metav1.ConditionTrue {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, c.Type+": "+c.Message
+	}
 	ready.ObservedGeneration = nn.Generation
 	meta.SetStatusCondition(&want.Conditions, ready)
 	return want
 }
 
-// addressCounts counts the addresses of the family that runs out first: a pod takes one of each.
-func addressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alpha1.AddressCounts {
+// refusedTopology returns the operator's condition when it says that the node's part of the topology is not there.
+func refusedTopology(nn *networkv1alpha1.NodeNetwork) *metav1.Condition {
+	c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// AddressCounts counts the addresses of the family that runs out first: a pod takes one of each. It is nil without a subnet.
+func AddressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alpha1.AddressCounts {
 	total := map[bool]int64{} // is IPv4 -> pod addresses
 	for _, cidr := range spec.PodSubnets {
 		subnet, err := cidr.Prefix()

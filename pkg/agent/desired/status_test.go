@@ -64,6 +64,26 @@ func TestReadyNamesTheFirstFailure(t *testing.T) {
 	wantCondition(t, got, "Ready", metav1.ConditionFalse, "NotReady", "ManagementPortReady: link absent")
 }
 
+// The operator's condition is kept as it is, and summed up.
+func TestReadySumsUpTheTopology(t *testing.T) {
+	nn := nodeNetwork()
+	for _, test := range []struct {
+		status        metav1.ConditionStatus
+		failed        map[string]error
+		ready         metav1.ConditionStatus
+		reason, words string
+	}{
+		{metav1.ConditionFalse, nil, metav1.ConditionFalse, "NotReady", "TopologyReady: constraint violation"},
+		{metav1.ConditionFalse, map[string]error{"CNIReady": errors.New("broken")}, metav1.ConditionFalse, "NotReady", "CNIReady: broken"},
+		{metav1.ConditionTrue, nil, metav1.ConditionTrue, "AsExpected", "pods can be attached"},
+	} {
+		nn.Status.Conditions = []metav1.Condition{{Type: "TopologyReady", Status: test.status, Reason: "DatabaseRefused", Message: "constraint violation", ObservedGeneration: 7, LastTransitionTime: metav1.Now()}}
+		got := desired.NodeStatus(nn, desired.Health{Stages: stages(test.failed)})
+		wantCondition(t, got, "Ready", test.ready, test.reason, test.words)
+		wantCondition(t, got, "TopologyReady", test.status, "DatabaseRefused", "constraint violation")
+	}
+}
+
 func TestTransitionTimesAreKept(t *testing.T) {
 	nn := nodeNetwork()
 	long := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -32,9 +32,8 @@ func (s *Switch) Init() {
 // RunSwitch starts ovs-vswitchd, after KillSwitch.
 func (s *Switch) RunSwitch() {
 	s.t.Helper()
-	control := filepath.Join(s.dir, "vswitchd.ctl")
-	s.vswitchd = start(s.t, s.dir, "ovs-vswitchd", "-vconsole:warn", "--pidfile="+filepath.Join(s.dir, "vswitchd.pid"), "--unixctl="+control, s.Endpoint())
-	s.vswitchd.ready(s.t, control)
+	s.vswitchd = start(s.t, s.dir, "ovs-vswitchd", "-vconsole:warn", "--pidfile", s.Endpoint())
+	s.vswitchd.ready(s.t, filepath.Join(s.dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vswitchd.cmd.Process.Pid)))
 }
 
 // KillSwitch ends ovs-vswitchd without warning.
@@ -47,8 +46,8 @@ func (s *Switch) RunController() {
 	s.controller.ready(s.t, filepath.Join(s.dir, fmt.Sprintf("ovn-controller.%d.ctl", s.controller.cmd.Process.Pid)))
 }
 
-// ControllerDir is ovn-controller's run directory.
-func (s *Switch) ControllerDir() string { return s.dir }
+// RunDir is the run directory of ovs-vswitchd and ovn-controller.
+func (s *Switch) RunDir() string { return s.dir }
 
 // KillController ends ovn-controller without warning: its Chassis stays.
 func (s *Switch) KillController() { s.controller.signal(syscall.SIGKILL) }

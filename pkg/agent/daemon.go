@@ -12,12 +12,13 @@ import (
 	"github.com/weft-network/weft/pkg/unixctl"
 )
 
-// controllerRetry spaces attempts to reach an ovn-controller that is not there.
-const controllerRetry = time.Second
+// daemonRetry spaces attempts to reach a daemon that is not there.
+const daemonRetry = time.Second
 
-// ovnController knows whether ovn-controller runs. Its Chassis row stays when it is killed, so that the database cannot tell.
+// daemon knows whether ovn-controller or ovs-vswitchd runs: their rows stay when they are killed, so that no database can tell.
 // An open connection to its control socket ends with the process: that is the event. While there is none it is tried again.
-type ovnController struct {
+type daemon struct {
+	program string
 	dir     string // its run directory; empty: not watched
 	log     logr.Logger
 	changed func()
@@ -27,39 +28,39 @@ type ovnController struct {
 	version string
 }
 
-// state returns an error while ovn-controller does not answer, and its version.
-func (c *ovnController) state() (version string, err error) {
+// state returns an error while the daemon does not answer, and its version.
+func (c *daemon) state() (version string, err error) {
 	if c.dir == "" {
 		return "", nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.running {
-		return c.version, fmt.Errorf("ovn-controller does not answer in %s", c.dir)
+		return c.version, fmt.Errorf("%s does not answer in %s", c.program, c.dir)
 	}
 	return c.version, nil
 }
 
 // run watches until ctx ends.
-func (c *ovnController) run(ctx context.Context) error {
+func (c *daemon) run(ctx context.Context) error {
 	if c.dir == "" {
 		return nil
 	}
 	for ctx.Err() == nil {
 		err := c.follow(ctx)
 		c.set(false, "")
-		c.log.V(1).Info("ovn-controller does not answer", "reason", err.Error())
+		c.log.V(1).Info("daemon does not answer", "program", c.program, "reason", err.Error())
 		select {
 		case <-ctx.Done():
-		case <-time.After(controllerRetry):
+		case <-time.After(daemonRetry):
 		}
 	}
 	return nil
 }
 
-// follow stays with one ovn-controller until it ends. Its error says why there is none.
-func (c *ovnController) follow(ctx context.Context) error {
-	socket, err := unixctl.Socket(c.dir, "ovn-controller")
+// follow stays with one process until it ends. Its error says why there is none.
+func (c *daemon) follow(ctx context.Context) error {
+	socket, err := unixctl.Socket(c.dir, c.program)
 	if err != nil {
 		return err
 	}
@@ -74,11 +75,11 @@ func (c *ovnController) follow(ctx context.Context) error {
 		return err
 	}
 	first, _, _ := strings.Cut(version, "\n")
-	c.set(true, strings.TrimPrefix(first, "ovn-controller "))
+	c.set(true, strings.TrimPrefix(first, c.program+" "))
 	return fmt.Errorf("its connection ended: %w", conn.AwaitEnd())
 }
 
-func (c *ovnController) set(running bool, version string) {
+func (c *daemon) set(running bool, version string) {
 	c.mu.Lock()
 	was := c.running
 	c.running = running

@@ -37,14 +37,14 @@ func fakeControl(t *testing.T, dir, pid string) (end func()) {
 	}
 }
 
-func TestControllerIsWatched(t *testing.T) {
+func TestADaemonIsWatched(t *testing.T) {
 	dir, err := os.MkdirTemp("", "weft-ovn-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	changed := make(chan struct{}, 10)
-	c := &ovnController{dir: dir, log: logr.Discard(), changed: func() { changed <- struct{}{} }}
+	c := &daemon{program: "ovn-controller", dir: dir, log: logr.Discard(), changed: func() { changed <- struct{}{} }}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	done := make(chan error, 1)
 	go func() { done <- c.run(ctx) }()

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+)
+
+// The operator has a condition in the same list: a report that does not know it must not take it away.
+func TestReportKeepsTheOperatorsCondition(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := networkv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(nn).WithStatusSubresource(nn).Build()
+	read := func() *networkv1alpha1.NodeNetwork {
+		var nn networkv1alpha1.NodeNetwork
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, &nn); err != nil {
+			t.Fatal(err)
+		}
+		return &nn
+	}
+	stale, operators := read(), read()
+	meta.SetStatusCondition(&operators.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionTrue, Reason: "AsExpected"})
+	if err := c.Status().Update(t.Context(), operators); err != nil {
+		t.Fatal(err)
+	}
+	r := &nodeReconciler{client: c}
+	if err := r.report(t.Context(), stale, desired.Health{}); !apierrors.IsConflict(err) {
+		t.Errorf("a stale report gave %v, want a conflict", err)
+	}
+	if err := r.report(t.Context(), read(), desired.Health{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady} {
+		if !meta.IsStatusConditionTrue(read().Status.Conditions, kind) {
+			t.Errorf("%s is lost: %+v", kind, read().Status.Conditions)
+		}
+	}
+}

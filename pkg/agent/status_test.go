@@ -1,0 +1,78 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// awaitStatus waits for the code and words of STATUS; code 0 is success.
+func (n *node) awaitStatus(code uint, words string) {
+	n.Helper()
+	n.until("STATUS", func() error {
+		err := n.ready()
+		var coded *cniwire.Error
+		if errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Msg, words) || err == nil && code == 0 {
+			return nil
+		}
+		return fmt.Errorf("want code %d, %q: %w", code, words, err)
+	})
+}
+
+// TestStatusNamesWhatIsDown: C9 and C12 (STATUS tells, with the true reason). Code 51 also says that existing pods miss something.
+func TestStatusNamesWhatIsDown(t *testing.T) {
+	n := newNode(t)
+	n.ovs.RunController()
+	n.startAgent()
+	n.awaitStatus(cniwire.CodeNotAvailable, "the operator has not made NodeNetwork node1")
+	n.join()
+	n.awaitStatus(0, "")
+	for _, part := range []struct {
+		name      string
+		kill, run func()
+		words     string
+	}{
+		{"ovn-controller", n.ovs.KillController, n.ovs.RunController, "ovn-controller does not answer"},
+		{"ovs-vswitchd", n.ovs.KillSwitch, n.ovs.RunSwitch, "ovs-vswitchd does not answer"},
+		{"the southbound database", n.central.SB.Kill, n.central.SB.Run, "southbound database is not connected"},
+		{"Open vSwitch's database", n.ovs.Kill, n.ovs.Run, "Open vSwitch does not answer"},
+	} {
+		part.kill()
+		n.awaitStatus(cniwire.CodeLimited, part.words)
+		if part.name == "ovs-vswitchd" {
+			n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
+		}
+		part.run()
+		n.awaitStatus(0, "")
+	}
+}
+
+// TestStatusOfAFullNode: a new pod would get no address, but one that has its address comes, and CHECK does not mind.
+func TestStatusOfAFullNode(t *testing.T) {
+	n := readyNode(t)
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
+	nn.Spec.PodSubnets[0] = "10.244.1.0/29" // less network, router, host and broadcast: 4 for pods
+	n.must(api.Update(t.Context(), nn))
+	var pods []pod
+	for slot := 3; slot < 7; slot++ {
+		n.awaitStatus(0, "")
+		pods = append(pods, n.newPod(fmt.Sprintf("web-%d", slot), slot))
+		n.givePort(pods[len(pods)-1])
+	}
+	n.awaitStatus(cniwire.CodeNotAvailable, "no address is left in [10.244.1.0/29 fd00:10:244:1::/64]: 4 of 4 are used")
+	result := n.add(pods[0])
+	n.wantTraffic(pods[0])
+	if err := n.check(pods[0], result); err != nil {
+		t.Errorf("CHECK on a full node: %v", err)
+	}
+	n.takePort(pods[3])
+	n.awaitStatus(0, "")
+}
