@@ -31,6 +31,7 @@ type operator struct {
 	mu    sync.Mutex
 	calls []string // "PATCH /api/v1/... <body>" of each write to the API server
 	units int      // write transactions that the database committed
+	sizes []int    // operations of each write transaction that it refused
 	epoch int      // fence transactions
 
 	drifts []string // "<table> <state>" of each difference that somebody else made
@@ -75,14 +76,24 @@ func (o *operator) settle() {
 }
 
 // Transaction implements ovndb.Observer.
-func (o *operator) Transaction(_, kind string, _ int, err error) {
+func (o *operator) Transaction(_, kind string, operations int, err error) {
+	defer news.tell()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if kind == "fence" {
 		o.epoch++
 	} else if kind == "write" && err == nil {
 		o.units++
+	} else if kind == "write" {
+		o.sizes = append(o.sizes, operations)
 	}
+}
+
+// refused returns the number of operations of each write transaction that the database refused.
+func (o *operator) refused() []int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.sizes)
 }
 
 // Connected implements ovndb.Observer.

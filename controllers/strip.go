@@ -1,7 +1,11 @@
 package controllers
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // StripPod leaves of a cached pod what the reconcilers read: at 10,000 pods the rest is most of the operator's memory.
@@ -12,6 +16,10 @@ func StripPod(o any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs}
+	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != networkv1alpha1.PodPortReady })
+	if len(conditions) == 0 {
+		conditions = nil
+	}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
 	return pod, nil
 }

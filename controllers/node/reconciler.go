@@ -81,10 +81,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.apply(ctx, nn); err != nil {
-		return ctrl.Result{}, err
+	applied := r.apply(ctx, nn)
+	told := r.tell(ctx, nn, applied)
+	if ovndb.IsPending(applied) {
+		applied = nil // the engine goes on by itself
 	}
-	return ctrl.Result{}, r.setCondition(ctx, &node, nn, "")
+	return ctrl.Result{}, errors.Join(applied, told, r.setCondition(ctx, &node, nn, ""))
 }
 
 // freeze leaves a node as it is while there is no ClusterNetwork: one with a network keeps it, and its pods.
@@ -251,8 +253,5 @@ func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork)
 		return err
 	}
 	r.Addresses.SetNode(nn.Name, facts.Subnets)
-	if err := r.Database.Apply(ctx, topology.NodeUnit(facts)); err != nil && !ovndb.IsPending(err) {
-		return err
-	}
-	return nil
+	return r.Database.Apply(ctx, topology.NodeUnit(facts))
 }

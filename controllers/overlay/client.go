@@ -80,6 +80,10 @@ func (c *Client) Put(ctx context.Context, object client.Object) error {
 func (c *Client) store(key id, object client.Object) {
 	if object != nil {
 		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as the cache gives objects
+		// Patches with an optimistic lock need one.
+		if object.GetResourceVersion() == "" {
+			object.SetResourceVersion(string(UnknownUID))
+		}
 	}
 	c.over[key] = object
 	c.changed(object)

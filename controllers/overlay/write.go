@@ -26,6 +26,7 @@ func (c *Client) Create(ctx context.Context, object client.Object, _ ...client.C
 		return err
 	}
 	object.SetUID(UnknownUID)
+	object.SetResourceVersion(string(UnknownUID))
 	c.store(key, copyOf(object))
 	return nil
 }

@@ -106,14 +106,16 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return r.explain(pod, err)
 	}
-	if err := r.Database.Apply(ctx, topology.PodUnit(podFacts(pod, &nn, got))); err != nil && !ovndb.IsPending(err) {
+	applied := r.Database.Apply(ctx, topology.PodUnit(podFacts(pod, &nn, got)))
+	told := r.tell(ctx, pod, applied)
+	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
-		if errors.As(err, &rejected) { // the end of this process is not the pod's trouble
-			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", err)
+		if errors.As(applied, &rejected) { // the end of this process is not the pod's trouble
+			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", applied)
 		}
-		return err
+		return errors.Join(applied, told)
 	}
-	return r.record(ctx, pod, &nn, got)
+	return errors.Join(told, r.record(ctx, pod, &nn, got))
 }
 
 // park leaves a pod whose node's network is not there yet, and whose arrival comes back here. A port whose address went away

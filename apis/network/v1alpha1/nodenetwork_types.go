@@ -127,7 +127,7 @@ type NodeNetworkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady and CNIReady.
+	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady and CNIReady, and the operator's TopologyReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// tell says in the NodeNetwork's condition TopologyReady whether the node's rows are in the database, or the database's own words
+// why not. The agent, which writes the other conditions, sums it up in Ready.
+func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, applied error) error {
+	want, ok := topologyReady(applied)
+	if !ok {
+		return nil
+	}
+	want.ObservedGeneration = nn.Generation
+	patched := nn.DeepCopy()
+	if !meta.SetStatusCondition(&patched.Status.Conditions, want) {
+		return nil
+	}
+	// A merge patch replaces the list: the resource version makes one fail that does not know what the agent has written.
+	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+}
+
+// topologyReady returns the condition; ok is false while the outcome is not known.
+func topologyReady(applied error) (c metav1.Condition, ok bool) {
+	c = metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady}
+	var refused *ovndb.RejectedError
+	switch {
+	case applied == nil:
+		c.Status, c.Reason = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
+	case errors.As(applied, &refused):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error()
+	default:
+		return c, false
+	}
+	return c, true
+}
