@@ -72,11 +72,25 @@ func (s *simulation) explain(ctx context.Context, before client.Reader) error {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(waiting)) {
-		if pods := waiting[node]; len(pods) == 0 {
-			s.notes.add("Node %s waits for its agent, which has not reported its chassis", node)
-		} else {
-			s.notes.add("Node %s waits for its agent, which has not reported its chassis; without a port until then: %s", node, some(pods))
+		if err := s.explainWaiting(ctx, node, waiting[node]); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// explainWaiting says what a node lacks for its pods.
+func (s *simulation) explainWaiting(ctx context.Context, node string, pods []string) error {
+	err := s.objects.Get(ctx, types.NamespacedName{Name: node}, &corev1.Node{})
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case err != nil:
+		s.notes.add("Node %s does not exist; without a port: %s", node, some(pods))
+	case len(pods) == 0:
+		s.notes.add("Node %s waits for its agent, which has not reported its chassis", node)
+	default:
+		s.notes.add("Node %s waits for its agent, which has not reported its chassis; without a port until then: %s", node, some(pods))
 	}
 	return nil
 }

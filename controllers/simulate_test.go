@@ -172,6 +172,7 @@ func TestPlanOfANode(t *testing.T) {
 	w.counted(2)
 
 	planned = o.plan([]string{"plan", "--delete"}, w.node("n2"))
+	w.says(strings.Join(planned.Notes, "\n"), "Node n2 does not exist; without a port: default/early")
 	w.comesTrue(planned, func() string {
 		w.delete(w.node("n2"))
 		return ""
