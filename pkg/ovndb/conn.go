@@ -162,6 +162,7 @@ func (c *Conn) fail(ctx context.Context, err error) {
 	was := c.failure
 	c.failure = err
 	c.mu.Unlock()
+	c.Wake()
 	var schema *SchemaError
 	if c.cfg.OnConnect != nil && errors.As(err, &schema) && (was == nil || was.Error() != err.Error()) {
 		c.cfg.OnConnect(false)

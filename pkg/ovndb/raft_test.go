@@ -228,3 +228,31 @@ func (r *running) churnedBy(t *testing.T, c *churn, n int) {
 		t.Fatalf("the churn does not go on: %v", err)
 	}
 }
+
+// How long the southbound database takes to follow after its northbound one has another leader is ovn-northd's affair, which
+// connects to leaders only and waits longer after each failure: it is told, and only that it follows at all is asked for.
+func TestSouthboundFollowsALostLeader(t *testing.T) {
+	for name, lose := range map[string]func(*ovndbtest.Member){
+		"transferred": func(leader *ovndbtest.Member) { leader.Transfer() },
+		"killed":      func(leader *ovndbtest.Member) { leader.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := ovndbtest.StartCluster(t, "ovn-nb", 3)
+			sb := ovndbtest.FollowCluster(t, cluster)
+			e := runWith(t, ovndb.Config{Endpoints: cluster.Endpoints()})
+			e.apply(t, switchUnit("n1", 10))
+			cluster.Ctl("--wait=sb", "--timeout=20", "sync")
+			lose(cluster.Leader())
+			cluster.Leader()
+			quorum := time.Now()
+			e.fill(t)
+			written := time.Since(quorum)
+			cluster.Ctl("--wait=sb", "--timeout=60", "sync")
+			t.Logf("leader %s: northbound written %s after the quorum, southbound %s", name, written.Round(time.Millisecond), time.Since(quorum).Round(time.Millisecond))
+			if ports := strings.Fields(sb.Ctl("--bare", "--columns=logical_port", "list", "Port_Binding")); len(ports) != 3 {
+				t.Errorf("ports in the southbound database are %v, want 3", ports)
+			}
+		})
+	}
+}

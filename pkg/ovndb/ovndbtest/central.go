@@ -2,6 +2,7 @@ package ovndbtest
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -37,4 +38,14 @@ func (c *Central) Trace(datapath, microflow string) string {
 func (c *Central) Northd(args ...string) string {
 	c.NB.t.Helper()
 	return Command(c.NB.t, "ovn-appctl", append([]string{"-t", filepath.Join(c.NB.dir, "northd.ctl")}, args...)...)
+}
+
+// FollowCluster starts a southbound database and an ovn-northd that copies the cluster's northbound database to it.
+func FollowCluster(t testing.TB, nb *Cluster) *Server {
+	t.Helper()
+	sb := Start(t, "ovn-sb")
+	control := filepath.Join(sb.dir, "northd.ctl")
+	northd := start(t, sb.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+strings.Join(nb.Endpoints(), ","), "--ovnsb-db="+sb.Endpoint(), "--unixctl="+control)
+	northd.ready(t, control)
+	return sb
 }

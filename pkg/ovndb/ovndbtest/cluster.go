@@ -140,6 +140,31 @@ func (m *Member) Transfer() *Member {
 	}
 }
 
+// Isolate makes the member deaf to the others and silent, as a broken network between them does; its clients notice nothing. Only its
+// end ends that.
+func (m *Member) Isolate() {
+	m.cluster.t.Helper()
+	m.appctl("cluster/failure-test", "stop-raft-rpc")
+}
+
+// Replace removes the member from the cluster for good, and lets a server with an empty disk join in its place: with the same name
+// for clients and another identity and address among the members.
+func (m *Member) Replace() {
+	c := m.cluster
+	c.t.Helper()
+	id := strings.TrimSpace(m.appctl("cluster/sid", c.database))
+	m.Kill()
+	leader := c.Leader()
+	leader.appctl("cluster/kick", c.database, id)
+	if err := os.Remove(m.file()); err != nil {
+		c.t.Fatal(err)
+	}
+	m.raft = "tcp:" + freeAddress(c.t)
+	Command(c.t, "ovsdb-tool", "-vconsole:off", "join-cluster", m.file(), c.database, m.raft, leader.raft)
+	m.Run()
+	m.Await()
+}
+
 // Await returns when the member has a leader and is up to date.
 func (m *Member) Await() {
 	m.cluster.t.Helper()

@@ -14,8 +14,12 @@ import (
 	"time"
 )
 
-// startTimeout bounds the start of one program; 60 ms is usual.
-const startTimeout = 20 * time.Second
+const (
+	// startTimeout bounds the start of one program; 60 ms is usual.
+	startTimeout = 20 * time.Second
+	// commandTimeout bounds what a program takes to its end; some wait for others.
+	commandTimeout = time.Minute
+)
 
 // Binary returns the path of an OVN or OVS program.
 func Binary(t testing.TB, name string) string {
@@ -52,7 +56,7 @@ func cacheDir(t testing.TB) string {
 // Command runs a program to its end and returns its output.
 func Command(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, Binary(t, name), args...)
 	var stdout, stderr bytes.Buffer

@@ -25,6 +25,12 @@ func Start(t testing.TB, schema string) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	return StartIn(t, schema, dir)
+}
+
+// StartIn is Start with the database in a directory of the test's choice. Its path must be short.
+func StartIn(t testing.TB, schema, dir string) *Server {
+	t.Helper()
 	s := &Server{t: t, dir: dir, schema: schema}
 	s.create()
 	s.Run()
