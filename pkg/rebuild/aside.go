@@ -250,7 +250,7 @@ func (r *rebuild) swapSouthbound(ctx context.Context) (string, error) {
 	if r.oldSB != nil {
 		r.oldSB.Close()
 	}
-	live := target{name: southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
+	live := r.southbound()
 	start := time.Now()
 	had, err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].uuid())
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func (r *rebuild) lookNorthbound(ctx context.Context) error {
 		return standaloneFile(r.NBFile)
 	}
 	defer d.Close()
-	if err := standalone(ctx, r.NB, northbound); err != nil {
+	if err := errors.Join(standalone(ctx, r.NB, northbound), r.northbound().check(ctx)); err != nil {
 		return err
 	}
 	_, all, err := readNorthbound(ctx, d)
@@ -98,7 +97,7 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.stop()
-	live := target{name: northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
+	live := r.northbound()
 	had, err := live.swap(ctx, s.file, "NB_Global", made["NB_Global"][0].uuid())
 	if err != nil {
 		return "", err

@@ -77,12 +77,23 @@ func (r *rebuild) holdLock(ctx context.Context) error {
 	}
 }
 
-// resumeNorthd lets all go on, those too that were paused before: the databases agree again.
+// resumeNorthd lets all go on, those too that were paused before: the databases agree again. One that has ended meanwhile was started
+// again by somebody, and does not pause.
 func (r *rebuild) resumeNorthd(ctx context.Context) (string, error) {
 	var failed error
+	resumed := 0
 	for _, socket := range r.northds {
-		failed = errors.Join(failed, command(ctx, socket, "resume"))
+		control, err := unixctl.Dial(ctx, socket)
+		if err != nil {
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("an ovn-northd ended meanwhile (%v)", err))
+			continue
+		}
+		if _, err := control.Call(ctx, "resume"); err != nil {
+			failed = errors.Join(failed, err)
+		}
+		control.Close()
+		resumed++
 	}
 	r.report.PausedSeconds = time.Since(r.paused).Seconds()
-	return fmt.Sprintf("%d resumed", len(r.northds)), failed
+	return fmt.Sprintf("%d resumed", resumed), failed
 }

@@ -183,7 +183,7 @@ func (r *rebuild) lookSouthbound(ctx context.Context) (string, error) {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("the southbound database does not answer (%v): chassis and bindings come from the NodeNetworks", err))
 		return "no southbound database", nil
 	}
-	if err := standalone(ctx, r.SB, southbound); err != nil {
+	if err := errors.Join(standalone(ctx, r.SB, southbound), r.southbound().check(ctx)); err != nil {
 		return "", err
 	}
 	all, err := r.oldSB.snapshot(ctx, "Chassis")
@@ -243,6 +243,15 @@ func standaloneFile(path string) error {
 
 // clusterMagic begins the file of a raft member; a standalone database's begins with "OVSDB JSON" (ovsdb(7)).
 const clusterMagic = "OVSDB CLUSTER"
+
+// northbound and southbound are the live databases to swap.
+func (r *rebuild) northbound() target {
+	return target{name: northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
+}
+
+func (r *rebuild) southbound() target {
+	return target{name: southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
+}
 
 // bounded is a context for one wait.
 func (r *rebuild) bounded(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -150,6 +150,7 @@ func TestRefusalsTouchNothing(t *testing.T) {
 		"a northd elsewhere": {nil, func(o *Options) {
 			o.Wait, o.RunDir = time.Second, shortDir(t)
 		}, "another ovn-northd"},
+		"another file":    {nil, func(o *Options) { o.SBFile = filepath.Join(dirOf(c.SB), "other") }, "does not have"},
 		"no such program": {nil, func(o *Options) { o.Programs.OVSDBTool = "/nonexistent/ovsdb-tool" }, "/nonexistent"},
 		"no northbound":   {nil, func(o *Options) { o.NB = "unix:/nonexistent" }, "--nb"},
 	} {

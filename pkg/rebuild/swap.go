@@ -28,6 +28,35 @@ type target struct {
 	start              time.Duration
 }
 
+// check refuses a file that is not the one that the server has open: the server would not find the new one at its next start. It
+// says nothing where the server does not run or the kernel does not tell.
+func (t target) check(ctx context.Context) error {
+	control, err := unixctl.Dial(ctx, t.control)
+	if err != nil {
+		return nil
+	}
+	defer control.Close()
+	pid, err := control.PID()
+	if err != nil {
+		return nil
+	}
+	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(descriptors) == 0 {
+		return nil // not ours to see
+	}
+	file, err := filepath.EvalSymlinks(t.file)
+	if err != nil {
+		file = t.file // deleted while the server had it open
+	}
+	for _, descriptor := range descriptors {
+		open, err := os.Readlink(descriptor)
+		if err == nil && strings.TrimSuffix(open, " (deleted)") == file {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server of %s (pid %d) does not have %s open", t.name, pid, t.file)
+}
+
 // previous is the name that the file of before gets.
 func (t target) previous() string { return t.file + swapSuffix }
 

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Conn is a connection to one daemon. It is for one caller at a time.
@@ -40,6 +42,21 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
+
+// PID is the daemon's, as the kernel knows it.
+func (c *Conn) PID() (int, error) {
+	raw, err := c.conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *syscall.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) })
+	if err := errors.Join(err, failed); err != nil {
+		return 0, fmt.Errorf("%s: %w", c.path, err)
+	}
+	return int(peer.Pid), nil
+}
 
 // Call runs a command and returns what it printed. The error holds the daemon's words when it refuses.
 func (c *Conn) Call(ctx context.Context, command string, args ...string) (string, error) {

@@ -15,14 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/test/lab/initd"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// TestRebuild makes the databases anew under pings between pods that run: none is lost, the tunnel keys stay, and new pods
-// work.
+// TestRebuild makes the databases anew under pings between pods that run: none is lost, the tunnel keys stay, the northbound rows are
+// the same, UUIDs included, and new pods work. (Failure modes D3 and D4 of the field: rebuild NB from the API server; no outage by an
+// emptied SB.)
 func TestRebuild(t *testing.T) {
 	from, here, there := bed.peerPod("rebuild-1", "n1"), bed.peerPod("rebuild-2", "n1"), bed.peerPod("rebuild-3", "n2")
 	bed.run(t, from, here, there)
@@ -30,6 +32,8 @@ func TestRebuild(t *testing.T) {
 	for i, args := range [][]string{nil, nil, nil, {"--nb"}, {"--nb"}} {
 		t.Run(fmt.Sprintf("%d%s", i+1, strings.Join(args, "")), func(t *testing.T) {
 			before := tunnelKeys(t)
+			rowsBefore, err := bed.ports(t.Context())
+			must(t, err)
 			pings := startPings(t, from, here, there)
 			out, err := rebuild(t, plugin, args...)
 			t.Logf("\n%s", out)
@@ -37,8 +41,14 @@ func TestRebuild(t *testing.T) {
 			if after := tunnelKeys(t); !maps.Equal(after, before) {
 				t.Errorf("tunnel keys are %v, were %v", after, before)
 			}
-			mustServeNewPods(t, fmt.Sprintf("rebuild-new-%d", i), from, here, there)
+			rowsAfter, err := bed.ports(t.Context())
+			must(t, err)
+			if diff := cmp.Diff(rowsBefore, rowsAfter); diff != "" {
+				t.Errorf("the northbound ports differ (-before +after):\n%s", diff)
+			}
+			bed.mustReach(t, from, here, there)
 			pings.mustLoseNothing(t)
+			mustServeNewPods(t, fmt.Sprintf("rebuild-new-%d", i), from, here, there)
 		})
 	}
 }
@@ -71,7 +81,7 @@ func TestRebuildThatFails(t *testing.T) {
 	}
 }
 
-// TestSouthboundLost deletes the southbound database's file and kills its server, under pings.
+// TestSouthboundLost deletes the southbound database's file and kills its server, under pings (D1, D4).
 func TestSouthboundLost(t *testing.T) {
 	from, here, there := bed.peerPod("lost-1", "n1"), bed.peerPod("lost-2", "n1"), bed.peerPod("lost-3", "n2")
 	bed.run(t, from, here, there)
@@ -97,8 +107,9 @@ func TestSouthboundLost(t *testing.T) {
 			if after := tunnelKeys(t); !maps.Equal(after, before) {
 				t.Errorf("tunnel keys are %v, were %v", after, before)
 			}
-			mustServeNewPods(t, "lost-new-"+lost.servers[len(lost.servers)-1], from, here, there)
+			bed.mustReach(t, from, here, there)
 			pings.mustLoseNothing(t)
+			mustServeNewPods(t, "lost-new-"+lost.servers[len(lost.servers)-1], from, here, there)
 		})
 	}
 
