@@ -35,6 +35,10 @@ lab-load: ## Build the product again and replace it in the running cluster
 test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detector
 	go test -race -timeout 20m ./...
 
+.PHONY: check-raft
+check-raft: tools ## Lose the leader of a three-member cluster under churn, N times by a transfer and N times by kill -9 (N=50)
+	WEFT_RAFT_FAULTS=$(or $(N),50) go test -count=1 -timeout 30m -v -run 'TestLeadersAreLostUnderChurn|TestSouthboundFollowsALostLeader' ./pkg/ovndb
+
 .PHONY: e2e
 e2e: ## The cluster with packets: what the README promises
 	go test -tags e2e -count=1 -timeout 25m -v ./test/e2e/...

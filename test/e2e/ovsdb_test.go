@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -88,7 +89,10 @@ type transaction struct {
 	tables  []string
 }
 
-// log reads all transactions that a database server of a machine has written; file is in that machine's folder.
+// heartbeat is the comment of the transactions by which the operator proves that it sees the database.
+const heartbeat = "weft-heartbeat"
+
+// log reads all transactions that a database server of a machine has written, heartbeats left out; file is in that machine's folder.
 func (b *testbed) log(ctx context.Context, machine, file string) ([]transaction, error) {
 	out, err := b.Exec(ctx, machine, "ovsdb-tool", "-m", "show-log", filepath.Join(b.Dir, machine, file))
 	if err != nil {
@@ -105,5 +109,5 @@ func (b *testbed) log(ctx context.Context, machine, file string) ([]transaction,
 			last.tables = append(last.tables, strings.TrimSpace(line))
 		}
 	}
-	return all, nil
+	return slices.DeleteFunc(all, func(t transaction) bool { return strings.Contains(t.comment, heartbeat) }), nil
 }
