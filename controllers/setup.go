@@ -69,8 +69,9 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	})
 	addresses := alloc.New(time.Now)
 	recorder := mgr.GetEventRecorder("weft")
+	first := &firstPass{done: func() { db.Complete() }}
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
-	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted}
+	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted, Looked: first.look}
 	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
@@ -87,7 +88,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		}
 	}
 	restore := func(ctx context.Context) error {
-		err := pods.Restore(ctx)
+		err := errors.Join(pods.Restore(ctx), first.begin(ctx, mgr.GetClient()))
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -42,6 +42,8 @@ type Reconciler struct {
 	Trigger   *trigger.Trigger
 	// Counted is called when the number of used addresses changed.
 	Counted func()
+	// Looked is called with each pod that was reconciled, whatever came of it.
+	Looked func(types.NamespacedName)
 
 	restored restoration
 	holders  holders

@@ -49,7 +49,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             trigger.Retries(),
 		}).
-		Complete(r)
+		Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			defer r.Looked(req.NamespacedName)
+			return r.Reconcile(ctx, req)
+		}))
 }
 
 // podsOf asks for the pods of a node whose network came or changed.
