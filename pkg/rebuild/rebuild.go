@@ -91,7 +91,8 @@ type rebuild struct {
 
 // Run rebuilds. The report is complete also when there is an error.
 func Run(ctx context.Context, o Options, k Kubernetes) (Report, error) {
-	r := &rebuild{Options: o, run: run{told: o.Told}, kubernetes: k, folder: filepath.Join(filepath.Dir(o.SBFile), ".weft-rebuild")}
+	r := &rebuild{Options: o, run: run{told: o.Told}, kubernetes: k,
+		sockets: filepath.Join(o.RunDir, ".weft-rebuild"), folder: filepath.Join(filepath.Dir(o.SBFile), ".weft-rebuild")}
 	start := time.Now()
 	err := r.locked(ctx)
 	r.report.Steps, r.report.Seconds = r.done, time.Since(start).Seconds()
@@ -114,15 +115,13 @@ func (r *rebuild) locked(ctx context.Context) error {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("another rebuild runs (%s: %w)", file.Name(), err)
 	}
-	if r.sockets, err = os.MkdirTemp("", "weft-rebuild-"); err != nil {
-		return err
+	for _, dir := range []string{r.sockets, r.folder} {
+		// A run that was killed may have left it.
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
 	}
-	defer os.RemoveAll(r.sockets)
-	// A run that was killed may have left it.
-	if err := errors.Join(os.RemoveAll(r.folder), os.Mkdir(r.folder, 0o700)); err != nil {
-		return err
-	}
-	defer os.RemoveAll(r.folder)
 	defer r.close()
 	return r.steps(ctx, r.plan())
 }
