@@ -11,7 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
@@ -27,7 +31,7 @@ type Database interface {
 	Wanted(key unit.Key) bool
 }
 
-// Reconciler sweeps once after the start and after every reconnect.
+// Reconciler sweeps once after the start, after every reconnect, and when a ClusterNetwork comes.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, past the cache.
@@ -41,7 +45,12 @@ type Reconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("sweep").WatchesRawSource(r.Trigger).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("sweep").
+		// What was found while there was no ClusterNetwork stayed.
+		Watches(&networkv1alpha1.ClusterNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
+		WatchesRawSource(r.Trigger).Complete(r)
 }
 
 // Reconcile implements reconcile.Reconciler. All caches are in sync when it is called.
