@@ -91,6 +91,12 @@ func (r *Reconciler) free(name types.NamespacedName, keep string) {
 // ensure gives the pod an address and its port.
 func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	name := client.ObjectKeyFromObject(pod)
+	// What an earlier pod of the name left goes now: this one may have to wait for its node.
+	if r.holders.others(name, topology.InterfaceUID(pod)) {
+		if err := r.release(ctx, name, ownerOf(pod)); err != nil {
+			return err
+		}
+	}
 	var nn networkv1alpha1.NodeNetwork
 	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn)
 	if client.IgnoreNotFound(err) != nil {
@@ -98,11 +104,6 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	}
 	if err != nil || nn.Status.Chassis == "" {
 		return r.park(ctx, pod)
-	}
-	if r.holders.others(name, topology.InterfaceUID(pod)) {
-		if err := r.release(ctx, name, ownerOf(pod)); err != nil {
-			return err
-		}
 	}
 	got, err := r.allocate(pod)
 	if err != nil {

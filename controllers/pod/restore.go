@@ -125,12 +125,12 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), client.ObjectKeyFromObject(pod), addresses, 0)
 }
 
+// claim restores what an owner has. Whether that succeeds or not, the owner may have a port that must go with it.
 func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, addresses []netip.Addr, slot int) {
+	r.holders.add(pod, owner)
 	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, addresses), Slot: slot}
 	if _, err := r.Addresses.Claim(node, owner, want); err != nil {
 		// It gets a new address: its present one is of no subnet of the node, or somebody else's.
 		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "node", node, "reason", err.Error())
-		return
 	}
-	r.holders.add(pod, owner)
 }
