@@ -47,6 +47,10 @@ e2e: ## The cluster with packets: what the README promises
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
+.PHONY: check-histories
+check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one
+	go test ./test/histories -count=1 -timeout 60m -v -run '^TestHistories$$' -args $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1))
+
 .PHONY: lint
 lint: ## golangci-lint, the import table among others
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...

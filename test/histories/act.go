@@ -1,0 +1,221 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// do lets one step happen.
+func (w *world) do(ctx context.Context, s Step) error {
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
+		if known, err := part(ctx, s); known {
+			return err
+		}
+	}
+	return fmt.Errorf("step %q is unknown", s.Do)
+}
+
+func podKey(name string) types.NamespacedName {
+	namespace, pod, _ := strings.Cut(name, "/")
+	return types.NamespacedName{Namespace: namespace, Name: pod}
+}
+
+// doPod does what users, the scheduler and kubelets do.
+func (w *world) doPod(ctx context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "pod":
+		return true, w.createPod(ctx, s)
+	case "delete-pod":
+		return true, w.deletePod(ctx, s.Name)
+	case "renew-pod":
+		return true, errors.Join(w.deletePod(ctx, s.Name), w.createPod(ctx, s))
+	case "schedule":
+		return true, w.schedule(ctx, s)
+	case "end-pod":
+		return true, w.changePod(ctx, s.Name, true, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPhase(s.What) })
+	case "ask-record":
+		return true, w.changePod(ctx, s.Name, false, func(pod *corev1.Pod) {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, networkv1alpha1.PodRecordAnnotation, "true")
+		})
+	case "ask-records":
+		namespace := &corev1.Namespace{}
+		if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, namespace); err != nil {
+			return true, err
+		}
+		patch := client.MergeFrom(namespace.DeepCopy())
+		metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, networkv1alpha1.PodRecordAnnotation, s.What)
+		return true, w.api.Patch(ctx, namespace, patch)
+	case "kubelet":
+		return true, w.reportPod(ctx, s.Name)
+	}
+	return false, nil
+}
+
+func (w *world) createPod(ctx context.Context, s Step) error {
+	key := podKey(s.Name)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec: corev1.PodSpec{NodeName: s.Node, Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+	switch s.What {
+	case "host":
+		pod.Spec.HostNetwork = true
+	case "mirror":
+		pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash-" + key.Name, "kubernetes.io/config.hash": "hash-" + key.Namespace + key.Name}
+	case "asking":
+		pod.Annotations = map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}
+	case "unscheduled":
+		pod.Spec.NodeName = ""
+	}
+	return ignoreExists(w.api.Create(ctx, pod))
+}
+
+func (w *world) deletePod(ctx context.Context, name string) error {
+	key := podKey(name)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	return client.IgnoreNotFound(w.api.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+}
+
+func (w *world) schedule(ctx context.Context, s Step) error {
+	var pod corev1.Pod
+	if err := w.api.Get(ctx, podKey(s.Name), &pod); err != nil || pod.Spec.NodeName != "" {
+		return client.IgnoreNotFound(err)
+	}
+	return w.api.SubResource("binding").Create(ctx, &pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: s.Node}})
+}
+
+// changePod changes a pod that is there, or its status.
+func (w *world) changePod(ctx context.Context, name string, status bool, change func(*corev1.Pod)) error {
+	var pod corev1.Pod
+	if err := w.api.Get(ctx, podKey(name), &pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	patch := client.MergeFrom(pod.DeepCopy())
+	change(&pod)
+	if status {
+		return w.api.Status().Patch(ctx, &pod, patch)
+	}
+	return w.api.Patch(ctx, &pod, patch)
+}
+
+// reportPod lets kubelet report what CNI gave to the pod: the addresses of the port that is in the database now.
+func (w *world) reportPod(ctx context.Context, name string) error {
+	rows, up := w.mirror.snapshot()
+	if !up {
+		return nil
+	}
+	return w.changePod(ctx, name, true, func(pod *corev1.Pod) {
+		port, ok := findPort(rows, pod)
+		if !ok || pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending {
+			return
+		}
+		pod.Status.Phase, pod.Status.PodIPs = corev1.PodRunning, nil
+		for _, a := range port.addresses {
+			pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a.String()})
+		}
+		pod.Status.PodIP = pod.Status.PodIPs[0].IP
+	})
+}
+
+// doNode does what happens to nodes and what their agents and the garbage collector do.
+func (w *world) doNode(ctx context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "node":
+		return true, w.createNode(ctx, s.Name)
+	case "delete-node":
+		return true, w.deleteNode(ctx, s.Name)
+	case "renew-node":
+		return true, errors.Join(w.deleteNode(ctx, s.Name), w.createNode(ctx, s.Name))
+	case "agent":
+		delete(w.muted, s.Name)
+		return true, w.report(ctx, s)
+	case "mute":
+		w.muted[s.Name] = true
+	case "collect":
+		return true, w.collect(ctx)
+	case "delete-nodenetwork":
+		nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+		return true, client.IgnoreNotFound(w.api.Delete(ctx, nn))
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func (w *world) createNode(ctx context.Context, name string) error {
+	return ignoreExists(w.api.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+}
+
+// deleteNode removes a Node. The pods on it have lost their addresses, should they outlive it.
+func (w *world) deleteNode(ctx context.Context, name string) error {
+	var pods corev1.PodList
+	if err := w.api.List(ctx, &pods); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName == name {
+			w.unpinned[string(pods.Items[i].UID)] = true
+		}
+	}
+	return client.IgnoreNotFound(w.api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+}
+
+// report lets an agent report, if its node has a network.
+func (w *world) report(ctx context.Context, s Step) error {
+	if s.What == "renamed" {
+		w.chassis[s.Name] = fmt.Sprintf("chassis-%s-%d", s.Name, s.N)
+	}
+	nn := &networkv1alpha1.NodeNetwork{}
+	if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, nn); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	patch := client.MergeFrom(nn.DeepCopy())
+	if nn.Status.Chassis = w.chassis[s.Name]; nn.Status.Chassis == "" {
+		nn.Status.Chassis = "chassis-" + s.Name
+	}
+	nn.Status.EncapIP, nn.Status.LinkMTU = "192.0.2.1", 1500-100*int32(s.N)
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready"}
+	if s.What == "unready" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "OVNControllerDown", "ovn-controller does not run"
+	}
+	meta.SetStatusCondition(&nn.Status.Conditions, ready)
+	return w.api.Status().Patch(ctx, nn, patch)
+}
+
+// collect does the garbage collector's work: NodeNetworks whose Node is gone go too.
+func (w *world) collect(ctx context.Context) error {
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(w.api.List(ctx, &nodes), w.api.List(ctx, &networks)); err != nil {
+		return err
+	}
+	alive := map[types.UID]bool{}
+	for i := range nodes.Items {
+		alive[nodes.Items[i].UID] = true
+	}
+	for i := range networks.Items {
+		nn := &networks.Items[i]
+		if owner := metav1.GetControllerOf(nn); owner != nil && !alive[owner.UID] {
+			if err := client.IgnoreNotFound(w.api.Delete(ctx, nn, client.Preconditions{UID: &nn.UID})); err != nil && !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}

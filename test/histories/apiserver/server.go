@@ -1,0 +1,213 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+var (
+	errNotFound = errors.New("not found")
+	errConflict = errors.New("conflict")
+)
+
+// StaleHeader asks for a list, or the initial events of a watch, as they were so many revisions ago.
+const StaleHeader = "Weft-Stale"
+
+var kinds = map[string]kind{
+	"pods":            {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
+	"nodes":           {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
+	"namespaces":      {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
+	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
+	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
+}
+
+// Server is the API server.
+type Server struct{ store *store }
+
+// New returns a server with nothing in it. The seed decides the UIDs; told is called at each change and must not block.
+func New(seed uint64, told func()) *Server { return &Server{newStore(seed, told)} }
+
+// target is what a request is about.
+type target struct {
+	kind        kind
+	name        string // as the store knows it; "" for a list
+	namespace   string
+	subresource string
+}
+
+// parse reads /api/v1/namespaces/a/pods/p/status, /apis/<group>/<version>/nodenetworks/n and the like.
+func parse(path string) (t target, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		parts = parts[3:]
+	default:
+		return t, false
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		t.namespace, parts = parts[1], parts[2:]
+	}
+	if t.kind, ok = kinds[parts[0]]; !ok {
+		return t, false
+	}
+	if len(parts) > 1 {
+		t.name = join(t.namespace, parts[1])
+	}
+	if len(parts) > 2 {
+		t.subresource = parts[2]
+	}
+	return t, true
+}
+
+func join(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body.Close()
+	}
+	if strings.Contains(r.URL.Path, "/events") {
+		return answer(r, http.StatusCreated, json.RawMessage(body)), nil // taken, and of no interest
+	}
+	t, ok := parse(r.URL.Path)
+	if !ok {
+		return failure(r, fmt.Errorf("%w: path %s", errNotFound, r.URL.Path)), nil
+	}
+	if r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" {
+		return s.watch(r, t), nil
+	}
+	status, got, err := s.serve(r, t, body)
+	if err != nil {
+		return failure(r, err), nil
+	}
+	return answer(r, status, got), nil
+}
+
+func (s *Server) serve(r *http.Request, t target, body []byte) (status int, got any, err error) {
+	switch r.Method {
+	case http.MethodGet:
+		if t.name == "" {
+			return http.StatusOK, s.list(r, t), nil
+		}
+		if o, ok := s.store.get(t.kind.Resource, t.name); ok {
+			return http.StatusOK, o, nil
+		}
+		return 0, nil, fmt.Errorf("%s %q %w", t.kind.Resource, t.name, errNotFound)
+	case http.MethodPost:
+		return s.post(t, body)
+	case http.MethodPatch:
+		got, err = s.patch(t, r.Header.Get("Content-Type"), body)
+		return http.StatusOK, got, err
+	case http.MethodDelete:
+		var options struct {
+			Preconditions struct{ UID, ResourceVersion string }
+		}
+		if len(body) > 0 {
+			if err := json.Unmarshal(body, &options); err != nil {
+				return 0, nil, err
+			}
+		}
+		err := s.store.remove(t.kind.Resource, t.name, options.Preconditions.UID, options.Preconditions.ResourceVersion)
+		return http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
+	}
+	return 0, nil, fmt.Errorf("method %s is not served", r.Method)
+}
+
+// post creates an object, or binds a pod to a node.
+func (s *Server) post(t target, body []byte) (status int, got any, err error) {
+	o, err := decode(body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if t.subresource == "binding" {
+		node, _ := o["target"].(map[string]any)
+		_, err := s.store.update(t.kind, t.name, func(pod object) (object, error) {
+			spec, _ := pod["spec"].(map[string]any)
+			spec["nodeName"] = node["name"]
+			return pod, nil
+		})
+		return http.StatusCreated, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
+	}
+	name, _ := o.meta()["name"].(string)
+	delete(o, "status") // it has a subresource of its own
+	stored, ok := s.store.create(t.kind, join(t.namespace, name), o)
+	if !ok {
+		return 0, nil, fmt.Errorf("%w: %s %q", errExists, t.kind.Resource, name)
+	}
+	return http.StatusCreated, stored, nil
+}
+
+var errExists = errors.New("already exists")
+
+func (s *Server) list(r *http.Request, t target) object {
+	objects, at := s.store.list(t.kind.Resource, staleness(r))
+	items := make([]any, 0, len(objects))
+	for _, o := range objects {
+		if t.namespace == "" || o.meta()["namespace"] == t.namespace {
+			items = append(items, shape(r, o))
+		}
+	}
+	version := map[string]any{"resourceVersion": fmt.Sprint(at)}
+	if partial(r) {
+		return object{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": version, "items": items}
+	}
+	return object{"kind": t.kind.Kind + "List", "apiVersion": t.kind.APIVersion, "metadata": version, "items": items}
+}
+
+// partial reports whether only metadata was asked for.
+func partial(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
+}
+
+func shape(r *http.Request, o object) object {
+	if !partial(r) {
+		return o
+	}
+	return object{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o["metadata"]}
+}
+
+func answer(r *http.Request, status int, body any) *http.Response {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	return &http.Response{Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": []string{"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)), Request: r}
+}
+
+func failure(r *http.Request, err error) *http.Response {
+	switch {
+	case errors.Is(err, errNotFound):
+		return Refuse(r, http.StatusNotFound, "NotFound", err.Error())
+	case errors.Is(err, errExists):
+		return Refuse(r, http.StatusConflict, "AlreadyExists", err.Error())
+	case errors.Is(err, errConflict):
+		return Refuse(r, http.StatusConflict, "Conflict", err.Error())
+	}
+	return Refuse(r, http.StatusBadRequest, "BadRequest", err.Error())
+}
+
+// Refuse is the answer of an API server that refuses a request.
+func Refuse(r *http.Request, status int, reason, message string) *http.Response {
+	return answer(r, status, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": status})
+}

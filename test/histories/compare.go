@@ -1,0 +1,180 @@
+package histories
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// wanted is what the rows of a table shall be: columns as sorted texts.
+type wanted struct {
+	owner   unit.Key
+	columns map[string][]string
+}
+
+// expectation is the whole database as it shall be: table -> UUID -> row.
+type expectation map[string]map[string]wanted
+
+// shared are the columns that are filled by memberships, and may hold elements of other people too.
+var shared = map[string][]string{
+	"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer", "dns_records"},
+	"Logical_Router": {"ports", "policies", "static_routes", "nat", "load_balancer"},
+	"Port_Group":     {"ports", "acls"},
+	"Address_Set":    {"addresses"},
+}
+
+// northd writes these.
+var theirs = []string{"up", "dynamic_addresses", "tag", "ipv6_prefix"}
+
+// expectRows lays out units as rows.
+func expectRows(units []unit.Unit) expectation {
+	e := expectation{}
+	for _, u := range units {
+		for _, r := range u.Rows {
+			table, id, columns := columnsOf(r.Model)
+			columns["external_ids"] = append(columns["external_ids"], unit.OwnerKey+"="+string(u.Key))
+			slices.Sort(columns["external_ids"])
+			if e[table] == nil {
+				e[table] = map[string]wanted{}
+			}
+			e[table][id] = wanted{u.Key, columns}
+		}
+	}
+	for _, u := range units {
+		for _, m := range u.Members {
+			if parent, ok := e[m.Parent.Table][m.Parent.UUID]; ok {
+				parent.columns[m.Column] = append(parent.columns[m.Column], m.Element)
+				slices.Sort(parent.columns[m.Column])
+			}
+		}
+	}
+	return e
+}
+
+// columnsOf reads a generated struct.
+func columnsOf(m any) (table, id string, columns map[string][]string) {
+	v := reflect.ValueOf(m).Elem()
+	columns = map[string][]string{}
+	for i := range v.NumField() {
+		switch column := v.Type().Field(i).Tag.Get("ovsdb"); column {
+		case "_uuid":
+			id = v.Field(i).String()
+		case "":
+		default:
+			columns[column] = texts(v.Field(i))
+		}
+	}
+	return tableOf[v.Type().Name()], id, columns
+}
+
+// tableOf are the tables of the generated structs.
+var tableOf = map[string]string{"LogicalSwitch": "Logical_Switch", "LogicalSwitchPort": "Logical_Switch_Port", "LogicalRouter": "Logical_Router",
+	"LogicalRouterPort": "Logical_Router_Port", "LogicalRouterStaticRoute": "Logical_Router_Static_Route", "LogicalRouterPolicy": "Logical_Router_Policy",
+	"NAT": "NAT", "PortGroup": "Port_Group", "AddressSet": "Address_Set", "ACL": "ACL"}
+
+// texts returns a value as atoms does for the same value in the database.
+func texts(v reflect.Value) []string {
+	list := []string{}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return texts(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			list = append(list, texts(v.Index(i))...)
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			list = append(list, fmt.Sprintf("%v=%v", k, v.MapIndex(k)))
+		}
+	default:
+		list = append(list, fmt.Sprint(v.Interface()))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// compare complains about each row that is not as it shall be.
+func (w *world) compare(rows database, e expectation) error {
+	var wrong []error
+	for _, table := range tables {
+		for _, id := range slices.Sorted(maps.Keys(rows[table])) {
+			r := rows[table][id]
+			if want, ok := e[table][id]; ok {
+				wrong = append(wrong, w.compareRow(table, id, r, want)...)
+			} else if foreign, ok := w.foreign[table][id]; ok {
+				wrong = append(wrong, sameForeign(table, id, foreign, r)...)
+			} else if table != "NB_Global" && !w.disowned[id] {
+				wrong = append(wrong, fmt.Errorf("row %s of %s is wanted by nobody: %s", id, table, show(r)))
+			}
+		}
+		for id, want := range e[table] {
+			if _, ok := rows[table][id]; !ok {
+				wrong = append(wrong, fmt.Errorf("row %s of %s is absent: %s wants %v", id, table, want.owner, want.columns))
+			}
+		}
+		for id := range w.foreign[table] {
+			if _, ok := rows[table][id]; !ok {
+				wrong = append(wrong, fmt.Errorf("foreign row %s of %s is gone", id, table))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (w *world) compareRow(table, id string, r row, want wanted) (wrong []error) {
+	for _, column := range slices.Sorted(maps.Keys(want.columns)) {
+		if slices.Contains(theirs, column) {
+			continue
+		}
+		have := atoms(r[column])
+		if slices.Contains(shared[table], column) {
+			have = slices.DeleteFunc(have, func(element string) bool { return w.isForeign(element) })
+		}
+		if !slices.Equal(have, want.columns[column]) {
+			wrong = append(wrong, fmt.Errorf("%s of row %s of %s, of %s, is %q, want %q", column, id, table, want.owner, have, want.columns[column]))
+		}
+	}
+	return wrong
+}
+
+func (w *world) isForeign(id string) bool {
+	_, ok := w.foreign["Logical_Switch_Port"][id]
+	return ok
+}
+
+// sameForeign complains if a foreign row is not as its owner left it. In NB_Global Weft has some external IDs of its own.
+func sameForeign(table, id string, before, now row) (wrong []error) {
+	for column := range before {
+		if column == "_version" { // it is the server's, and new at each start
+			continue
+		}
+		x, y := atoms(before[column]), atoms(now[column])
+		if table == "NB_Global" {
+			if column != "options" && column != "external_ids" {
+				continue
+			}
+			ours := func(pair string) bool { return strings.HasPrefix(pair, "weft.dev/") }
+			x, y = slices.DeleteFunc(x, ours), slices.DeleteFunc(y, ours)
+		}
+		if !slices.Equal(x, y) {
+			wrong = append(wrong, fmt.Errorf("%s of foreign row %s of %s is %q, was %q", column, id, table, y, x))
+		}
+	}
+	return wrong
+}
+
+func show(r row) string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,103 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// doFault arms what goes wrong between a process and the others.
+func (w *world) doFault(_ context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "delay", "deliver", "lose", "double", "api", "wire", "late-rows", "disconnect":
+	default:
+		return false, nil
+	}
+	if w.lead == nil {
+		return true, nil
+	}
+	switch s.Do {
+	case "delay":
+		w.lead.link.gate(s.Name).set(true)
+	case "deliver":
+		w.lead.link.gate(s.Name).set(false)
+	case "lose":
+		w.lead.link.lose(s.Name)
+	case "double":
+		w.lead.link.gate(s.Name).double(true)
+	case "api":
+		w.lead.link.faults.arm(s.N, fault(s.What))
+	case "wire":
+		w.lead.wire.faults.arm(s.N, fault(s.What))
+	case "late-rows":
+		w.lead.wire.rows.set(true)
+		w.lateFor = s.N
+	case "disconnect":
+		w.lead.wire.disconnect()
+	}
+	return true, nil
+}
+
+// doProcess ends and starts processes, of the operator and of the database, and waits.
+func (w *world) doProcess(ctx context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "crash":
+		w.lead.kill()
+		return true, w.start()
+	case "restart":
+		if err := w.lead.stop(); err != nil && !w.overtaken {
+			return true, err
+		}
+		w.lead.kill()
+		return true, w.start()
+	case "stale":
+		w.stale = int64(s.N)
+	case "wake":
+		return true, w.wake(ctx)
+	case "wait":
+		_ = w.news.until(time.Duration(s.N)*50*time.Millisecond, w.wrong) // what is wrong here may be as the history wants it
+	case "quiet":
+		return true, w.quiet(ctx)
+	case "kill-server":
+		if w.serverUp {
+			w.killServer()
+			w.downFor = s.N
+		}
+	case "empty":
+		w.emptyDatabase()
+		return true, w.runServer()
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// emptyDatabase takes all rows away. A process that starts now, or ends before it has written everything again, knows the addresses
+// of a pod only from what the pod reported.
+func (w *world) emptyDatabase() {
+	if w.serverUp {
+		w.killServer()
+	}
+	w.server.Empty()
+	w.foreign = foreignRows{}
+	w.emptied = true
+}
+
+// doDatabase lets somebody else write to the database.
+func (w *world) doDatabase(_ context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "vandal":
+		err = w.vandalise(s.What, s.N)
+	case "foreign":
+		err = w.addForeign(s.What, s.N)
+	default:
+		return false, nil
+	}
+	if !w.serverUp {
+		err = nil // nobody can write then
+	}
+	if err != nil {
+		err = fmt.Errorf("somebody else's write: %w", err)
+	}
+	return true, err
+}

@@ -1,0 +1,164 @@
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+var (
+	count    = flag.Int("n", 40, "number of histories")
+	first    = flag.Uint64("seed", 1, "seed of the first history; the others follow")
+	replay   = flag.String("history", "", "one history: a seed, or the file of one that failed")
+	parallel = flag.Int("histories", 8, "histories at once")
+	keep     = flag.String("keep", "", "folder for the files of histories that fail; empty: a temporary one")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	log := logr.Discard()
+	if *replay != "" {
+		log = zap.New(zap.UseDevMode(true))
+	}
+	ctrl.SetLogger(log)
+	os.Exit(m.Run())
+}
+
+// attempt runs a plan once, with servers of its own.
+func attempt(t *testing.T, name string, p Plan) (err error, trace []string) {
+	t.Run(name, func(t *testing.T) {
+		var w *world
+		if w, err = newWorld(t, p, nil); err == nil {
+			err, trace = w.run(context.Background()), w.trace
+		}
+	})
+	return err, trace
+}
+
+// Whatever happens, the database is in the end what the API server's objects say.
+func TestHistories(t *testing.T) {
+	if *replay != "" {
+		replayed(t)
+		return
+	}
+	seeds := make(chan uint64)
+	var passed atomic.Int64
+	var workers sync.WaitGroup
+	started := time.Now()
+	for range *parallel {
+		workers.Go(func() {
+			for seed := range seeds {
+				if check(t, generate(seed)) {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	for i := range *count {
+		if t.Failed() {
+			break // the first failure is enough to look at
+		}
+		seeds <- *first + uint64(i)
+	}
+	close(seeds)
+	workers.Wait()
+	t.Logf("%d histories passed in %s", passed.Load(), time.Since(started).Round(time.Second))
+}
+
+// Every history that ever found a bug is repeated. Some found it only now and then.
+func TestKnownHistories(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/*.json")
+	if len(paths) == 0 {
+		t.Fatal("no testdata")
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			w, err := newWorld(t, load(t, path), nil)
+			if err == nil {
+				err = w.run(context.Background())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// check runs a plan; one that fails is shrunk, kept and told with the command that repeats it.
+func check(t *testing.T, p Plan) bool {
+	err, trace := attempt(t, strconv.FormatUint(p.Seed, 10), p)
+	if err == nil {
+		return true
+	}
+	n := 0
+	short := shrink(p, 60, func(shorter Plan) bool {
+		n++
+		again, longer := attempt(t, fmt.Sprintf("%d-shrink-%d", p.Seed, n), shorter)
+		if again != nil {
+			err, trace = again, longer
+		}
+		return again != nil
+	})
+	t.Errorf("history %d fails: %v\n%d of its %d steps are enough:\n%s\nrepeat it with: make check-histories HISTORY=%d, or HISTORY=%s",
+		p.Seed, err, len(short.Steps), len(p.Steps), strings.Join(trace, "\n"), p.Seed, save(t, short))
+	return false
+}
+
+func save(t *testing.T, p Plan) string {
+	folder := *keep
+	if folder == "" {
+		folder = filepath.Join(os.TempDir(), "weft-histories")
+	}
+	text, err := json.MarshalIndent(p, "", " ")
+	path := filepath.Join(folder, fmt.Sprintf("%d.json", p.Seed))
+	if err == nil {
+		err = os.MkdirAll(folder, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return path
+}
+
+func load(t *testing.T, path string) (p Plan) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// replayed runs one history with the operator's log.
+func replayed(t *testing.T) {
+	seed, err := strconv.ParseUint(*replay, 10, 64)
+	p := generate(seed)
+	if err != nil {
+		p = load(t, *replay)
+	}
+	err, trace := attempt(t, "replay", p)
+	t.Log(strings.Join(trace, "\n"))
+	if err != nil {
+		t.Error(err)
+	}
+}

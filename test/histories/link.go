@@ -1,0 +1,342 @@
+package histories
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/weft-network/weft/test/histories/apiserver"
+)
+
+// errCut is what a process sees of a connection that a fault took away.
+var errCut = errors.New("the history cut this connection")
+
+// fault is what goes wrong at a commit point.
+type fault string
+
+const (
+	conflict    fault = "conflict"     // the API server refuses the write: somebody was faster
+	cutBefore   fault = "cut-before"   // the connection is lost, nothing was written
+	cutAfter    fault = "cut-after"    // it was written, the reply is lost
+	crashBefore fault = "crash-before" // the process ends, nothing was written
+	crashAfter  fault = "crash-after"  // it was written, and the process ends
+	hold        fault = "hold"         // the write stays on its way while another process takes over
+)
+
+// point counts down to a commit point.
+type point struct {
+	after int // commit points to let pass
+	fault fault
+}
+
+// faults are armed by the history and met by the process.
+type faults struct {
+	mu     sync.Mutex
+	points []point
+}
+
+func (f *faults) arm(after int, what fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.points = append(f.points, point{after, what})
+}
+
+func (f *faults) disarm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.points = nil
+}
+
+// next is called at each commit point and returns what goes wrong there; empty: nothing.
+func (f *faults) next() (found fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.points[:0]
+	for _, p := range f.points {
+		if p.after == 0 && found == "" {
+			found = p.fault
+			continue
+		}
+		p.after = max(0, p.after-1)
+		kept = append(kept, p)
+	}
+	f.points = kept
+	return found
+}
+
+// link is one process's way to the API server.
+type link struct {
+	next    http.RoundTripper
+	faults  faults
+	crashed func() // the process ends here; it is called once
+	stale   int64  // the first list of each kind is so many revisions old
+
+	mu     sync.Mutex
+	dead   bool
+	gates  map[string]*gate       // resource -> what its watches do
+	open   map[*upstream]struct{} // watches
+	writes []string               // "PATCH /apis/..."
+	listed map[string]bool        // resources that were listed once
+	paused *gate                  // holds every write of a process that hangs
+}
+
+func newLink(next http.RoundTripper, stale int64, crashed func()) *link {
+	return &link{next: next, stale: stale, crashed: crashed, gates: map[string]*gate{}, open: map[*upstream]struct{}{}, listed: map[string]bool{}, paused: newGate()}
+}
+
+// resourceOf returns the resource of a path: what follows the version, or the namespace.
+func resourceOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i, part := range parts {
+		if part == "v1" || part == "v1alpha1" {
+			parts = parts[i+1:]
+			break
+		}
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	return parts[0]
+}
+
+// kill ends the process for everybody else: it writes nothing any more. It may go on reading, which nobody notices, since a manager
+// that is told to end while its caches are empty would wait for them and spin.
+func (l *link) kill() {
+	l.mu.Lock()
+	l.dead, l.stale = true, 0
+	l.mu.Unlock()
+	l.pause(false)
+}
+
+// pause holds everything on its way, in both directions, or lets it go on.
+func (l *link) pause(on bool) {
+	l.paused.set(on)
+	for _, resource := range watched {
+		l.gate(resource).set(on)
+	}
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// gate returns the gate of a resource's watches.
+func (l *link) gate(resource string) *gate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gates[resource] == nil {
+		l.gates[resource] = newGate()
+	}
+	return l.gates[resource]
+}
+
+// lose ends the watches of a resource; the next one is told that its revision is too old, so that what happened meanwhile is
+// seen as one change, or not at all.
+func (l *link) lose(resource string) {
+	l.gate(resource).expire()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for u := range l.open {
+		if u.resource == resource {
+			u.close()
+		}
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource := resourceOf(r.URL.Path)
+	switch {
+	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
+		return l.watch(r, resource)
+	case r.Method == http.MethodGet, resource == "events":
+		return l.next.RoundTrip(l.staled(r, resource))
+	}
+	return l.write(r)
+}
+
+// write sends a write, or not.
+func (l *link) write(r *http.Request) (*http.Response, error) {
+	if l.paused.await(); l.isDead() {
+		return nil, errCut
+	}
+	what := l.faults.next()
+	if what == crashBefore {
+		l.crashed()
+		l.kill()
+	}
+	switch what {
+	case conflict:
+		return apiserver.Refuse(r, http.StatusConflict, "Conflict", "the history refuses this write"), nil
+	case cutBefore, crashBefore:
+		return nil, errCut
+	}
+	l.mu.Lock()
+	l.writes = append(l.writes, r.Method+" "+r.URL.Path)
+	l.mu.Unlock()
+	response, err := l.next.RoundTrip(r)
+	if what == crashAfter {
+		l.crashed()
+		l.kill()
+	}
+	if err == nil && (what == cutAfter || what == crashAfter) {
+		response.Body.Close()
+		return nil, errCut
+	}
+	return response, err
+}
+
+// written returns the writes that were sent, and forgets them.
+func (l *link) written() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	writes := l.writes
+	l.writes = nil
+	return writes
+}
+
+// staled makes the first list of a kind an old one. Single objects are read past the cache, as they are.
+func (l *link) staled(r *http.Request, resource string) *http.Request {
+	isList := strings.HasSuffix(r.URL.Path, "/"+resource)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	query := r.URL.Query()
+	first := isList && (query.Get("watch") != "" || query.Get("resourceVersion") == "0") && !l.listed[resource]
+	if !first || l.stale == 0 {
+		return r
+	}
+	l.listed[resource] = true
+	r = r.Clone(r.Context())
+	r.Header.Set(apiserver.StaleHeader, strconv.FormatInt(l.stale, 10))
+	return r
+}
+
+// upstream is one watch.
+type upstream struct {
+	resource string
+	body     io.ReadCloser
+	to       *io.PipeWriter
+}
+
+func (u *upstream) close() {
+	u.to.CloseWithError(io.ErrUnexpectedEOF)
+	u.body.Close()
+}
+
+// watch passes events on as the resource's gate lets them.
+func (l *link) watch(r *http.Request, resource string) (*http.Response, error) {
+	g := l.gate(resource)
+	if r.URL.Query().Get("resourceVersion") != "" && g.isExpired() {
+		return apiserver.Refuse(r, http.StatusGone, "Expired", "too old resource version"), nil
+	}
+	response, err := l.next.RoundTrip(l.staled(r, resource))
+	if err != nil || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	reader, writer := io.Pipe()
+	u := &upstream{resource, response.Body, writer}
+	l.mu.Lock()
+	l.open[u] = struct{}{}
+	l.mu.Unlock()
+	go func() {
+		writer.CloseWithError(g.pass(u.body, writer))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.open, u)
+	}()
+	passed := *response
+	passed.Body = &body{reader, u}
+	return &passed, nil
+}
+
+// body closes both ends of a watch.
+type body struct {
+	io.Reader
+	upstream *upstream
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.upstream.close()
+	return nil
+}
+
+// gate holds, doubles or expires the watch events of one resource.
+type gate struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	shut    bool
+	twice   bool
+	expired bool
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+// set holds events back, or lets them all go.
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = shut
+	g.changed.Broadcast()
+}
+
+func (g *gate) double(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.twice = on
+}
+
+func (g *gate) expire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.expired = true
+}
+
+// isExpired reports it once.
+func (g *gate) isExpired() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.expired
+	g.expired = false
+	return was
+}
+
+// await returns when events may pass, and whether each comes twice.
+func (g *gate) await() (twice bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.shut {
+		g.changed.Wait()
+	}
+	return g.twice
+}
+
+// pass copies events, one line each.
+func (g *gate) pass(from io.Reader, to io.Writer) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		times := 1
+		if g.await() && !strings.Contains(string(line), `"BOOKMARK"`) {
+			times = 2
+		}
+		for range times {
+			if _, err := to.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// objects are what the API server has.
+type objects struct {
+	pods     []corev1.Pod
+	nodes    map[string]*corev1.Node
+	networks map[string]*networkv1alpha1.NodeNetwork // by node
+	cn       *networkv1alpha1.ClusterNetwork
+	plan     topology.Plan
+	asking   map[string]bool // namespaces whose pods get a record
+	cluster  string          // UID of kube-system
+}
+
+// read lists everything.
+func (w *world) read(ctx context.Context) (*objects, error) {
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	var namespaces corev1.NamespaceList
+	err := errors.Join(w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	if err != nil {
+		return nil, err
+	}
+	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
+	o.pods = pods.Items
+	for i := range nodes.Items {
+		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	for i := range networks.Items {
+		o.networks[networks.Items[i].Name] = &networks.Items[i]
+	}
+	for _, namespace := range namespaces.Items {
+		o.asking[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
+		if namespace.Name == metav1.NamespaceSystem {
+			o.cluster = string(namespace.UID)
+		}
+	}
+	o.cn = &networkv1alpha1.ClusterNetwork{}
+	if err := w.api.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, o.cn); apierrors.IsNotFound(err) {
+		return nil, errors.New("there is no ClusterNetwork")
+	} else if err != nil {
+		return nil, err
+	}
+	o.plan, err = topology.ParseClusterNetwork(o.cn)
+	return o, err
+}
+
+// hasOwnInterface says whether a pod shall have a port once its node can serve it.
+func hasOwnInterface(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// interfaceUID is what the CNI request carries: of a static pod the hash of its file.
+func interfaceUID(pod *corev1.Pod) string {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return pod.Annotations["kubernetes.io/config.hash"]
+	}
+	return string(pod.UID)
+}
+
+// podPort is what was assigned to a pod, as its port says.
+type podPort struct {
+	id        string
+	mac       string
+	addresses []netip.Addr
+	slot      int
+	chassis   string
+}
+
+// findPort looks for the port of a pod's own UID.
+func findPort(rows database, pod *corev1.Pod) (podPort, bool) {
+	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))
+	r, ok := rows["Logical_Switch_Port"][id]
+	if !ok {
+		return podPort{}, false
+	}
+	port, err := parsePort(id, r)
+	return port, err == nil && len(port.addresses) > 0
+}
+
+func parsePort(id string, r row) (podPort, error) {
+	options := mapOf(r["options"])
+	port := podPort{id: id, chassis: options["requested-chassis"]}
+	text := atoms(r["addresses"])
+	if len(text) != 1 {
+		return port, fmt.Errorf("addresses are %q", text)
+	}
+	address, err := ovnexpr.ParsePortAddress(text[0])
+	if err != nil {
+		return port, err
+	}
+	port.mac, port.addresses = address.MAC.String(), address.Addresses
+	port.slot, err = strconv.Atoi(options["requested-tnl-key"])
+	return port, err
+}
+
+func portName(pod *corev1.Pod) string {
+	return names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name)
+}
+
+// reported returns the addresses that a pod reported.
+func reported(pod *corev1.Pod) []netip.Addr {
+	var found []netip.Addr
+	for _, ip := range pod.Status.PodIPs {
+		if a, err := netip.ParseAddr(ip.IP); err == nil {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// within reports whether every address is in one of the subnets.
+func within(addresses []netip.Addr, subnets []netip.Prefix) bool {
+	for _, a := range addresses {
+		if !slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,199 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// countDelay is how long counts in the ClusterNetwork's status may be behind in a history.
+const countDelay = 20 * time.Millisecond
+
+// operator is one process: from its start to its end or crash.
+type operator struct {
+	link   *link
+	wire   *wire
+	engine *ovndb.Engine
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the manager has returned, with err
+	err    error
+
+	mu    sync.Mutex
+	crash bool
+}
+
+// cluster is what a process connects to.
+type cluster struct {
+	config    *rest.Config      // of the API server; its transport is wrapped
+	transport http.RoundTripper // instead of a connection to config.Host; nil: that connection
+	mapper    meta.RESTMapper
+	database  string // the socket of the ovsdb-server
+	dir       string // for sockets
+}
+
+// newMapper knows the kinds of the histories, so that no process asks for them.
+func newMapper() meta.RESTMapper {
+	core, own := schema.GroupVersion{Version: "v1"}, networkv1alpha1.GroupVersion
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own})
+	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
+	for _, kind := range []string{"Node", "Namespace"} {
+		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"ClusterNetwork", "NodeNetwork"} {
+		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
+	}
+	return mapper
+}
+
+// restConfig returns a client's configuration whose requests go through wrap.
+func (c *cluster) restConfig(wrap func(http.RoundTripper) http.RoundTripper) *rest.Config {
+	config := rest.CopyConfig(c.config)
+	config.ContentType, config.QPS = "application/json", -1
+	if c.transport != nil {
+		config.Transport = wrap(c.transport)
+	} else {
+		config.Wrap(wrap)
+	}
+	return config
+}
+
+// startOperator starts a process as main.go does, but without a lease: the history decides who leads. Its first lists are so many
+// revisions old. told is called when the process crashed or ended.
+func startOperator(c *cluster, name string, stale int64, told func()) (*operator, error) {
+	o := &operator{ended: make(chan struct{})}
+	crashed := func() {
+		o.mu.Lock()
+		o.crash = true
+		o.mu.Unlock()
+		told()
+	}
+	wire, err := startWire(c.dir, name, c.database, crashed, told)
+	if err != nil {
+		return nil, err
+	}
+	o.wire = wire
+	config := c.restConfig(func(next http.RoundTripper) http.RoundTripper {
+		if o.link == nil { // the manager's clients share one
+			o.link = newLink(next, stale, crashed)
+		}
+		return o.link
+	})
+	mgr, err := newManager(config, c.mapper)
+	if err == nil {
+		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay})
+	}
+	if err != nil {
+		wire.kill()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.cancel = cancel
+	go func() {
+		o.err = mgr.Start(ctx)
+		close(o.ended)
+		told()
+	}()
+	return o, nil
+}
+
+func newManager(config *rest.Config, mapper meta.RESTMapper) (ctrl.Manager, error) {
+	managerOptions, err := controllers.ManagerOptions(options.Operator{Health: "0", Metrics: "0"})
+	if err != nil {
+		return nil, err
+	}
+	same := true
+	managerOptions.Controller.SkipNameValidation = &same // another process of the history had the names before
+	managerOptions.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
+	return ctrl.NewManager(config, managerOptions)
+}
+
+// newClient returns a client of the history itself, which nothing goes wrong for.
+func newClient(c *cluster) (client.Client, error) {
+	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	if err != nil {
+		return nil, err
+	}
+	config := c.restConfig(func(next http.RoundTripper) http.RoundTripper { return next })
+	return client.New(config, client.Options{Scheme: managerOptions.Scheme, Mapper: c.mapper})
+}
+
+// kill ends the process as a crash does: from now on nothing of it reaches anybody.
+func (o *operator) kill() {
+	o.link.kill()
+	o.wire.kill()
+	o.cancel()
+}
+
+// pause stops a process whose commit is held, as far as anybody can see, or lets it and its commit go on. It gets no new
+// connection any more.
+func (o *operator) pause(on bool) {
+	o.wire.refuse(true)
+	o.link.pause(on)
+	o.wire.rows.set(on)
+	if !on {
+		o.wire.release()
+	}
+}
+
+// hasCrashed reports whether a fault ended the process.
+func (o *operator) hasCrashed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.crash
+}
+
+// hasEnded reports whether the manager returned.
+func (o *operator) hasEnded() bool {
+	select {
+	case <-o.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// end waits for the end of a process that was told to end.
+func (o *operator) end() error {
+	select {
+	case <-o.ended:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("the process did not end within %s", patience)
+	}
+}
+
+// stop ends the process in order and returns its own error. What is held back comes first: a manager that is told to end while its
+// caches are empty waits for them.
+func (o *operator) stop() error {
+	o.link.pause(false)
+	o.cancel()
+	if err := o.end(); err != nil {
+		return err
+	}
+	o.wire.kill()
+	return o.err
+}
+
+// settle returns when the engine has answered all that was asked of it before.
+func (o *operator) settle(ctx context.Context) error {
+	err := o.engine.Apply(ctx, unit.Unit{Key: unit.NewKey("history", "barrier")})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the engine does not answer: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package histories
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// oracle computes what the northbound database must be from what the API server has. It takes from the database only what
+// nobody else knows: which address, MAC and slot a pod was given, and then judges whether that is valid.
+type oracle struct {
+	*objects
+	rows     database
+	unpinned map[string]bool
+
+	units   []unit.Unit
+	nodesOf map[string]topology.Node
+	used    map[netip.Addr]string     // address -> pod
+	slots   map[string]map[int]string // node -> slot -> pod
+	wrong   []error
+}
+
+func (o *oracle) complain(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Errorf(format, args...))
+}
+
+// expect computes the units of everything, and complains about assignments that are not valid.
+func (o *oracle) expect() ([]unit.Unit, error) {
+	o.nodesOf, o.used, o.slots = map[string]topology.Node{}, map[netip.Addr]string{}, map[string]map[int]string{}
+	o.units = append(o.units, topology.NetworkUnit(o.plan.Network(o.cluster)))
+	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
+		o.expectNode(o.nodes[name])
+	}
+	for name := range o.networks {
+		if o.nodes[name] == nil {
+			o.complain("NodeNetwork %s has no Node", name)
+		}
+	}
+	var without []*corev1.Pod
+	for i := range o.pods {
+		if pod := &o.pods[i]; !o.expectPod(pod) {
+			without = append(without, pod)
+		}
+	}
+	for _, pod := range without {
+		if node := o.nodesOf[pod.Spec.NodeName]; o.hasRoom(node) {
+			o.complain("pod %s/%s has no port, and node %s has addresses for it", pod.Namespace, pod.Name, node.Name)
+		}
+	}
+	return o.units, errors.Join(o.wrong...)
+}
+
+// expectNode wants the rows of a node that has a network; one without is right only while no subnet is left.
+func (o *oracle) expectNode(node *corev1.Node) {
+	nn := o.networks[node.Name]
+	if nn == nil {
+		if used := o.subnets(""); len(o.plan.Exhausted(used)) == 0 {
+			o.complain("node %s has no NodeNetwork, and subnets are left", node.Name)
+		}
+		return
+	}
+	if owner := metav1.GetControllerOf(nn); owner == nil || owner.UID != node.UID {
+		o.complain("NodeNetwork %s is owned by %+v, not by the Node %s", nn.Name, owner, node.UID)
+	}
+	facts, err := topology.ParseNodeNetwork(nn)
+	if err != nil {
+		o.complain("NodeNetwork %s: %w", nn.Name, err)
+		return
+	}
+	o.checkNetwork(nn)
+	o.nodesOf[node.Name], o.slots[node.Name] = facts, map[int]string{}
+	o.units = append(o.units, topology.NodeUnit(facts))
+}
+
+// subnets lists the subnets of all nodes but one.
+func (o *oracle) subnets(except string) (found []netip.Prefix) {
+	for name, nn := range o.networks {
+		for _, cidr := range nn.Spec.PodSubnets {
+			if prefix, err := cidr.Prefix(); err == nil && name != except {
+				found = append(found, prefix)
+			}
+		}
+	}
+	return found
+}
+
+// expectPod wants the port of a pod and reports whether it is there, or must not be.
+func (o *oracle) expectPod(pod *corev1.Pod) bool {
+	node, ok := o.nodesOf[pod.Spec.NodeName]
+	if !hasOwnInterface(pod) || !ok {
+		return true
+	}
+	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))
+	r, ok := o.rows["Logical_Switch_Port"][id]
+	if !ok {
+		return node.Chassis == "" // it comes when the agent has reported
+	}
+	port, err := parsePort(id, r)
+	if err != nil {
+		o.complain("port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return true
+	}
+	o.checkAssignment(pod, node, port)
+	chassis := node.Chassis
+	if chassis == "" {
+		chassis = port.chassis // the last one that the node's agent reported, until it reports again
+	}
+	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: node.Name,
+		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot}))
+	return true
+}
+
+// macOf is the MAC that belongs to a pod's addresses.
+func macOf(addresses []netip.Addr) net.HardwareAddr { return ipam.MAC(addresses) }
+
+// checkAssignment judges what a pod was given.
+func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPort) {
+	name := pod.Namespace + "/" + pod.Name
+	if got := len(port.addresses); got != len(families(node.Subnets)) {
+		o.complain("pod %s has %d addresses on node %s with subnets %v", name, got, node.Name, node.Subnets)
+	}
+	for _, a := range port.addresses {
+		if !slices.ContainsFunc(node.Subnets, func(s netip.Prefix) bool { return ipam.IsPodAddress(s, a) }) {
+			o.complain("pod %s has %s, which is no pod's address in the subnets %v of node %s", name, a, node.Subnets, node.Name)
+		}
+		if other := o.used[a]; other != "" {
+			o.complain("pods %s and %s both have %s", other, name, a)
+		}
+		o.used[a] = name
+	}
+	if port.slot < 16 || port.slot > 32767 {
+		o.complain("port of pod %s asks for tunnel key %d", name, port.slot)
+	}
+	if other := o.slots[node.Name][port.slot]; other != "" {
+		o.complain("ports of pods %s and %s on node %s both ask for tunnel key %d", other, name, node.Name, port.slot)
+	}
+	o.slots[node.Name][port.slot] = name
+	if told := reported(pod); len(told) > 0 && !o.unpinned[string(pod.UID)] && within(told, node.Subnets) && !slices.Equal(told, port.addresses) {
+		o.complain("pod %s reported %v, and its port has %v", name, told, port.addresses)
+	}
+}
+
+// hasRoom reports whether a node has an address of each family for one more pod.
+func (o *oracle) hasRoom(node topology.Node) bool {
+	for _, is4 := range families(node.Subnets) {
+		var free int64
+		for _, s := range node.Subnets {
+			if s.Addr().Is4() == is4 {
+				free += ipam.Capacity(s) - o.countIn(s)
+			}
+		}
+		if free <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// countIn counts the addresses of pods within a network.
+func (o *oracle) countIn(network netip.Prefix) (n int64) {
+	for a := range o.used {
+		if network.Contains(a) {
+			n++
+		}
+	}
+	return n
+}
+
+func families(subnets []netip.Prefix) (found []bool) {
+	for _, s := range subnets {
+		if is4 := s.Addr().Is4(); !slices.Contains(found, is4) {
+			found = append(found, is4)
+		}
+	}
+	return found
+}

@@ -1,0 +1,59 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// patience is how long a history waits for what must come; half a second is usual.
+const patience = 20 * time.Second
+
+// unheard is how often a wait looks again by itself.
+const unheard = 50 * time.Millisecond
+
+// tidings wakes those who wait for a change of anything.
+type tidings struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// coming returns a channel that is closed at the next change.
+func (n *tidings) coming() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next == nil {
+		n.next = make(chan struct{})
+	}
+	return n.next
+}
+
+func (n *tidings) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.next != nil {
+		close(n.next)
+		n.next = nil
+	}
+}
+
+// until waits for the end of what is wrong, looking again at each change, and now and then for what has no event: that a unit was
+// compared with the database and found right. The error says what was still wrong in the end.
+func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		change := n.coming()
+		err := wrong(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-change:
+		case <-time.After(unheard):
+		case <-ctx.Done():
+			return fmt.Errorf("after %s: %w", limit, err)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// wrong says what is not as it shall be now.
+func (w *world) wrong(ctx context.Context) error {
+	o, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	rows, up := w.mirror.snapshot()
+	if !up {
+		return errors.New("the database is not there")
+	}
+	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned}
+	units, err := judge.expect()
+	if err != nil {
+		return err
+	}
+	if err := w.compare(rows, expectRows(units)); err != nil {
+		return err
+	}
+	judge.checkStatus()
+	return errors.Join(judge.wrong...)
+}
+
+// quiet ends everything that goes wrong, waits until the database is what it must be, and then until nothing is on its way any
+// more that could change it.
+func (w *world) quiet(ctx context.Context) error {
+	if err := w.calm(ctx); err != nil {
+		return err
+	}
+	if err := w.converge(ctx, w.wrong); err != nil {
+		return fmt.Errorf("all faults ended, and %w", err)
+	}
+	w.emptied = false
+	return w.marked(ctx)
+}
+
+// calm delivers what was held back, and lets everybody do what they do in the end.
+func (w *world) calm(ctx context.Context) error {
+	w.note("quiet")
+	w.stale = 0
+	if err := w.runServer(); err != nil {
+		return err
+	}
+	if err := errors.Join(w.supervise(ctx), w.wake(ctx), w.supervise(ctx)); err != nil {
+		return err
+	}
+	w.peace()
+	return errors.Join(w.createNetwork(ctx), w.collect(ctx))
+}
+
+// peace ends the faults of the present leader.
+func (w *world) peace() {
+	w.lead.link.faults.disarm()
+	w.lead.wire.faults.disarm()
+	w.lead.wire.rows.set(false)
+	w.lateFor = 0
+	for _, resource := range watched {
+		w.lead.link.gate(resource).set(false)
+	}
+}
+
+// converge waits for the end of what is wrong. Meanwhile crashed processes are started again, agents report and the garbage
+// collector works.
+func (w *world) converge(ctx context.Context, wrong func(context.Context) error) error {
+	return w.news.until(patience, func(ctx context.Context) error {
+		before := w.lead
+		if err := w.supervise(ctx); err != nil {
+			return err
+		}
+		if w.lead != before || w.lead.wire.isHeld() {
+			w.peace()
+			return w.wake(ctx)
+		}
+		if err := errors.Join(w.agents(ctx), w.collect(ctx)); err != nil {
+			return err
+		}
+		return wrong(ctx)
+	})
+}
+
+// agents lets the agents report that did not yet.
+func (w *world) agents(ctx context.Context) error {
+	var networks networkv1alpha1.NodeNetworkList
+	if err := w.api.List(ctx, &networks); err != nil {
+		return err
+	}
+	for i := range networks.Items {
+		if nn := &networks.Items[i]; nn.Status.Chassis == "" && !w.muted[nn.Name] {
+			if err := w.report(ctx, Step{Name: nn.Name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// marked changes something in the ClusterNetwork that only its status speaks of. When that answers, the controller has done
+// everything that it was asked before.
+func (w *world) marked(ctx context.Context) error {
+	w.marker++
+	err := w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Gateway.Interface = "m" + strconv.Itoa(w.marker) })
+	if err != nil {
+		return err
+	}
+	return w.converge(ctx, func(ctx context.Context) error {
+		cn := &networkv1alpha1.ClusterNetwork{}
+		if err := w.api.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, cn); err != nil {
+			return err
+		}
+		if cn.Status.ObservedGeneration != cn.Generation {
+			return errors.New("the ClusterNetwork's status does not follow its spec")
+		}
+		return w.wrong(ctx)
+	})
+}
+
+// restarted starts the operator again, with everything as it must be: it writes nothing but the epoch, and the answer to a
+// change that is made for it to answer. What the process before had not told the API server yet is told by the first restart; a
+// second one has nothing left to tell.
+func (w *world) restarted(ctx context.Context) error {
+	answer := "PATCH /apis/network.weft.dev/v1alpha1/clusternetworks/default/status"
+	for again := false; ; again = true {
+		commits, writes, err := w.restart(ctx)
+		if err != nil {
+			return err
+		}
+		if commits != 0 {
+			return fmt.Errorf("%d transactions were written to the database", commits)
+		}
+		if w.foreign.hasNamesake() { // each process finds it, and tells
+			writes = slices.Compact(writes)
+		}
+		if slices.Equal(writes, []string{answer}) {
+			return nil
+		}
+		if again {
+			return fmt.Errorf("the API server was written to: %q", writes)
+		}
+	}
+}
+
+// restart starts the operator again and returns what it wrote until it had done everything.
+func (w *world) restart(ctx context.Context) (commits int, writes []string, err error) {
+	w.note("restart")
+	if err := w.lead.stop(); err != nil {
+		return 0, nil, err
+	}
+	w.lead.kill()
+	if err := w.start(); err != nil {
+		return 0, nil, err
+	}
+	if err := w.converge(ctx, w.unwanted); err != nil {
+		return 0, nil, err
+	}
+	if err := errors.Join(w.lead.settle(ctx), w.marked(ctx)); err != nil {
+		return 0, nil, err
+	}
+	return w.lead.wire.committed(), w.lead.link.written(), nil
+}
+
+// unwanted says which unit the engine was not asked for yet.
+func (w *world) unwanted(ctx context.Context) error {
+	o, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	rows, _ := w.mirror.snapshot()
+	units, err := (&oracle{objects: o, rows: rows, unpinned: w.unpinned}).expect()
+	if err != nil {
+		return err
+	}
+	if !w.lead.engine.Connected() {
+		return errors.New("the database is not connected")
+	}
+	for _, u := range units {
+		if !w.lead.engine.Wanted(u.Key) && !w.isMute(u) {
+			return fmt.Errorf("unit %s was not compared", u.Key)
+		}
+	}
+	return nil
+}
+
+// isMute reports whether a pod's unit is kept as it is, since its node's agent has not reported.
+func (w *world) isMute(unit.Unit) bool { return len(w.muted) > 0 }

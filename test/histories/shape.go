@@ -1,0 +1,91 @@
+package histories
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// shape is a cluster network: roomy or tight, of one family or both. Entries behind the first of a family are appended later.
+type shape struct {
+	first, later   []networkv1alpha1.ClusterNetworkEntry
+	services, join []networkv1alpha1.CIDR
+}
+
+func entry(cidr string, hostPrefix int32) networkv1alpha1.ClusterNetworkEntry {
+	return networkv1alpha1.ClusterNetworkEntry{CIDR: networkv1alpha1.CIDR(cidr), HostPrefix: hostPrefix}
+}
+
+var (
+	v4 = []networkv1alpha1.CIDR{"10.96.0.0/16"}
+	v6 = []networkv1alpha1.CIDR{"fd00:10:96::/112"}
+	// joins are the defaults, which the API server in memory does not fill in.
+	joins = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
+)
+
+// shapes: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes; IPv6 alone.
+var shapes = []shape{
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/16", 26)}, services: v4,
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/24", 26), entry("10.246.0.0/24", 28)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/27", 29)}, services: v4,
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/28", 29), entry("10.246.0.0/27", 28)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/26", 28), entry("fd00:10:244::/62", 64)}, services: slices.Concat(v4, v6),
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64)}, services: v6,
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:245::/63", 64)}},
+}
+
+// doNetwork does what the administrator does to the ClusterNetwork.
+func (w *world) doNetwork(ctx context.Context, s Step) (known bool, err error) {
+	switch s.Do {
+	case "network":
+		return true, w.createNetwork(ctx)
+	case "delete-network":
+		cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+		return true, client.IgnoreNotFound(w.api.Delete(ctx, cn))
+	case "append-network":
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
+			later := shapes[w.plan.Shape].later
+			if n := len(cn.Spec.ClusterNetwork) - len(shapes[w.plan.Shape].first); n < len(later) {
+				cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork, later[n])
+			}
+			w.appended = max(w.appended, len(cn.Spec.ClusterNetwork)-len(shapes[w.plan.Shape].first))
+		})
+	case "mtu":
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.MTU = int32(s.N) })
+	case "records":
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.PodRecord = networkv1alpha1.PodRecordPolicy(s.What) })
+	}
+	return false, nil
+}
+
+// createNetwork makes the ClusterNetwork. One that is made again has the entries of before: nodes may use them.
+func (w *world) createNetwork(ctx context.Context) error {
+	shape := shapes[w.plan.Shape]
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+	cn.Spec.ClusterNetwork = slices.Concat(shape.first, shape.later[:w.appended])
+	cn.Spec.ServiceNetwork, cn.Spec.JoinSubnet = shape.services, joins
+	cn.Spec.Encapsulation.Type, cn.Spec.Gateway.Mode = networkv1alpha1.EncapsulationGeneve, networkv1alpha1.GatewayShared
+	cn.Spec.PodRecord, cn.Spec.Drift.Mode = networkv1alpha1.PodRecordOnRequest, networkv1alpha1.DriftRepair
+	return ignoreExists(w.api.Create(ctx, cn))
+}
+
+func (w *world) changeNetwork(ctx context.Context, change func(*networkv1alpha1.ClusterNetwork)) error {
+	cn := &networkv1alpha1.ClusterNetwork{}
+	err := w.api.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, cn)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFrom(cn.DeepCopy())
+	change(cn)
+	return w.api.Patch(ctx, cn, patch)
+}

@@ -1,0 +1,127 @@
+package histories
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// checkNetwork judges what a node was given: nobody else has it, and it is complete.
+func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
+	var others []networkv1alpha1.NodeNetworkSpec
+	for name, other := range o.networks {
+		if name == nn.Name {
+			continue
+		}
+		others = append(others, other.Spec)
+		if other.Spec.NodeID == nn.Spec.NodeID {
+			o.complain("nodes %s and %s both have ID %d", name, nn.Name, nn.Spec.NodeID)
+		}
+		for _, subnet := range subnetsOf(nn) {
+			for _, theirs := range subnetsOf(other) {
+				if subnet.Overlaps(theirs) {
+					o.complain("subnet %s of node %s overlaps %s of node %s", subnet, nn.Name, theirs, name)
+				}
+			}
+		}
+	}
+	settings := topology.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation}
+	want, err := topology.NodeSpec(nn.Spec, o.plan, others, settings)
+	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
+		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)
+	}
+}
+
+func subnetsOf(nn *networkv1alpha1.NodeNetwork) (found []netip.Prefix) {
+	for _, cidr := range nn.Spec.PodSubnets {
+		if prefix, err := cidr.Prefix(); err == nil {
+			found = append(found, prefix)
+		}
+	}
+	return found
+}
+
+// checkStatus judges what the operator tells users.
+func (o *oracle) checkStatus() {
+	s := o.cn.Status
+	if s.ObservedGeneration != o.cn.Generation {
+		o.complain("ClusterNetwork's status is of generation %d, the spec has %d", s.ObservedGeneration, o.cn.Generation)
+	}
+	if int(s.Nodes.Total) != len(o.nodes) {
+		o.complain("ClusterNetwork counts %d nodes of %d", s.Nodes.Total, len(o.nodes))
+	}
+	if want := o.mtu(); s.MTU != want {
+		o.complain("ClusterNetwork has MTU %d, want %d", s.MTU, want)
+	}
+	if len(s.Addresses) != len(o.plan.Clusters) {
+		o.complain("ClusterNetwork counts addresses of %d networks of %d", len(s.Addresses), len(o.plan.Clusters))
+		return
+	}
+	for i, cluster := range o.plan.Clusters {
+		if want := o.countIn(cluster.CIDR); s.Addresses[i].Used != want {
+			o.complain("ClusterNetwork counts %d addresses in use in %s, ports have %d", s.Addresses[i].Used, cluster.CIDR, want)
+		}
+	}
+	for name, node := range o.nodes {
+		o.checkCondition(name, node)
+	}
+	for i := range o.pods {
+		o.checkRecord(&o.pods[i])
+	}
+}
+
+func (o *oracle) mtu() int32 {
+	if o.cn.Spec.MTU != 0 {
+		return o.cn.Spec.MTU
+	}
+	smallest := int32(math.MaxInt32)
+	for _, nn := range o.networks {
+		if nn.Status.LinkMTU != 0 {
+			smallest = min(smallest, networkv1alpha1.PodMTU(nn.Status.LinkMTU, nn.Status.EncapIP))
+		}
+	}
+	if smallest == math.MaxInt32 {
+		return 0
+	}
+	return smallest
+}
+
+// checkCondition: Kubernetes may schedule to a node if, and only if, its agent says that it is ready.
+func (o *oracle) checkCondition(name string, node *corev1.Node) {
+	want := corev1.ConditionTrue
+	if nn := o.networks[name]; nn != nil && meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady) {
+		want = corev1.ConditionFalse
+	}
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeNetworkUnavailable })
+	if i < 0 || node.Status.Conditions[i].Status != want {
+		o.complain("node %s has conditions %+v, want %s %s", name, node.Status.Conditions, corev1.NodeNetworkUnavailable, want)
+	}
+}
+
+// checkRecord: a pod that asks for its VIF record has the one of its port.
+func (o *oracle) checkRecord(pod *corev1.Pod) {
+	asks := pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" || o.asking[pod.Namespace] || o.cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways
+	nn := o.networks[pod.Spec.NodeName]
+	port, ok := findPort(o.rows, pod)
+	if !asks || !ok || nn == nil || nn.Spec.MTU == 0 || nn.Status.Chassis == "" || !hasOwnInterface(pod) {
+		return
+	}
+	record := pod.Annotations[networkv1alpha1.PodNetworksAnnotation]
+	if mtu := fmt.Sprintf(`"mtu":%d`, nn.Spec.MTU); !strings.Contains(record, mtu) {
+		o.complain("the record of pod %s/%s lacks %s: %s", pod.Namespace, pod.Name, mtu, record)
+	}
+	for _, a := range port.addresses {
+		if !strings.Contains(record, `"`+a.String()+"/") {
+			o.complain("the record of pod %s/%s lacks %s: %s", pod.Namespace, pod.Name, a, record)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package histories
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// vandalism is what somebody does to rows that are Weft's.
+var vandalism = []string{"delete-port", "delete-port", "delete-switch", "delete-router", "options", "forge", "addresses", "disown", "copy", "stray", "rename", "default", "tag"}
+
+type operation map[string]any
+
+func where(uuid string) []any { return []any{[]any{"_uuid", "==", []any{"uuid", uuid}}} }
+
+func ovsMap(pairs ...[2]string) []any {
+	list := make([]any, 0, len(pairs))
+	for _, p := range pairs {
+		list = append(list, []any{p[0], p[1]})
+	}
+	return []any{"map", list}
+}
+
+func ownedBy(owner string) []any { return ovsMap([2]string{unit.OwnerKey, owner}) }
+
+// ownerOf returns the unit that a row names; empty for a foreign row.
+func ownerOf(r row) string { return mapOf(r["external_ids"])[unit.OwnerKey] }
+
+// pick chooses one of our rows of a table.
+func (w *world) pick(table string, n int) (id string, r row, ok bool) {
+	rows, _ := w.mirror.snapshot()
+	var ours []string
+	for _, id := range slices.Sorted(maps.Keys(rows[table])) {
+		if ownerOf(rows[table][id]) != "" {
+			ours = append(ours, id)
+		}
+	}
+	if len(ours) == 0 {
+		return "", nil, false
+	}
+	id = ours[n%len(ours)]
+	return id, rows[table][id], true
+}
+
+// vandalise changes one of our rows.
+func (w *world) vandalise(what string, n int) error {
+	if !w.serverUp {
+		return nil
+	}
+	switch what {
+	case "delete-switch", "rename", "copy", "disown":
+		return w.vandaliseSwitch(what, n)
+	case "delete-router":
+		if id, _, ok := w.pick("Logical_Router", n); ok {
+			return w.mirror.transact(operation{"op": "delete", "table": "Logical_Router", "where": where(id)})
+		}
+		return nil
+	case "stray":
+		owner := []string{"pod/a/nobody", "node/nobody"}[n%2]
+		return w.mirror.transact(operation{"op": "insert", "table": "Logical_Switch", "row": operation{"name": "stray" + strconv.Itoa(n), "external_ids": ownedBy(owner)}})
+	}
+	id, r, ok := w.pick("Logical_Switch_Port", n)
+	if !ok {
+		return nil
+	}
+	return w.mirror.transact(w.vandalisePort(what, n, id, r)...)
+}
+
+func (w *world) vandaliseSwitch(what string, n int) error {
+	id, r, ok := w.pick("Logical_Switch", n)
+	if !ok {
+		return nil
+	}
+	switch what {
+	case "rename":
+		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id), "row": operation{"name": "renamed"}})
+	case "copy":
+		return w.mirror.transact(operation{"op": "insert", "table": "Logical_Switch", "uuid": uuid.NewString(),
+			"row": operation{"name": atoms(r["name"])[0], "external_ids": ownedBy(ownerOf(r))}})
+	case "disown": // should its unit end before this is put right, it is anybody's
+		w.disowned[id] = true
+		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id), "row": operation{"external_ids": ovsMap()}})
+	}
+	if atoms(r["name"])[0] == names.JoinSwitch {
+		w.foreign.dropPorts() // they were on it
+	}
+	return w.mirror.transact(operation{"op": "delete", "table": "Logical_Switch", "where": where(id)})
+}
+
+// vandalisePort returns the operations that spoil a port.
+func (w *world) vandalisePort(what string, n int, id string, r row) []any {
+	update := func(columns operation) []any {
+		return []any{operation{"op": "update", "table": "Logical_Switch_Port", "where": where(id), "row": columns}}
+	}
+	options := mapOf(r["options"])
+	switch what {
+	case "delete-port":
+		rows, _ := w.mirror.snapshot()
+		var operations []any
+		for parent, r := range rows["Logical_Switch"] {
+			if slices.Contains(atoms(r["ports"]), id) {
+				operations = append(operations, operation{"op": "mutate", "table": "Logical_Switch", "where": where(parent),
+					"mutations": []any{[]any{"ports", "delete", []any{"uuid", id}}}})
+			}
+		}
+		return operations
+	case "options":
+		return update(operation{"options": ovsMap()})
+	case "forge":
+		options["requested-chassis"], options["nat-addresses"] = "elsewhere", "router"
+		return update(operation{"options": ovsMap(pairs(options)...)})
+	case "addresses":
+		return update(operation{"addresses": []any{"set", []any{fmt.Sprintf("0a:58:0a:f4:00:%02x 10.244.0.%d", n, 3+n)}}})
+	case "default": // columns that Weft leaves at their default
+		return update(operation{"enabled": false, "type": "localport", "port_security": []any{"set", []any{}}})
+	}
+	return update(operation{"tag_request": 7, "parent_name": "somebody"})
+}
+
+func pairs(m map[string]string) [][2]string {
+	var found [][2]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		found = append(found, [2]string{k, m[k]})
+	}
+	return found
+}
+
+// foreignRows are rows that Weft must leave as they are: table -> UUID -> row.
+type foreignRows map[string]map[string]row
+
+// foreigners are what somebody else keeps in the database: rows of their own, a switch with the name of one of ours, ports on our
+// join switch, options and external IDs of the whole.
+var foreigners = []string{"set", "switch", "namesake", "join-port", "global"}
+
+func (w *world) addForeign(what string, n int) error {
+	if !w.serverUp {
+		return nil
+	}
+	name, id, port := fmt.Sprintf("foreign-%d", n), uuid.NewString(), uuid.NewString()
+	var operations []any
+	insert := func(table, id string, columns operation) {
+		operations = append(operations, operation{"op": "insert", "table": table, "uuid": id, "row": columns})
+	}
+	switch what {
+	case "set":
+		insert("Address_Set", id, operation{"name": name, "addresses": []any{"set", []any{"10.0.0.1", "10.0.0.2"}}})
+	case "switch":
+		insert("Logical_Switch", id, operation{"name": name, "ports": []any{"set", []any{[]any{"uuid", port}}}})
+		insert("Logical_Switch_Port", port, operation{"name": name})
+	case "namesake":
+		insert("Logical_Switch", id, operation{"name": fmt.Sprintf("n%d", n%nodeCount)})
+	case "join-port":
+		join, _, ok := w.joinSwitch()
+		if !ok {
+			return nil
+		}
+		insert("Logical_Switch_Port", port, operation{"name": name})
+		operations = append(operations, operation{"op": "mutate", "table": "Logical_Switch", "where": where(join),
+			"mutations": []any{[]any{"ports", "insert", []any{"uuid", port}}}})
+	case "global":
+		operations = append(operations, operation{"op": "mutate", "table": "NB_Global", "where": []any{}, "mutations": []any{
+			[]any{"options", "insert", ovsMap([2]string{name, "1"})}, []any{"external_ids", "insert", ovsMap([2]string{name, "1"})}}})
+	}
+	if err := w.mirror.transact(operations...); err != nil {
+		return nil // the name is taken: somebody had it before
+	}
+	w.foreign.learn(w.mirror, id, port)
+	return nil
+}
+
+func (w *world) joinSwitch() (id string, r row, ok bool) {
+	rows, _ := w.mirror.snapshot()
+	for id, r := range rows["Logical_Switch"] {
+		if ownerOf(r) != "" && atoms(r["name"])[0] == names.JoinSwitch {
+			return id, r, true
+		}
+	}
+	return "", nil, false
+}
+
+// learn remembers the rows that were made, as the server has them, and what is foreign in NB_Global.
+func (f foreignRows) learn(m *mirror, ids ...string) {
+	rows, _ := m.snapshot() // a server tells of a change before it answers who made it (RFC 7047 §4.1.6)
+	for table, present := range rows {
+		for _, id := range ids {
+			if r, ok := present[id]; ok {
+				f.put(table, id, r)
+			}
+		}
+	}
+	for id, r := range rows["NB_Global"] {
+		f.put("NB_Global", id, r)
+	}
+}
+
+func (f foreignRows) put(table, id string, r row) {
+	if f[table] == nil {
+		f[table] = map[string]row{}
+	}
+	f[table][id] = r
+}
+
+// hasNamesake reports whether a foreign switch has a name that a node's switch may have.
+func (f foreignRows) hasNamesake() bool {
+	for _, r := range f["Logical_Switch"] {
+		if !strings.HasPrefix(atoms(r["name"])[0], "foreign") {
+			return true
+		}
+	}
+	return false
+}
+
+// dropPorts forgets the foreign ports on a switch of ours, which go with it.
+func (f foreignRows) dropPorts() {
+	onForeign := map[string]bool{}
+	for _, r := range f["Logical_Switch"] {
+		for _, id := range atoms(r["ports"]) {
+			onForeign[id] = true
+		}
+	}
+	maps.DeleteFunc(f["Logical_Switch_Port"], func(id string, _ row) bool { return !onForeign[id] })
+}
+
+// atoms returns a column's value as a sorted list of texts: one for a scalar, the elements of a set, "key=value" of a map.
+func atoms(value json.RawMessage) []string {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return nil
+	}
+	list := flatten(v)
+	slices.Sort(list)
+	return list
+}
+
+func flatten(v any) []string {
+	pair, ok := v.([]any)
+	if !ok {
+		return []string{fmt.Sprint(v)}
+	}
+	switch pair[0] {
+	case "uuid":
+		return []string{fmt.Sprint(pair[1])}
+	case "set":
+		list := []string{}
+		for _, e := range pair[1].([]any) {
+			list = append(list, flatten(e)...)
+		}
+		return list
+	case "map":
+		list := []string{}
+		for _, e := range pair[1].([]any) {
+			kv := e.([]any)
+			list = append(list, flatten(kv[0])[0]+"="+flatten(kv[1])[0])
+		}
+		return list
+	}
+	return nil
+}
+
+// mapOf returns the pairs of a map column of strings.
+func mapOf(value json.RawMessage) map[string]string {
+	var v []any
+	found := map[string]string{}
+	if json.Unmarshal(value, &v) != nil || len(v) != 2 {
+		return found
+	}
+	list, _ := v[1].([]any)
+	for _, e := range list {
+		if kv, ok := e.([]any); ok && len(kv) == 2 {
+			found[fmt.Sprint(kv[0])] = fmt.Sprint(kv[1])
+		}
+	}
+	return found
+}

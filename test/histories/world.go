@@ -1,0 +1,236 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/test/histories/apiserver"
+)
+
+// world is one history while it happens.
+type world struct {
+	plan    Plan
+	cluster *cluster
+	api     client.Client
+	server  *ovndbtest.Server
+	mirror  *mirror
+	news    *tidings
+
+	lead    *operator   // nil while there is none
+	zombies []*operator // former leaders with a commit that is still on its way
+	all     []*operator
+	stale   int64 // revisions that the next process's first lists are behind
+
+	serverUp  bool
+	downFor   int               // steps until the server that was killed is started again
+	lateFor   int               // steps until late rows come
+	muted     map[string]bool   // nodes whose agent does not report
+	chassis   map[string]string // node -> what its agent reports next
+	unpinned  map[string]bool   // UIDs of pods that may get other addresses than they reported
+	appended  int               // entries that the ClusterNetwork has behind the first
+	foreign   foreignRows
+	disowned  map[string]bool // rows that were ours until somebody took our name off them
+	emptied   bool            // the database lost its rows since the last quiet moment
+	marker    int
+	overtaken bool // a former leader was woken: it may have taken the epoch once more before it ended
+	trace     []string
+}
+
+// newWorld starts a database, and an API server in memory unless there is a real one.
+func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
+	dir, err := os.MkdirTemp("", "weft-history-")
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w := &world{plan: plan, news: &tidings{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
+		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}}
+	w.server = ovndbtest.Start(t, "ovn-nb")
+	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
+	if real == nil {
+		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, apiserver.New(plan.Seed, w.news.tell)
+	}
+	if w.api, err = newClient(w.cluster); err != nil {
+		return nil, err
+	}
+	w.mirror = newMirror(w.news.tell)
+	if err := w.mirror.connect(w.cluster.database); err != nil {
+		return nil, err
+	}
+	t.Cleanup(w.close)
+	return w, w.prepare(context.Background())
+}
+
+// prepare makes what every cluster has.
+func (w *world) prepare(ctx context.Context) error {
+	for _, name := range []string{"kube-system", "a", "b"} {
+		err := w.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err := ignoreExists(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends everything that still runs.
+func (w *world) close() {
+	w.mirror.close()
+	for _, o := range w.all {
+		o.kill()
+	}
+	for _, o := range w.all {
+		_ = o.end() // one that hangs was told of by run
+		o.wire.ended.Wait()
+	}
+}
+
+// run lets the plan happen. The error says what was wrong.
+func (w *world) run(ctx context.Context) error {
+	for i, step := range w.plan.Steps {
+		w.note("step %d: %+v", i, step)
+		if err := errors.Join(w.tick(), w.supervise(ctx)); err != nil {
+			return fmt.Errorf("before step %d %+v: %w", i, step, err)
+		}
+		if err := w.do(ctx, step); err != nil {
+			return fmt.Errorf("step %d %+v: %w", i, step, err)
+		}
+	}
+	if err := w.quiet(ctx); err != nil {
+		return err
+	}
+	if err := w.restarted(ctx); err != nil {
+		return fmt.Errorf("after an unchanged restart: %w", err)
+	}
+	for _, o := range w.all {
+		if o != w.lead {
+			if err := o.end(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note remembers what was done, for those who look into a failure.
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// tick ends faults that last for some steps.
+func (w *world) tick() error {
+	if w.lateFor > 0 {
+		if w.lateFor--; w.lateFor == 0 && w.lead != nil {
+			w.lead.wire.rows.set(false)
+		}
+	}
+	if !w.serverUp {
+		if w.downFor--; w.downFor <= 0 {
+			return w.runServer()
+		}
+	}
+	return nil
+}
+
+// supervise starts a process where there is none, as its Deployment would.
+func (w *world) supervise(context.Context) error {
+	switch {
+	case w.lead == nil:
+	case w.lead.hasCrashed():
+		w.note("the leader crashed")
+		w.lead.kill()
+	case w.lead.wire.isHeld():
+		w.note("the leader hangs")
+		w.lead.pause(true)
+		w.zombies = append(w.zombies, w.lead)
+	case w.lead.hasEnded():
+		if !errors.Is(w.lead.err, ovndb.ErrBlind) && !(w.overtaken && errors.Is(w.lead.err, ovndb.ErrFenced)) {
+			return fmt.Errorf("the process ended: %w", w.lead.err)
+		}
+		w.note("the leader ended: %v", w.lead.err)
+		w.lead.kill()
+	default:
+		return nil
+	}
+	return w.start()
+}
+
+func (w *world) start() (err error) {
+	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%d", len(w.all)), w.stale, w.news.tell)
+	w.stale = 0
+	if err == nil {
+		w.note("process %d starts", len(w.all))
+		w.all = append(w.all, w.lead)
+	}
+	return err
+}
+
+// wake lets the former leaders go on. By then another process leads, so that what they had on its way must come to nothing. Then
+// they find that they have lost the lease, and end.
+func (w *world) wake(ctx context.Context) error {
+	for len(w.zombies) > 0 {
+		zombie := w.zombies[0]
+		w.zombies = w.zombies[1:]
+		if err := w.awaitLeader(ctx); err != nil {
+			return err
+		}
+		w.overtaken = true
+		zombie.pause(false)
+		if decided, committed := zombie.wire.decision(ctx); decided && committed {
+			return errors.New("a commit of a former leader took effect after another process had taken over")
+		}
+		zombie.cancel()
+		if err := zombie.end(); err != nil {
+			return fmt.Errorf("former leader: %w", err)
+		}
+		zombie.kill()
+		if err := zombie.err; err != nil && !errors.Is(err, ovndb.ErrFenced) {
+			return fmt.Errorf("former leader: %w", err)
+		}
+	}
+	return nil
+}
+
+// awaitLeader waits until the present process has the epoch.
+func (w *world) awaitLeader(ctx context.Context) error {
+	if err := w.runServer(); err != nil {
+		return err
+	}
+	return w.news.until(patience, func(context.Context) error {
+		if err := w.supervise(ctx); err != nil {
+			return err
+		}
+		w.lead.wire.rows.set(false)
+		if !w.lead.engine.Connected() {
+			return errors.New("the new leader is not connected")
+		}
+		return nil
+	})
+}
+
+// runServer starts the database server unless it runs.
+func (w *world) runServer() error {
+	if w.serverUp {
+		return nil
+	}
+	w.server.Run()
+	w.serverUp = true
+	return w.mirror.connect(w.cluster.database)
+}
+
+func (w *world) killServer() {
+	w.mirror.close()
+	w.server.Kill()
+	w.serverUp = false
+}
