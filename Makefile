@@ -8,6 +8,7 @@ GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/v
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 NODE ?= 1
+FUZZTIME ?= 30s
 
 ##@ Try it
 .PHONY: demo
@@ -50,6 +51,14 @@ bench: tools ## Speed, CPU and memory of the engine on a real database, as figur
 .PHONY: check-histories
 check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one
 	go test ./test/histories -count=1 -timeout 60m -v -run '^TestHistories$$' -args $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1))
+
+.PHONY: fuzz
+fuzz: ## Every fuzzer for FUZZTIME (30s each), one after another; what they find is kept below testdata/fuzz
+	@set -e; for package in $$(grep -rl --include=*_test.go '^func Fuzz' apis cmd controllers pkg | xargs -n1 dirname | sort -u); do \
+	  for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$package/*_test.go | cut -c6-); do \
+	    echo "== $$package $$name"; go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) ./$$package; \
+	  done; \
+	done
 
 .PHONY: lint
 lint: ## golangci-lint, the import table among others

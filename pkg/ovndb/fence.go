@@ -3,6 +3,7 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -46,14 +47,27 @@ func takeFence(ctx context.Context, s *session, c claim) (*fence, error) {
 	}
 	row := results[0].Rows[0]
 	ids := elementsOf(row["external_ids"])
-	held, err := strconv.Atoi(ids[epochKey])
-	if ids[epochKey] != "" && err != nil {
-		return nil, fmt.Errorf("%s.external_ids %s=%q is not a number", table, epochKey, ids[epochKey])
+	held, err := epochOf(ids)
+	if err != nil {
+		return nil, fmt.Errorf("%s.external_ids: %w", table, err)
 	}
 	if c.after != 0 && held > c.after && ids[holderKey] != c.holder {
 		return nil, fmt.Errorf("%w: epoch is %d, ours was %d", ErrFenced, held, c.after)
 	}
 	return swapFence(ctx, s, row, c, max(held, c.after)+1)
+}
+
+// epochOf reads the epoch, 0 if there is none. One that has no next one is an error too: a claim could not be told from it.
+func epochOf(ids map[string]string) (int, error) {
+	text := ids[epochKey]
+	if text == "" {
+		return 0, nil
+	}
+	held, err := strconv.Atoi(text)
+	if err != nil || held < 0 || held == math.MaxInt {
+		return 0, fmt.Errorf("%s=%q is not a number from 0 to %d", epochKey, text, math.MaxInt-1)
+	}
+	return held, nil
 }
 
 func insertFence(ctx context.Context, s *session, c claim) (*fence, error) {

@@ -24,6 +24,9 @@ func (p PortAddress) String() string {
 	return text.String()
 }
 
+// ethernet is the length of a MAC in bytes: OVN takes no other.
+const ethernet = 6
+
 // ParsePortAddress reads an element that has a MAC; "router", "unknown" and "dynamic" have none and are errors.
 func ParsePortAddress(text string) (PortAddress, error) {
 	fields := strings.Fields(text)
@@ -33,6 +36,9 @@ func ParsePortAddress(text string) (PortAddress, error) {
 	mac, err := net.ParseMAC(fields[0])
 	if err != nil {
 		return PortAddress{}, fmt.Errorf("port address %q: %w", text, err)
+	}
+	if len(mac) != ethernet {
+		return PortAddress{}, fmt.Errorf("port address %q: MAC %s has %d bytes", text, mac, len(mac))
 	}
 	found := PortAddress{MAC: mac}
 	for _, field := range fields[1:] {

@@ -30,6 +30,9 @@ func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
 		if hostPrefix == 0 {
 			hostPrefix = defaultHostPrefix(cidr)
 		}
+		if hostPrefix < cidr.Bits() || hostPrefix > cidr.Addr().BitLen() {
+			return Plan{}, fmt.Errorf("spec.clusterNetwork[%d].hostPrefix: %d is not in %d..%d", i, hostPrefix, cidr.Bits(), cidr.Addr().BitLen())
+		}
 		plan.Clusters = append(plan.Clusters, ipam.Network{CIDR: cidr, HostPrefix: hostPrefix})
 	}
 	var err error
@@ -58,6 +61,9 @@ func (p Plan) joinSubnets() []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })
 }
 
+// ethernet is the length of a MAC in bytes.
+const ethernet = 6
+
 // ParseNodeNetwork reads the facts for NodeUnit from what the operator wrote before.
 func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 	subnets, err := prefixes("spec.podSubnets", nn.Spec.PodSubnets)
@@ -65,6 +71,9 @@ func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 		return Node{}, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
 	}
 	mac, err := net.ParseMAC(string(nn.Spec.ManagementPort.MACAddress))
+	if err == nil && len(mac) != ethernet {
+		err = fmt.Errorf("%s has %d bytes, not %d", mac, len(mac), ethernet)
+	}
 	if err != nil {
 		return Node{}, fmt.Errorf("NodeNetwork %s: spec.managementPort.macAddress: %w", nn.Name, err)
 	}

@@ -17,7 +17,7 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 		return found, false, nil
 	}
 	found.Namespace, found.Name, ok = strings.Cut(owner.Name(), "/")
-	if !ok {
+	if !ok || found.Namespace == "" || found.Name == "" || strings.Contains(found.Name, "/") {
 		return found, false, fmt.Errorf("port %s: owner %q is not a pod", row.Name, owner)
 	}
 	found.UID = row.Options["iface-id-ver"]
