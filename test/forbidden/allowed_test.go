@@ -1,0 +1,224 @@
+package forbidden
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/options"
+)
+
+// allowed sends writes that must pass.
+func allowed(t *testing.T, who *identity, writes []attempt) {
+	t.Helper()
+	for _, w := range writes {
+		t.Run(w.what, func(t *testing.T) { must(t, who, w.request) })
+	}
+}
+
+func TestTheOperatorWritesWhatItIsFor(t *testing.T) {
+	w := newWorld(t)
+	allowed(t, w.operator, []attempt{
+		{"a record", request{"PATCH", pods + "/plain", annotation(v1alpha1.PodNetworksAnnotation, record)}, nil},
+		{"another record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodNetworksAnnotation, `{"version":"v1"}`)}, nil},
+		{"no record any more", request{"PATCH", pods + "/recorded", `{"metadata":{"annotations":{"network.weft.dev/pod-networks":null}}}`}, nil},
+		{"a Node's condition", request{"PATCH", nodes + "/n2/status", status(`"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"WeftReady"}]`)}, nil},
+		{"a pod's condition", request{"PATCH", pods + "/plain/status", status(`"conditions":[{"type":"network.weft.dev/PortReady","status":"False","reason":"DatabaseRefused"}]`)}, nil},
+		{"a NodeNetwork's condition", request{"PATCH", networks + "/n1/status", status(`"conditions":[{"type":"TopologyReady","status":"True","reason":"AsExpected","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}]`)}, nil},
+		{"a spec", request{"PATCH", networks + "/n2", `{"spec":{"mtu":1300}}`}, nil},
+		{"the ClusterNetwork's status", request{"PATCH", clusterNetwork + "/default/status", status(`"mtu":1300`)}, nil},
+		{"an event", request{"POST", eventsPath, eventBody("e1", "weft-operator", "weft", "Pod", "plain")}, nil},
+		{"no NodeNetwork", request{"DELETE", networks + "/n2", ""}, nil},
+		{"a NodeNetwork again", request{"POST", networks, nodeNetworkBody("n2", 2)}, nil},
+	})
+}
+
+func TestTheOperatorHoldsItsLease(t *testing.T) {
+	w := newWorld(t)
+	lock, err := controllers.Lease(w.operator.config, options.Operator{Namespace: system, Identity: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := resourcelock.LeaderElectionRecord{HolderIdentity: "test", LeaseDurationSeconds: 8, AcquireTime: metav1.Now(), RenewTime: metav1.Now()}
+	if err := lock.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin.CoordinationV1().Leases(system).Delete(context.Background(), "weft-operator", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Error(err)
+	}
+	held.RenewTime = metav1.NewTime(time.Now().Add(time.Second))
+	if err := lock.Update(t.Context(), held); err != nil {
+		t.Error(err)
+	}
+}
+
+// The status is the one that the agent computes, in the patch that it sends.
+func TestAnAgentWritesItsOwnStatus(t *testing.T) {
+	w := newWorld(t)
+	api := typed(t, w.agent["n1"])
+	for _, chassis := range []string{"n1", "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11", "{0a}.b:c_d"} { // a node that is installed again has another one
+		nn := nodeNetwork(t, "n1")
+		health := desired.Health{Used: 3, Status: v1alpha1.NodeNetworkStatus{Chassis: chassis, EncapIP: "2001:db8::1", EncapType: v1alpha1.EncapsulationGeneve,
+			DatapathType: v1alpha1.DatapathSystem, LinkMTU: 1500, OVSVersion: "3.5.0", OVNVersion: "25.03.1", Pods: 3},
+			Stages: []desired.Stage{{Type: v1alpha1.ConditionOVSReady}, {Type: v1alpha1.ConditionCNIReady, Reason: v1alpha1.ReasonNotReady, Err: context.Canceled}}}
+		patched := nn.DeepCopy()
+		patched.Status = desired.NodeStatus(nn, health)
+		if err := api.Status().Patch(t.Context(), patched, client.MergeFrom(nn)); err != nil {
+			t.Fatal(err)
+		}
+		if got := nodeNetwork(t, "n1"); got.Status.Chassis != chassis || len(got.Status.Conditions) != 3 {
+			t.Errorf("the status is %+v", got.Status)
+		}
+	}
+	allowed(t, w.agent["n1"], []attempt{
+		{"its first words", request{"PATCH", networks + "/n1/status", status(`"conditions":[]`)}, nil},
+		{"an event about a pod", request{"POST", eventsPath, eventBody("e1", "n1", "weft-agent", "Pod", "plain")}, nil},
+		{"the event again", request{"PATCH", eventsPath + "/e1", repeated}, nil},
+		{"an event about its Node", request{"POST", nodeEvents, eventBody("e2", "n1", "weft-agent", "Node", "n1")}, nil},
+	})
+	if err := admin.EventsV1().Events("default").Delete(t.Context(), "e2", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A status endpoint drops what is not status, so that an agent that sends more has written only status.
+func TestAnAgentsStatusCarriesNothingElse(t *testing.T) {
+	w := newWorld(t)
+	before := nodeNetwork(t, "n1")
+	must(t, w.agent["n1"], request{"PATCH", networks + "/n1/status",
+		`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"},"finalizers":["a.example/b"],"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n2","uid":"1"}]},
+"spec":{"mtu":9000},"status":{"pods":9}}`})
+	after := nodeNetwork(t, "n1")
+	if after.Status.Pods != 9 {
+		t.Errorf("the status has %d pods", after.Status.Pods)
+	}
+	if len(after.Labels)+len(after.Annotations)+len(after.Finalizers)+len(after.OwnerReferences) > 0 || after.Spec.MTU != before.Spec.MTU {
+		t.Errorf("more than the status was written: %+v", after)
+	}
+}
+
+func TestUsersDoAsBefore(t *testing.T) {
+	newWorld(t)
+	user := person(t, "developer", team, rule("", "pods pods/eviction", "*"))
+	allowed(t, user, []attempt{
+		{"a request", request{"PATCH", pods + "/plain", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
+		{"a request of a pod that has a record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
+		{"a pod with a request", request{"POST", pods, podBody("new", `{"network.weft.dev/pod-record":"true"}`)}, nil},
+		{"a pod without a name", request{"POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-"},"spec":{"containers":[{"name":"c","image":"example.org/c:1"}]}}`}, nil},
+		{"a label", request{"PATCH", pods + "/recorded", `{"metadata":{"labels":{"a":"b"}}}`}, nil},
+		{"other annotations", request{"PATCH", pods + "/recorded", annotation("a", "b")}, nil},
+		{"no pod", request{"DELETE", pods + "/new", ""}, nil},
+	})
+}
+
+// What the control plane does by itself: bind, report, collect garbage, label.
+func TestTheControlPlaneDoesAsBefore(t *testing.T) {
+	newWorld(t)
+	controlPlane := person(t, "control-plane", "", rule("", "pods pods/status pods/binding nodes nodes/status", "*"), rule("network.weft.dev", "*", "*"))
+	allowed(t, controlPlane, []attempt{
+		{"a binding", request{"POST", pods + "/unbound/binding", `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"unbound"},"target":{"kind":"Node","name":"n2"}}`}, nil},
+		{"the status of a pod with a record", request{"PATCH", pods + "/recorded/status", status(`"phase":"Running","podIP":"10.244.1.5"`)}, nil},
+		{"a Node's status", request{"PATCH", nodes + "/n1/status", status(`"capacity":{"cpu":"4"},"conditions":[{"type":"NetworkUnavailable","status":"True"}]`)}, nil},
+		{"a NodeNetwork's owner", request{"PATCH", networks + "/n1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n1","uid":"1"}]}}`}, nil},
+		{"a NodeNetwork's label", request{"PATCH", networks + "/n1", `{"metadata":{"labels":{"a":"b"}}}`}, nil},
+		{"no NodeNetwork", request{"DELETE", networks + "/n1", ""}, nil},
+		{"a ClusterNetwork's spec", request{"PATCH", clusterNetwork + "/default", `{"spec":{"mtu":1300}}`}, nil},
+	})
+}
+
+// Weft goes when its manifests are deleted, in whichever order; what is left of it must not stop pods.
+func TestPoliciesGoWithTheOperator(t *testing.T) {
+	newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := admin.CoreV1().ServiceAccounts(system).Delete(ctx, "weft-operator", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := enforced(ctx, false); err != nil {
+		t.Error(err)
+	}
+	allowed(t, identityOf(t, restConfig), []attempt{
+		{"a pod", request{"POST", pods, podBody("new", "{}")}, nil},
+		{"no record", request{"PATCH", pods + "/recorded", `{"metadata":{"annotations":null}}`}, nil},
+		{"no NodeNetwork", request{"DELETE", networks + "/n1", ""}, nil},
+	})
+	if err := install(ctx); err != nil { // again, over what is there
+		t.Fatal(err)
+	}
+}
+
+func TestUninstall(t *testing.T) {
+	newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := kubectl(ctx, "delete", "-f", bundle, "--wait=false"); err != nil {
+		t.Fatal(err)
+	}
+	endNamespace(t, system)
+	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=30s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
+		"crd/clusternetworks.network.weft.dev"); err != nil {
+		t.Error(err)
+	}
+	left, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("%d policies are left: %v", len(left.Items), err)
+	}
+	if err := enforced(ctx, false); err != nil {
+		t.Error(err)
+	}
+	if err := install(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endNamespace does what the namespace controller would: nobody else runs here.
+func endNamespace(t *testing.T, name string) {
+	t.Helper()
+	namespace, err := admin.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace.Spec.Finalizers = nil
+	if _, err := admin.CoreV1().Namespaces().Finalize(t.Context(), namespace, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func typed(t *testing.T, who *identity) client.Client {
+	t.Helper()
+	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(who.config, client.Options{Scheme: managerOptions.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func nodeNetwork(t *testing.T, name string) *v1alpha1.NodeNetwork {
+	t.Helper()
+	raw, err := admin.RESTClient().Get().RequestURI(networks + "/" + name).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nn := &v1alpha1.NodeNetwork{}
+	if err := json.Unmarshal(raw, nn); err != nil {
+		t.Fatal(err)
+	}
+	return nn
+}

@@ -1,0 +1,125 @@
+// Package forbidden proves who may write what: the product's manifests are applied to a real API server as a user applies them,
+// then agents, users, administrators and the operator try what they must not, each with a token of its own, and what they must.
+package forbidden
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// bundle is what a user applies.
+const bundle = "../../bundle/weft.yaml"
+
+var (
+	programs   tools.Cache
+	kubeconfig string // of the administrator, a file
+	restConfig *rest.Config
+	admin      *kubernetes.Clientset
+)
+
+// TestMain starts the API server once.
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/forbidden:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if programs, err = tools.DefaultCache(); err != nil {
+		return 0, err
+	}
+	for _, program := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		if _, err := os.Stat(programs.Bin(program)); err != nil {
+			return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
+		}
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd"))}
+	if restConfig, err = environment.Start(); err != nil {
+		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	restConfig.QPS, restConfig.Burst = 1000, 1000
+	if admin, err = kubernetes.NewForConfig(restConfig); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "weft-forbidden-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	kubeconfig = filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := errors.Join(install(ctx)); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// install applies the bundle with one command and returns when its policies are in force. The API server reads policies and
+// bindings in the order in which they were made, and weft-pods is the last.
+func install(ctx context.Context) error {
+	if err := kubectl(ctx, "apply", "-f", bundle); err != nil {
+		return err
+	}
+	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev"); err != nil {
+		return err
+	}
+	return enforced(ctx, true)
+}
+
+// enforced waits until the policies are in force, or no more.
+func enforced(ctx context.Context, want bool) error {
+	probe := podOf("default", "probe", "")
+	probe.Annotations = map[string]string{v1alpha1.PodNetworksAnnotation: "probe"}
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := admin.CoreV1().Pods("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && !apierrors.IsForbidden(err) {
+			return false, err
+		}
+		return apierrors.IsForbidden(err) == want, nil
+	})
+	if err != nil {
+		return fmt.Errorf("policies in force: %t is awaited: %w", want, err)
+	}
+	return nil
+}
+
+func kubectl(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, programs.Bin("kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+	}
+	return nil
+}
+
+// podOf is a pod that nobody runs.
+func podOf(namespace, name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "example.org/c:1"}}},
+	}
+}
