@@ -179,6 +179,49 @@ func TestPlanOfANode(t *testing.T) {
 	})
 }
 
+// The address of a pod that goes is given to the one that waits for it, in the plan too.
+func TestPlanOfAFreedAddress(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(entry("10.244.0.0/16", 29)) // 4 addresses for pods on each node
+	w.join("n1")
+	pods := w.create("n1", names("p", 4)...)
+	for _, p := range pods {
+		w.port(p)
+	}
+	planned := o.plan([]string{"plan"}, w.dryRun(pod("waits", "n1")))
+	if len(planned.Changes) != 0 {
+		t.Errorf("plan has %+v for a pod without an address", planned.Changes)
+	}
+	w.says(strings.Join(planned.Notes, "\n"), "Pod default/waits would get a warning: FailedAddressAllocation", "10.244.0.0/29")
+	waits := w.create("n1", "waits")[0]
+	w.event("waits", "FailedAddressAllocation")
+	w.counted(4)
+	planned = o.plan([]string{"plan", "--delete"}, pods[2])
+	w.comesTrue(planned, func() string {
+		w.delete(pods[2])
+		return ""
+	})
+	w.port(waits)
+}
+
+// A NodeNetwork that somebody deletes comes back with what it had, whatever is free: the operator remembers, and so does a plan.
+func TestPlanOfADeletedNodeNetwork(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1", "n2"}, 1)
+	w.delete(w.node("n1")) // leaves the first ID and subnet free
+	w.until(func() error { return isGone(&networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) })
+	w.counted(1)
+	planned := o.plan([]string{"plan", "--delete"}, w.nodeNetwork("n2"))
+	w.says(strings.Join(planned.Notes, "\n"), "Node n2 waits for its agent")
+	w.comesTrue(planned, func() string {
+		w.delete(w.nodeNetwork("n2"))
+		return ""
+	})
+	w.report("n2")
+	w.ready("n2")
+}
+
 // An appended network lets a node go on that found no subnet; before that, the plan of such a node warns.
 func TestPlanOfAnAppendedClusterNetwork(t *testing.T) {
 	w := newWorld(t)
