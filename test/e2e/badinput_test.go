@@ -97,6 +97,7 @@ func TestExhaustedNode(t *testing.T) {
 func adoptNode(t *testing.T, name string) netip.Prefix {
 	t.Helper()
 	var nn networkv1alpha1.NodeNetwork
+	api := asAgent(t, name)
 	eventually(t, convergence, func() error {
 		if err := bed.api.Get(t.Context(), types.NamespacedName{Name: name}, &nn); err != nil {
 			return err
@@ -106,7 +107,7 @@ func adoptNode(t *testing.T, name string) netip.Prefix {
 		}
 		before := nn.DeepCopy()
 		nn.Status.Chassis = name
-		return bed.api.Status().Patch(t.Context(), &nn, client.MergeFrom(before))
+		return api.Status().Patch(t.Context(), &nn, client.MergeFrom(before))
 	})
 	for _, cidr := range nn.Spec.PodSubnets {
 		if subnet, err := cidr.Prefix(); err == nil && subnet.Addr().Is4() {

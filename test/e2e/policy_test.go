@@ -84,10 +84,31 @@ func tokenOf(t *testing.T, p *corev1.Pod) string {
 
 func clientWith(t *testing.T, token string) client.Client {
 	t.Helper()
+	config := adminConfig(t)
+	anonymous := rest.AnonymousClientConfig(config)
+	anonymous.BearerToken, anonymous.Dial = token, config.Dial
+	return clientOf(t, anonymous)
+}
+
+// asAgent is the client of an agent on a node where none runs.
+func asAgent(t *testing.T, node string) client.Client {
+	t.Helper()
+	config := adminConfig(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + product + ":weft-agent",
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
+	return clientOf(t, config)
+}
+
+func adminConfig(t *testing.T) *rest.Config {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", bed.KubeConfig())
 	must(t, err)
-	config = rest.AnonymousClientConfig(config)
-	config.BearerToken, config.Dial = token, bed.DialContext
+	config.Dial = bed.DialContext
+	return config
+}
+
+func clientOf(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
 	api, err := client.New(config, client.Options{Scheme: bed.api.Scheme()})
 	must(t, err)
 	return api
