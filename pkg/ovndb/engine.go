@@ -38,6 +38,9 @@ type Engine struct {
 	queued   map[unit.Key]struct{}
 	writer   *writer // nil while offline
 
+	// blocked has the names of rows of units that were refused: the foreign row that has the name may go.
+	blocked map[rowName]unit.Key
+
 	drift      *driftLog
 	reportOnly bool          // what somebody else changed stays
 	changes    []rowChange   // rows that changed and the writer has not looked at
@@ -53,6 +56,7 @@ type Engine struct {
 type rowChange struct {
 	ref   unit.Ref
 	owner unit.Key
+	name  string // of a row that went
 	row   model.Model
 	event RowEvent
 }
@@ -62,7 +66,7 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if onSettled == nil {
 		onSettled = func(unit.Key, error) {}
 	}
-	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
+	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, blocked: map[rowName]unit.Key{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
 	if cfg.Audit == 0 {
 		cfg.Audit = defaultAudit
 	}
@@ -167,6 +171,9 @@ func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change := rowChange{ref: unit.Ref{Table: table, UUID: uuidOf(row)}, owner: unit.Key(ownerOf(row)), event: event}
+	if event == RowRemoved {
+		change.name = nameOf(row)
+	}
 	if t := e.cfg.Schema.Tables[table]; len(t.Monitored) > 0 || t.Named {
 		change.row = row
 	}

@@ -3,6 +3,7 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -109,6 +110,9 @@ func (w *writer) absorbRow(c rowChange) {
 		if owner, ok := e.desired.named[rowName{c.ref.Table, nameOf(c.row)}]; ok {
 			e.enqueue(owner)
 		}
+	}
+	if owner, ok := e.blocked[rowName{c.ref.Table, c.name}]; ok {
+		e.enqueue(owner)
 	}
 	if c.event != RowUpdated {
 		w.wakeBelow(c.ref, func(st *unitState) bool { return c.event == RowRemoved || st.last != nil })
@@ -316,6 +320,7 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 			err = &RejectedError{planned.key, refused}
 		}
 		w.tellDrift(planned, st, refused != nil)
+		w.block(st.unit, refused != nil)
 		waited, before := len(st.waiters) > 0, st.last
 		st.answer(err)
 		st.last, st.clean = err, err == nil
@@ -324,6 +329,23 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		}
 		if err == nil {
 			e.desired.done(st)
+		}
+	}
+}
+
+// block remembers the names of a refused unit's rows until it is settled.
+func (w *writer) block(u unit.Unit, refused bool) {
+	e := w.engine
+	if len(e.blocked) > 0 {
+		maps.DeleteFunc(e.blocked, func(_ rowName, owner unit.Key) bool { return owner == u.Key })
+	}
+	if !refused {
+		return
+	}
+	for _, row := range u.Rows {
+		if name := nameOf(row.Model); name != "" {
+			table, _ := w.session.schema.tableOf(row.Model)
+			e.blocked[rowName{table, name}] = u.Key
 		}
 	}
 }
