@@ -19,6 +19,9 @@ const stuckAfter = 60 * time.Second
 
 // Health says how the operator is, from one leadership to the next: it outlives the managers.
 type Health struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+
 	mu      sync.Mutex
 	elected <-chan struct{} // nil: there is no manager
 	engine  *ovndb.Engine
@@ -35,12 +38,19 @@ func (h *Health) Begin(elected <-chan struct{}, engine *ovndb.Engine) {
 // End tells that the manager is no more.
 func (h *Health) End() { h.Begin(nil, nil) }
 
+func (h *Health) now() time.Time {
+	if h.Now == nil {
+		return time.Now()
+	}
+	return h.Now()
+}
+
 // leads reports whether this process leads, and since when that is known.
 func (h *Health) leads() (time.Time, bool) {
 	select {
 	case <-h.elected:
 		if h.led.IsZero() {
-			h.led = time.Now()
+			h.led = h.now()
 		}
 		return h.led, true
 	default:
@@ -60,7 +70,7 @@ func (h *Health) Alive(*http.Request) error {
 	if step := h.engine.Progress(); step.After(last) {
 		last = step
 	}
-	if idle := time.Since(last); idle > stuckAfter {
+	if idle := h.now().Sub(last); idle > stuckAfter {
 		return fmt.Errorf("the engine has taken no step for %s", idle.Round(time.Second))
 	}
 	return nil

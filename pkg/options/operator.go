@@ -57,8 +57,10 @@ func remotes(flagName, list string) ([]string, error) {
 		switch {
 		case remote == "":
 			continue
-		case scheme != "tcp" && scheme != "unix" && scheme != "ssl" || rest == "":
-			return nil, fmt.Errorf("%s: %q is not tcp:ADDRESS:PORT, ssl:ADDRESS:PORT or unix:PATH", flagName, remote)
+		case scheme == "ssl":
+			return nil, fmt.Errorf("%s: %q: ssl is not supported yet", flagName, remote)
+		case scheme != "tcp" && scheme != "unix" || rest == "":
+			return nil, fmt.Errorf("%s: %q is not tcp:ADDRESS:PORT or unix:PATH", flagName, remote)
 		}
 		found = append(found, remote)
 	}

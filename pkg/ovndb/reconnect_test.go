@@ -35,9 +35,9 @@ func (r *running) fill(t *testing.T) {
 	}
 }
 
-// quick is a configuration in which a silent server is given up after half a second.
+// quick is a configuration in which a silent server is given up after a second.
 func quick(endpoints ...string) ovndb.Config {
-	return ovndb.Config{Endpoints: endpoints, Heartbeat: 100 * time.Millisecond, Deadline: 500 * time.Millisecond}
+	return ovndb.Config{Endpoints: endpoints, Heartbeat: 100 * time.Millisecond, Deadline: time.Second}
 }
 
 // whole fails unless the copy is what the database holds and the database what the units want: after each way to lose a connection.
@@ -147,8 +147,8 @@ func TestHalfOpenConnectionIsLeft(t *testing.T) {
 			e.fill(t)
 			began := time.Now()
 			e.again(t, func() { spoil(one) })
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("the other path was taken after %s, with a heartbeat of 100 ms and a deadline of 500 ms", took)
+			if took := time.Since(began); took > 8*time.Second {
+				t.Errorf("the other path was taken after %s, with a heartbeat of 100 ms and a deadline of 1 s", took)
 			}
 			e.apply(t, portUnit("n1", "later", "u", 40))
 			e.again(t, func() { one.Set(ovndbtest.Passing, ovndbtest.Passing); spoil(other) })
@@ -170,14 +170,14 @@ func TestLargeWriteDoesNotHang(t *testing.T) {
 	if err := e.try(large); !ovndb.IsPending(err) {
 		t.Errorf("a write that nobody reads: %v, want it pending", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the write was given up after %s, with a deadline of 500 ms", took)
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("the write was given up after %s, with a deadline of 1 s", took)
 	}
 	stopped := time.Now()
 	e.stop()
 	<-e.done
 	e.done <- nil
-	if took := time.Since(stopped); took > 5*time.Second {
+	if took := time.Since(stopped); took > 8*time.Second {
 		t.Errorf("the engine ended after %s", took)
 	}
 }
@@ -258,20 +258,20 @@ func TestSlowCopyIsWaitedFor(t *testing.T) {
 		nb.Ctl(args...)
 	}
 	wire := ovndbtest.StartWire(t, nb)
+	scale := time.Duration(max(1, rows/20_000)) // a large database takes the server longer for the first byte
 	cfg := quick(wire.Endpoint())
-	cfg.Deadline *= time.Duration(max(1, rows/20_000)) // the server needs time to write the first byte
-	cfg.Heartbeat, cfg.BlindAfter = time.Second, 4*cfg.Deadline
-	wire.Limit(int(float64(80*rows) / cfg.Deadline.Seconds())) // a row has 400 bytes: the copy takes five times the deadline
+	cfg.Heartbeat, cfg.Deadline, cfg.BlindAfter = time.Second, scale*time.Second, scale*5*time.Second
+	wire.Limit(int(float64(400*rows) / (cfg.BlindAfter + cfg.Deadline).Seconds())) // a row has 400 bytes
 	began := time.Now()
 	e := begin(t, cfg)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), scale*time.Minute)
 	defer cancel()
 	if err := e.Wait(ctx, func() (bool, error) { return e.Connected(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(began)
 	t.Logf("%d rows, %d bytes: %s", rows, wire.Passed(), took)
-	if took < 2*cfg.Deadline || took < cfg.BlindAfter {
+	if took < cfg.BlindAfter {
 		t.Fatalf("the copy took %s, which proves nothing", took)
 	}
 	if got := e.counter.fenced(); got != 1 {
