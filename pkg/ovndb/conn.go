@@ -153,7 +153,7 @@ func (c *Conn) dial(ctx context.Context, extend func(time.Duration)) (*session, 
 	return nil, failures
 }
 
-// fail remembers why there is no connection and tells of a reason that is new.
+// fail remembers why there is no connection, and tells of it when that is, or was, the server's schema.
 func (c *Conn) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -163,10 +163,14 @@ func (c *Conn) fail(ctx context.Context, err error) {
 	c.failure = err
 	c.mu.Unlock()
 	c.Wake()
-	var schema *SchemaError
-	if c.cfg.OnConnect != nil && errors.As(err, &schema) && (was == nil || was.Error() != err.Error()) {
+	if c.cfg.OnConnect != nil && (tooOld(was) || tooOld(err)) && fmt.Sprint(was) != fmt.Sprint(err) {
 		c.cfg.OnConnect(false)
 	}
+}
+
+func tooOld(err error) bool {
+	var schema *SchemaError
+	return errors.As(err, &schema)
 }
 
 // Failure says why there is no connection; nil while there is one, or before the first attempt failed.

@@ -2,9 +2,11 @@ package ovndbtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +35,7 @@ type Wire struct {
 	toServer Flow
 	toClient Flow
 	rate     int    // bytes per second to clients; 0: no limit
+	mute     bool   // clients get answers and no updates
 	hold     []byte // what is in the bytes to the server that are to be held
 	held     chan struct{}
 	release  chan struct{}
@@ -102,6 +105,14 @@ func (w *Wire) Hold(text string) (held <-chan struct{}, release func()) {
 	})
 }
 
+// Mute takes the updates of monitors out of what connections that are made from now on bring to clients, as a server does that has
+// forgotten a monitor; the answers pass.
+func (w *Wire) Mute(mute bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mute = mute
+}
+
 // Passed counts the bytes that clients were sent.
 func (w *Wire) Passed() int64 {
 	w.mu.Lock()
@@ -153,6 +164,10 @@ func (w *Wire) join(client, server net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer client.Close()
+		if w.mutes() {
+			copyAnswers(client, server)
+			return
+		}
 		w.copy(client, server, func(chunk []byte) (Flow, func()) { return w.passToClient(chunk), func() {} })
 	})
 	w.copy(server, client, w.passToServer)
@@ -181,6 +196,29 @@ func (w *Wire) copy(to io.Writer, from io.Reader, pass func([]byte) (Flow, func(
 			}
 		}
 		if err != nil {
+			return
+		}
+	}
+}
+
+func (w *Wire) mutes() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mute
+}
+
+// copyAnswers passes every message on that is no update of a monitor.
+func copyAnswers(client io.Writer, server io.Reader) {
+	for decoder := json.NewDecoder(server); ; {
+		var message json.RawMessage
+		if err := decoder.Decode(&message); err != nil {
+			return
+		}
+		var kind struct{ Method string }
+		if err := json.Unmarshal(message, &kind); err == nil && strings.HasPrefix(kind.Method, "update") {
+			continue
+		}
+		if _, err := client.Write(message); err != nil {
 			return
 		}
 	}
