@@ -90,7 +90,9 @@ func (a *administration) Plan(ctx context.Context, question admin.PlanRequest) (
 		return admin.Changes{}, fmt.Errorf("plan: %w", err)
 	}
 	unknown, err := s.unknownRows(ctx)
-	return admin.Changes{Changes: withoutUnknown(withoutImplied(changes), unknown), Notes: s.notes.texts}, err
+	return admin.Changes{
+		Changes: withoutUnknown(withoutImplied(changes), unknown), Notes: append(s.notes.texts, a.collisions(changes)...),
+	}, err
 }
 
 // Drift implements admin.Operator.

@@ -279,6 +279,25 @@ func TestPlanOfNothingNew(t *testing.T) {
 	w.says(planned.Notes[0], "default/none", "there is none")
 }
 
+// A name that a foreign row has is refused by the database at the commit; the plan says so before.
+func TestPlanOfAPodWhoseNameIsTaken(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	w.nb.Ctl("ls-add", "foreign", "--", "lsp-add", "foreign", "default_web")
+	web := w.list(w.dryRun(pod("web", "n1")))
+	w.until(func() error { // the operator hears of the foreign row a moment later
+		var planned admin.Changes
+		if err := o.ask(web, &planned, "plan"); err != nil {
+			return err
+		}
+		if notes := strings.Join(planned.Notes, "\n"); !strings.Contains(notes, "pod/default/web would be refused by the database") || !strings.Contains(notes, "default_web") {
+			return fmt.Errorf("notes are %q", notes)
+		}
+		return nil
+	})
+	w.nb.Ctl("ls-del", "foreign")
+}
+
 func TestPlanSaysWhatIsWrongWithTheQuestion(t *testing.T) {
 	w := newWorld(t)
 	o, _ := w.settled([]string{"n1"}, 1)
@@ -318,6 +337,7 @@ func TestDriftAndCheckTellWhatIsDifferentNow(t *testing.T) {
 		t.Errorf("drift is %+v and check says %+v before anything was done", drift, checked)
 	}
 
+	w.unsound = "the difference stands"
 	w.nb.Ctl("lsp-set-addresses", port.Name, "unknown")
 	w.until(func() error { // the operator hears of it a moment later
 		if err := o.ask(nil, &drift, "drift"); err != nil {
