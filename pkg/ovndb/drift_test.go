@@ -1,6 +1,7 @@
 package ovndb_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,6 +42,22 @@ func TestRepairIsTold(t *testing.T) {
 		Column: "addresses", Want: "a, b", Have: "router", State: ovndb.DriftRepaired, Count: 1}
 	if got != want {
 		t.Errorf("told %+v\nwant %+v", got, want)
+	}
+}
+
+// A unit that is applied again while its repair is on the way does not make the engine forget what it repaired.
+func TestRepairOfAUnitThatIsAppliedAgainIsTold(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	e := run(t, nb)
+	e.apply(t, switchUnit("n1", 10))
+	e.apply(t, portUnit("n1", "p1", "u1", 16))
+	now, cancel := context.WithCancel(t.Context())
+	cancel() // Apply shall not wait for the outcome
+	e.counter.beforeSettling(func() { _ = e.Apply(now, portUnit("n1", "p1", "u1", 16)) })
+	nb.Ctl("lsp-set-addresses", "p1", "router")
+	e.await(t, "the news", func() bool { return e.Drifts().Total == 1 })
+	if got := e.one(t); got.Column != "addresses" || got.State != ovndb.DriftRepaired {
+		t.Errorf("told %+v", got)
 	}
 }
 

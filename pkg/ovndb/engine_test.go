@@ -27,6 +27,7 @@ type counter struct {
 	beats  int
 	drifts []string
 	wake   func() // lets Wait look at the counts again
+	onTold func() // is called once, when the answer to the next write has come and nobody knows of it yet
 }
 
 func (c *counter) Transaction(_, kind string, _ int, err error) {
@@ -40,6 +41,10 @@ func (c *counter) Transaction(_, kind string, _ int, err error) {
 		c.beats++
 	case kind == "write" && err == nil:
 		c.writes++
+		if call := c.onTold; call != nil {
+			c.onTold = nil
+			call()
+		}
 	}
 }
 
@@ -50,6 +55,13 @@ func (c *counter) Drift(_, table, state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drifts = append(c.drifts, table+" "+state)
+}
+
+// beforeSettling lets something happen between the next write and what the engine makes of its answer.
+func (c *counter) beforeSettling(call func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onTold = call
 }
 
 // told returns the differences that the engine told of, in order.

@@ -312,14 +312,17 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 	defer e.mu.Unlock()
 	for _, planned := range group {
 		st := e.desired.units[planned.key]
-		if st == nil || st.version != planned.version {
+		if st == nil {
+			continue
+		}
+		w.tellDrift(planned, st, refused != nil) // also of a unit that was replaced meanwhile: nobody finds the difference again
+		if st.version != planned.version {
 			continue
 		}
 		err := planned.pending
 		if refused != nil {
 			err = &RejectedError{planned.key, refused}
 		}
-		w.tellDrift(planned, st, refused != nil)
 		w.block(st.unit, refused != nil)
 		waited, before := len(st.waiters) > 0, st.last
 		st.answer(err)
