@@ -39,6 +39,7 @@ func TestDriftIsRepairedAndTold(t *testing.T) {
 	w.join("n1")
 	pod := w.create("n1", "web")[0]
 	port := w.port(pod)
+	o.settle() // what is changed before the engine knows that it has written is only repaired
 	w.nb.Ctl("lsp-set-addresses", port.Name, "unknown")
 	w.drift(func(d networkv1alpha1.DriftStatus) error {
 		if d.Total != 1 || d.Standing != 0 || len(d.Items) != 1 {

@@ -67,6 +67,16 @@ func (o *operator) stop() {
 	<-o.ended
 }
 
+// works reports whether it runs and has its database.
+func (o *operator) works() bool {
+	select {
+	case <-o.ended:
+		return false
+	default:
+		return o.engine.Connected()
+	}
+}
+
 // settle returns when the engine has answered all that was asked of it before.
 func (o *operator) settle() {
 	o.world.Helper()

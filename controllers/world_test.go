@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	invariants "github.com/weft-network/weft/controllers/invariant"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
@@ -33,6 +35,7 @@ type world struct {
 	operators []*operator
 
 	countDelay time.Duration // of the operators to start
+	unsound    string        // why invariants do not hold at the end of the test; empty: they must
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,7 +57,28 @@ func newWorld(t *testing.T) *world {
 		<-done
 		w.clear()
 	})
+	t.Cleanup(w.holds) // before all ends
 	return w
+}
+
+// holds fails the test unless all invariants hold once the last operator, if it still works, is at rest.
+func (w *world) holds() {
+	w.Helper()
+	if w.Failed() || w.unsound != "" || len(w.operators) == 0 || !w.operators[len(w.operators)-1].works() {
+		return
+	}
+	reader := &invariants.Reader{Client: view, Database: w.rows}
+	w.until(func() error {
+		present, err := reader.World(context.Background()) // the test's own context is over by now
+		if err != nil {
+			return err
+		}
+		var wrong error
+		for _, v := range invariant.Check(present) {
+			wrong = errors.Join(wrong, errors.New(v.String()))
+		}
+		return wrong
+	})
 }
 
 // clear leaves an empty API server to the next test. The test's own context is over by now.

@@ -86,7 +86,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine goes on by itself
 	}
-	return ctrl.Result{}, errors.Join(applied, told, r.setCondition(ctx, &node, nn, ""))
+	if err := errors.Join(applied, ignoreConflict(told), r.setCondition(ctx, &node, nn, "")); err != nil {
+		return ctrl.Result{}, err
+	}
+	if told != nil { // the agent has written meanwhile
+		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
+	}
+	return ctrl.Result{}, nil
 }
 
 // freeze leaves a node as it is while there is no ClusterNetwork: one with a network keeps it, and its pods.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,13 @@ func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, 
 	// A merge patch replaces the list: the resource version makes one fail that does not know what the agent has written.
 	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // topologyReady returns the condition; ok is false while the outcome is not known.
