@@ -112,7 +112,7 @@ func (e *Engine) submit(u unit.Unit) (<-chan error, error) {
 	done := make(chan error, 1)
 	if !e.online {
 		e.enqueue(u.Key)
-		done <- &PendingError{u.Key, "database is not connected"}
+		done <- st.postpone(&PendingError{u.Key, "database is not connected"})
 		return done, nil
 	}
 	st.waiters = append(st.waiters, done)
@@ -300,7 +300,9 @@ func (e *Engine) goOffline() {
 	defer e.mu.Unlock()
 	e.online, e.writer = false, nil
 	for key, st := range e.desired.units {
-		st.answer(&PendingError{key, "database connection was lost"})
+		if len(st.waiters) > 0 {
+			st.answer(st.postpone(&PendingError{key, "database connection was lost"}))
+		}
 	}
 }
 
@@ -331,6 +333,14 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 			}
 		}
 	}
+}
+
+// postpone remembers that somebody was told to wait for the database: the outcome will be news to them.
+func (st *unitState) postpone(pending *PendingError) error {
+	if st.last == nil {
+		st.last = pending
+	}
+	return pending
 }
 
 // answer tells everybody who waits for the unit.
