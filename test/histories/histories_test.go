@@ -20,11 +20,12 @@ import (
 )
 
 var (
-	count    = flag.Int("n", 40, "number of histories")
-	first    = flag.Uint64("seed", 1, "seed of the first history; the others follow")
-	replay   = flag.String("history", "", "one history: a seed, or the file of one that failed")
-	parallel = flag.Int("histories", 8, "histories at once")
-	keep     = flag.String("keep", "", "folder for the files of histories that fail; empty: a temporary one")
+	count     = flag.Int("n", 40, "number of histories")
+	first     = flag.Uint64("seed", 1, "seed of the first history; the others follow")
+	replay    = flag.String("history", "", "one history: a seed, or the file of one that failed")
+	parallel  = flag.Int("histories", 8, "histories at once")
+	shrinking = flag.Duration("shrink", 3*time.Minute, "how long a history that fails is shrunk")
+	keep      = flag.String("keep", "", "folder for the files of histories that fail; empty: a temporary one")
 )
 
 func TestMain(m *testing.M) {
@@ -104,8 +105,9 @@ func check(t *testing.T, p Plan) bool {
 	if err == nil {
 		return true
 	}
+	t.Logf("history %d fails, and is being shrunk: %v", p.Seed, err)
 	n := 0
-	short := shrink(p, 60, func(shorter Plan) bool {
+	short := shrink(p, *shrinking, func(shorter Plan) bool {
 		n++
 		again, longer := attempt(t, fmt.Sprintf("%d-shrink-%d", p.Seed, n), shorter)
 		if again != nil {

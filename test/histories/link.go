@@ -192,6 +192,13 @@ func (l *link) write(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// count counts the writes since written.
+func (l *link) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.writes)
+}
+
 // written returns the writes that were sent, and forgets them.
 func (l *link) written() []string {
 	l.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // patience is how long a history waits for what must come; half a second is usual.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // unheard is how often a wait looks again by itself.
 const unheard = 50 * time.Millisecond

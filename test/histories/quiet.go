@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,8 +46,29 @@ func (w *world) quiet(ctx context.Context) error {
 		return fmt.Errorf("all faults ended, and %w", err)
 	}
 	w.emptied = false
-	return w.marked(ctx)
+	if err := w.marked(ctx); err != nil {
+		return err
+	}
+	w.still()
+	return w.converge(ctx, w.wrong)
 }
+
+// still returns when nothing was written for a moment, or after a while: what comes later is a new process's to find.
+func (w *world) still() {
+	last, since := w.lead.link.count(), time.Now()
+	_ = w.news.until(patience, func(context.Context) error {
+		if n := w.lead.link.count(); n != last {
+			last, since = n, time.Now()
+		}
+		if time.Since(since) < stillness {
+			return errors.New("something is written")
+		}
+		return nil
+	})
+}
+
+// stillness is how long nothing must be written.
+const stillness = 150 * time.Millisecond
 
 // calm delivers what was held back, and lets everybody do what they do in the end.
 func (w *world) calm(ctx context.Context) error {
@@ -129,11 +151,11 @@ func (w *world) marked(ctx context.Context) error {
 }
 
 // restarted starts the operator again, with everything as it must be: it writes nothing but the epoch, and the answer to a
-// change that is made for it to answer. What the process before had not told the API server yet is told by the first restart; a
-// second one has nothing left to tell.
+// change that is made for it to answer. What a process had not told the API server before its end is told by the next; the third has
+// nothing left to tell.
 func (w *world) restarted(ctx context.Context) error {
 	answer := "PATCH /apis/network.weft.dev/v1alpha1/clusternetworks/default/status"
-	for again := false; ; again = true {
+	for n := 1; ; n++ {
 		commits, writes, err := w.restart(ctx)
 		if err != nil {
 			return err
@@ -147,7 +169,7 @@ func (w *world) restarted(ctx context.Context) error {
 		if slices.Equal(writes, []string{answer}) {
 			return nil
 		}
-		if again {
+		if n == 3 {
 			return fmt.Errorf("the API server was written to: %q", writes)
 		}
 	}
@@ -169,6 +191,7 @@ func (w *world) restart(ctx context.Context) (commits int, writes []string, err 
 	if err := errors.Join(w.lead.settle(ctx), w.marked(ctx)); err != nil {
 		return 0, nil, err
 	}
+	w.still()
 	return w.lead.wire.committed(), w.lead.link.written(), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
@@ -59,6 +60,15 @@ func (o *oracle) checkStatus() {
 	if int(s.Nodes.Total) != len(o.nodes) {
 		o.complain("ClusterNetwork counts %d nodes of %d", s.Nodes.Total, len(o.nodes))
 	}
+	ready := 0
+	for name := range o.nodes {
+		if nn := o.networks[name]; nn != nil && meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady) {
+			ready++
+		}
+	}
+	if int(s.Nodes.Ready) != ready {
+		o.complain("ClusterNetwork counts %d ready nodes of %d", s.Nodes.Ready, ready)
+	}
 	if want := o.mtu(); s.MTU != want {
 		o.complain("ClusterNetwork has MTU %d, want %d", s.MTU, want)
 	}
@@ -73,6 +83,9 @@ func (o *oracle) checkStatus() {
 	}
 	for name, node := range o.nodes {
 		o.checkCondition(name, node)
+		if nn := o.networks[name]; nn != nil {
+			o.checkTopology(nn)
+		}
 	}
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
@@ -104,6 +117,14 @@ func (o *oracle) checkCondition(name string, node *corev1.Node) {
 	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeNetworkUnavailable })
 	if i < 0 || node.Status.Conditions[i].Status != want {
 		o.complain("node %s has conditions %+v, want %s %s", name, node.Status.Conditions, corev1.NodeNetworkUnavailable, want)
+	}
+}
+
+// checkTopology: a node's agent is told that the node's rows are in the database.
+func (o *oracle) checkTopology(nn *networkv1alpha1.NodeNetwork) {
+	c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != nn.Generation {
+		o.complain("NodeNetwork %s of generation %d has condition %s %+v", nn.Name, nn.Generation, networkv1alpha1.ConditionTopologyReady, c)
 	}
 }
 
