@@ -125,6 +125,22 @@ func TestPlanOfAPod(t *testing.T) {
 	w.comesTrue(planned, func() string { return string(w.create("n1", "web")[0].UID) })
 }
 
+// The record that a pod asks for is written to the pod, which a plan only pretends: it exists in the plan alone.
+func TestPlanOfAPodWithARecord(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	recorded := func() *corev1.Pod {
+		p := pod("web", "n1")
+		p.Annotations = map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}
+		return p
+	}
+	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(recorded())), func() string {
+		made := recorded()
+		w.run(made)
+		return string(made.UID)
+	})
+}
+
 // Pods get what is next: planned in one order and made in it.
 func TestPlanOfPodsAndOfTheirDeletion(t *testing.T) {
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -100,7 +101,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestErrorsArriveInWords(t *testing.T) {
-	healthy, broken := serve(t, fake{}), serve(t, fake{fmt.Errorf("%w: this operator does not lead", ErrUnavailable)})
+	healthy, broken := serve(t, fake{}), serve(t, fake{fmt.Errorf("%w: this operator does not lead%s", ErrUnavailable, strings.Repeat("ü", maxFailure))})
 	for _, test := range []struct {
 		name, socket, in string
 		args             []string
@@ -115,6 +116,8 @@ func TestErrorsArriveInWords(t *testing.T) {
 	} {
 		if out, err := admin(t, test.socket, test.in, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: answer %q, error %v, which should say %q", test.name, out, err, test.says)
+		} else if len(err.Error()) > maxFailure+len("...") || !utf8.ValidString(err.Error()) {
+			t.Errorf("%s: the error has %d bytes or is no text", test.name, len(err.Error()))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +20,8 @@ const (
 	answerTimeout = 2 * time.Minute
 	// headerTimeout bounds a client that does not finish its question.
 	headerTimeout = 5 * time.Second
+	// maxFailure bounds an error's text, in bytes.
+	maxFailure = 1024
 )
 
 // Server answers on a socket.
@@ -99,11 +102,19 @@ func (s *Server) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		answer, err := ask(r)
 		if err != nil {
-			s.write(w, statusOf(err), Failure{err.Error()})
+			s.write(w, statusOf(err), Failure{cut(err.Error())})
 			return
 		}
 		s.write(w, http.StatusOK, answer)
 	}
+}
+
+// cut bounds an error's text: some name a whole object.
+func cut(text string) string {
+	if len(text) <= maxFailure {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxFailure], "") + "..."
 }
 
 func statusOf(err error) int {
