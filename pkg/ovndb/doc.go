@@ -13,5 +13,7 @@
 //   - A unit whose parent row is absent is parked on that row and woken by it.
 //   - A group that the database refuses is split until the refused unit stands alone.
 //   - Each connection is a new client with exactly one monitor; after each, all desired units are compared again.
+//   - A session's bytes go through a link that has deadlines and can be cut; any error of the copy ends the session.
+//   - With Fence, a writer proves by a heartbeat that it sees what it writes, and ends with ErrBlind when it cannot for too long.
 //   - With Fence, a transaction fails unless this process is the last one that took the epoch.
 package ovndb
