@@ -26,11 +26,12 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/rbac"
 )
 
 // One API server serves all tests, one after the other: a ClusterNetwork exists once.
 var (
-	restConfig *rest.Config
+	restConfig *rest.Config  // the operator's, with its rights
 	api        client.Client // writes, and reads past any cache
 	view       cache.Cache   // reads; each of its events is news
 	news       = &tidings{}
@@ -97,6 +98,9 @@ func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := watch(ctx); err != nil {
+		return 0, err
+	}
+	if restConfig, err = rbac.As(ctx, restConfig, "operator", "default"); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
