@@ -57,6 +57,7 @@ func run(args []string) error {
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir,
 		Observer: counters, ObserveRequest: counters.Request,
 		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
+		ObserveStage: cniCounters.Stage, ObserveStageFailed: cniCounters.StageFailed,
 	})
 	if err != nil {
 		return err

@@ -24,10 +24,14 @@ import (
 	"github.com/weft-network/weft/pkg/tombstone"
 )
 
-// TestMain lets the test binary be the plugin when it is executed by its name.
+// TestMain lets the test binary be a plugin when it is executed by its name.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "weft-cni" {
+	switch filepath.Base(os.Args[0]) {
+	case "weft-cni":
 		main()
+		return
+	case chainedName:
+		chainedMain()
 		return
 	}
 	os.Exit(m.Run())

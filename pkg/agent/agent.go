@@ -27,6 +27,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/cniwire"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -70,12 +71,35 @@ type Options struct {
 	ListDelay time.Duration
 	// ObserveCollected is told of each attachment that was removed without a DEL, and why; nil: nobody is.
 	ObserveCollected func(reason string)
+	// ObserveStage is told how long each stage of an ADD took that succeeded, ObserveStageFailed of the stage at which another ended;
+	// nil: nobody is.
+	ObserveStage       func(stage string, took time.Duration)
+	ObserveStageFailed func(stage string)
+	// RequestTimeout bounds a CNI request; 0 is 60 s.
+	RequestTimeout time.Duration
 	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
 	ObserveRequest func(command string, elapsed time.Duration, err error)
 }
 
+func (o Options) withObservers() Options {
+	if o.ObserveRequest == nil {
+		o.ObserveRequest = func(string, time.Duration, error) {}
+	}
+	if o.ObserveStage == nil {
+		o.ObserveStage = func(string, time.Duration) {}
+	}
+	if o.ObserveStageFailed == nil {
+		o.ObserveStageFailed = func(string) {}
+	}
+	if o.ObserveCollected == nil {
+		o.ObserveCollected = func(string) {}
+	}
+	return o
+}
+
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	o = o.withObservers()
 	again := &trigger.Trigger{}
 	request := types.NamespacedName{Name: o.Node}
 	changed := func() { again.Enqueue(request) }
@@ -110,8 +134,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := r.register(mgr); err != nil {
 		return err
 	}
+	recorder, err := nodeevents.NewRecorder(mgr, o.Node)
+	if err != nil {
+		return err
+	}
 	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
-		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node}
+		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
+		clocks: newStageClocks(), observe: o.ObserveStage, failed: failedAdd(recorder, o)}
+	r.southbound.bound = h.clocks.bound
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
@@ -162,11 +192,9 @@ func serve(mgr ctrl.Manager, h *cniHandler, turns *cniserver.Turns, o Options) e
 	if err != nil {
 		return fmt.Errorf("CNI socket: %w", err)
 	}
-	server := cniserver.New(h, cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Turns: turns,
+	server := cniserver.New(h, cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Turns: turns, RequestTimeout: o.RequestTimeout,
 		Observe: func(req cniwire.Request, elapsed time.Duration, err error) {
-			if o.ObserveRequest != nil {
-				o.ObserveRequest(string(req.Command), elapsed, err)
-			}
+			o.ObserveRequest(string(req.Command), elapsed, err)
 		}})
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
 }

@@ -41,12 +41,8 @@ type collector struct {
 }
 
 func newCollector(a *attachments, turns *cniserver.Turns, o Options, counted func()) *collector {
-	c := &collector{attachments: a, turns: turns, delay: cmp.Or(o.ListDelay, listDelay), log: ctrl.Log.WithName("collector"), counted: counted,
+	return &collector{attachments: a, turns: turns, delay: cmp.Or(o.ListDelay, listDelay), log: ctrl.Log.WithName("collector"), counted: counted,
 		collected: o.ObserveCollected}
-	if c.collected == nil {
-		c.collected = func(string) {}
-	}
-	return c
 }
 
 // collect removes what stale chooses and returns how many. It goes on after a failure.

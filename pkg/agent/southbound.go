@@ -20,8 +20,9 @@ type southbound struct {
 	observer ovndb.Observer
 	log      logr.Logger
 	changed  func()
-	unbound  func() // a pod's port went, or any may have while the database was away
-	counted  func() // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
+	bound    func(*sbdb.PortBinding) // a pod's port changed
+	unbound  func()                  // a pod's port went, or any may have while the database was away
+	counted  func()                  // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
 
 	conn     atomic.Pointer[ovndb.Conn]
 	systemID string
@@ -41,7 +42,10 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 		},
 		OnConnect: func(bool) { s.changed(); s.unbound() },
-		OnRow: func(table string, _ model.Model, event ovndb.RowEvent) {
+		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
+			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
+				s.bound(binding)
+			}
 			switch {
 			case table == sbdb.ChassisTable:
 				s.changed()

@@ -53,7 +53,7 @@ func (r Request) Validate(netNSRoots []string) error {
 	case Add:
 		return firstError(r.validateContainer, r.Args.validate, r.Args.validatePresent, func() error {
 			return validateNetNS(r.NetNS, netNSRoots)
-		})
+		}, config.validateFirst)
 	case Check:
 		return firstError(r.validateContainer, r.Args.validate, r.Args.validatePresent, func() error {
 			return validateNetNS(r.NetNS, netNSRoots)
@@ -120,6 +120,14 @@ func (a Args) validate() error {
 	}
 	if err := utils.ValidateContainerID(a.InfraContainerID); err != nil {
 		return invalid("CNI_ARGS: K8S_POD_INFRA_CONTAINER_ID", a.InfraContainerID, err)
+	}
+	return nil
+}
+
+// validateFirst: ADD answers with its own result alone, so that one of a plugin before it would be lost.
+func (c Config) validateFirst() error {
+	if len(c.PrevResult) != 0 && string(c.PrevResult) != "null" {
+		return Errorf(CodeInvalidConfig, "network configuration: ADD has a prevResult: weft-cni must be the first of the plugins")
 	}
 	return nil
 }

@@ -1,10 +1,16 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // CNI are an agent's counters of pods' interfaces.
 type CNI struct {
 	collected *prometheus.CounterVec
+	stages    *prometheus.HistogramVec
+	failed    *prometheus.CounterVec
 }
 
 // NewCNI registers the metrics.
@@ -13,13 +19,26 @@ func NewCNI(registry prometheus.Registerer) *CNI {
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_cni_collected_total",
 			Help: "Interfaces of pods that were removed although no DEL reached the agent. reason is gc (the runtime's GC did not list it), sandbox (its pod's port and its sandbox are gone) or tombstone (its DEL came while no agent ran)."},
 			[]string{"reason"}),
+		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_stage_seconds",
+			Help:    "Time that each stage of a successful ADD took after the one before it: node, address (the operator, northd), link, port (the node's OVSDB), interface (ovs-vswitchd), binding and flows (ovn-controller).",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18)}, []string{"stage"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_cni_stage_failures_total",
+			Help: "ADDs that failed, by the first stage that had not come."}, []string{"stage"}),
 	}
 	for _, reason := range []string{"gc", "sandbox", "tombstone"} {
 		m.collected.WithLabelValues(reason).Add(0) // visible from the first scrape
 	}
-	registry.MustRegister(m.collected)
+	registry.MustRegister(m.collected, m.stages, m.failed)
 	return m
 }
 
 // Collected counts one interface that was removed without a DEL: reason is gc, sandbox or tombstone.
 func (m *CNI) Collected(reason string) { m.collected.WithLabelValues(reason).Inc() }
+
+// Stage observes one stage of an ADD that succeeded.
+func (m *CNI) Stage(stage string, took time.Duration) {
+	m.stages.WithLabelValues(stage).Observe(took.Seconds())
+}
+
+// StageFailed counts an ADD that ended at a stage.
+func (m *CNI) StageFailed(stage string) { m.failed.WithLabelValues(stage).Inc() }

@@ -2,18 +2,29 @@ package metrics
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestCollectedCountsByReason(t *testing.T) {
+func TestCNICounts(t *testing.T) {
 	m := NewCNI(prometheus.NewRegistry())
 	m.Collected("gc")
 	for reason, want := range map[string]float64{"gc": 1, "sandbox": 0, "tombstone": 0} {
 		if got := testutil.ToFloat64(m.collected.WithLabelValues(reason)); got != want {
 			t.Errorf("%s: %v, want %v", reason, got, want)
 		}
+	}
+	m.Stage("flows", 10*time.Millisecond)
+	m.Stage("flows", 20*time.Millisecond)
+	m.Stage("link", time.Millisecond)
+	if got := testutil.CollectAndCount(m.stages); got != 2 {
+		t.Errorf("%d series of stages, want one for each that came", got)
+	}
+	m.StageFailed("binding")
+	if got := testutil.ToFloat64(m.failed.WithLabelValues("binding")); got != 1 {
+		t.Errorf("%v failures of a stage, want 1", got)
 	}
 	if got := testutil.CollectAndCount(m.collected); got != 3 {
 		t.Errorf("%d series before anything happened, want one for each reason", got)

@@ -108,6 +108,10 @@ func (r running) dial(t *testing.T) net.Conn {
 
 // request is a valid one of the n-th pod.
 func request(command cniwire.Command, n int) cniwire.Request {
+	config := `{"cniVersion":"1.0.0","name":"weft"}`
+	if command == cniwire.Check {
+		config = `{"cniVersion":"1.0.0","name":"weft","prevResult":{}}`
+	}
 	return cniwire.Request{
 		Version:     cniwire.Version,
 		Command:     command,
@@ -115,6 +119,6 @@ func request(command cniwire.Command, n int) cniwire.Request {
 		NetNS:       "/run/netns/cni-1",
 		IfName:      "eth0",
 		Args:        cniwire.Args{PodNamespace: "demo", PodName: fmt.Sprintf("web-%d", n)},
-		Config:      json.RawMessage(`{"cniVersion":"1.0.0","name":"weft","prevResult":{}}`),
+		Config:      json.RawMessage(config),
 	}
 }

@@ -82,6 +82,12 @@ func (s *Server) do(ctx context.Context, req cniwire.Request) (json.RawMessage, 
 		return s.call(ctx, req)
 	}
 	pod := podOf(req)
+	if req.Command == cniwire.Add {
+		overtaken, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		defer s.pods.overtake(pod, req.ContainerID, end)()
+		ctx = overtaken
+	}
 	if err := s.pods.lock(ctx, pod); err != nil {
 		return nil, fmt.Errorf("waiting for an earlier request of pod %s: %w", pod, err)
 	}

@@ -2,6 +2,8 @@ package cniserver
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 )
 
@@ -45,6 +47,36 @@ func turnOf(namespace, pod string) string { return namespace + "/" + pod }
 type podLock struct {
 	turn  semaphore // of one place
 	users int
+	adds  []*addUnderWay
+}
+
+// addUnderWay is an ADD that has its pod's turn or waits for it.
+type addUnderWay struct {
+	container string
+	end       context.CancelCauseFunc
+}
+
+// ErrOvertaken is why an ADD ends when one of another sandbox of its pod comes: kubelet has given the earlier sandbox up, perhaps without
+// the runtime's noticing.
+var ErrOvertaken = errors.New("a newer sandbox of the pod has come")
+
+// overtake ends the ADDs of the pod's other sandboxes, which then give the turn back. The ADD itself may be overtaken until done.
+func (l *Turns) overtake(pod, container string, end context.CancelCauseFunc) (done func()) {
+	lock, mine := l.enter(pod), &addUnderWay{container, end}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, other := range lock.adds {
+		if other.container != container {
+			other.end(ErrOvertaken)
+		}
+	}
+	lock.adds = append(lock.adds, mine)
+	return func() {
+		l.mu.Lock()
+		lock.adds = slices.DeleteFunc(lock.adds, func(a *addUnderWay) bool { return a == mine })
+		l.mu.Unlock()
+		l.leave(pod)
+	}
 }
 
 func (l *Turns) lock(ctx context.Context, pod string) error {

@@ -162,3 +162,50 @@ func TestTryTakesOnlyAFreeTurn(t *testing.T) {
 		t.Errorf("locks left: %v", turns.byPod)
 	}
 }
+
+// C2: the runtime, or kubelet over its head, makes a second sandbox while the ADD of the first is still under way. The newest wins, the
+// first ends and undoes what it did before the second begins; a repeated ADD of one sandbox waits as any other.
+func TestTheNewestSandboxOfAPodWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		server := New(fake{add: func(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
+			if req.ContainerID == "third" {
+				return &types100.Result{}, nil
+			}
+			<-ctx.Done()
+			order = append(order, req.ContainerID)
+			return nil, context.Cause(ctx)
+		}}, Options{})
+		errs := map[string]chan error{}
+		start := func(name, pod, container string) {
+			errs[name] = make(chan error, 1)
+			go func() {
+				_, err := server.do(t.Context(), of(pod, container))
+				errs[name] <- err
+			}()
+			synctest.Wait()
+		}
+		start("first", "web-0", "first")
+		start("first again", "web-0", "first")
+		start("second", "web-0", "second")
+		start("another pod", "web-1", "other")
+		if !slices.Equal(order, []string{"first"}) {
+			t.Errorf("ended are %v", order)
+		}
+		start("third", "web-0", "third")
+		for _, name := range []string{"first", "second"} {
+			if err := <-errs[name]; !errors.Is(err, ErrOvertaken) {
+				t.Errorf("%s ended with %v", name, err)
+			}
+		}
+		if err := <-errs["first again"]; err == nil {
+			t.Error("the repeated ADD of the first sandbox succeeded")
+		}
+		if err := <-errs["third"]; err != nil {
+			t.Errorf("the newest ended with %v", err)
+		}
+		if len(errs["another pod"]) != 0 {
+			t.Error("another pod's ADD ended")
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// Reasons of events on pods.
+const (
+	eventNotAttached = "FailedInterfaceCreation" // an ADD ended at a stage that did not come
+)
+
+// podOf is what an event regards: the agent does not read pods, but the runtime tells it of them.
+func podOf(namespace, name, uid string) *corev1.Pod {
+	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}}
+}
+
+// maxNote is the length in bytes of the longest note that the API server accepts.
+const maxNote = 1024
+
+func noteOf(why error) string {
+	note := why.Error()
+	return strings.ToValidUTF8(note[:min(len(note), maxNote)], "")
+}
+
+// failedAdd tells of ADDs that failed: by stage for metrics, and on the pod, where users look.
+func failedAdd(recorder events.EventRecorder, o Options) func(cniwire.Request, string, error) {
+	return func(req cniwire.Request, stage string, why error) {
+		o.ObserveStageFailed(stage)
+		pod := podOf(req.Args.PodNamespace, req.Args.PodName, req.Args.PodUID)
+		recorder.Eventf(pod, nil, corev1.EventTypeWarning, eventNotAttached, "AddInterface", "%s", noteOf(why))
+	}
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weft-network/weft/pkg/sbdb"
+)
+
+// Two databases tell of the stages, so that one may be seen after a later one; the times still add up to the whole.
+func TestStageTimesAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newStageClock()
+		wait := func(s stage, ms int) {
+			time.Sleep(time.Duration(ms) * time.Millisecond) // of the bubble
+			c.reached(s)
+		}
+		wait(stageNode, 1)
+		wait(stageAddress, 20)
+		wait(stageAddress, 5) // a second time does not count
+		wait(stageLink, 3)
+		wait(stagePort, 2)
+		if c.missing() != stageInterface {
+			t.Errorf("missing is %s", c.missing())
+		}
+		wait(stageInterface, 4)
+		wait(stageFlows, 10)
+		if c.missing() != stageBinding {
+			t.Errorf("missing is %s", c.missing())
+		}
+		wait(stageBinding, 1)
+		var names []string
+		var took []time.Duration
+		c.times(func(s stage, d time.Duration) {
+			names = append(names, s.String())
+			took = append(took, d/time.Millisecond)
+		})
+		if want := []string{"node", "address", "link", "port", "interface", "binding", "flows"}; !slices.Equal(names, want) {
+			t.Errorf("stages are %v", names)
+		}
+		if want := []time.Duration{1, 20, 8, 2, 4, 11, 0}; !slices.Equal(took, want) {
+			t.Errorf("they took %v ms, want %v", took, want)
+		}
+	})
+}
+
+func TestAClockHearsOfItsPortsBindingOnly(t *testing.T) {
+	clocks, c := newStageClocks(), newStageClock()
+	stop := clocks.watch("demo_web", c)
+	chassis := "uuid"
+	came := func() bool { return !c.at[stageBinding].IsZero() }
+	clocks.bound(&sbdb.PortBinding{LogicalPort: "demo_other", Chassis: &chassis})
+	clocks.bound(&sbdb.PortBinding{LogicalPort: "demo_web"})
+	if came() {
+		t.Error("the binding was noted and has not come")
+	}
+	clocks.bound(&sbdb.PortBinding{LogicalPort: "demo_web", Chassis: &chassis})
+	if !came() {
+		t.Error("the binding was not noted")
+	}
+	stop()
+	if len(clocks.byPort) != 0 {
+		t.Errorf("clocks left: %v", clocks.byPort)
+	}
+}
+
+func TestEveryStageHasAnOwner(t *testing.T) {
+	for s := range stages {
+		if s.String() == "" || s.owner() == "" {
+			t.Errorf("stage %d is %q of %q", s, s, s.owner())
+		}
+	}
+}
