@@ -23,8 +23,11 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// blindAfter is how long the replicas of these tests lead without seeing the database.
-const blindAfter = 2 * time.Second
+// blindAfter is how long the replicas of these tests lead without seeing the database, and heartbeat how often they look.
+const (
+	heartbeat  = 500 * time.Millisecond
+	blindAfter = 3 * time.Second
+)
 
 // nobody observes nothing.
 type nobody struct{}
@@ -73,7 +76,7 @@ func (r *replica) lead(ctx context.Context, o options.Operator, endpoint string)
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: []string{endpoint}, Observer: nobody{}, CountDelay: 50 * time.Millisecond, BlindAfter: blindAfter})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: []string{endpoint}, Observer: nobody{}, CountDelay: 50 * time.Millisecond, Heartbeat: heartbeat, BlindAfter: blindAfter})
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func TestBlindLeaderGivesWay(t *testing.T) {
 	path.Set(ovndbtest.Lost, ovndbtest.Lost)
 	began := time.Now()
 	w.port(w.create("n1", "during")[0])
-	t.Logf("the port of a pod that came when the leader went blind was there after %s, with a heartbeat of 5 s and a patience of %s", time.Since(began).Round(100*time.Millisecond), blindAfter)
+	t.Logf("the port of a pod that came when the leader went blind was there after %s, with a patience of %s", time.Since(began).Round(100*time.Millisecond), blindAfter)
 	w.holder("second")
 	if first.led() != 1 || second.led() != 1 {
 		t.Errorf("the first led %d times, the second %d times; want once each", first.led(), second.led())

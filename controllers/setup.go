@@ -38,8 +38,9 @@ type Options struct {
 	Observer   ovndb.Observer
 	// CountDelay is how long counts in ClusterNetwork's status may be behind.
 	CountDelay time.Duration
-	// BlindAfter is how long the leader goes on without seeing the database; 0 is ovndb's default.
-	BlindAfter time.Duration
+	// Heartbeat is how often the leader proves that it sees the database, and BlindAfter how long it goes on without; 0 is ovndb's
+	// default.
+	Heartbeat, BlindAfter time.Duration
 	// Violations is told how often each invariant is violated, after each check; it may be nil.
 	Violations func(invariant string, n int)
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
@@ -53,7 +54,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
-		Admit: db.admit, BlindAfter: options.BlindAfter,
+		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter,
 		OnConnect: func(up bool) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)
 			if up {

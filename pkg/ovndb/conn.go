@@ -66,7 +66,8 @@ type Config struct {
 	Deadline time.Duration
 	// Heartbeat is how often a writer with a fence proves by a write that it is not blind; 0 is 5 s.
 	Heartbeat time.Duration
-	// BlindAfter is how long a writer with a fence goes on without such a proof before it ends with ErrBlind; 0 is 30 s.
+	// BlindAfter is how long a writer with a fence goes on without such a proof before it ends with ErrBlind; 0 is 30 s, and
+	// less than two heartbeats are two.
 	BlindAfter time.Duration
 	Observer   Observer
 	Log        logr.Logger

@@ -73,7 +73,8 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.Heartbeat, cfg.BlindAfter = cmp.Or(cfg.Heartbeat, defaultHeartbeat), cmp.Or(cfg.BlindAfter, defaultBlindAfter)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, defaultHeartbeat)
+	cfg.BlindAfter = max(cmp.Or(cfg.BlindAfter, defaultBlindAfter), 2*cfg.Heartbeat)
 	e.drift = newDriftLog(cfg.Now)
 	told := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {

@@ -190,7 +190,8 @@ func (l *link) toServer(client io.Reader) {
 	}
 }
 
-// count lets the calls that wait for an answer take longer, by the time that it takes to digest what has come.
+// count lets the calls that wait for an answer take longer, by the time that it takes to digest what has come. Who loads something
+// large is not blind meanwhile.
 func (l *link) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +199,9 @@ func (l *link) count(n int) {
 		one.received += int64(n)
 		digest := time.Duration(one.received) * time.Second / digestRate
 		one.silence.Reset(one.first + digest)
-		l.extend(l.limit + digest)
+		if one.first > l.limit {
+			l.extend(l.limit + digest)
+		}
 	}
 }
 
