@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -159,8 +160,7 @@ func (w *writer) wakeBelow(ref unit.Ref, concerned func(*unitState) bool) {
 // blame. An error means that the connection or the epoch is lost.
 func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
 	plan, group, err := w.try(ctx, keys)
-	if refused(err) && len(keys) == 1 && len(plan.Deletes) > 0 {
-		// A row that somebody added to a set that is not monitored cannot be deleted before it is taken out of there.
+	if len(keys) == 1 && outdated(err) {
 		if err := w.audit(ctx); err != nil {
 			return err
 		}
@@ -190,6 +190,13 @@ func (w *writer) try(ctx context.Context, keys []unit.Key) (Plan, []plannedUnit,
 		err = w.transact(ctx, ops)
 	}
 	return plan, group, err
+}
+
+// outdated reports whether a plan was refused for what was not known when it was made: a row that somebody added to a set that is
+// not monitored cannot be deleted before it is taken out of there, and a cluster that changes its leader may carry out a transaction
+// twice, of which the second finds the rows of the first.
+func outdated(err error) bool {
+	return refused(err) && (strings.Contains(err.Error(), "referential integrity violation") || strings.Contains(err.Error(), "duplicate uuid"))
 }
 
 // refused reports whether the database answered, with an error.
