@@ -31,6 +31,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/rbac"
 )
 
 // isolated says that the process has its own network, mount and process namespaces.
@@ -187,6 +188,9 @@ func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := watch(ctx); err != nil {
+		return 0, err
+	}
+	if restConfig, err = rbac.As(ctx, restConfig, "agent", "default"); err != nil {
 		return 0, err
 	}
 	before := goleak.IgnoreCurrent()
