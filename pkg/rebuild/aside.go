@@ -151,8 +151,11 @@ func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 	if was != is && was != "" {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("ovn-northd %s computed the database, and %s runs", is, was))
 	}
-	made, err := r.aside.sb.snapshot(ctx, "Logical_Flow")
-	return fmt.Sprintf("%d logical flows", len(made["Logical_Flow"])), err
+	flows, err := r.aside.sb.transact(ctx, operation{"op": "select", "table": "Logical_Flow", "where": all, "columns": []string{"_uuid"}})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d logical flows", len(flows[0])), nil
 }
 
 // northdVersion is that of the ovn-northd that worked last with the copy, which the copy has from the live database at first.

@@ -164,12 +164,27 @@ func (r *rebuild) look(ctx context.Context) (string, error) {
 		}
 	} else if r.liveNB, err = dial(ctx, r.NB, northbound); err != nil {
 		return "", fmt.Errorf("%w; a northbound database that is lost is made anew with --nb", err)
+	} else {
+		r.askOperator(ctx)
 	}
 	known, err := r.lookSouthbound(ctx)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d NodeNetworks, %s", len(r.chassis), known), nil
+}
+
+// operatorPatience is how long an operator may take to say that all is well, when that is only worth a note.
+const operatorPatience = 5 * time.Second
+
+// askOperator notes an operator that is away or finds the northbound database other than it wants: the southbound one is computed from
+// what is there, and follows as always when the operator goes on.
+func (r *rebuild) askOperator(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, operatorPatience, fmt.Errorf("no answer within %s", operatorPatience))
+	defer cancel()
+	if err := r.kubernetes.InSync(ctx); err != nil {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("the operator: %v", err))
+	}
 }
 
 // lookSouthbound connects to the southbound database, if it answers.

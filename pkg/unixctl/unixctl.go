@@ -51,7 +51,9 @@ func (c *Conn) PID() (int, error) {
 	}
 	var peer *syscall.Ucred
 	var failed error
-	err = raw.Control(func(fd uintptr) { peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
 	if err := errors.Join(err, failed); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.path, err)
 	}
