@@ -57,7 +57,7 @@ func run(args []string) error {
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir,
 		Observer: counters, ObserveRequest: counters.Request,
 		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
-		ObserveStage: cniCounters.Stage, ObserveStageFailed: cniCounters.StageFailed,
+		ObserveStage: cniCounters.Stage, ObserveStageFailed: cniCounters.StageFailed, ObserveFailing: cniCounters.Failing,
 	})
 	if err != nil {
 		return err

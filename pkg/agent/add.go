@@ -60,7 +60,7 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 		return nil, err
 	}
 	_, mtu, datapath := a.state.forPods()
-	want := podInterface(a.req, vif, mtu, datapath)
+	want := podInterface(a.req.ContainerID, a.req.NetNS, a.req.IfName, vif, mtu, datapath)
 	made, err := a.attach(ctx, want)
 	if err != nil {
 		return nil, err
@@ -129,10 +129,10 @@ func (a *adding) clear(ctx context.Context) error {
 	return a.attachments.tombstones.Remove(a.req.ContainerID, a.req.IfName)
 }
 
-func podInterface(req cniwire.Request, vif desired.VIF, mtu int, datapath networkv1alpha1.DatapathType) cni.PodInterface {
+func podInterface(containerID, netNS, ifName string, vif desired.VIF, mtu int, datapath networkv1alpha1.DatapathType) cni.PodInterface {
 	userspace := datapath == networkv1alpha1.DatapathNetdev
 	return cni.PodInterface{
-		ContainerID: req.ContainerID, NetNS: req.NetNS, IfName: req.IfName,
+		ContainerID: containerID, NetNS: netNS, IfName: ifName,
 		MAC: vif.MAC, Addresses: vif.Prefixes, Gateways: vif.Gateways, MTU: mtu,
 		DisableTxOffload: userspace, IngressGuard: userspace,
 	}
@@ -156,8 +156,8 @@ func (a *adding) attach(ctx context.Context, want cni.PodInterface) (made cni.At
 // plug adds the host's end to br-int and waits until its flows are there.
 func (a *adding) plug(ctx context.Context, vif desired.VIF, hostName string) error {
 	want := desired.Attachment{
-		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.req.ContainerID, IfName: a.req.IfName, HostName: hostName,
-		MAC: vif.MAC.String(), Addresses: vif.Addresses,
+		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.req.ContainerID, NetNS: a.req.NetNS,
+		IfName: a.req.IfName, HostName: hostName, MAC: vif.MAC.String(), Addresses: vif.Addresses,
 	}
 	if err := a.attachments.add(ctx, want); err != nil {
 		return a.stopped(ctx, stagePort, "Open vSwitch: "+err.Error())

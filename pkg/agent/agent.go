@@ -75,6 +75,10 @@ type Options struct {
 	// nil: nobody is.
 	ObserveStage       func(stage string, took time.Duration)
 	ObserveStageFailed func(stage string)
+	// CheckInterval is how often the agent checks the interfaces of pods by itself; 0 is 5 minutes. ObserveFailing is told how many of them
+	// are not as they were made; nil: nobody is.
+	CheckInterval  time.Duration
+	ObserveFailing func(interfaces int)
 	// RequestTimeout bounds a CNI request; 0 is 60 s.
 	RequestTimeout time.Duration
 	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
@@ -90,6 +94,9 @@ func (o Options) withObservers() Options {
 	}
 	if o.ObserveStageFailed == nil {
 		o.ObserveStageFailed = func(string) {}
+	}
+	if o.ObserveFailing == nil {
+		o.ObserveFailing = func(int) {}
 	}
 	if o.ObserveCollected == nil {
 		o.ObserveCollected = func(string) {}
@@ -142,11 +149,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
 		clocks: newStageClocks(), observe: o.ObserveStage, failed: failedAdd(recorder, o)}
 	r.southbound.bound = h.clocks.bound
+	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
+		observe: o.ObserveFailing, changed: changed}
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
 	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), mgr.Add(manager.RunnableFunc(r.vswitchd.run)),
-		mgr.Add(manager.RunnableFunc(sandboxes.run)), watchHost(mgr, changed), r.addChecks(mgr))
+		mgr.Add(manager.RunnableFunc(sandboxes.run)), mgr.Add(manager.RunnableFunc(r.check.run)), watchHost(mgr, changed), r.addChecks(mgr))
 }
 
 // datapath is chosen once: one that changed under running pods would cut them off.

@@ -8,12 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/names"
 )
 
 // Reasons of events on pods.
 const (
 	eventNotAttached = "FailedInterfaceCreation" // an ADD ended at a stage that did not come
+	eventCheckFailed = "FailedInterfaceCheck"    // the interface is not as it was made
 )
 
 // podOf is what an event regards: the agent does not read pods, but the runtime tells it of them.
@@ -36,5 +39,13 @@ func failedAdd(recorder events.EventRecorder, o Options) func(cniwire.Request, s
 		o.ObserveStageFailed(stage)
 		pod := podOf(req.Args.PodNamespace, req.Args.PodName, req.Args.PodUID)
 		recorder.Eventf(pod, nil, corev1.EventTypeWarning, eventNotAttached, "AddInterface", "%s", noteOf(why))
+	}
+}
+
+// failedCheck tells a pod that its interface is not as it was made.
+func failedCheck(recorder events.EventRecorder) func(desired.Attachment, error) {
+	return func(a desired.Attachment, why error) {
+		namespace, name, _ := names.ParsePodPort(a.InterfaceID)
+		recorder.Eventf(podOf(namespace, name, a.PodUID), nil, corev1.EventTypeWarning, eventCheckFailed, "CheckInterface", "%s", noteOf(why))
 	}
 }

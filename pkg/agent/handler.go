@@ -60,6 +60,13 @@ func (h *cniHandler) Check(_ context.Context, req cniwire.Request) error {
 	if !ok || have.ContainerID != req.ContainerID || have.IfName != req.IfName {
 		return cniwire.Errorf(cniwire.CodeUnknownContainer, "port %s: sandbox %s has no interface %s", port, req.ContainerID, req.IfName)
 	}
+	have.NetNS = req.NetNS
+	return h.verify(have)
+}
+
+// verify says what an attachment lacks, from the caches and the links.
+func (h *cniHandler) verify(have desired.Attachment) error {
+	port := have.InterfaceID
 	row, ok := ovndb.Get[vswitchdb.Interface](h.ovs.Conn, desired.AttachmentInterfaceUUID(have))
 	if !ok || !desired.Installed(row) {
 		return cniwire.Errorf(cniwire.CodeInternal, "port %s: its flows are not in Open vSwitch", port)
@@ -73,5 +80,5 @@ func (h *cniHandler) Check(_ context.Context, req cniwire.Request) error {
 	if err != nil {
 		return err
 	}
-	return cni.Verify(podInterface(req, vif, mtu, datapath))
+	return cni.Verify(podInterface(have.ContainerID, have.NetNS, have.IfName, vif, mtu, datapath))
 }

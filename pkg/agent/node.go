@@ -37,6 +37,7 @@ type nodeReconciler struct {
 	attachments *attachments
 	state       *nodeState
 	cni         *cniConfig
+	check       *selfCheck
 	trigger     *trigger.Trigger
 	datapath    networkv1alpha1.DatapathType
 	started     time.Time
@@ -118,6 +119,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	h.Status.Pods = int32(r.attachments.count())
 	h.Stages = []desired.Stage{ovs, controller, management}
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
+	h.Notes = []desired.Stage{r.check.stage()}
 	return h
 }
 

@@ -42,9 +42,9 @@ func TestStagesOfAnAddAreTimed(t *testing.T) {
 	l := &stageLog{came: map[string]time.Duration{}}
 	n := readyNodeWith(t, l.observe)
 	web := n.newPod("web", 5)
+	began := time.Now()
 	answers, _ := n.startAdd(web)
 	notYet(t, answers) // for shortly
-	began := time.Now().Add(-shortly)
 	n.givePort(web)
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)

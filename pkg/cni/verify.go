@@ -10,7 +10,7 @@ import (
 )
 
 // Verify says what a pod's interface lacks of what Attach gave it, for CHECK.
-// What the pod has beyond is its own affair.
+// What the pod has beyond is its own affair. Without a network namespace the pod's end is left out.
 func Verify(want PodInterface) error {
 	if err := verify(want); err != nil {
 		return fmt.Errorf("interface %s of container %s: %w", want.IfName, want.ContainerID, err)
@@ -22,7 +22,7 @@ func verify(want PodInterface) error {
 	if want.HostName == "" {
 		want.HostName = HostName(want.ContainerID, want.IfName)
 	}
-	if err := verifyHost(want); err != nil {
+	if err := verifyHost(want); err != nil || want.NetNS == "" {
 		return err
 	}
 	ns, err := openNetNS(want.NetNS)

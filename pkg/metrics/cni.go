@@ -11,6 +11,7 @@ type CNI struct {
 	collected *prometheus.CounterVec
 	stages    *prometheus.HistogramVec
 	failed    *prometheus.CounterVec
+	failing   prometheus.Gauge
 }
 
 // NewCNI registers the metrics.
@@ -25,10 +26,12 @@ func NewCNI(registry prometheus.Registerer) *CNI {
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_cni_stage_failures_total",
 			Help: "ADDs that failed, by the first stage that had not come."}, []string{"stage"}),
 	}
+	m.failing = prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_cni_failing_interfaces",
+		Help: "Interfaces of pods on this node that were not as they were made at the agent's last check, which is every 5 minutes."})
 	for _, reason := range []string{"gc", "sandbox", "tombstone"} {
 		m.collected.WithLabelValues(reason).Add(0) // visible from the first scrape
 	}
-	registry.MustRegister(m.collected, m.stages, m.failed)
+	registry.MustRegister(m.collected, m.stages, m.failed, m.failing)
 	return m
 }
 
@@ -42,3 +45,6 @@ func (m *CNI) Stage(stage string, took time.Duration) {
 
 // StageFailed counts an ADD that ended at a stage.
 func (m *CNI) StageFailed(stage string) { m.failed.WithLabelValues(stage).Inc() }
+
+// Failing tells how many interfaces of pods were not as they were made.
+func (m *CNI) Failing(interfaces int) { m.failing.Set(float64(interfaces)) }

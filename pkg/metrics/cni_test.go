@@ -22,6 +22,11 @@ func TestCNICounts(t *testing.T) {
 	if got := testutil.CollectAndCount(m.stages); got != 2 {
 		t.Errorf("%d series of stages, want one for each that came", got)
 	}
+	m.Failing(2)
+	m.Failing(1)
+	if got := testutil.ToFloat64(m.failing); got != 1 {
+		t.Errorf("%v failing, want those of the last check, 1", got)
+	}
 	m.StageFailed("binding")
 	if got := testutil.ToFloat64(m.failed.WithLabelValues("binding")); got != 1 {
 		t.Errorf("%v failures of a stage, want 1", got)

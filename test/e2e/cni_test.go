@@ -21,13 +21,25 @@ func tombstones(t *testing.T, node string) []string {
 	return strings.Fields(bed.mustExec(t, node, "sh", "-c", "ls "+tombstoneDir+" 2>/dev/null || true"))
 }
 
+// agentOf is the process of a node's agent; empty if none runs.
+func agentOf(t *testing.T, node string) string {
+	t.Helper()
+	return strings.TrimSpace(bed.mustExec(t, node, "sh", "-c", "busybox pidof weft-agent || true"))
+}
+
 // keepAgentDown kills a node's agent until kubelet waits for a while before it starts the next one.
 func keepAgentDown(t *testing.T, node string) {
 	t.Helper()
-	for range 4 {
-		killProgram(t, node, "weft-agent")
+	for range 5 {
+		bed.mustExec(t, node, "sh", "-c", "for p in $(busybox pidof weft-agent); do busybox kill -9 $p; done; true")
+		eventually(t, readyTimeout, func() error {
+			if pid := agentOf(t, node); pid != "" {
+				return errors.New("the agent is still " + pid)
+			}
+			return nil
+		})
 		err := poll(t.Context(), 8*time.Second, func() error {
-			if strings.TrimSpace(bed.mustExec(t, node, "sh", "-c", "busybox pidof weft-agent || true")) == "" {
+			if agentOf(t, node) == "" {
 				return errors.New("no agent")
 			}
 			return nil
@@ -57,7 +69,7 @@ func TestPodsEndWhileTheAgentIsDown(t *testing.T) {
 		}
 		return nil
 	})
-	noted, agent := tombstones(t, "n1"), strings.TrimSpace(bed.mustExec(t, "n1", "sh", "-c", "busybox pidof weft-agent || true"))
+	noted, agent := tombstones(t, "n1"), agentOf(t, "n1")
 	if agent == "" && len(noted) != len(ends) {
 		t.Errorf("tombstones are %v, want one for each of %d pods", noted, len(ends))
 	}

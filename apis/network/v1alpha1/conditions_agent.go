@@ -1,7 +1,16 @@
 package v1alpha1
 
+// Condition types that only an agent knows.
+const (
+	// ConditionInterfacesReady of a NodeNetwork: the agent's own check of the interfaces of pods finds nothing wrong. It is no part of
+	// Ready: new pods can be attached.
+	ConditionInterfacesReady = "InterfacesReady"
+)
+
 // Reasons that an agent gives for its node's conditions.
 const (
 	// ReasonSwitchUnavailable: ovs-vswitchd does not run, or does not answer.
 	ReasonSwitchUnavailable = "SwitchUnavailable"
+	// ReasonCheckFailed: interfaces of pods are not as they were made.
+	ReasonCheckFailed = "CheckFailed"
 )

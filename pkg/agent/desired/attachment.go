@@ -74,10 +74,12 @@ type Attachment struct {
 	// Network is the name of the CNI network configuration; empty in a record that was made without it.
 	Network     string
 	ContainerID string
-	IfName      string
-	HostName    string
-	MAC         string
-	Addresses   []netip.Addr
+	// NetNS is the path of the sandbox's network namespace; empty in a record that was made without it.
+	NetNS     string
+	IfName    string
+	HostName  string
+	MAC       string
+	Addresses []netip.Addr
 }
 
 // external_ids keys of a pod's Interface. ovn-controller reads the first two, the others are the agent's record.
@@ -88,6 +90,7 @@ const (
 	keySandbox     = "sandbox"
 	keyIfName      = "pod-if-name"
 	keyNetwork     = "cni-network"
+	keyNetNS       = "netns"
 	keyAddresses   = "ip_addresses"
 )
 
@@ -106,8 +109,10 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
 	}}
-	if a.Network != "" {
-		iface.ExternalIDs[keyNetwork] = a.Network
+	for key, value := range map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS} {
+		if value != "" {
+			iface.ExternalIDs[key] = value
+		}
 	}
 	// A reboot empties the bridge of transient ports before anything uses them.
 	addPort(&u, bridgeUUID, a.HostName, attachmentRow(a), iface, map[string]string{"transient": "true"})
@@ -130,7 +135,7 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	a = Attachment{
 		InterfaceID: row.ExternalIDs[keyInterfaceID], PodUID: row.ExternalIDs[keyVersion], MAC: row.ExternalIDs[keyMAC],
 		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
-		Network: row.ExternalIDs[keyNetwork],
+		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS],
 	}
 	for text := range strings.SplitSeq(row.ExternalIDs[keyAddresses], ",") {
 		if address, err := netip.ParseAddr(text); err == nil {

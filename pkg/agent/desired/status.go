@@ -19,9 +19,19 @@ type Stage struct {
 	Err    error
 }
 
+func (s Stage) condition(generation int64) metav1.Condition {
+	c := metav1.Condition{Type: s.Type, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: generation}
+	if s.Err != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, s.Err.Error()
+	}
+	return c
+}
+
 // Health is what NodeNetwork's status says.
 type Health struct {
 	Stages []Stage
+	// Notes become conditions too, and do not make the node unready.
+	Notes []Stage
 	// Addresses in use on this node, by its ports in the southbound database.
 	Used int
 	// Status holds the plain fields.
@@ -42,14 +52,13 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached"}
 	for _, stage := range h.Stages {
-		c := metav1.Condition{Type: stage.Type, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
-		if stage.Err != nil {
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, stage.Reason, stage.Err.Error()
-			if ready.Status == metav1.ConditionTrue {
-				ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, fmt.Sprintf("%s: %v", stage.Type, stage.Err)
-			}
+		if stage.Err != nil && ready.Status == metav1.ConditionTrue {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, fmt.Sprintf("%s: %v", stage.Type, stage.Err)
 		}
-		meta.SetStatusCondition(&want.Conditions, c)
+		meta.SetStatusCondition(&want.Conditions, stage.condition(nn.Generation))
+	}
+	for _, note := range h.Notes {
+		meta.SetStatusCondition(&want.Conditions, note.condition(nn.Generation))
 	}
 	if c := refusedTopology(nn); c != nil && ready.Status == metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, c.Type+": "+c.Message
