@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,6 +48,7 @@ func (w *world) list(objects ...client.Object) map[string]any {
 func (o *operator) plan(question []string, objects ...client.Object) admin.Changes {
 	w := o.world
 	w.Helper()
+	w.told()
 	o.settle()
 	rowsBefore, versions, committed, log, written := w.dump(), w.versions(), o.transactions(), w.nb.Transactions(), len(o.writes(""))
 	var answer admin.Changes
@@ -68,6 +70,24 @@ func (o *operator) plan(question []string, objects ...client.Object) admin.Chang
 		w.Errorf("the plan changed objects: %v, before %v", after, versions)
 	}
 	return answer
+}
+
+// told waits until the operator has said of every NodeNetwork that its rows are in the database.
+func (w *world) told() {
+	w.Helper()
+	w.until(func() error {
+		var list networkv1alpha1.NodeNetworkList
+		if err := view.List(w.Context(), &list); err != nil {
+			return err
+		}
+		for _, nn := range list.Items {
+			c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
+			if c == nil || c.ObservedGeneration != nn.Generation {
+				return fmt.Errorf("NodeNetwork %s of generation %d has the condition %+v", nn.Name, nn.Generation, c)
+			}
+		}
+		return nil
+	})
 }
 
 // versions returns the resource version of every object that matters.
@@ -205,6 +225,8 @@ func TestPlanOfAFreedAddress(t *testing.T) {
 	for _, p := range pods {
 		w.port(p)
 	}
+	w.ready("n1")
+	w.counted(4)
 	planned := o.plan([]string{"plan"}, w.dryRun(pod("waits", "n1")))
 	if len(planned.Changes) != 0 {
 		t.Errorf("plan has %+v for a pod without an address", planned.Changes)
