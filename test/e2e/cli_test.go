@@ -30,7 +30,17 @@ type weft struct {
 	folder string // has the plugin
 }
 
-func newWeft(t *testing.T) *weft { return &weft{t, filepath.Dir(buildPlugin(t))} }
+// newWeft waits for an operator that answers: an earlier test may have ended the one before.
+func newWeft(t *testing.T) *weft {
+	w := &weft{t, filepath.Dir(buildPlugin(t))}
+	eventually(t, convergence, func() error {
+		if _, errs, code := w.run("", "drift"); code > 1 {
+			return errors.New(errs)
+		}
+		return nil
+	})
+	return w
+}
 
 // run returns what it wrote and its exit code.
 func (w *weft) run(input string, args ...string) (out, errs string, code int) {
