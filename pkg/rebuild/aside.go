@@ -38,13 +38,13 @@ func (a *aside) stop() {
 	}
 }
 
-// serve makes a database of a schema in the run's folder and serves it.
-func (r *rebuild) serve(ctx context.Context, name, database string, schema json.RawMessage) (*server, *database, error) {
-	file := filepath.Join(r.folder, name+".ovsschema")
+// serve makes a database of a schema in a folder and serves it.
+func (r *rebuild) serve(ctx context.Context, folder, name, database string, schema json.RawMessage) (*server, *database, error) {
+	file := filepath.Join(folder, name+".ovsschema")
 	if err := os.WriteFile(file, schema, 0o600); err != nil {
 		return nil, nil, err
 	}
-	s, err := startServer(ctx, r.Programs, r.sockets, name, filepath.Join(r.folder, name+".db"), file)
+	s, err := startServer(ctx, r.Programs, r.sockets, name, filepath.Join(folder, name+".db"), file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
 	if len(live["Logical_Switch"]) == 0 {
 		return "", errors.New("the northbound database is empty; one that is lost is made anew with --nb")
 	}
-	if r.aside.nbServer, r.aside.nb, err = r.serve(ctx, "nb", northbound, schema); err != nil {
+	if r.aside.nbServer, r.aside.nb, err = r.serve(ctx, folderOf(r.SBFile), "nb", northbound, schema); err != nil {
 		return "", err
 	}
 	var operations []operation
@@ -100,7 +100,7 @@ func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if r.aside.sbServer, r.aside.sb, err = r.serve(ctx, "sb", southbound, schema); err != nil {
+	if r.aside.sbServer, r.aside.sb, err = r.serve(ctx, folderOf(r.SBFile), "sb", southbound, schema); err != nil {
 		return "", err
 	}
 	operations, skipped := chassisRows(r.before, r.chassis)

@@ -74,7 +74,7 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, d, err := r.serve(ctx, "empty", northbound, schema)
+	s, d, err := r.serve(ctx, folderOf(r.NBFile), "empty", northbound, schema)
 	if err != nil {
 		return "", err
 	}
@@ -105,6 +105,9 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	if had {
 		r.report.Previous = append(r.report.Previous, live.previous())
 		r.onFailure("the northbound database of before", live.restore)
+	} else {
+		// An ovn-northd that went on now would take everything out of the southbound database.
+		r.undo, r.incomplete = nil, true
 	}
 	rows := 0
 	for _, table := range all {
@@ -148,6 +151,7 @@ func (r *rebuild) awaitOperator(ctx context.Context) (string, error) {
 	}
 	for {
 		if err = r.kubernetes.InSync(ctx); err == nil {
+			r.complete()
 			return fmt.Sprintf("%d ports of pods", ports), nil
 		}
 		select {
@@ -155,6 +159,14 @@ func (r *rebuild) awaitOperator(ctx context.Context) (string, error) {
 			return "", errors.Join(err, context.Cause(ctx))
 		case <-time.After(syncPause):
 		}
+	}
+}
+
+// complete lets a failure resume ovn-northd again, though there is no northbound database of before.
+func (r *rebuild) complete() {
+	if r.incomplete {
+		r.incomplete = false
+		r.onFailure("ovn-northd resumes", func(ctx context.Context) error { _, err := r.resumeNorthd(ctx); return err })
 	}
 }
 

@@ -84,15 +84,18 @@ type rebuild struct {
 	northds       []string // control sockets
 	paused        time.Time
 
+	incomplete bool // the northbound database lacks what the operator has to write, and there is no other to put in its place
+
 	sockets string // folder of the sockets and logs of what runs aside
-	folder  string // of the new databases, on the file system of the southbound one's file
 	aside   aside
 }
 
+// folderOf is where a database that shall take a file's place is made: on the same file system.
+func folderOf(file string) string { return filepath.Join(filepath.Dir(file), ".weft-rebuild") }
+
 // Run rebuilds. The report is complete also when there is an error.
 func Run(ctx context.Context, o Options, k Kubernetes) (Report, error) {
-	r := &rebuild{Options: o, run: run{told: o.Told}, kubernetes: k,
-		sockets: filepath.Join(o.RunDir, ".weft-rebuild"), folder: filepath.Join(filepath.Dir(o.SBFile), ".weft-rebuild")}
+	r := &rebuild{Options: o, run: run{told: o.Told}, kubernetes: k, sockets: filepath.Join(o.RunDir, ".weft-rebuild")}
 	start := time.Now()
 	err := r.locked(ctx)
 	r.report.Steps, r.report.Seconds = r.done, time.Since(start).Seconds()
@@ -101,6 +104,9 @@ func Run(ctx context.Context, o Options, k Kubernetes) (Report, error) {
 	}
 	if !r.committed {
 		r.report.Previous = nil // they are in their places again
+	}
+	if r.incomplete {
+		r.report.Notes = append(r.report.Notes, "ovn-northd stays paused, since the northbound database is not complete: run this again")
 	}
 	return r.report, err
 }
@@ -115,7 +121,11 @@ func (r *rebuild) locked(ctx context.Context) error {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("another rebuild runs (%s: %w)", file.Name(), err)
 	}
-	for _, dir := range []string{r.sockets, r.folder} {
+	folders := map[string]bool{r.sockets: true, folderOf(r.SBFile): true}
+	if r.Northbound {
+		folders[folderOf(r.NBFile)] = true
+	}
+	for dir := range folders {
 		// A run that was killed may have left it.
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 			return err

@@ -216,6 +216,47 @@ func TestNorthboundComesBackWhenNobodyFillsIt(t *testing.T) {
 	c.mustBeWhole(t, chassis)
 }
 
+// Where the northbound database was lost there is none to put back: an ovn-northd that went on with an empty one would take
+// everything out of the southbound database.
+func TestNorthdStaysPausedWhileALostNorthboundIsIncomplete(t *testing.T) {
+	c := startCentral(t)
+	chassis := c.of("Chassis", "n1", "_uuid")
+	o := c.options
+	o.Northbound, o.NBSchema = true, ovndbtest.SchemaFile(t, "ovn-nb")
+	c.NB.Kill()
+	if err := os.Remove(o.NBFile); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		for _, err := os.Stat(o.NBFile); err != nil; _, err = os.Stat(o.NBFile) {
+			time.Sleep(10 * time.Millisecond) // as what keeps a server running tries again
+		}
+		c.NB.Run()
+	}()
+	away := errors.New("the operator is away")
+	report, err := Run(t.Context(), o, objects{ports: func() ([]string, error) { return nil, away }})
+	<-started
+	if !errors.Is(err, away) || !strings.Contains(strings.Join(report.Notes, "\n"), "stays paused") {
+		t.Errorf("the run ended with %v and %q", err, report.Notes)
+	}
+	if status := c.northd(t); !strings.Contains(status, "paused") {
+		t.Errorf("ovn-northd is %s", status)
+	}
+	if got := c.of("Port_Binding", "bound", "chassis"); got != chassis {
+		t.Errorf("the port is bound to %q", got)
+	}
+
+	c.fill() // the operator is back
+	c.options.Wait = 3 * time.Second
+	if _, err := Run(t.Context(), c.options, objects{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Sync()
+	c.mustBeWhole(t, chassis)
+}
+
 func TestChangedKeysStopTheRun(t *testing.T) {
 	c := startCentral(t)
 	if _, err := unixctl.Call(t.Context(), filepath.Join(c.options.RunDir, "ovn-northd.1.ctl"), "pause"); err != nil {
