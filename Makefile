@@ -60,6 +60,10 @@ fuzz: ## Every fuzzer for FUZZTIME (30s each), one after another; what they find
 	  done; \
 	done
 
+.PHONY: check-planted
+check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until one fails (BUG=no-fence for one)
+	go run ./test/histories/planted $(if $(BUG),-bug $(BUG)) -n $(or $(N),1000) -seed $(or $(SEED),1)
+
 .PHONY: lint
 lint: ## golangci-lint, the import table among others
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...

@@ -181,11 +181,22 @@ func (w *world) report(ctx context.Context, s Step) error {
 	if s.What == "renamed" {
 		w.chassis[s.Name] = fmt.Sprintf("chassis-%s-%d", s.Name, s.N)
 	}
-	nn := &networkv1alpha1.NodeNetwork{}
-	if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, nn); err != nil {
-		return client.IgnoreNotFound(err)
+	for {
+		nn := &networkv1alpha1.NodeNetwork{}
+		if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, nn); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		w.fill(nn, s)
+		// The operator writes a condition of its own into the same list.
+		if err := w.api.Status().Patch(ctx, nn, patch); !apierrors.IsConflict(err) {
+			return client.IgnoreNotFound(err)
+		}
 	}
-	patch := client.MergeFrom(nn.DeepCopy())
+}
+
+// fill sets what an agent finds on its node.
+func (w *world) fill(nn *networkv1alpha1.NodeNetwork, s Step) {
 	if nn.Status.Chassis = w.chassis[s.Name]; nn.Status.Chassis == "" {
 		nn.Status.Chassis = "chassis-" + s.Name
 	}
@@ -195,7 +206,6 @@ func (w *world) report(ctx context.Context, s Step) error {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "OVNControllerDown", "ovn-controller does not run"
 	}
 	meta.SetStatusCondition(&nn.Status.Conditions, ready)
-	return w.api.Status().Patch(ctx, nn, patch)
 }
 
 // collect does the garbage collector's work: NodeNetworks whose Node is gone go too.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -173,7 +175,7 @@ func (o *operator) end() error {
 	case <-o.ended:
 		return nil
 	case <-time.After(patience):
-		return fmt.Errorf("the process did not end within %s", patience)
+		return fmt.Errorf("the process did not end within %s; the goroutines are in %s", patience, stacks())
 	}
 }
 
@@ -196,4 +198,17 @@ func (o *operator) settle(ctx context.Context) error {
 		return fmt.Errorf("the engine does not answer: %w", err)
 	}
 	return err
+}
+
+// stacks writes what every goroutine does to a file and returns its name.
+func stacks() string {
+	f, err := os.CreateTemp("", "weft-history-goroutines-")
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if err := pprof.Lookup("goroutine").WriteTo(f, 2); err != nil {
+		return err.Error()
+	}
+	return f.Name()
 }

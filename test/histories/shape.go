@@ -29,7 +29,8 @@ var (
 	joins = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
 )
 
-// shapes: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes; IPv6 alone.
+// shapes: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes; IPv6 alone; both with
+// IPv6 first, which no sorted set has.
 var shapes = []shape{
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/16", 26)}, services: v4,
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/24", 26), entry("10.246.0.0/24", 28)}},
@@ -39,6 +40,8 @@ var shapes = []shape{
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64)}, services: v6,
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:245::/63", 64)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64), entry("10.244.0.0/24", 27)}, services: slices.Concat(v6, v4),
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28)}},
 }
 
 // doNetwork does what the administrator does to the ClusterNetwork.
