@@ -101,6 +101,10 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestErrorsArriveInWords(t *testing.T) {
+	killed := filepath.Join(t.TempDir(), "killed")
+	if listener, err := listen(killed); err != nil || listener.Close() != nil {
+		t.Fatalf("make a socket that nobody listens on: %v", err)
+	}
 	healthy, broken := serve(t, fake{}), serve(t, fake{fmt.Errorf("%w: this operator does not lead%s", ErrUnavailable, strings.Repeat("ü", maxFailure))})
 	for _, test := range []struct {
 		name, socket, in string
@@ -110,6 +114,7 @@ func TestErrorsArriveInWords(t *testing.T) {
 		{"the operator's own words", broken, twoPods, []string{"plan"}, "does not lead"},
 		{"an object that is none", healthy, "{apiVersion: v1, kind: Pod}", []string{"plan"}, "document 1: Pod without metadata.name"},
 		{"no operator", filepath.Join(t.TempDir(), "none"), "", []string{"drift"}, "no operator listens"},
+		{"an operator that was killed", killed, "", []string{"drift"}, "no operator listens"},
 		{"an unknown command", healthy, "", []string{"explain"}, `unknown command "explain"`},
 		{"a word too many", healthy, "", []string{"drift", "now"}, `unexpected argument "now"`},
 		{"nothing", healthy, "", nil, "usage"},

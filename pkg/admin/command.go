@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 
 	"github.com/weft-network/weft/pkg/options"
 )
@@ -76,8 +77,8 @@ func ask(socket string, question *http.Request) (io.ReadCloser, error) {
 		},
 	}
 	answer, err := (&http.Client{Transport: transport, Timeout: answerTimeout + headerTimeout}).Do(question)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no operator listens on %s", socket)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no operator listens on %s: it starts or ends just now", socket)
 	}
 	if err != nil {
 		return nil, err
