@@ -76,7 +76,8 @@ type Config struct {
 // Conn keeps one database connected: a new client for each connection.
 type Conn struct {
 	cfg  Config
-	turn int // which of the endpoints is next; only run uses it
+	turn int    // which of the endpoints is next; only run uses it
+	seen func() // is called when a server answers that cannot be used
 
 	mu      sync.RWMutex
 	current *session
@@ -92,7 +93,7 @@ func NewConn(cfg Config) *Conn {
 		cfg.Observer = nobody{}
 	}
 	cfg.Deadline = cmp.Or(cfg.Deadline, callTimeout)
-	c := &Conn{cfg: cfg}
+	c := &Conn{cfg: cfg, seen: func() {}}
 	c.changed = sync.NewCond(c.mu.RLocker())
 	return c
 }
@@ -164,6 +165,9 @@ func (c *Conn) fail(ctx context.Context, err error) {
 	c.failure = err
 	c.mu.Unlock()
 	c.Wake()
+	if tooOld(err) {
+		c.seen()
+	}
 	if c.cfg.OnConnect != nil && (tooOld(was) || tooOld(err)) && fmt.Sprint(was) != fmt.Sprint(err) {
 		c.cfg.OnConnect(false)
 	}

@@ -245,6 +245,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	stop, extend := func() {}, func(time.Duration) { e.progressed() }
 	if e.cfg.Schema.Fence != "" {
 		ctx, e.sight, stop = watchSight(ctx, e.cfg.BlindAfter)
+		e.Conn.seen = e.seen
 		extend = func(d time.Duration) { e.progressed(); e.sight.extend(d) }
 	}
 	defer stop()
@@ -267,6 +268,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	if e.cfg.Admit != nil {
 		if err := e.cfg.Admit(ctx, &Conn{cfg: e.cfg, current: s}); err != nil {
+			e.seen()
 			return nil, fmt.Errorf("database %s: %w", s.schema.Model.Name(), err)
 		}
 	}
@@ -278,12 +280,12 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 			return nil, err
 		}
 		w.fence, e.epoch = f, f.epoch
-		e.sight.extend(e.cfg.BlindAfter)
 	}
 	l, err := loadLedger(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	e.seen()
 	w.ledger = l
 	e.mu.Lock()
 	defer e.mu.Unlock()

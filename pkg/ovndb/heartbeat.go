@@ -30,8 +30,15 @@ func (w *writer) alive(ctx context.Context) error {
 	if err := w.heartbeat(ctx); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	w.engine.sight.extend(w.engine.cfg.BlindAfter)
+	w.engine.seen()
 	return nil
+}
+
+// seen says that the database answers, be it that it cannot be used: somebody else would see no more.
+func (e *Engine) seen() {
+	if e.sight != nil {
+		e.sight.renew(e.cfg.BlindAfter)
+	}
 }
 
 // heartbeat writes a value that was never there before, behind the fence, and waits for it in the cache.
@@ -76,7 +83,7 @@ type sight struct {
 	timer *time.Timer
 }
 
-// watchSight returns a context that ends with ErrBlind unless extend is called in time.
+// watchSight returns a context that ends with ErrBlind unless the sight is renewed in time.
 func watchSight(ctx context.Context, first time.Duration) (context.Context, *sight, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &sight{until: time.Now().Add(first)}
@@ -87,7 +94,15 @@ func watchSight(ctx context.Context, first time.Duration) (context.Context, *sig
 	}
 }
 
-// extend says that all is well for so long from now; never less than was said before.
+// renew says that the database was seen: all is well for so long from now.
+func (s *sight) renew(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Now().Add(d)
+	s.timer.Reset(d)
+}
+
+// extend says that a copy is coming and may take so long yet; never less than was said before.
 func (s *sight) extend(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
