@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+	"time"
 )
 
 // What a clone would give next is what the original gives next, and asking the clone gives nothing away.
@@ -41,6 +42,29 @@ func TestCloneForesees(t *testing.T) {
 	for _, owner := range []string{"x", "y", "z"} {
 		if got, err := a.Allocate("n1", owner); err != nil || !reflect.DeepEqual(got, foreseen[owner]) {
 			t.Errorf("%s gets %v (%v), foreseen was %v", owner, got, err, foreseen[owner])
+		}
+	}
+}
+
+// A field that Clone forgets would make plans wrong in silence.
+func TestCloneHasEveryField(t *testing.T) {
+	a, c := newNode("10.0.0.0/28")
+	if _, err := a.Allocate("n1", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Allocate("n1", "b"); err != nil {
+		t.Fatal(err)
+	}
+	a.Release("a")
+	c.now = c.now.Add(time.Second)
+	a.Complete()
+	clone := a.Clone()
+	for _, part := range []any{clone, clone.nodes["n1"], clone.nodes["n1"].pools[0]} {
+		value := reflect.ValueOf(part).Elem()
+		for i := range value.NumField() {
+			if name := value.Type().Field(i).Name; name != "mu" && value.Field(i).IsZero() {
+				t.Errorf("%s.%s is not cloned", value.Type(), name)
+			}
 		}
 	}
 }
