@@ -1,0 +1,87 @@
+package ovndb
+
+import (
+	"maps"
+	"time"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// findDrift compares a unit that was committed: whatever differs now was changed by somebody else.
+func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) {
+	e := w.engine
+	p := newPlanner(w.session.schema, e.desired, view)
+	p.add(st)
+	if p.plan.empty() {
+		return
+	}
+	state := DriftRepaired
+	switch {
+	case e.reportOnly:
+		state, planned.left = DriftStanding, true
+	case !st.repairs.allow(e.drift.now()):
+		planned.left = true
+		time.AfterFunc(repairPause, func() { e.requeue([]unit.Key{planned.key}) })
+		return
+	}
+	planned.drifts = driftsOf(p.plan.changes(w.session.schema, view), state)
+}
+
+// collisions finds foreign rows that have the name of a row of the unit: in tables that allow it, or in those that refuse it.
+func (w *writer) collisions(u unit.Unit, refused bool) []Drift {
+	var found []Drift
+	for _, row := range u.Rows {
+		table, err := w.session.schema.tableOf(row.Model)
+		if err != nil || row.Columns != nil || !refused && !w.session.schema.Tables[table].Named {
+			continue
+		}
+		for _, uuid := range w.session.foreignNamesakes(table, row.Model) {
+			found = append(found, Drift{Owner: u.Key, Table: table, UUID: uuid, Name: nameOf(row.Model), State: DriftCollision})
+		}
+	}
+	return found
+}
+
+// block remembers the names of a refused unit's rows until it is settled.
+func (w *writer) block(u unit.Unit, refused bool) {
+	e := w.engine
+	if len(e.blocked) > 0 {
+		maps.DeleteFunc(e.blocked, func(_ rowName, owner unit.Key) bool { return owner == u.Key })
+	}
+	if !refused {
+		return
+	}
+	for _, row := range u.Rows {
+		if name := nameOf(row.Model); name != "" {
+			table, _ := w.session.schema.tableOf(row.Model)
+			e.blocked[rowName{table, name}] = u.Key
+		}
+	}
+}
+
+// tellDrift records what somebody else changed in a unit; a repair that is refused leaves it as it is.
+func (w *writer) tellDrift(planned plannedUnit, st *unitState, refused bool) {
+	e := w.engine
+	found := planned.drifts
+	if refused {
+		for i := range found {
+			if found[i].State == DriftRepaired {
+				found[i].State = DriftStanding
+			}
+		}
+		found = append(found, w.collisions(st.unit, true)...)
+	}
+	stood := e.drift.stands(planned.key)
+	if len(found) == 0 && !stood {
+		return
+	}
+	database := w.session.schema.Model.Name()
+	for _, d := range e.drift.seen(planned.key, found) {
+		e.cfg.Observer.Drift(database, d.Table, string(d.State))
+		e.cfg.Log.Info("database differed from what it should be", "database", database, "unit", d.Owner, "table", d.Table,
+			"row", d.UUID, "name", d.Name, "column", d.Column, "want", d.Want, "have", d.Have, "state", d.State)
+	}
+	if e.cfg.OnDrift != nil {
+		e.cfg.OnDrift()
+	}
+}
