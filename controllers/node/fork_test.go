@@ -1,0 +1,28 @@
+package node
+
+import (
+	"reflect"
+	"testing"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// A memory that a fork lacks would make plans wrong in silence, one that it shares would make them change the network.
+func TestForkHasAMemoryOfItsOwn(t *testing.T) {
+	r := &Reconciler{}
+	r.remember("n1", networkv1alpha1.NodeNetworkSpec{NodeID: 1})
+	r.wait("n2")
+	fork := r.Fork(nil, nil, nil, nil, &trigger.Trigger{}, func([]string) {})
+	state := reflect.ValueOf(fork).Elem()
+	for i := range state.NumField() {
+		if field := state.Type().Field(i); !field.IsExported() && field.Name != "mu" && state.Field(i).IsZero() {
+			t.Errorf("%s is not in the fork", field.Name)
+		}
+	}
+	fork.forget("n1")
+	fork.wait("n3")
+	if r.assigned["n1"].NodeID != 1 || len(r.forget("n1")) != 1 {
+		t.Error("what the fork forgot or remembered changed the original")
+	}
+}
