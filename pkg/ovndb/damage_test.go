@@ -82,6 +82,35 @@ func TestDiskFull(t *testing.T) {
 	e.again(t, func() { nb.Kill(); nb.Run() }) // the file is whole as well
 }
 
+// D1 in a cluster. Others saw members that did not come back when there was space again; those of OVS 3.5 do, and their files are
+// whole afterwards.
+func TestClusterWithAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 4<<20)
+	cluster := ovndbtest.StartClusterIn(t, "ovn-nb", 3, dir)
+	cfg := quick(cluster.Endpoints()...)
+	cfg.BlindAfter = time.Hour
+	e := runWith(t, cfg)
+	e.fill(t)
+	free := fillDisk(t, dir)
+	e.await(t, "the loss", func() bool { return !e.Connected() })
+	if err := e.try(portUnit("n1", "later", "u", 40)); !ovndb.IsPending(err) {
+		t.Errorf("with a full disk: %v, want it pending", err)
+	}
+	free()
+	e.await(t, "the connection", e.Connected)
+	e.apply(t, portUnit("n1", "later", "u", 40))
+	e.whole(t)
+	e.again(t, func() {
+		for _, m := range cluster.Members {
+			m.Kill()
+		}
+		for _, m := range cluster.Members {
+			m.Run()
+		}
+	})
+}
+
 // D1 (a file that ends in the middle, as after a crash of the machine): whatever the server still reads of it, the rest comes back, with
 // the UUIDs and keys of before.
 func TestTruncatedDatabase(t *testing.T) {

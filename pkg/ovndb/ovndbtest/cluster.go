@@ -41,6 +41,12 @@ func StartCluster(t testing.TB, schema string, servers int) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	return StartClusterIn(t, schema, servers, dir)
+}
+
+// StartClusterIn is StartCluster with the files in a directory of the test's choice. Its path must be short.
+func StartClusterIn(t testing.TB, schema string, servers int, dir string) *Cluster {
+	t.Helper()
 	c := &Cluster{t: t, dir: dir, database: databaseNames[schema], schema: schema}
 	for i := range servers {
 		m := &Member{cluster: c, name: fmt.Sprintf("%d", i+1), raft: "tcp:" + freeAddress(t)}
