@@ -32,7 +32,7 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	if err != nil {
 		return nil, err
 	}
-	a := &adding{cniHandler: h, req: req, network: config.Name, clock: newStageClock(),
+	a := &adding{cniHandler: h, req: req, network: config.Name, clock: newStageClock(h.passed),
 		port: names.PodPort(names.DefaultNetwork, req.Args.PodNamespace, req.Args.PodName)}
 	defer h.clocks.watch(a.port, a.clock)()
 	result, err := a.run(ctx)

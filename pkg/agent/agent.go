@@ -75,6 +75,8 @@ type Options struct {
 	// nil: nobody is.
 	ObserveStage       func(stage string, took time.Duration)
 	ObserveStageFailed func(stage string)
+	// Passed is told at once of each point that a request passes, "ADD link" or "DEL record"; tests end the agent there. nil: nobody is.
+	Passed func(point string)
 	// CheckInterval is how often the agent checks the interfaces of pods by itself; 0 is 5 minutes. ObserveFailing is told how many of them
 	// are not as they were made; nil: nobody is.
 	CheckInterval  time.Duration
@@ -94,6 +96,9 @@ func (o Options) withObservers() Options {
 	}
 	if o.ObserveStageFailed == nil {
 		o.ObserveStageFailed = func(string) {}
+	}
+	if o.Passed == nil {
+		o.Passed = func(string) {}
 	}
 	if o.ObserveFailing == nil {
 		o.ObserveFailing = func(int) {}
@@ -147,7 +152,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
 		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
-		clocks: newStageClocks(), observe: o.ObserveStage, failed: failedAdd(recorder, o)}
+		clocks: newStageClocks(), passed: o.Passed, observe: o.ObserveStage, failed: failedAdd(recorder, o)}
 	r.southbound.bound = h.clocks.bound
 	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
 		observe: o.ObserveFailing, changed: changed}

@@ -124,9 +124,11 @@ func removeLink(link cni.HostLink) error {
 	return nil
 }
 
-// add makes the interface the one of its logical port.
+// add makes the interface the one of its logical port. The link of a former sandbox of the port goes: nothing is behind it any more, and
+// its DEL may never come.
 func (a *attachments) add(ctx context.Context, want desired.Attachment) error {
 	a.mu.Lock()
+	former, replaces := a.byID[want.InterfaceID]
 	a.byID[want.InterfaceID] = held{want, time.Now()}
 	a.mu.Unlock()
 	for {
@@ -138,9 +140,13 @@ func (a *attachments) add(ctx context.Context, want desired.Attachment) error {
 			return err
 		}
 		if now, ok := a.bridge(); !ok || now == bridge {
-			return nil // else follow may have been before us
+			break // else follow may have been before us
 		}
 	}
+	if replaces && (former.ContainerID != want.ContainerID || former.IfName != want.IfName) {
+		return cni.Detach(former.ContainerID, former.IfName)
+	}
+	return nil
 }
 
 // remove takes the interface of a sandbox away; one of a newer sandbox of the same port stays. interfaceID is empty when the

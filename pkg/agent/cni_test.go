@@ -205,6 +205,7 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 	if err := n.check(web, first); err == nil {
 		t.Error("CHECK of the old sandbox finds nothing wrong")
 	}
+	n.awaitPods(next) // C2: the old one's DEL may never come
 	n.del(web)
 	n.awaitPods(next)
 	n.wantTraffic(next)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
@@ -28,6 +27,7 @@ type cniHandler struct {
 	vswitchd    *daemon
 	node        string
 	clocks      *stageClocks
+	passed      func(point string)
 	observe     func(stage string, took time.Duration)             // of each stage of an ADD that succeeded
 	failed      func(req cniwire.Request, stage string, why error) // of an ADD that did not
 }
@@ -47,7 +47,12 @@ func (h *cniHandler) Del(ctx context.Context, req cniwire.Request) error {
 		return err
 	}
 	h.counted()
-	return errors.Join(cni.Detach(req.ContainerID, req.IfName), h.attachments.tombstones.Remove(req.ContainerID, req.IfName))
+	h.passed("DEL record")
+	if err := cni.Detach(req.ContainerID, req.IfName); err != nil {
+		return err
+	}
+	h.passed("DEL link")
+	return h.attachments.tombstones.Remove(req.ContainerID, req.IfName)
 }
 
 // Check implements cniserver.Handler: the interface is the sandbox's, its flows are there, and its port is this pod's.

@@ -40,19 +40,26 @@ func (s stage) owner() string { return stageNames[s].owner }
 
 // stageClock notes when each stage of one ADD came. It is no timer: it is told.
 type stageClock struct {
-	mu    sync.Mutex
-	began time.Time
-	at    [stages]time.Time // zero: has not come
+	passed func(point string) // is told of each at once
+	mu     sync.Mutex
+	began  time.Time
+	at     [stages]time.Time // zero: has not come
 }
 
-func newStageClock() *stageClock { return &stageClock{began: time.Now()} }
+func newStageClock(passed func(point string)) *stageClock {
+	return &stageClock{began: time.Now(), passed: passed}
+}
 
 // reached notes a stage; only its first time counts.
 func (c *stageClock) reached(s stage) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at[s].IsZero() {
+	first := c.at[s].IsZero()
+	if first {
 		c.at[s] = time.Now()
+	}
+	c.mu.Unlock()
+	if first {
+		c.passed("ADD " + s.String())
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Two databases tell of the stages, so that one may be seen after a later one; the times still add up to the whole.
 func TestStageTimesAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newStageClock()
+		c := newStageClock(func(string) {})
 		wait := func(s stage, ms int) {
 			time.Sleep(time.Duration(ms) * time.Millisecond) // of the bubble
 			c.reached(s)
@@ -47,7 +47,7 @@ func TestStageTimesAddUp(t *testing.T) {
 }
 
 func TestAClockHearsOfItsPortsBindingOnly(t *testing.T) {
-	clocks, c := newStageClocks(), newStageClock()
+	clocks, c := newStageClocks(), newStageClock(func(string) {})
 	stop := clocks.watch("demo_web", c)
 	chassis := "uuid"
 	came := func() bool { return !c.at[stageBinding].IsZero() }
