@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/names"
 )
 
@@ -56,7 +58,32 @@ func (b *testbed) consistent(ctx context.Context) error {
 	for _, n := range nodes {
 		errs = append(errs, b.nodeIs(ctx, n.Name, networked[n.Name]))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return b.invariantsHold(ctx)
+}
+
+// invariantsHold asks the operator for all invariants over its whole database.
+func (b *testbed) invariantsHold(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, convergence/2) // a check takes milliseconds, and 3 s more if it finds something
+	defer cancel()
+	out, err := b.Kubectl(ctx, "--namespace", product, "exec", "deployment/weft-operator", "--", "/usr/bin/weft", "admin", "check")
+	if err != nil {
+		return err
+	}
+	var answer admin.Violations
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return fmt.Errorf("weft admin check: %w", err)
+	}
+	if len(answer.Checked) < len(invariant.All()) {
+		return fmt.Errorf("only %v were checked", answer.Checked)
+	}
+	var wrong error
+	for _, v := range answer.Violations {
+		wrong = errors.Join(wrong, errors.New(v.String()))
+	}
+	return wrong
 }
 
 func hasNetwork(p *corev1.Pod) bool {
