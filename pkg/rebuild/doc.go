@@ -1,10 +1,14 @@
 // Package rebuild makes OVN's databases anew while the network runs, on the machine where they are.
 //
-//	            live                                   aside, in a folder beside the southbound database's file
-//	   NB ────── copy of all rows ──────────────────▶  NB' ──northd'──▶ SB'
-//	   SB ────── Chassis, Encap, learned MACs ──────────────────────────▲
-//	             bindings ───────────────────────────────────────────────┘
-//	northd       NodeNetworks: Chassis and Encap where SB does not answer
+//	live                                             aside
+//
+//	NB ─────────── all rows ──────────────────────▶ NB'
+//	 │                                               │
+//	northd (pauses)                                northd'
+//	 ▼                                               ▼
+//	SB ─────────── chassis, bindings, MACs ───────▶ SB'
+//	 ▲             NodeNetworks, where SB is lost ─▶ │
+//	 └──────────── its file, by one rename ──────────┘
 //
 // ovn-controller must never see a southbound database without its chassis, its bindings or its flows: it would take its own flows
 // out of Open vSwitch. So the new database is complete before anybody sees it, and takes the old one's place by one rename; then

@@ -55,7 +55,7 @@ func readNorthbound(ctx context.Context, d *database) (json.RawMessage, snapshot
 func foreign(all snapshot) []string {
 	var found []string
 	for table, rows := range all {
-		if table == "NB_Global" || table == "Connection" || table == "SSL" {
+		if slices.Contains(kept, table) {
 			continue
 		}
 		for _, r := range rows {
