@@ -26,18 +26,18 @@ import (
 // world is a good one, made by the builders of the topology: two nodes, three pods that run and one that has ended.
 type world struct {
 	invariant.World
-	*testing.T
+	testing.TB
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newWorldOf(t, 24)
 }
 
 // newWorldOf gives nodes IPv4 subnets of a prefix length.
-func newWorldOf(t *testing.T, hostPrefix int32) *world {
+func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	t.Helper()
-	w := &world{T: t, World: invariant.World{Northbound: invariant.Rows{}, Southbound: invariant.Rows{}}}
+	w := &world{TB: t, World: invariant.World{Northbound: invariant.Rows{}, Southbound: invariant.Rows{}}}
 	w.ClusterNetwork = &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
 	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
 	w.ClusterNetwork.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
