@@ -134,11 +134,15 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
 func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
 	_, _, had := r.Addresses.Get(owner)
-	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner)
+	requested, err := requestedIPs(pod)
+	if err != nil && !had {
+		return alloc.Assignment{}, err
+	}
+	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner, requested...)
 	if err != nil {
 		r.holders.wait(pod.Spec.NodeName, name)
 		// An address that was freed before the pod was known to wait woke nobody.
-		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner)
+		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner, requested...)
 	}
 	if err != nil {
 		return got, err
@@ -150,9 +154,25 @@ func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 	return got, nil
 }
 
-// explain tells the user why there is no address. The pod waits until one is freed or the node gets a subnet.
+// errRequest says that the pod asks for addresses in a way that cannot be read.
+var errRequest = errors.New("invalid request")
+
+// requestedIPs are the addresses that the pod asks for; none if it does not.
+func requestedIPs(pod *corev1.Pod) ([]netip.Addr, error) {
+	text, asks := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]
+	if !asks {
+		return nil, nil
+	}
+	requested, err := networkv1alpha1.ParseRequestedIPs(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
+	}
+	return requested, nil
+}
+
+// explain tells the user why there is no address. The pod waits until one is freed, the node gets a subnet, or it asks otherwise.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
-	if errors.Is(err, ipam.ErrExhausted) {
+	if errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest) {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
 		return nil
 	}

@@ -86,7 +86,8 @@ func portChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
 	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
 		before.Annotations[networkv1alpha1.PodRecordAnnotation] != after.Annotations[networkv1alpha1.PodRecordAnnotation] ||
-		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation]
+		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
+		before.Annotations[networkv1alpha1.RequestedIPsAnnotation] != after.Annotations[networkv1alpha1.RequestedIPsAnnotation]
 }
 
 // onlyUpdates passes updates that the predicate accepts: at a start every pod is reconciled anyway.

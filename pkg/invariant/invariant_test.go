@@ -299,6 +299,18 @@ func TestWhatIsNoViolation(t *testing.T) {
 	}
 }
 
+// A pod waits while it cannot have the address that it asks for; when it can, it should have a port.
+func TestPodThatAsksForAnAddress(t *testing.T) {
+	for address, waits := range map[string]bool{"10.244.0.5": true, "10.244.0.1": true, "192.0.2.1": true, "none": true, "10.244.0.99": false} {
+		w := newWorld(t)
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "asks",
+			Annotations: map[string]string{"network.weft.dev/requested-ips": address}}, Spec: corev1.PodSpec{NodeName: "n1"}})
+		if found := invariant.Check(w.World); (len(found) == 0) != waits {
+			t.Errorf("it asks for %s and violated is %v", address, found)
+		}
+	}
+}
+
 // A pod waits while its node has no address left; when one is free it should have a port.
 func TestPodWithoutPortOnAFullNode(t *testing.T) {
 	w := newWorldOf(t, 29)

@@ -18,7 +18,7 @@ import (
 // podInvariants are those of a pod and its port.
 func podInvariants() []Invariant {
 	return []Invariant{
-		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, wait.", podHasPort},
+		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, or that ask for addresses they cannot have, wait.", podHasPort},
 		{"PodAddressInSubnet", "A pod's port has one MAC and one address of each family of its node's subnets, in these subnets and none that is reserved.", podAddressInSubnet},
 		{"PodReportsAddress", "The addresses in a pod's status are those of its port.", podReportsAddress},
 		{"PortOnItsChassis", "A pod's port, and a node's management port, ask for the chassis of the node.", portOnItsChassis},
@@ -38,7 +38,7 @@ func podHasPort(v *view) (found []Violation) {
 			if wrong := v.wrongPlace(pod, ports[0]); wrong != "" {
 				found = append(found, v.about([]any{ports[0]}, "port %s %s", ports[0].Name, wrong).of(nameOf(pod)))
 			}
-		case nn == nil || nn.Status.Chassis == "" || full[pod.Spec.NodeName]: // it waits
+		case nn == nil || nn.Status.Chassis == "" || full[pod.Spec.NodeName] || v.asksInVain(pod, nn): // it waits
 		default:
 			found = append(found, Violation{Message: fmt.Sprintf("pod %s/%s has no port", pod.Namespace, pod.Name), Owners: []unit.Key{key}}.of(nameOf(pod)))
 		}

@@ -115,6 +115,7 @@ func TestUsersDoAsBefore(t *testing.T) {
 	user := person(t, "developer", team, rule("", "pods pods/eviction", "*"))
 	allowed(t, user, []attempt{
 		{"a request", request{"PATCH", pods + "/plain", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
+		{"a request for addresses", request{"PATCH", pods + "/recorded", annotation(v1alpha1.RequestedIPsAnnotation, "10.244.1.77")}, nil},
 		{"a request of a pod that has a record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
 		{"a pod with a request", request{"POST", pods, podBody("new", `{"network.weft.dev/pod-record":"true"}`)}, nil},
 		{"a pod without a name", request{"POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-"},"spec":{"containers":[{"name":"c","image":"example.org/c:1"}]}}`}, nil},

@@ -28,6 +28,9 @@ const (
 // ErrUnknownNode says that the node has no subnets (yet).
 var ErrUnknownNode = errors.New("node has no pod subnets")
 
+// ErrUnavailable says that an address that was asked for cannot be given; the error that wraps it says which and why.
+var ErrUnavailable = errors.New("not available")
+
 // Assignment is what one pod has on its node's switch.
 type Assignment struct {
 	// Addresses are one per family, with the length of their subnet.
@@ -117,8 +120,9 @@ func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool)
 }
 
 // Allocate gives an owner one address of each family of the node, all or nothing. An owner that has an assignment on the node
-// keeps it. The error wraps ipam.ErrExhausted or ErrUnknownNode and names the subnet.
-func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
+// keeps it, whatever it asks for now. Addresses may be requested, at most one per family; the others are chosen. The error wraps
+// ipam.ErrExhausted, ErrUnavailable or ErrUnknownNode and names the subnet or address.
+func (a *Allocator) Allocate(nodeName, owner string, requested ...netip.Addr) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -128,7 +132,7 @@ func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
 	if on, ok := a.owners[owner]; ok && on == nodeName {
 		return n.owners[owner], nil
 	}
-	got, err := n.take(owner, a.now())
+	got, err := n.take(owner, a.now(), requested)
 	if err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
@@ -139,14 +143,17 @@ func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
 }
 
 // take chooses a slot and an address of each family.
-func (n *node) take(owner string, now time.Time) (Assignment, error) {
+func (n *node) take(owner string, now time.Time, requested []netip.Addr) (Assignment, error) {
+	if err := n.available(owner, requested); err != nil {
+		return Assignment{}, err
+	}
 	slot, err := n.freeSlot()
 	if err != nil {
 		return Assignment{}, err
 	}
 	var got Assignment
 	for _, is4 := range n.families() {
-		address, err := n.takeAddress(is4, owner, now)
+		address, err := n.takeOne(is4, owner, now, requested)
 		if err != nil {
 			n.giveBack(got.Addresses)
 			return Assignment{}, err
