@@ -79,7 +79,7 @@ type link struct {
 	dead   bool
 	gates  map[string]*gate       // resource -> what its watches do
 	open   map[*upstream]struct{} // watches
-	writes []string               // "PATCH /apis/..."
+	writes []string               // "PATCH /apis/... {...}"
 	listed map[string]bool        // resources that were listed once
 	paused *gate                  // holds every write of a process that hangs
 }
@@ -178,7 +178,7 @@ func (l *link) write(r *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	l.mu.Lock()
-	l.writes = append(l.writes, r.Method+" "+r.URL.Path)
+	l.writes = append(l.writes, r.Method+" "+r.URL.Path+" "+content(r))
 	l.mu.Unlock()
 	response, err := l.next.RoundTrip(r)
 	if what == crashAfter {
@@ -190,6 +190,23 @@ func (l *link) write(r *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	return response, err
+}
+
+// content is the beginning of a request's body.
+func content(r *http.Request) string {
+	if r.GetBody == nil {
+		return ""
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return err.Error()
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, 1000))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // count counts the writes since written.

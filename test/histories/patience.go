@@ -43,17 +43,21 @@ func (n *tidings) tell() {
 func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	var last error
 	for {
 		change := n.coming()
 		err := wrong(ctx)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // what was wrong, and not that there was no time left to look
+			last = err
+		}
 		select {
 		case <-change:
 		case <-time.After(unheard):
 		case <-ctx.Done():
-			return fmt.Errorf("after %s: %w", limit, err)
+			return fmt.Errorf("after %s: %w", limit, last)
 		}
 	}
 }

@@ -1,0 +1,34 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	invariants "github.com/weft-network/weft/controllers/invariant"
+	"github.com/weft-network/weft/pkg/invariant"
+)
+
+// checkInvariants asks the operator's own invariants, on the rows that its leader reads. They must hold, but for what the history
+// did on purpose.
+func (w *world) checkInvariants(ctx context.Context) error {
+	reader := &invariants.Reader{Client: w.api, Database: w.lead.engine}
+	present, err := reader.World(ctx)
+	if err != nil {
+		return err
+	}
+	var excused []string
+	if w.foreign.hasNamesake() {
+		excused = append(excused, "UniqueName")
+	}
+	if len(w.unpinned) > 0 { // pods outlived their node or the database, and still report what they had there
+		excused = append(excused, "PodReportsAddress")
+	}
+	var wrong []error
+	for _, v := range invariant.Check(present) {
+		if !slices.Contains(excused, v.Invariant) {
+			wrong = append(wrong, errors.New("invariant "+v.String()))
+		}
+	}
+	return errors.Join(wrong...)
+}

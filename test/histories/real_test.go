@@ -1,0 +1,82 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+var real = flag.Int("real", 0, "number of histories with a real API server, one after the other")
+
+// What holds with an API server in memory holds with a real one.
+func TestHistoriesOnARealAPIServer(t *testing.T) {
+	if *real == 0 {
+		t.Skip("asked for by -real, as make check-histories REAL=20 does")
+	}
+	programs, err := tools.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
+		CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(errors.Join(err, environment.Stop()))
+	}
+	defer func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for i := range *real {
+		seed := *first + uint64(i)
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { onRealServer(t, generate(seed), config) })
+	}
+}
+
+func onRealServer(t *testing.T, p Plan, config *rest.Config) {
+	w, err := newWorld(t, p, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run(context.Background()); err != nil {
+		t.Errorf("history %d: %v\n%v", p.Seed, err, w.trace)
+	}
+	w.lead.kill()
+	if err := w.clear(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clear leaves an empty API server to the next history.
+func (w *world) clear(ctx context.Context) error {
+	return w.news.until(patience, func(context.Context) error {
+		var left int
+		for _, namespace := range []string{"a", "b"} {
+			if err := w.api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
+				return err
+			}
+		}
+		var pods corev1.PodList
+		var nodes corev1.NodeList
+		var networks networkv1alpha1.NodeNetworkList
+		err := errors.Join(w.api.DeleteAllOf(ctx, &corev1.Node{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks))
+		if left = len(pods.Items) + len(nodes.Items) + len(networks.Items); err == nil && left > 0 {
+			err = errors.New("objects are left")
+		}
+		return err
+	})
+}
