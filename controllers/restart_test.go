@@ -48,8 +48,10 @@ func (w *world) ready(nodes ...string) {
 	for _, node := range nodes {
 		w.until(func() error { return unavailable(node, corev1.ConditionFalse) })
 		w.until(func() error {
-			if w.nodeNetwork(node).Spec.MTU == 0 {
-				return fmt.Errorf("node %s has no MTU", node)
+			nn := w.nodeNetwork(node)
+			topology := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
+			if nn.Spec.MTU == 0 || topology == nil || topology.ObservedGeneration != nn.Generation {
+				return fmt.Errorf("node %s has the MTU %d and, in generation %d, the condition %+v", node, nn.Spec.MTU, nn.Generation, topology)
 			}
 			return nil
 		})
