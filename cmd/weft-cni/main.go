@@ -20,10 +20,17 @@ import (
 // what did not come, and shorter than kubelet's of a runtime request, 2 minutes.
 const patience = 90 * time.Second
 
-func main() {
-	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Del: del, Check: check, Status: status, GC: gc},
-		version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0"),
-		"CNI plugin weft-cni")
+// about is what the plugin says when it is executed without a command.
+const about = "CNI plugin weft-cni"
+
+func main() { skel.PluginMainFuncs(functions(), versions(), about) }
+
+func functions() skel.CNIFuncs {
+	return skel.CNIFuncs{Add: add, Del: del, Check: check, Status: status, GC: gc}
+}
+
+func versions() version.PluginInfo {
+	return version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 }
 
 // add prints the agent's result in the version that the configuration asks for.

@@ -104,14 +104,14 @@ func mustCIDR(s string) *net.IPNet {
 
 // startAgent serves the lab's socket. What the agent was asked may be read when
 // the command has ended.
-func (l lab) startAgent(t *testing.T, err error) *[]cniwire.Request {
+func (l lab) startAgent(t testing.TB, err error) *[]cniwire.Request {
 	t.Helper()
 	asked := &[]cniwire.Request{}
 	l.serve(t, agent{err: err, asked: asked})
 	return asked
 }
 
-func (l lab) serve(t *testing.T, handler cniserver.Handler) {
+func (l lab) serve(t testing.TB, handler cniserver.Handler) {
 	t.Helper()
 	listener, err := cniserver.Listen(l.socket)
 	if err != nil {
