@@ -47,7 +47,7 @@ func (f fake) Check(context.Context) (Violations, error) {
 // serve starts a server and returns its socket.
 func serve(t *testing.T, operator Operator) string {
 	t.Helper()
-	server := NewServer(filepath.Join(t.TempDir(), "run", "admin.sock"), operator, logr.Discard())
+	server := NewServer(filepath.Join(t.TempDir(), "admin.sock"), operator, logr.Discard())
 	// Whoever dials before Serve waits in the listener's queue, so that the test needs no other sign that it is ready.
 	listener, err := listen(server.Socket)
 	if err != nil {

@@ -6,14 +6,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 )
 
-// listen makes the socket for its owner only. One that is there was left by an earlier process of the same pod.
+// listen makes the socket for its owner only, in a folder that exists. One that is there was left by an earlier process of the
+// same pod.
 func listen(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
