@@ -65,11 +65,12 @@ func TestTheOperatorHoldsItsLease(t *testing.T) {
 	}
 }
 
-// The status is the one that the agent computes, in the patch that it sends.
+// The status is the one that the agent computes, in the patch that it sends. I10: a node that is installed again has another
+// chassis, and must come back without a human.
 func TestAnAgentWritesItsOwnStatus(t *testing.T) {
 	w := newWorld(t)
 	api := typed(t, w.agent["n1"])
-	for _, chassis := range []string{"n1", "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11", "{0a}.b:c_d"} { // a node that is installed again has another one
+	for _, chassis := range []string{"n1", "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11", "{0a}.b:c_d"} {
 		nn := nodeNetwork(t, "n1")
 		health := desired.Health{Used: 3, Status: v1alpha1.NodeNetworkStatus{Chassis: chassis, EncapIP: "2001:db8::1", EncapType: v1alpha1.EncapsulationGeneve,
 			DatapathType: v1alpha1.DatapathSystem, LinkMTU: 1500, OVSVersion: "3.5.0", OVNVersion: "25.03.1", Pods: 3},
