@@ -49,16 +49,9 @@ bench: tools ## Speed, CPU and memory of the engine on a real database, as figur
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
 .PHONY: check-histories
-check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one
-	go test ./test/histories -count=1 -timeout 60m -v -run '^TestHistories$$' -args $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1))
-
-.PHONY: fuzz
-fuzz: ## Every fuzzer for FUZZTIME (30s each), one after another; what they find is kept below testdata/fuzz
-	@set -e; for package in $$(grep -rl --include=*_test.go '^func Fuzz' apis cmd controllers pkg | xargs -n1 dirname | sort -u); do \
-	  for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$package/*_test.go | cut -c6-); do \
-	    echo "== $$package $$name"; go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) ./$$package; \
-	  done; \
-	done
+check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one, REAL=20 uses a real API server
+	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
+	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1)) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until one fails (BUG=no-fence for one)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,6 +153,7 @@ func (l *link) lose(resource string) {
 // RoundTrip implements http.RoundTripper.
 func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := resourceOf(r.URL.Path)
+	r = inJSON(r)
 	switch {
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
 		return l.watch(r, resource)
@@ -159,6 +161,15 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		return l.next.RoundTrip(l.staled(r, resource))
 	}
 	return l.write(r)
+}
+
+// inJSON asks for JSON alone, whose watch events are lines; the metadata client would have Protobuf.
+func inJSON(r *http.Request) *http.Request {
+	accepted := strings.Split(r.Header.Get("Accept"), ",")
+	accepted = slices.DeleteFunc(accepted, func(format string) bool { return strings.Contains(format, "protobuf") })
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept", strings.Join(accepted, ","))
+	return r
 }
 
 // write sends a write, or not.
