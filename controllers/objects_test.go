@@ -92,13 +92,20 @@ func (w *world) nodeNetwork(node string) *networkv1alpha1.NodeNetwork {
 // report patches the status as the node's agent does.
 func (w *world) report(node string) *networkv1alpha1.NodeNetwork {
 	w.Helper()
-	nn := w.nodeNetwork(node)
-	patch := client.MergeFrom(nn.DeepCopy())
-	nn.Status.Chassis, nn.Status.EncapIP, nn.Status.LinkMTU = "chassis-"+node, "192.0.2.1", 1500
-	meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{
-		Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready",
+	var nn *networkv1alpha1.NodeNetwork
+	w.until(func() error { // again when the operator has written its own condition meanwhile
+		nn = w.nodeNetwork(node)
+		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		nn.Status.Chassis, nn.Status.EncapIP, nn.Status.LinkMTU = "chassis-"+node, "192.0.2.1", 1500
+		meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{
+			Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready",
+		})
+		err := api.Status().Patch(w.Context(), nn, patch)
+		if err != nil && !apierrors.IsConflict(err) {
+			w.Fatal(err)
+		}
+		return err
 	})
-	w.must(api.Status().Patch(w.Context(), nn, patch))
 	return nn
 }
 
