@@ -77,7 +77,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	free()
 	e.await(t, "the connection", e.Connected)
-	e.apply(t, portUnit("n1", "later", "u", 40))
+	e.settle(t, portUnit("n1", "later", "u", 40))
 	e.whole(t)
 	e.again(t, func() { nb.Kill(); nb.Run() }) // the file is whole as well
 }
@@ -99,7 +99,7 @@ func TestClusterWithAFullDisk(t *testing.T) {
 	}
 	free()
 	e.await(t, "the connection", e.Connected)
-	e.apply(t, portUnit("n1", "later", "u", 40))
+	e.settle(t, portUnit("n1", "later", "u", 40))
 	e.whole(t)
 	e.again(t, func() {
 		for _, m := range cluster.Members {
@@ -146,7 +146,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	goesOn := func(what string) {
 		t.Helper()
 		e.awaitConnected()
-		e.apply(t, portUnit("n1", fmt.Sprintf("p%d", port), "u", port))
+		e.settle(t, portUnit("n1", fmt.Sprintf("p%d", port), "u", port))
 		port++
 		e.whole(t)
 		if t.Failed() {
@@ -189,7 +189,7 @@ func TestMemberCutOffFromItsClusterIsLeft(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the other member was used after %s", took)
 		}
-		e.apply(t, portUnit("n1", fmt.Sprintf("after%d", i), "u", 40+i))
+		e.settle(t, portUnit("n1", fmt.Sprintf("after%d", i), "u", 40+i))
 		e.stop()
 		used.Kill()
 		used.Run()

@@ -67,7 +67,7 @@ func TestCommitThatOutlivesItsConnectionFails(t *testing.T) {
 	go func() { _ = e.try(portUnit("n1", "late-port", "first", 16)) }()
 	<-held
 	e.await(t, "the other path", func() bool { return e.counter.fenced() == 2 && e.Connected() })
-	e.apply(t, portUnit("n1", "late-port", "second", 16)) // meanwhile the pod was made anew
+	e.settle(t, portUnit("n1", "late-port", "second", 16)) // meanwhile the pod was made anew
 	before, log := dump(nb), nb.Transactions()
 	release()
 	if after := dump(nb); after != before || nb.Transactions() != log {
@@ -85,7 +85,7 @@ func TestReplyLostAfterATakeOver(t *testing.T) {
 	first.apply(t, switchUnit("n1", 10))
 	wire.Set(ovndbtest.Passing, ovndbtest.Lost) // its next transactions are committed, and it does not hear of it
 	first.await(t, "its other path", func() bool { return first.counter.fenced() > 1 && first.Connected() })
-	first.apply(t, switchUnit("n2", 11))
+	first.settle(t, switchUnit("n2", 11))
 
 	other.Set(ovndbtest.Lost, ovndbtest.Passing)
 	heir := run(t, nb)

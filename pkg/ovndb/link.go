@@ -42,14 +42,15 @@ type link struct {
 	mu     sync.Mutex
 	client net.Conn
 	isCut  bool
-	loads  map[*loading]struct{}
+	calls  map[*waiting]struct{}
+	// undigested counts the bytes that have come since the last call ended: answers come in order, so all before is taken in.
+	undigested int64
 }
 
-// loading is a call whose answer has not come.
-type loading struct {
-	first    time.Duration // how long the server may be silent
-	received int64         // bytes since it began
-	silence  *time.Timer
+// waiting is a call whose answer has not come.
+type waiting struct {
+	limit   time.Duration // how long the server may be silent
+	silence *time.Timer
 }
 
 // openLink connects to a server; limit bounds what it may take for a call, and extend is told how long a large answer may take yet.
@@ -63,7 +64,7 @@ func openLink(ctx context.Context, endpoint string, limit time.Duration, extend 
 	if err != nil {
 		return nil, err
 	}
-	return &link{limit: limit, extend: extend, loads: map[*loading]struct{}{}, server: server, ended: make(chan struct{})}, nil
+	return &link{limit: limit, extend: extend, calls: map[*waiting]struct{}{}, server: server, ended: make(chan struct{})}, nil
 }
 
 // serve gives the client a socket to connect to, once, and carries what comes; before is what the server sent already.
@@ -195,29 +196,33 @@ func (l *link) toServer(client io.Reader) {
 func (l *link) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for one := range l.loads {
-		one.received += int64(n)
-		digest := time.Duration(one.received) * time.Second / digestRate
-		one.silence.Reset(one.first + digest)
-		if one.first > l.limit {
-			l.extend(l.limit + digest)
+	l.undigested += int64(n)
+	for one := range l.calls {
+		one.silence.Reset(one.limit + l.backlog())
+		if one.limit > l.limit {
+			l.extend(l.limit + l.backlog())
 		}
 	}
 }
 
+// backlog is how long the client may take to digest what has come; l.mu is held.
+func (l *link) backlog() time.Duration { return time.Duration(l.undigested) * time.Second / digestRate }
+
 // patient returns a context that ends when the server is silent for so long, and longer after it has sent much: what is large, and
-// what waits behind it on the same connection, may take as long as it likes while it comes. done must be called.
-func (l *link) patient(ctx context.Context, first time.Duration) (_ context.Context, done func()) {
+// what waits behind it on the same connection, may take as long as it likes while it comes. done must be called when the call ends.
+func (l *link) patient(ctx context.Context, limit time.Duration) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &loading{first: first, silence: time.AfterFunc(first, func() { cancel(errSilent) })}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loads[one] = struct{}{}
+	one := &waiting{limit: limit, silence: time.AfterFunc(limit+l.backlog(), func() { cancel(errSilent) })}
+	l.calls[one] = struct{}{}
 	return ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.loads, one)
-		one.silence.Stop()
+		delete(l.calls, one)
+		if one.silence.Stop() {
+			l.undigested = 0
+		}
 		cancel(nil)
 	}
 }
