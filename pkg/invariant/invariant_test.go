@@ -270,6 +270,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 			w.stranger(func(*networkv1alpha1.NodeNetwork) {})
 			w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n3"}})
 		}},
+		{"ports of a node that came back and whose agent has not reported yet", func(w *world) { w.nodeNetwork("n1").Status.Chassis = "" }},
 		{"routes of one unit to different next hops", func(w *world) {
 			for _, hop := range []string{"100.64.0.2", "100.64.0.3"} {
 				w.put(&nbdb.LogicalRouterStaticRoute{UUID: hop, IPPrefix: "10.9.0.0/16", Nexthop: hop, ExternalIDs: owned()})
