@@ -15,8 +15,10 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -52,63 +54,6 @@ const (
 	startGrace = 10 * time.Second
 )
 
-// Options configure an agent.
-type Options struct {
-	Node string
-	// Southbound and OpenVSwitch are OVSDB remotes.
-	Southbound  []string
-	OpenVSwitch string
-	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
-	Socket, ConfDir, BinDir, BinSource string
-	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
-	ControllerDir string
-	// SwitchDir is ovs-vswitchd's run directory; empty: whether it runs is not watched.
-	SwitchDir string
-	Observer  ovndb.Observer
-	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
-	Sandboxes func(context.Context) (map[string]bool, error)
-	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.
-	ListDelay time.Duration
-	// ObserveCollected is told of each attachment that was removed without a DEL, and why; nil: nobody is.
-	ObserveCollected func(reason string)
-	// ObserveStage is told how long each stage of an ADD took that succeeded, ObserveStageFailed of the stage at which another ended;
-	// nil: nobody is.
-	ObserveStage       func(stage string, took time.Duration)
-	ObserveStageFailed func(stage string)
-	// Passed is told at once of each point that a request passes, "ADD link" or "DEL record"; tests end the agent there. nil: nobody is.
-	Passed func(point string)
-	// CheckInterval is how often the agent checks the interfaces of pods by itself; 0 is 5 minutes. ObserveFailing is told how many of them
-	// are not as they were made; nil: nobody is.
-	CheckInterval  time.Duration
-	ObserveFailing func(interfaces int)
-	// RequestTimeout bounds a CNI request; 0 is 60 s.
-	RequestTimeout time.Duration
-	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
-	ObserveRequest func(command string, elapsed time.Duration, err error)
-}
-
-func (o Options) withObservers() Options {
-	if o.ObserveRequest == nil {
-		o.ObserveRequest = func(string, time.Duration, error) {}
-	}
-	if o.ObserveStage == nil {
-		o.ObserveStage = func(string, time.Duration) {}
-	}
-	if o.ObserveStageFailed == nil {
-		o.ObserveStageFailed = func(string) {}
-	}
-	if o.Passed == nil {
-		o.Passed = func(string) {}
-	}
-	if o.ObserveFailing == nil {
-		o.ObserveFailing = func(int) {}
-	}
-	if o.ObserveCollected == nil {
-		o.ObserveCollected = func(string) {}
-	}
-	return o
-}
-
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	o = o.withObservers()
@@ -117,29 +62,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	changed := func() { again.Enqueue(request) }
 	counted := func() { again.EnqueueAfter(request, countDelay) }
 
-	r := &nodeReconciler{
-		client: mgr.GetClient(), node: o.Node, state: &nodeState{}, trigger: again, running: ctx,
-		datapath: datapath(), started: time.Now(),
-		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
-		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
-	}
-	r.controller = &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed}
-	r.vswitchd = &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed}
-	r.ovs = ovndb.NewEngine(ovndb.Config{
-		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
-		OnConnect: func(bool) { changed() },
-		OnRow: func(_ string, row model.Model, event ovndb.RowEvent) {
-			if concernsNode(row, event) {
-				changed()
-			}
-		},
-	}, nil)
-	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge, tombstones: tombstone.Beside(o.Socket)}
-	turns := cniserver.NewTurns()
-	collector := newCollector(r.attachments, turns, o, counted)
-	r.attachments.buried = func(a desired.Attachment) { collector.told(a, reasonTombstone) }
-	sandboxes := newSandboxWatch(collector, r.southbound, o.Sandboxes)
-	r.southbound.unbound = sandboxes.ask
+	r := newNodeReconciler(ctx, mgr.GetClient(), o, changed, counted)
+	r.trigger = again
 	if err := r.cni.install(); err != nil {
 		return err
 	}
@@ -150,17 +74,60 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
-		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
-		clocks: newStageClocks(), passed: o.Passed, observe: o.ObserveStage, failed: failedAdd(recorder, o)}
-	r.southbound.bound = h.clocks.bound
+	turns := cniserver.NewTurns()
+	sandboxes := r.watchSandboxes(turns, o, counted)
+	h := r.handler(sandboxes.collector, recorder, o, counted)
 	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
 		observe: o.ObserveFailing, changed: changed}
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
-	return errors.Join(mgr.Add(manager.RunnableFunc(r.ovs.Run)), mgr.Add(manager.RunnableFunc(r.controller.run)), mgr.Add(manager.RunnableFunc(r.vswitchd.run)),
-		mgr.Add(manager.RunnableFunc(sandboxes.run)), mgr.Add(manager.RunnableFunc(r.check.run)), watchHost(mgr, changed), r.addChecks(mgr))
+	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, sandboxes.run, r.check.run} {
+		if err := mgr.Add(run); err != nil {
+			return err
+		}
+	}
+	return errors.Join(watchHost(mgr, changed), r.addChecks(mgr))
+}
+
+// newNodeReconciler returns the reconciler with its connections; changed asks for a reconciliation, counted for one that may come later.
+func newNodeReconciler(running context.Context, c client.Client, o Options, changed, counted func()) *nodeReconciler {
+	r := &nodeReconciler{
+		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: datapath(), started: time.Now(),
+		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
+		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
+		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
+		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
+	}
+	r.ovs = ovndb.NewEngine(ovndb.Config{
+		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
+		OnConnect: func(bool) { changed() },
+		OnRow: func(_ string, row model.Model, event ovndb.RowEvent) {
+			if concernsNode(row, event) {
+				changed()
+			}
+		},
+	}, nil)
+	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge, tombstones: tombstone.Beside(o.Socket)}
+	return r
+}
+
+// watchSandboxes makes what removes attachments without a DEL.
+func (r *nodeReconciler) watchSandboxes(turns *cniserver.Turns, o Options, counted func()) *sandboxWatch {
+	collector := newCollector(r.attachments, turns, o, counted)
+	r.attachments.buried = func(a desired.Attachment) { collector.told(a, reasonTombstone) }
+	sandboxes := newSandboxWatch(collector, r.southbound, o.Sandboxes)
+	r.southbound.unbound = sandboxes.ask
+	return sandboxes
+}
+
+// handler makes what answers CNI requests.
+func (r *nodeReconciler) handler(collector *collector, recorder events.EventRecorder, o Options, counted func()) *cniHandler {
+	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
+		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
+		clocks: newStageClocks(), passed: o.Passed, observe: o.ObserveStage, failed: failedAdd(recorder, o)}
+	r.southbound.bound = h.clocks.bound
+	return h
 }
 
 // datapath is chosen once: one that changed under running pods would cut them off.

@@ -3,6 +3,8 @@ package agent_test
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -214,13 +216,23 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 	}
 }
 
-// TestPodsThatWaitDoNotHoldUpOthers: as many as a full node has, whose ports the operator cannot give.
+// inUse is the memory, in bytes, of what this process holds: heap objects and stacks after a collection.
+func inUse() uint64 {
+	runtime.GC()
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return now.HeapAlloc + now.StackInuse
+}
+
+// TestPodsThatWaitDoNotHoldUpOthers: as many as a full node has after its reboot, whose ports the operator cannot give. C10: that they
+// wait costs little memory, both ends of each conversation counted.
 func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 	n := readyNode(t)
 	web, gone := n.newPod("web", 5), n.newPod("gone", 6)
 	n.givePort(web)
 	n.givePort(gone)
 	n.add(gone)
+	before := inUse()
 	var waiting []<-chan answer
 	for i := range 250 {
 		name := fmt.Sprintf("waiting-%d", i)
@@ -228,6 +240,11 @@ func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 		waiting = append(waiting, answers)
 	}
 	notYet(t, waiting[249])
+	if held := int64(inUse()) - int64(before); held > 16<<20 {
+		t.Errorf("250 ADDs that wait hold %d KiB", held>>10)
+	} else {
+		t.Logf("250 ADDs that wait hold %d KiB", held>>10)
+	}
 	n.add(web)
 	n.wantTraffic(web)
 	n.del(gone)
@@ -249,4 +266,42 @@ func TestCheckSeesALostLink(t *testing.T) {
 	}
 	n.add(web) // the runtime may try the same sandbox again
 	n.wantTraffic(web)
+}
+
+// files counts what this process has open.
+func (n *node) files() int {
+	n.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	n.must(err)
+	return len(entries)
+}
+
+// TestAddAndDelLeakNothing: C6 and C7 (handles and goroutines). The first rounds fill what is kept, such as idle connections.
+func TestAddAndDelLeakNothing(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	rounds := func(many int) {
+		t.Helper()
+		for i := range many {
+			result := n.add(web)
+			if err := n.check(web, result); err != nil {
+				t.Errorf("CHECK: %v", err)
+			}
+			if i%2 == 0 {
+				n.add(web) // again, as a runtime that lost the answer
+			}
+			n.del(web)
+		}
+		n.awaitPods()
+	}
+	rounds(5)
+	files, goroutines := n.files(), runtime.NumGoroutine()
+	rounds(40)
+	n.until("as many files and goroutines as before", func() error {
+		if f, g := n.files(), runtime.NumGoroutine(); f > files+2 || g > goroutines+2 { // of connections that come and go by themselves
+			return fmt.Errorf("%d files, %d goroutines; before %d and %d", f, g, files, goroutines)
+		}
+		return nil
+	})
 }

@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// Options configure an agent.
+type Options struct {
+	Node string
+	// Southbound and OpenVSwitch are OVSDB remotes.
+	Southbound  []string
+	OpenVSwitch string
+	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
+	Socket, ConfDir, BinDir, BinSource string
+	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
+	ControllerDir string
+	// SwitchDir is ovs-vswitchd's run directory; empty: whether it runs is not watched.
+	SwitchDir string
+	Observer  ovndb.Observer
+	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
+	Sandboxes func(context.Context) (map[string]bool, error)
+	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.
+	ListDelay time.Duration
+	// ObserveCollected is told of each attachment that was removed without a DEL, and why; nil: nobody is.
+	ObserveCollected func(reason string)
+	// ObserveStage is told how long each stage of an ADD took that succeeded, ObserveStageFailed of the stage at which another ended;
+	// nil: nobody is.
+	ObserveStage       func(stage string, took time.Duration)
+	ObserveStageFailed func(stage string)
+	// Passed is told at once of each point that a request passes, "ADD link" or "DEL record"; tests end the agent there. nil: nobody is.
+	Passed func(point string)
+	// CheckInterval is how often the agent checks the interfaces of pods by itself; 0 is 5 minutes. ObserveFailing is told how many of them
+	// are not as they were made; nil: nobody is.
+	CheckInterval  time.Duration
+	ObserveFailing func(interfaces int)
+	// RequestTimeout bounds a CNI request; 0 is 60 s.
+	RequestTimeout time.Duration
+	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
+	ObserveRequest func(command string, elapsed time.Duration, err error)
+}
+
+func (o Options) withObservers() Options {
+	if o.ObserveRequest == nil {
+		o.ObserveRequest = func(string, time.Duration, error) {}
+	}
+	if o.ObserveStage == nil {
+		o.ObserveStage = func(string, time.Duration) {}
+	}
+	if o.ObserveStageFailed == nil {
+		o.ObserveStageFailed = func(string) {}
+	}
+	if o.Passed == nil {
+		o.Passed = func(string) {}
+	}
+	if o.ObserveFailing == nil {
+		o.ObserveFailing = func(int) {}
+	}
+	if o.ObserveCollected == nil {
+		o.ObserveCollected = func(string) {}
+	}
+	return o
+}
