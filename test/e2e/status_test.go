@@ -50,7 +50,7 @@ func nodeReady(t *testing.T, name string) error {
 	case nn.Status.ObservedGeneration != nn.Generation:
 		return fmt.Errorf("NodeNetwork %s speaks of generation %d, want %d", name, nn.Status.ObservedGeneration, nn.Generation)
 	}
-	for _, condition := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionControllerReady,
+	for _, condition := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady, networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionControllerReady,
 		networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ConditionCNIReady} {
 		if !meta.IsStatusConditionTrue(nn.Status.Conditions, condition) {
 			return fmt.Errorf("NodeNetwork %s is not %s: %+v", name, condition, nn.Status.Conditions)
