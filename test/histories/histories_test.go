@@ -39,14 +39,14 @@ func TestMain(m *testing.M) {
 }
 
 // attempt runs a plan once, with servers of its own.
-func attempt(t *testing.T, name string, p Plan) (err error, trace []string) {
+func attempt(t *testing.T, name string, p Plan) (trace []string, err error) {
 	t.Run(name, func(t *testing.T) {
 		var w *world
 		if w, err = newWorld(t, p, nil); err == nil {
 			err, trace = w.run(context.Background()), w.trace
 		}
 	})
-	return err, trace
+	return trace, err
 }
 
 // Whatever happens, the database is in the end what the API server's objects say.
@@ -101,7 +101,7 @@ func TestKnownHistories(t *testing.T) {
 
 // check runs a plan; one that fails is shrunk, kept and told with the command that repeats it.
 func check(t *testing.T, p Plan) bool {
-	err, trace := attempt(t, strconv.FormatUint(p.Seed, 10), p)
+	trace, err := attempt(t, strconv.FormatUint(p.Seed, 10), p)
 	if err == nil {
 		return true
 	}
@@ -109,7 +109,7 @@ func check(t *testing.T, p Plan) bool {
 	n := 0
 	short := shrink(p, *shrinking, func(shorter Plan) bool {
 		n++
-		again, longer := attempt(t, fmt.Sprintf("%d-shrink-%d", p.Seed, n), shorter)
+		longer, again := attempt(t, fmt.Sprintf("%d-shrink-%d", p.Seed, n), shorter)
 		if again != nil {
 			err, trace = again, longer
 		}
@@ -158,7 +158,7 @@ func replayed(t *testing.T) {
 	if err != nil {
 		p = load(t, *replay)
 	}
-	err, trace := attempt(t, "replay", p)
+	trace, err := attempt(t, "replay", p)
 	t.Log(strings.Join(trace, "\n"))
 	if err != nil {
 		t.Error(err)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -111,10 +110,6 @@ func parsePort(id string, r row) (podPort, error) {
 	port.mac, port.addresses = address.MAC.String(), address.Addresses
 	port.slot, err = strconv.Atoi(options["requested-tnl-key"])
 	return port, err
-}
-
-func portName(pod *corev1.Pod) string {
-	return names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name)
 }
 
 // reported returns the addresses that a pod reported.

@@ -14,8 +14,8 @@ import (
 
 // shape is a cluster network: roomy or tight, of one family or both. Entries behind the first of a family are appended later.
 type shape struct {
-	first, later   []networkv1alpha1.ClusterNetworkEntry
-	services, join []networkv1alpha1.CIDR
+	first, later []networkv1alpha1.ClusterNetworkEntry
+	services     []networkv1alpha1.CIDR
 }
 
 func entry(cidr string, hostPrefix int32) networkv1alpha1.ClusterNetworkEntry {

@@ -155,7 +155,8 @@ func (w *world) supervise(context.Context) error {
 		w.lead.pause(true)
 		w.zombies = append(w.zombies, w.lead)
 	case w.lead.hasEnded():
-		if !errors.Is(w.lead.err, ovndb.ErrBlind) && !(w.overtaken && errors.Is(w.lead.err, ovndb.ErrFenced)) {
+		fenced := w.overtaken && errors.Is(w.lead.err, ovndb.ErrFenced)
+		if !fenced && !errors.Is(w.lead.err, ovndb.ErrBlind) {
 			return fmt.Errorf("the process ended: %w", w.lead.err)
 		}
 		w.note("the leader ended: %v", w.lead.err)
