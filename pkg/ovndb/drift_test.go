@@ -195,6 +195,7 @@ func TestFightIsSlowedDown(t *testing.T) {
 	if got := e.counter.count() - start; got != 8 {
 		t.Errorf("%d repairs, want 8", got)
 	}
+	e.await(t, "the news of the last", func() bool { return e.Drifts().Total >= 8 })
 	if r := e.Drifts(); r.Total != 8 || len(r.Latest) != 1 || r.Latest[0].Count != 8 {
 		t.Errorf("told %+v, want one difference seen 8 times", r)
 	}
