@@ -101,11 +101,24 @@ func (s *session) monitor(where conditions) *client.Monitor {
 	return m
 }
 
-// close ends a session. The link goes first: the client's own lock may be held by a call that the server does not take.
+// closePatience bounds how long the end of a client is waited for.
+const closePatience = time.Second
+
+// close ends a session. The link goes first: the client's own lock may be held by a call that the server does not take. A client that
+// does not let go all the same is left behind: the next connection must not wait for a deadlock in the library.
 func (s *session) close() {
 	s.link.cut()
-	if s.client != nil {
+	if s.client == nil {
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
 		s.client.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
 	}
 }
 
