@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,18 +145,23 @@ func TestForeignSwitchOfOurNameIsToldAndStays(t *testing.T) {
 	})
 }
 
-// A row that says it belongs to an object that does not exist is swept when it comes, not at the next restart.
+// A row that says it belongs to an object that does not exist, or that wants none, is swept when it comes, not at the next restart.
 func TestRowOfNoOwnerIsSwept(t *testing.T) {
 	w := newWorld(t)
 	w.network(dualStack()...)
 	w.start()
 	w.join("n1")
-	w.port(w.create("n1", "web")[0])
-	w.nb.Ctl("lsp-add", "n1", "ghost", "--", "set", "Logical_Switch_Port", "ghost", "external_ids:weft.dev/unit=pod/default/ghost")
-	w.until(func() error {
-		if got := w.nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch_Port", "name=ghost"); strings.TrimSpace(got) != "" {
-			return fmt.Errorf("there is still %s", got)
-		}
-		return nil
-	})
+	ended := w.create("n1", "ended")[0]
+	w.port(ended)
+	w.phase(ended, corev1.PodSucceeded)
+	w.noPort(ended)
+	for _, owner := range []string{"ghost", "ended"} {
+		w.nb.Ctl("lsp-add", "n1", "stray", "--", "set", "Logical_Switch_Port", "stray", "external_ids:weft.dev/unit=pod/default/"+owner)
+		w.until(func() error {
+			if got := w.nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch_Port", "name=stray"); strings.TrimSpace(got) != "" {
+				return fmt.Errorf("there is still a port of %s", owner)
+			}
+			return nil
+		})
+	}
 }

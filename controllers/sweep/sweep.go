@@ -92,7 +92,7 @@ func keep(kind string, vanished, total int, known bool) string {
 	return ""
 }
 
-// vanished lists by kind the owners that neither the cache nor the API server knows.
+// vanished lists by kind the owners that neither the cache nor the API server knows, and asks for those that are there.
 func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map[string][]unit.Key, error) {
 	found := map[string][]unit.Key{}
 	for key := range owners {
@@ -112,6 +112,9 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map
 		}
 		if gone {
 			found[key.Kind()] = append(found[key.Kind()], key)
+		} else {
+			// The object is there and may want no row all the same, such as a pod that has ended: its own controller knows.
+			r.Kinds[key.Kind()].Enqueue(trigger.NameOf(key))
 		}
 	}
 	return found, nil
