@@ -42,6 +42,7 @@ type link struct {
 	mu     sync.Mutex
 	client net.Conn
 	isCut  bool
+	held   func() // is called instead of closing the client's side; nil: it is closed
 	calls  map[*waiting]struct{}
 	// undigested counts the bytes that have come since the last call ended: answers come in order, so all before is taken in.
 	undigested int64
@@ -236,7 +237,27 @@ func (l *link) cut() {
 	if l.socket != nil {
 		l.socket.Close()
 	}
-	if l.client != nil {
+	switch {
+	case l.client == nil:
+	case l.held != nil:
+		l.held()
+	default:
 		l.client.Close()
+	}
+}
+
+// hold keeps the client's side open until release, also when the link is cut: libovsdb's Connect adds to a WaitGroup that its
+// disconnect handler, once the connection has ended, waits for already. lost is called instead.
+func (l *link) hold(lost func()) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = lost
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.held = nil
+		if l.isCut && l.client != nil {
+			l.client.Close()
+		}
 	}
 }

@@ -73,8 +73,8 @@ func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHand
 	s.client = c
 	ctx, done := s.link.patient(ctx, firstByte*s.limit)
 	defer done()
-	if err := c.Connect(ctx); err != nil {
-		return cmp.Or(context.Cause(ctx), err)
+	if err := s.connect(ctx); err != nil {
+		return err
 	}
 	s.cache, s.db = c.Cache(), c.Schema()
 	if s.cache == nil {
@@ -85,6 +85,17 @@ func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHand
 		return fmt.Errorf("monitor database %s: %w", s.schema.Model.Name(), cmp.Or(context.Cause(ctx), err))
 	}
 	s.loaded.Store(true)
+	return nil
+}
+
+// connect lets the client connect to the link; it ends when the server hangs up.
+func (s *session) connect(ctx context.Context) error {
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	defer s.link.hold(func() { lost(errDisconnected) })()
+	if err := s.client.Connect(ctx); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
 	return nil
 }
 
