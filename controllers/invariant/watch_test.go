@@ -3,6 +3,7 @@ package invariant
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 // scene is a watch whose looks are written down before.
 type scene struct {
 	*Watch
+	mu      sync.Mutex // held by what Watch calls
 	looks   [][]string // invariants that each look finds violated; the last stays
 	err     error
 	looked  []time.Duration // when, since the start
@@ -24,7 +26,15 @@ type scene struct {
 func start(t *testing.T, looks ...[]string) *scene {
 	t.Helper()
 	s := &scene{looks: looks, counts: map[string]int{}, began: time.Now()}
-	s.Watch = &Watch{Look: s.look, Changed: func() { s.changes++ }, Count: func(name string, n int) { s.counts[name] = n }}
+	s.Watch = &Watch{Look: s.look, Changed: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changes++
+	}, Count: func(name string, n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.counts[name] = n
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Start(ctx) }()
@@ -38,6 +48,8 @@ func start(t *testing.T, looks ...[]string) *scene {
 }
 
 func (s *scene) look(context.Context) (found []invariant.Violation, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.looked = append(s.looked, time.Since(s.began))
 	for _, name := range s.looks[0] {
 		found = append(found, invariant.Violation{Invariant: name, Message: "something"})
@@ -48,8 +60,10 @@ func (s *scene) look(context.Context) (found []invariant.Violation, err error) {
 	return found, s.err
 }
 
-// after lets time pass.
-func after(d time.Duration) {
+// after lets time pass. What the test did before, it did before Watch goes on: the lock says so to the race detector.
+func (s *scene) after(d time.Duration) {
+	s.mu.Lock()
+	s.mu.Unlock() //nolint:staticcheck // an empty section orders both sides
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -57,18 +71,18 @@ func after(d time.Duration) {
 func TestViolationThatStaysIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, []string{"UniqueMAC", "PodHasPort"}, []string{"UniqueMAC"}, nil)
-		after(interval)
+		s.after(interval)
 		if len(s.Violations()) != 0 || s.changes != 0 {
 			t.Fatalf("at the first look violated is %v already", s.Violations())
 		}
-		after(pause)
+		s.after(pause)
 		if got := s.Violations(); len(got) != 1 || got[0].Invariant != "UniqueMAC" || s.changes != 1 {
 			t.Fatalf("violated is %v after %d changes, want UniqueMAC after 1", got, s.changes)
 		}
 		if s.counts["UniqueMAC"] != 1 || s.counts["PodHasPort"] != 0 || len(s.counts) != len(invariant.All()) {
 			t.Errorf("counts are %v", s.counts)
 		}
-		after(interval)
+		s.after(interval)
 		if got := s.Violations(); len(got) != 0 || s.changes != 2 || s.counts["UniqueMAC"] != 0 {
 			t.Errorf("violated is %v after %d changes, want nothing after 2", got, s.changes)
 		}
@@ -81,7 +95,7 @@ func TestViolationThatStaysIsTold(t *testing.T) {
 func TestTheSameViolationIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, []string{"UniqueMAC"})
-		after(4 * interval)
+		s.after(4 * interval)
 		if s.changes != 1 || len(s.looked) < 6 {
 			t.Errorf("told %d times after %d looks, want once", s.changes, len(s.looked))
 		}
@@ -91,9 +105,9 @@ func TestTheSameViolationIsToldOnce(t *testing.T) {
 func TestWhatIsKnownStaysWhileTheDatabaseIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, []string{"UniqueMAC"})
-		after(interval + pause)
+		s.after(interval + pause)
 		s.err = errors.New("not connected")
-		after(2 * interval)
+		s.after(2 * interval)
 		if len(s.Violations()) != 1 || s.counts["UniqueMAC"] != 1 || s.changes != 1 {
 			t.Errorf("violated is %v after %d changes", s.Violations(), s.changes)
 		}
