@@ -7,6 +7,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -75,7 +76,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted, Looked: first.look}
 	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
-	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNode],
+	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode],
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
@@ -98,6 +99,19 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}),
 		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods}))
+}
+
+// wakingAddresses lets the pods of a node go on when the allocator hears of its subnets: their own look at the NodeNetwork may have
+// come before.
+type wakingAddresses struct {
+	*alloc.Allocator
+	wake func(node string)
+}
+
+// SetNode implements node.Addresses.
+func (a wakingAddresses) SetNode(name string, subnets []netip.Prefix) {
+	a.Allocator.SetNode(name, subnets)
+	a.wake(name)
 }
 
 // askFor asks for the pods whose owners' names package pod made.

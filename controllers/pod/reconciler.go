@@ -81,10 +81,15 @@ func (r *Reconciler) free(name types.NamespacedName, keep string) {
 	for _, owner := range r.holders.take(name, keep) {
 		if node, ok := r.Addresses.Release(owner); ok {
 			r.Counted()
-			for _, waiting := range r.holders.wake(node) {
-				r.Trigger.Enqueue(waiting)
-			}
+			r.Wake(node)
 		}
+	}
+}
+
+// Wake lets the pods go on that wait for an address of a node.
+func (r *Reconciler) Wake(node string) {
+	for _, waiting := range r.holders.wake(node) {
+		r.Trigger.Enqueue(waiting)
 	}
 }
 
