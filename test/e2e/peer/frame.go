@@ -2,36 +2,60 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 )
 
-// frame is an Ethernet frame with a UDP datagram, every field of which may be a lie.
+// kinds are what a frame may carry: each has the label, so that a listener tells one from another.
+var kinds = map[string]func(lie, string) ([]byte, uint16){
+	"udp":           lie.udp,
+	"arp-reply":     arp(arpReply),
+	"arp-request":   arp(arpRequest),
+	"advertisement": neighbor(ipv6.ICMPTypeNeighborAdvertisement),
+	"solicitation":  neighbor(ipv6.ICMPTypeNeighborSolicitation),
+}
+
+// frame is an Ethernet frame, every field of which may be a lie.
 type frame struct {
+	kind           string
 	link           string
 	srcMAC, dstMAC string
 	src, dst       string
-	payload        string
+	claim, mac     string
+	label          string
+}
+
+// lie is a frame whose fields are read.
+type lie struct {
+	srcMAC, dstMAC net.HardwareAddr
+	src, dst       netip.Addr
+	claim          netip.Addr       // whose MAC is announced or asked for
+	mac            net.HardwareAddr // that claim is said to have
 }
 
 func newFrame() *cobra.Command {
 	var f frame
 	cmd := &cobra.Command{
 		Use:   "frame",
-		Short: "Send one UDP datagram from any MAC and IP address",
+		Short: "Send one frame from any MAC and IP address: a UDP datagram, or what announces an address or asks for it",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return f.send() },
 	}
+	cmd.Flags().StringVar(&f.kind, "kind", "udp", "udp, arp-reply, arp-request, advertisement or solicitation")
 	cmd.Flags().StringVar(&f.link, "link", "eth0", "the link to send on")
-	cmd.Flags().StringVar(&f.srcMAC, "src-mac", "", "source MAC (default: the link's)")
-	cmd.Flags().StringVar(&f.dstMAC, "dst-mac", "", "destination MAC")
-	cmd.Flags().StringVar(&f.src, "src", "", "source address")
-	cmd.Flags().StringVar(&f.dst, "dst", "", "destination address")
-	cmd.Flags().StringVar(&f.payload, "payload", "", "what the datagram says")
+	cmd.Flags().StringVar(&f.srcMAC, "src-mac", "", "source MAC of the frame (default: the link's)")
+	cmd.Flags().StringVar(&f.dstMAC, "dst-mac", "", "destination MAC of the frame")
+	cmd.Flags().StringVar(&f.src, "src", "", "source address; of ARP, the sender's")
+	cmd.Flags().StringVar(&f.dst, "dst", "", "destination address; of ARP, the target's")
+	cmd.Flags().StringVar(&f.claim, "claim", "", "target of an advertisement or solicitation")
+	cmd.Flags().StringVar(&f.mac, "mac", "", "MAC that ARP's sender or ND's option tells (default: the link's)")
+	cmd.Flags().StringVar(&f.label, "label", "", "what a listener tells of it")
 	return cmd
 }
 
@@ -53,35 +77,51 @@ func (f frame) send() error {
 }
 
 func (f frame) bytes(own net.HardwareAddr) ([]byte, error) {
-	srcMAC, dstMAC := own, net.HardwareAddr(nil)
-	var err error
+	make, ok := kinds[f.kind]
+	if !ok {
+		return nil, fmt.Errorf("--kind: %q is not known", f.kind)
+	}
+	l, err := f.read(own)
+	if err != nil {
+		return nil, err
+	}
+	payload, etherType := make(l, labelMark+f.label)
+	out := append(append([]byte{}, l.dstMAC...), l.srcMAC...)
+	return append(binary.BigEndian.AppendUint16(out, etherType), payload...), nil
+}
+
+// read parses the flags; a MAC that is not given is the link's own.
+func (f frame) read(own net.HardwareAddr) (lie, error) {
+	l := lie{srcMAC: own, mac: own}
+	var errs [4]error
 	if f.srcMAC != "" {
-		if srcMAC, err = net.ParseMAC(f.srcMAC); err != nil {
-			return nil, err
-		}
+		l.srcMAC, errs[0] = net.ParseMAC(f.srcMAC)
 	}
-	if dstMAC, err = net.ParseMAC(f.dstMAC); err != nil {
-		return nil, err
+	if f.mac != "" {
+		l.mac, errs[1] = net.ParseMAC(f.mac)
 	}
-	src, err := netip.ParseAddr(f.src)
-	if err != nil {
-		return nil, err
+	l.dstMAC, errs[2] = net.ParseMAC(f.dstMAC)
+	if f.claim != "" {
+		l.claim, errs[3] = netip.ParseAddr(f.claim)
 	}
-	dst, err := netip.ParseAddr(f.dst)
-	if err != nil {
-		return nil, err
+	src, srcErr := netip.ParseAddr(f.src)
+	dst, dstErr := netip.ParseAddr(f.dst)
+	if err := errors.Join(append(errs[:], srcErr, dstErr)...); err != nil {
+		return l, err
 	}
 	if src.Is4() != dst.Is4() {
-		return nil, fmt.Errorf("%s and %s are of two families", src, dst)
+		return l, fmt.Errorf("%s and %s are of two families", src, dst)
 	}
-	udp := datagram(src, dst, f.payload)
-	header, etherType := headerV6(src, dst, len(udp)), uint16(unix.ETH_P_IPV6)
-	if src.Is4() {
-		header, etherType = headerV4(src, dst, len(udp)), uint16(unix.ETH_P_IP)
+	l.src, l.dst = src, dst
+	return l, nil
+}
+
+func (l lie) udp(label string) ([]byte, uint16) {
+	udp := datagram(l.src, l.dst, label)
+	if l.src.Is4() {
+		return append(headerV4(l.src, l.dst, len(udp)), udp...), unix.ETH_P_IP
 	}
-	out := append(append([]byte{}, dstMAC...), srcMAC...)
-	out = binary.BigEndian.AppendUint16(out, etherType)
-	return append(append(out, header...), udp...), nil
+	return append(headerV6(l.src, l.dst, unix.IPPROTO_UDP, len(udp)), udp...), unix.ETH_P_IPV6
 }
 
 // datagram is a UDP header (RFC 768) and payload, with the checksum over the pseudo header.
@@ -92,11 +132,16 @@ func datagram(src, dst netip.Addr, payload string) []byte {
 	binary.BigEndian.PutUint16(udp[2:], echoPort)
 	binary.BigEndian.PutUint16(udp[4:], uint16(length))
 	udp = append(udp, payload...)
-	pseudo := append(append([]byte{}, src.AsSlice()...), dst.AsSlice()...)
-	pseudo = binary.BigEndian.AppendUint32(pseudo, uint32(length))
-	pseudo = binary.BigEndian.AppendUint32(pseudo, unix.IPPROTO_UDP)
-	binary.BigEndian.PutUint16(udp[6:], checksum(append(pseudo, udp...)))
+	binary.BigEndian.PutUint16(udp[6:], pseudoChecksum(src, dst, unix.IPPROTO_UDP, udp))
 	return udp
+}
+
+// pseudoChecksum is over what the network adds to a message too (RFC 8200 §8.1; of the same sum for IPv4).
+func pseudoChecksum(src, dst netip.Addr, protocol uint32, message []byte) uint16 {
+	pseudo := append(append([]byte{}, src.AsSlice()...), dst.AsSlice()...)
+	pseudo = binary.BigEndian.AppendUint32(pseudo, uint32(len(message)))
+	pseudo = binary.BigEndian.AppendUint32(pseudo, protocol)
+	return checksum(append(pseudo, message...))
 }
 
 func headerV4(src, dst netip.Addr, length int) []byte {
@@ -109,9 +154,10 @@ func headerV4(src, dst netip.Addr, length int) []byte {
 	return h
 }
 
-func headerV6(src, dst netip.Addr, length int) []byte {
+// headerV6 has the hop limit 255, which Neighbor Discovery wants (RFC 4861 §7.1).
+func headerV6(src, dst netip.Addr, protocol byte, length int) []byte {
 	h := make([]byte, 40)
-	h[0], h[6], h[7] = 0x60, unix.IPPROTO_UDP, 64
+	h[0], h[6], h[7] = 0x60, protocol, 255
 	binary.BigEndian.PutUint16(h[4:], uint16(length))
 	copy(h[8:], src.AsSlice())
 	copy(h[24:], dst.AsSlice())

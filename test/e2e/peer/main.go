@@ -15,14 +15,14 @@ import (
 // Ports that serve listens on, both families.
 const (
 	httpPort = 8080
-	echoPort = 7000 // TCP, and UDP that is remembered
+	echoPort = 7000 // TCP and UDP
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "peer", Short: "Be tested", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing())
+	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,10 +28,10 @@ func newServe() *cobra.Command {
 
 func serve(ctx context.Context, remote string) error {
 	group, ctx := errgroup.WithContext(ctx)
-	record, flow := &datagrams{}, newFlow()
+	flow := newFlow()
 	group.Go(func() error { return echoTCP(ctx) })
-	group.Go(func() error { return record.serve(ctx) })
-	group.Go(func() error { return serveHTTP(ctx, record, flow) })
+	group.Go(func() error { return echoUDP(ctx) })
+	group.Go(func() error { return serveHTTP(ctx, flow) })
 	if remote != "" {
 		group.Go(func() error { flow.run(ctx, remote); return nil })
 	}
@@ -61,13 +60,7 @@ func echoTCP(ctx context.Context) error {
 	}
 }
 
-// datagrams are the payloads that came by UDP, in their order.
-type datagrams struct {
-	mu       sync.Mutex
-	payloads []string
-}
-
-func (d *datagrams) serve(ctx context.Context) error {
+func echoUDP(ctx context.Context) error {
 	conn, err := net.ListenPacket("udp", fmt.Sprintf(":%d", echoPort))
 	if err != nil {
 		return err
@@ -79,25 +72,13 @@ func (d *datagrams) serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.mu.Lock()
-		if n < 256 { // larger ones only want their echo
-			d.payloads = append(d.payloads, string(buffer[:n]))
-		}
-		d.mu.Unlock()
 		_, _ = conn.WriteTo(buffer[:n], from) // a spoofed source need not be reachable
 	}
 }
 
-func (d *datagrams) list() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]string{}, d.payloads...)
-}
-
-func serveHTTP(ctx context.Context, record *datagrams, flow *flow) error {
+func serveHTTP(ctx context.Context, flow *flow) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", tell)
-	mux.HandleFunc("/datagrams", func(w http.ResponseWriter, _ *http.Request) { reply(w, record.list()) })
 	mux.HandleFunc("/flow", func(w http.ResponseWriter, r *http.Request) { reply(w, flow.state(r.URL.Query().Has("reset"))) })
 	server := &http.Server{Addr: fmt.Sprintf(":%d", httpPort), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })

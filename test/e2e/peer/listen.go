@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// labelMark begins the label of a frame; the label ends with a zero or the frame.
+const labelMark = "weft-peer:"
+
+func newListen() *cobra.Command {
+	var link string
+	cmd := &cobra.Command{
+		Use:   "listen",
+		Short: "Print the label of each frame that comes to a link, of whatever kind, until the standard input ends",
+		Long:  `Prints the line "ready" once it hears everything.`,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return listen(cmd.Context(), link, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&link, "link", "eth0", "the link to listen on")
+	return cmd
+}
+
+// listen hears frames before the kernel judges them: what it drops has come, too.
+func listen(ctx context.Context, name string, in io.Reader, out io.Writer) error {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return err
+	}
+	frames, err := openPacketSocket(link.Index)
+	if err != nil {
+		return err
+	}
+	defer frames.Close()
+	stop := context.AfterFunc(ctx, func() { frames.Close() })
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		frames.Close()
+	}()
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return err
+	}
+	return printLabels(frames, out)
+}
+
+func openPacketSocket(index int) (*os.File, error) {
+	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in the network's order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
+	if err != nil {
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: index}); err != nil {
+		return nil, errors.Join(fmt.Errorf("packet socket: %w", err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "packets"), nil
+}
+
+func printLabels(frames io.Reader, out io.Writer) error {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := frames.Read(buffer)
+		if errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, label, ok := bytes.Cut(buffer[:n], []byte(labelMark))
+		if !ok {
+			continue
+		}
+		label, _, _ = bytes.Cut(label, []byte{0})
+		if _, err := fmt.Fprintf(out, "%s\n", label); err != nil {
+			return err
+		}
+	}
+}

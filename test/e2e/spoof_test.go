@@ -1,0 +1,230 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"maps"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// strangerMAC is that of nobody.
+const strangerMAC = "0a:58:00:00:00:63"
+
+// flags are those of peer frame.
+type flags map[string]string
+
+// story is one kind of frame: as it is true, and the same with one field that lies.
+type story struct {
+	name  string
+	truth flags
+	lies  map[string]flags // what it lies about -> what differs from the truth
+}
+
+// TestSpoofedFramesAreDropped sends frames from within a pod. The true one of each kind arrives, which shows that the path and the
+// sender work; the same with a false source does not, though whoever listens hears what the kernel would drop.
+func TestSpoofedFramesAreDropped(t *testing.T) {
+	liar, peer, far := bed.peerPod("liar", "n1"), bed.peerPod("hears", "n1"), bed.peerPod("hears-far", "n2")
+	bed.run(t, liar, peer, far)
+	bed.mustReach(t, liar, peer, far) // tunnels and neighbours are resolved
+	t.Run("to a pod of the same switch", func(t *testing.T) {
+		testStories(t, liar, peer, append(datagrams(t, liar, peer, macOf(t, peer)), announcements(t, liar, peer)...))
+	})
+	t.Run("to a pod behind the router", func(t *testing.T) {
+		testStories(t, liar, far, datagrams(t, liar, far, routerMAC(t, "n1")))
+	})
+}
+
+// datagrams lie about their source in IP and Ethernet.
+func datagrams(t *testing.T, from, to *corev1.Pod, dstMAC string) []story {
+	t.Helper()
+	var all []story
+	for name, family := range map[string]func(netip.Addr) bool{"IPv4": is4, "IPv6": is6} {
+		own, dst := address(t, from, family), address(t, to, family)
+		stranger := strangerOf(own)
+		s := story{name: name, truth: flags{"kind": "udp", "src": own.String(), "dst": dst.String(), "dst-mac": dstMAC}, lies: map[string]flags{
+			"address of nobody":            {"src": stranger.String()},
+			"address of the victim":        {"src": dst.String()},
+			"MAC of nobody":                {"src-mac": strangerMAC},
+			"MAC of the victim":            {"src-mac": macOf(t, to)},
+			"MAC and address of nobody":    {"src-mac": strangerMAC, "src": stranger.String()},
+			"unspecified address":          {"src": unspecified(own)},
+			"MAC of the victim's gateway":  {"src-mac": routerMAC(t, to.Spec.NodeName)},
+			"address of the liar's router": {"src": gatewayOf(own).String()},
+		}}
+		if own.Is6() {
+			s.lies["link-local address of nobody"] = flags{"src": "fe80::1"}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// announcements lie about who has an address (ARP) and about their source or target (Neighbor Discovery). They are sent to the victim's MAC
+// about addresses that OVN does not answer for, so that the true ones arrive.
+func announcements(t *testing.T, from, to *corev1.Pod) []story {
+	t.Helper()
+	own4, own6, dst4, dst6 := address(t, from, is4), address(t, from, is6), address(t, to, is4), address(t, to, is6)
+	gateway4, gateway6 := gatewayOf(own4).String(), gatewayOf(own6).String()
+	asked4, asked6 := strangerOf(dst4).String(), strangerOf(dst6).String()
+	mac := macOf(t, to)
+	sender := map[string]flags{
+		"sender is the gateway":                {"src": gateway4},
+		"sender is the victim":                 {"src": dst4.String()},
+		"sender's MAC is of nobody":            {"mac": strangerMAC},
+		"sender's MAC is the victim's":         {"mac": mac},
+		"Ethernet source is of nobody":         {"src-mac": strangerMAC},
+		"Ethernet source and sender's MAC lie": {"src-mac": strangerMAC, "mac": strangerMAC},
+	}
+	return []story{
+		{"ARP reply", flags{"kind": "arp-reply", "src": own4.String(), "dst": dst4.String(), "dst-mac": mac}, sender},
+		{"ARP request", flags{"kind": "arp-request", "src": own4.String(), "dst": asked4, "dst-mac": mac}, sender},
+		{"ND advertisement", flags{"kind": "advertisement", "src": own6.String(), "dst": dst6.String(), "claim": own6.String(), "dst-mac": mac}, map[string]flags{
+			"target is the gateway":        {"claim": gateway6},
+			"target is the victim":         {"claim": dst6.String()},
+			"source is the gateway":        {"src": gateway6},
+			"target's MAC is of nobody":    {"mac": strangerMAC},
+			"Ethernet source is of nobody": {"src-mac": strangerMAC},
+			"all of it":                    {"claim": gateway6, "src": gateway6, "mac": strangerMAC, "src-mac": strangerMAC},
+		}},
+		// OVN 25.03 lets any MAC pass in the option of a solicitation: who lies there misleads others about its own address only, since the
+		// source must be its own.
+		{"ND solicitation", flags{"kind": "solicitation", "src": own6.String(), "dst": dst6.String(), "claim": asked6, "dst-mac": mac}, map[string]flags{
+			"source is the gateway":        {"src": gateway6},
+			"source is of nobody":          {"src": asked6},
+			"source and its MAC lie":       {"src": gateway6, "mac": strangerMAC},
+			"Ethernet source is of nobody": {"src-mac": strangerMAC},
+		}},
+	}
+}
+
+// testStories sends all lies and then each truth; once a truth has come, what was sent before it has come or never will.
+func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
+	heard := startListening(t, to)
+	send := func(label string, f ...flags) {
+		t.Helper()
+		all := flags{"label": label}
+		for _, more := range f {
+			maps.Copy(all, more)
+		}
+		argv := []string{peerPath, "frame"}
+		for k, v := range all {
+			argv = append(argv, "--"+k+"="+v)
+		}
+		bed.mustIn(t, from, argv...)
+	}
+	lies := 0
+	for _, s := range stories {
+		for what, lie := range s.lies {
+			send(s.name+": "+what, s.truth, lie)
+			lies++
+		}
+	}
+	for _, s := range stories {
+		send(s.name+truly, s.truth)
+		got := heard.until(t, s.name+truly)
+		for _, label := range got {
+			if !strings.HasSuffix(label, truly) {
+				t.Errorf("this came through: %s", label)
+			}
+		}
+	}
+	t.Logf("%d lies dropped, %d truths heard", lies, len(stories))
+}
+
+// truly ends the label of a frame that does not lie.
+const truly = ", truly"
+
+// listener tells which frames come to a pod.
+type listener struct{ lines chan string }
+
+// startListening returns when every frame will be heard; it ends with the test.
+func startListening(t *testing.T, p *corev1.Pod) *listener {
+	t.Helper()
+	cmd := bed.KubectlCommand(t.Context(), "-n", p.Namespace, "exec", "-i", p.Name, "--", peerPath, "listen")
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	l := &listener{lines: make(chan string, 100)}
+	t.Cleanup(func() { end(t, cmd, in) })
+	go func() {
+		defer close(l.lines)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			l.lines <- lines.Text()
+		}
+	}()
+	l.until(t, "ready")
+	return l
+}
+
+func end(t *testing.T, cmd *exec.Cmd, in io.Closer) {
+	must(t, in.Close())
+	_ = cmd.Wait() // the test's context may have ended it
+}
+
+// until returns what was heard before this label and with it.
+func (l *listener) until(t *testing.T, label string) []string {
+	t.Helper()
+	var got []string
+	deadline := time.After(10 * time.Second)
+	for !slices.Contains(got, label) {
+		select {
+		case line, ok := <-l.lines:
+			if !ok {
+				t.Fatalf("the listener has ended; it heard %q and not %q", got, label)
+			}
+			got = append(got, line)
+		case <-deadline:
+			t.Fatalf("%q has not come, only %q", label, got)
+		}
+	}
+	return got
+}
+
+// strangerOf is an address near this one that nobody has.
+func strangerOf(a netip.Addr) netip.Addr {
+	for range 100 {
+		a = a.Next()
+	}
+	return a
+}
+
+func unspecified(a netip.Addr) string {
+	if a.Is4() {
+		return netip.IPv4Unspecified().String()
+	}
+	return netip.IPv6Unspecified().String()
+}
+
+// gatewayOf is the first address of the pod's subnet.
+func gatewayOf(a netip.Addr) netip.Addr {
+	bits := 24
+	if a.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(a, bits).Masked().Addr().Next()
+}
+
+// routerMAC is that of the cluster router on a node's switch.
+func routerMAC(t *testing.T, node string) string {
+	t.Helper()
+	rows, err := bed.rows(t.Context(), "cp", "ovn-nbctl", "Logical_Router_Port", "name,mac")
+	must(t, err)
+	for _, r := range rows {
+		if r.text("name") == "rtos-"+node {
+			return r.text("mac")
+		}
+	}
+	t.Fatalf("node %s has no router port", node)
+	return ""
+}
