@@ -109,9 +109,9 @@ type wakingAddresses struct {
 }
 
 // SetNode implements node.Addresses.
-func (a wakingAddresses) SetNode(name string, subnets []netip.Prefix) {
-	a.Allocator.SetNode(name, subnets)
-	a.wake(name)
+func (a wakingAddresses) SetNode(name string, subnets []netip.Prefix) (dropped []string) {
+	defer a.wake(name)
+	return a.Allocator.SetNode(name, subnets)
 }
 
 // askFor asks for the pods whose owners' names package pod made.

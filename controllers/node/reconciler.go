@@ -35,7 +35,8 @@ type Database interface {
 
 // Addresses is told which subnets a node has.
 type Addresses interface {
-	SetNode(name string, subnets []netip.Prefix)
+	// SetNode returns the owners of addresses that are in no subnet of the node any more, who have none now.
+	SetNode(name string, subnets []netip.Prefix) (dropped []string)
 	// RemoveNode returns the owners of addresses of the node, who have none now.
 	RemoveNode(name string) (owners []string)
 }
@@ -47,7 +48,7 @@ type Reconciler struct {
 	Addresses Addresses
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
-	// Removed is called with the owners of addresses of a node that is gone.
+	// Removed is called with the owners of addresses that went with their node, or with its subnet.
 	Removed func(owners []string)
 
 	mu       sync.Mutex
@@ -246,10 +247,17 @@ func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec)
 
 func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {
 	facts, err := topology.ParseNodeNetwork(nn)
-	if err == nil {
-		r.Addresses.SetNode(nn.Name, facts.Subnets)
+	if err != nil {
+		return err
 	}
-	return err
+	r.tellSubnets(facts)
+	return nil
+}
+
+func (r *Reconciler) tellSubnets(node topology.Node) {
+	if dropped := r.Addresses.SetNode(node.Name, node.Subnets); len(dropped) > 0 {
+		r.Removed(dropped)
+	}
 }
 
 // apply makes the node's subnets and rows known.
@@ -258,6 +266,6 @@ func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork)
 	if err != nil {
 		return err
 	}
-	r.Addresses.SetNode(nn.Name, facts.Subnets)
+	r.tellSubnets(facts)
 	return r.Database.Apply(ctx, topology.NodeUnit(facts))
 }

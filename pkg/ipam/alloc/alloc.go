@@ -63,8 +63,9 @@ func New(now func() time.Time) *Allocator {
 	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
 }
 
-// SetNode makes the subnets of a node known. Subnets that are known keep their addresses.
-func (a *Allocator) SetNode(name string, subnets []netip.Prefix) {
+// SetNode makes the subnets of a node known. Subnets that are known keep their addresses; who had one of a subnet that the node has
+// no more has nothing now, and is returned, sorted.
+func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[name]
@@ -82,6 +83,21 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) {
 		}
 	}
 	n.pools = pools
+	for owner, got := range n.owners {
+		if !n.holds(got.Addresses) {
+			dropped = append(dropped, owner)
+		}
+	}
+	for _, owner := range dropped {
+		a.release(owner)
+	}
+	slices.Sort(dropped)
+	return dropped
+}
+
+// holds reports whether all addresses are in subnets of the node.
+func (n *node) holds(addresses []netip.Prefix) bool {
+	return !slices.ContainsFunc(addresses, func(address netip.Prefix) bool { return n.poolOf(address) == nil })
 }
 
 // RemoveNode forgets a node and everything on it, and returns the owners that were on it, sorted.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,32 @@ func TestSlotsComeBackLate(t *testing.T) {
 	if got, err := a.Allocate("n", "first"); err != nil || got.Slot != FirstSlot {
 		t.Errorf("first has slot %d (%v), want %d", got.Slot, err, FirstSlot)
 	}
+}
+
+// Whoever had an address of a subnet that the node lost (its NodeNetwork was deleted by hand, and made anew while others took the
+// subnet) must get another: nobody routes the old one to the node.
+func TestSubnetThatIsLostTakesItsAddressesAlong(t *testing.T) {
+	a, _ := newNode("10.0.0.0/24", "fd00::/64")
+	if _, err := a.Allocate("n1", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if dropped := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64", "10.0.2.0/24")); len(dropped) != 0 {
+		t.Errorf("a subnet that came took the addresses of %v", dropped)
+	}
+	if dropped := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00:1::/64")); !slices.Equal(dropped, []string{"a"}) {
+		t.Errorf("dropped is %v, want [a]", dropped)
+	}
+	if _, _, ok := a.Get("a"); ok {
+		t.Error("a still has its address of the subnet that is lost")
+	}
+	if got, err := a.Allocate("n1", "a"); err != nil || got.Addresses[1].Masked() != netip.MustParsePrefix("fd00:1::/64") {
+		t.Errorf("a has %v, %v now", got.Addresses, err)
+	}
+}
+
+func prefixes(texts ...string) (parsed []netip.Prefix) {
+	for _, text := range texts {
+		parsed = append(parsed, netip.MustParsePrefix(text))
+	}
+	return parsed
 }
