@@ -48,6 +48,10 @@ e2e: ## The cluster with packets: what the README promises
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
+.PHONY: bench-cni
+bench-cni: ## Time of ADD by stage, one at a time (N=200) and 50 at once, beside the plugin bridge; the agent's memory with 100 pods
+	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
+
 .PHONY: check-histories
 check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one, REAL=20 uses a real API server
 	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \

@@ -16,7 +16,7 @@ import (
 
 // The images of a lab. Their names are complete, as kubelet asks for them; none can be pulled.
 const (
-	pauseRef   = "registry.k8s.io/pause:3.10.2"
+	PauseRef   = "registry.k8s.io/pause:3.10.2"
 	ProbeRef   = "docker.io/weft-lab/probe:dev"
 	ProductRef = "docker.io/library/weft:dev"
 )
@@ -32,7 +32,7 @@ var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls"
 // labImages are the lab's own images, by reference.
 func labImages() map[string][]program {
 	return map[string][]program{
-		pauseRef: {{module + "/test/lab/pause", "/pause"}},
+		PauseRef: {{module + "/test/lab/pause", "/pause"}},
 		ProbeRef: {{module + "/test/lab/probe", "/usr/bin/probe"}},
 	}
 }
@@ -78,7 +78,7 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 		}
 		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
 	}
-	if ref != pauseRef {
+	if ref != PauseRef {
 		i.Files = append(i.Files, image.File{Path: "/bin/busybox", Source: c.Cache.BusyBox()})
 		for _, applet := range busyBoxApplets {
 			i.Files = append(i.Files, image.File{Path: "/bin/" + applet, Link: "busybox"})

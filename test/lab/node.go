@@ -118,11 +118,11 @@ state = "/run/containerd"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   BinaryName = %q
   SystemdCgroup = false
-`, containerdSocket, pauseRef, restrictOOM, c.Cache.Bin("runc"))
+`, containerdSocket, PauseRef, restrictOOM, c.Cache.Bin("runc"))
 }
 
 // kubeletConfig: version 1 control groups are still fine, images are never collected (nothing could pull them again),
-// and a full disk of the host evicts nobody.
+// a full disk of the host evicts nobody, and a node takes more pods than it has addresses.
 func (c *Cluster) kubeletConfig(m Machine) string {
 	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -147,6 +147,7 @@ imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 evictionHard: {memory.available: 100Mi, nodefs.available: "0%%", imagefs.available: "0%%", nodefs.inodesFree: "0%%"}
 enforceNodeAllocatable: [pods]
+maxPods: 400
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 `, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), clusterDNS)

@@ -1,0 +1,63 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/test/lab"
+)
+
+// use says that a lab is up already; it is set in the process that runs the tests. WEFT_BED_KEEP=1 leaves the lab up.
+const use, keep = "WEFT_BED_USE", "WEFT_BED_KEEP"
+
+// Main runs a test binary in a lab of its own and returns the exit code. The tests run in a process of their own, so that the lab is taken
+// down however they end: a panic and a timeout of go test end the process at once.
+func Main(m *testing.M, name string, o lab.UpOptions) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	if os.Getenv(use) != "" {
+		return m.Run()
+	}
+	code, err := inLab(ctx, name, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testbed:", err)
+		return 1
+	}
+	return code
+}
+
+func inLab(ctx context.Context, name string, o lab.UpOptions) (code int, err error) {
+	cluster, err := lab.Open(lab.Options{Name: name, Output: os.Stderr})
+	if err != nil {
+		return 0, err
+	}
+	down := func() error { return cluster.Down(context.Background()) }
+	if err := down(); err != nil {
+		return 0, err
+	}
+	if os.Getenv(keep) == "" {
+		defer func() { err = errors.Join(err, down()) }()
+	}
+	if err := cluster.Cache.Make(ctx, "all", os.Stderr); err != nil {
+		return 0, err
+	}
+	if err := cluster.Up(ctx, o); err != nil {
+		return 0, err
+	}
+	tests := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+	tests.Env = append(os.Environ(), use+"=1")
+	tests.Stdout, tests.Stderr = os.Stdout, os.Stderr
+	err = tests.Run()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return 1, nil // it has said why itself
+	}
+	return 0, err
+}
