@@ -5,7 +5,6 @@ package pod
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -114,7 +112,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return r.explain(pod, err)
 	}
-	applied := r.Database.Apply(ctx, topology.PodUnit(podFacts(pod, &nn, got)))
+	applied := r.Database.Apply(ctx, topology.PodUnit(r.facts(pod, &nn, got)))
 	told := r.tell(ctx, pod, applied)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
@@ -139,15 +137,15 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
 func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
 	_, _, had := r.Addresses.Get(owner)
-	requested, err := requestedIPs(pod)
+	request, err := requestOf(pod)
 	if err != nil && !had {
 		return alloc.Assignment{}, err
 	}
-	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner, requested...)
+	got, err := r.Addresses.AllocateRequested(pod.Spec.NodeName, owner, request)
 	if err != nil {
 		r.holders.wait(pod.Spec.NodeName, name)
 		// An address that was freed before the pod was known to wait woke nobody.
-		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner, requested...)
+		got, err = r.Addresses.AllocateRequested(pod.Spec.NodeName, owner, request)
 	}
 	if err != nil {
 		return got, err
@@ -157,34 +155,6 @@ func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 		r.Counted()
 	}
 	return got, nil
-}
-
-// errRequest says that the pod asks for addresses in a way that cannot be read.
-var errRequest = errors.New("invalid request")
-
-// requestedIPs are the addresses that the pod asks for; none if it does not.
-func requestedIPs(pod *corev1.Pod) ([]netip.Addr, error) {
-	text, asks := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]
-	if !asks {
-		return nil, nil
-	}
-	requested, err := networkv1alpha1.ParseRequestedIPs(text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRequest, err)
-	}
-	return requested, nil
-}
-
-// explain tells the user why there is no address. The pod waits until one is freed, the node gets a subnet, or it asks otherwise.
-func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
-	if errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest) {
-		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
-		return nil
-	}
-	if errors.Is(err, alloc.ErrUnknownNode) {
-		return nil
-	}
-	return fmt.Errorf("pod %s: %w", client.ObjectKeyFromObject(pod), err)
 }
 
 // ownerOf names a pod in the allocator: with its UID, so that a pod of the same name is another owner.
@@ -201,13 +171,23 @@ func NameOf(owner string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func podFacts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
+func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
 	addresses := make([]netip.Addr, 0, len(got.Addresses))
 	for _, a := range got.Addresses {
 		addresses = append(addresses, a.Addr())
 	}
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: topology.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
-		Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
+		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
 	}
+}
+
+// bandwidth reads the limits of a pod that has its address. One that was changed to what cannot be read has none of them: which were
+// meant before, the pod does not say any more.
+func (r *Reconciler) bandwidth(pod *corev1.Pod) networkv1alpha1.Bandwidth {
+	limits, err := networkv1alpha1.ParseBandwidth(pod.Annotations)
+	if err != nil {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidBandwidth", "LimitBandwidth", "the pod's traffic is not limited: %v", err)
+	}
+	return limits
 }

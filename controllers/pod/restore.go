@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -53,20 +54,26 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	if err := r.Client.List(ctx, &pods); err != nil {
 		return err
 	}
-	nodes := map[string]string{} // owner -> node
+	exist := map[string]*corev1.Pod{} // owner -> pod
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; topology.WantsPort(pod) {
-			nodes[ownerOf(pod)] = pod.Spec.NodeName
+			exist[ownerOf(pod)] = pod
 		}
 	}
-	vanished := r.restorePorts(ctx, ports, func(p topology.PortAssignment) (node string, ok bool) {
-		node, ok = nodes[owner(p.Namespace, p.Name, p.UID)]
-		return node, ok
+	vanished := r.restorePorts(ctx, ports, func(p *topology.PortAssignment) (node string, ok bool) {
+		pod := exist[owner(p.Namespace, p.Name, p.UID)]
+		if pod == nil {
+			return "", false
+		}
+		if _, asks := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; !asks {
+			p.MAC = nil // it follows from the addresses, whatever somebody made of it
+		}
+		return pod.Spec.NodeName, true
 	})
 	for i := range pods.Items {
 		r.restorePod(ctx, &pods.Items[i])
 	}
-	r.restorePorts(ctx, vanished, func(p topology.PortAssignment) (node string, ok bool) {
+	r.restorePorts(ctx, vanished, func(p *topology.PortAssignment) (node string, ok bool) {
 		return r.Addresses.NodeOf(p.Addresses), true
 	})
 	r.Addresses.Complete()
@@ -89,8 +96,8 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 	return nil
 }
 
-// restorePorts claims what ports have and returns those that nodeOf knows no node for.
-func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort, nodeOf func(topology.PortAssignment) (string, bool)) (rest []*nbdb.LogicalSwitchPort) {
+// restorePorts claims what ports have and returns those that nodeOf, which may correct what a port says, knows no node for.
+func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort, nodeOf func(*topology.PortAssignment) (string, bool)) (rest []*nbdb.LogicalSwitchPort) {
 	for _, row := range ports {
 		port, ok, err := topology.ParsePodPortRow(row)
 		if err != nil {
@@ -99,14 +106,14 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 		if !ok || err != nil {
 			continue
 		}
-		node, ok := nodeOf(port)
+		node, ok := nodeOf(&port)
 		if !ok {
 			r.Addresses.SkipSlot(r.Addresses.NodeOf(port.Addresses), port.Slot)
 			rest = append(rest, row)
 			continue
 		}
 		name := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
-		r.claim(ctx, node, owner(port.Namespace, port.Name, port.UID), name, port.Addresses, port.Slot)
+		r.claim(ctx, node, owner(port.Namespace, port.Name, port.UID), name, port)
 	}
 	return rest
 }
@@ -116,19 +123,25 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !topology.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 		return
 	}
-	var addresses []netip.Addr
+	var had topology.PortAssignment
 	for _, ip := range pod.Status.PodIPs {
 		if address, err := netip.ParseAddr(ip.IP); err == nil {
-			addresses = append(addresses, address)
+			had.Addresses = append(had.Addresses, address)
 		}
 	}
-	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), client.ObjectKeyFromObject(pod), addresses, 0)
+	if request, err := requestOf(pod); err == nil {
+		had.MAC = request.MAC
+	}
+	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), client.ObjectKeyFromObject(pod), had)
 }
 
 // claim restores what an owner has. Whether that succeeds or not, the owner may have a port that must go with it.
-func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, addresses []netip.Addr, slot int) {
+func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
 	r.holders.add(pod, owner)
-	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, addresses), Slot: slot}
+	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, had.Addresses), Slot: had.Slot}
+	if ipam.CheckMAC(had.MAC) == nil {
+		want.MAC = had.MAC
+	}
 	if _, err := r.Addresses.Claim(node, owner, want); err != nil {
 		// It gets a new address: its present one is of no subnet of the node, or somebody else's.
 		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "node", node, "reason", err.Error())

@@ -85,9 +85,8 @@ func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
 	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
-		before.Annotations[networkv1alpha1.PodRecordAnnotation] != after.Annotations[networkv1alpha1.PodRecordAnnotation] ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
-		before.Annotations[networkv1alpha1.RequestedIPsAnnotation] != after.Annotations[networkv1alpha1.RequestedIPsAnnotation]
+		asksOtherwise(before, after)
 }
 
 // onlyUpdates passes updates that the predicate accepts: at a start every pod is reconciled anyway.

@@ -312,6 +312,28 @@ func TestPodThatAsksForAnAddress(t *testing.T) {
 	}
 }
 
+// A pod waits as well while it cannot have its MAC, or asks for a limit that is none.
+func TestPodThatAsksForMore(t *testing.T) {
+	for _, test := range []struct {
+		annotation, value string
+		waits             bool
+	}{
+		{"network.weft.dev/requested-mac", "0a:58:0a:f4:00:05", true}, // pod a's
+		{"network.weft.dev/requested-mac", "53:54:00:12:34:56", true},
+		{"network.weft.dev/requested-mac", "none", true},
+		{"network.weft.dev/requested-mac", "52:54:00:12:34:56", false},
+		{"kubernetes.io/ingress-bandwidth", "none", true},
+		{"kubernetes.io/ingress-bandwidth", "1M", false},
+	} {
+		w := newWorld(t)
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "asks",
+			Annotations: map[string]string{test.annotation: test.value}}, Spec: corev1.PodSpec{NodeName: "n1"}})
+		if found := invariant.Check(w.World); (len(found) == 0) != test.waits {
+			t.Errorf("%s %s: violated is %v", test.annotation, test.value, found)
+		}
+	}
+}
+
 // A pod waits while its node has no address left; when one is free it should have a port.
 func TestPodWithoutPortOnAFullNode(t *testing.T) {
 	w := newWorldOf(t, 29)

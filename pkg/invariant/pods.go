@@ -18,7 +18,7 @@ import (
 // podInvariants are those of a pod and its port.
 func podInvariants() []Invariant {
 	return []Invariant{
-		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, or that ask for addresses they cannot have, wait.", podHasPort},
+		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, or that ask for what they cannot have, wait.", podHasPort},
 		{"PodAddressInSubnet", "A pod's port has one MAC and one address of each family of its node's subnets, in these subnets and none that is reserved.", podAddressInSubnet},
 		{"PodReportsAddress", "The addresses in a pod's status are those of its port.", podReportsAddress},
 		{"PortOnItsChassis", "A pod's port, and a node's management port, ask for the chassis of the node, once its agent has reported one.", portOnItsChassis},

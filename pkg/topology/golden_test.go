@@ -143,12 +143,17 @@ func (b *builder) pod(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	limits, err := networkv1alpha1.ParseBandwidth(pod.Annotations)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	var addresses []netip.Addr
 	for _, a := range got.Addresses {
 		addresses = append(addresses, a.Addr())
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
-		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot}))
+		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
+		Bandwidth: limits}))
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.
@@ -157,7 +162,7 @@ func render(units []unit.Unit) string {
 	for _, u := range units {
 		for _, row := range u.Rows {
 			v := reflect.ValueOf(row.Model).Elem()
-			names[v.FieldByName("UUID").String()] = v.FieldByName("Name").String()
+			names[v.FieldByName("UUID").String()] = nameOf(v)
 		}
 	}
 	var text strings.Builder
@@ -173,9 +178,17 @@ func render(units []unit.Unit) string {
 	return text.String()
 }
 
+// nameOf is a row's name; one without is told by what it matches.
+func nameOf(row reflect.Value) string {
+	if name := row.FieldByName("Name"); name.IsValid() {
+		return name.String()
+	}
+	return row.FieldByName("Match").String()
+}
+
 func renderRow(text *strings.Builder, row unit.Row) {
 	v := reflect.ValueOf(row.Model).Elem()
-	fmt.Fprintf(text, "  %s %s\n", v.Type().Name(), v.FieldByName("Name"))
+	fmt.Fprintf(text, "  %s %s\n", v.Type().Name(), nameOf(v))
 	var lines []string
 	for i := range v.NumField() {
 		column := v.Type().Field(i).Tag.Get("ovsdb")

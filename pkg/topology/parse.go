@@ -31,6 +31,6 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 	if err != nil {
 		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
 	}
-	found.Addresses = address.Addresses
+	found.Addresses, found.MAC = address.Addresses, address.MAC
 	return found, true, nil
 }

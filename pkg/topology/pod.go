@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -26,6 +27,8 @@ type Pod struct {
 	MAC       net.HardwareAddr
 	// Slot is the port's tunnel key.
 	Slot int
+	// Bandwidth limits what the pod sends and receives.
+	Bandwidth networkv1alpha1.Bandwidth
 }
 
 // WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
@@ -61,10 +64,12 @@ func PodUnit(p Pod) unit.Unit {
 		},
 		ExternalIDs: map[string]string{"namespace": p.Namespace, "pod": "true"},
 	}
+	on := switchRef(names.NodeSwitch(p.Node))
+	limits, rules := p.bandwidth(port, on)
 	return unit.Unit{
 		Key:     PodKey(p.Namespace, p.Name),
-		Rows:    []unit.Row{{Model: port}},
-		Members: []unit.Membership{{Parent: switchRef(names.NodeSwitch(p.Node)), Column: "ports", Element: port.UUID}},
+		Rows:    append([]unit.Row{{Model: port}}, limits...),
+		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}}, rules...),
 	}
 }
 
@@ -77,5 +82,6 @@ func PodPortUUID(namespace, name, uid string) string {
 type PortAssignment struct {
 	Namespace, Name, UID string
 	Addresses            []netip.Addr
+	MAC                  net.HardwareAddr
 	Slot                 int
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 )
@@ -33,3 +34,22 @@ func ParseRequestedIPs(text string) ([]netip.Addr, error) {
 }
 
 var errOneFamily = errors.New("two addresses of one family")
+
+// RequestedMACAnnotation asks for a pod's MAC address. It is read when the pod gets its addresses, and never again.
+const RequestedMACAnnotation = GroupName + "/requested-mac"
+
+// ParseRequestedMAC reads the value of RequestedMACAnnotation: an Ethernet address in any usual form. Whether a pod can have it depends on
+// its node's switch.
+func ParseRequestedMAC(text string) (net.HardwareAddr, error) {
+	mac, err := net.ParseMAC(strings.TrimSpace(text))
+	if err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", RequestedMACAnnotation, err)
+	}
+	if len(mac) != ethernetLength {
+		return nil, fmt.Errorf("annotation %s: %s has %d bytes, not %d", RequestedMACAnnotation, mac, len(mac), ethernetLength)
+	}
+	return mac, nil
+}
+
+// ethernetLength is the length of a MAC in bytes.
+const ethernetLength = 6

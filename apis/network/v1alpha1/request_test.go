@@ -68,3 +68,16 @@ func FuzzParseRequestedIPs(f *testing.F) {
 		}
 	})
 }
+
+func TestParseRequestedMAC(t *testing.T) {
+	for _, text := range []string{"52:54:00:12:34:56", " 52-54-00-12-34-56 ", "5254.0012.3456"} {
+		if got, err := ParseRequestedMAC(text); err != nil || got.String() != "52:54:00:12:34:56" {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for text, says := range map[string]string{"": "invalid MAC", "web": "web", "52:54:00:12:34": "52:54:00:12:34", "02:00:5e:10:00:00:00:01": "8 bytes"} {
+		if got, err := ParseRequestedMAC(text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), RequestedMACAnnotation) {
+			t.Errorf("%q: %v, %v; want an error that says %q", text, got, err, says)
+		}
+	}
+}

@@ -132,7 +132,7 @@ func (n PodNetwork) validate() error {
 			return fmt.Errorf("%s is empty", field.name)
 		}
 	}
-	if mac, err := net.ParseMAC(n.MACAddress); err != nil || len(mac) != 6 {
+	if mac, err := net.ParseMAC(n.MACAddress); err != nil || len(mac) != ethernetLength {
 		return fmt.Errorf("macAddress %q is not an Ethernet address", n.MACAddress)
 	}
 	if n.MTU <= 0 {

@@ -3,7 +3,6 @@
 package alloc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +27,7 @@ const (
 // ErrUnknownNode says that the node has no subnets (yet).
 var ErrUnknownNode = errors.New("node has no pod subnets")
 
-// ErrUnavailable says that an address that was asked for cannot be given; the error that wraps it says which and why.
+// ErrUnavailable says that an IP or MAC address that was asked for cannot be given; the error that wraps it says which and why.
 var ErrUnavailable = errors.New("not available")
 
 // Assignment is what one pod has on its node's switch.
@@ -36,7 +35,8 @@ type Assignment struct {
 	// Addresses are one per family, with the length of their subnet.
 	Addresses []netip.Prefix
 	MAC       net.HardwareAddr
-	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot; 0 in a Claim lets the allocator choose.
+	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot; 0 in a Claim lets the allocator choose. Without a MAC, a Claim
+	// has the one that follows from its addresses.
 	Slot int
 }
 
@@ -53,7 +53,8 @@ type Allocator struct {
 
 type node struct {
 	pools  []*pool
-	slots  map[int]string // slot -> owner
+	slots  map[int]string    // slot -> owner
+	macs   map[string]string // requested MAC -> owner; those that follow from addresses are as unique as these
 	next   int
 	owners map[string]Assignment
 }
@@ -70,7 +71,7 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []stri
 	defer a.mu.Unlock()
 	n := a.nodes[name]
 	if n == nil {
-		n = &node{slots: map[int]string{}, next: FirstSlot, owners: map[string]Assignment{}}
+		n = &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
 		a.nodes[name] = n
 	}
 	pools := make([]*pool, 0, len(subnets))
@@ -136,9 +137,14 @@ func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool)
 }
 
 // Allocate gives an owner one address of each family of the node, all or nothing. An owner that has an assignment on the node
-// keeps it, whatever it asks for now. Addresses may be requested, at most one per family; the others are chosen. The error wraps
-// ipam.ErrExhausted, ErrUnavailable or ErrUnknownNode and names the subnet or address.
-func (a *Allocator) Allocate(nodeName, owner string, requested ...netip.Addr) (Assignment, error) {
+// keeps it. The error wraps ipam.ErrExhausted or ErrUnknownNode and names the subnet.
+func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
+	return a.AllocateRequested(nodeName, owner, Request{})
+}
+
+// AllocateRequested is Allocate for an owner that asks for what it shall have; what it does not ask for is chosen. An owner that has an
+// assignment on the node keeps it, whatever it asks for now. The error may wrap ErrUnavailable too, and then names the address.
+func (a *Allocator) AllocateRequested(nodeName, owner string, request Request) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -148,7 +154,7 @@ func (a *Allocator) Allocate(nodeName, owner string, requested ...netip.Addr) (A
 	if on, ok := a.owners[owner]; ok && on == nodeName {
 		return n.owners[owner], nil
 	}
-	got, err := n.take(owner, a.now(), requested)
+	got, err := n.take(owner, a.now(), request)
 	if err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
@@ -159,8 +165,8 @@ func (a *Allocator) Allocate(nodeName, owner string, requested ...netip.Addr) (A
 }
 
 // take chooses a slot and an address of each family.
-func (n *node) take(owner string, now time.Time, requested []netip.Addr) (Assignment, error) {
-	if err := n.available(owner, requested); err != nil {
+func (n *node) take(owner string, now time.Time, request Request) (Assignment, error) {
+	if err := n.available(owner, request.Addresses); err != nil {
 		return Assignment{}, err
 	}
 	slot, err := n.freeSlot()
@@ -169,15 +175,19 @@ func (n *node) take(owner string, now time.Time, requested []netip.Addr) (Assign
 	}
 	var got Assignment
 	for _, is4 := range n.families() {
-		address, err := n.takeOne(is4, owner, now, requested)
+		address, err := n.takeOne(is4, owner, now, request.Addresses)
 		if err != nil {
 			n.giveBack(got.Addresses)
 			return Assignment{}, err
 		}
 		got.Addresses = append(got.Addresses, address)
 	}
+	if got.MAC, err = n.takeMAC(owner, request.MAC, got.Addresses); err != nil {
+		n.giveBack(got.Addresses)
+		return Assignment{}, err
+	}
 	n.slots[slot] = owner
-	got.Slot, got.MAC = slot, macOf(got.Addresses)
+	got.Slot = slot
 	return got, nil
 }
 
@@ -283,12 +293,16 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 		}
 		want.Slot = slot
 	}
+	mac, err := n.takeMAC(owner, want.MAC, want.Addresses)
+	if err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
 	for _, address := range want.Addresses {
 		n.poolOf(address).claim(address.Addr(), owner)
 	}
 	n.slots[want.Slot] = owner
 	n.skip(want.Slot)
-	want.MAC = macOf(want.Addresses)
+	want.MAC = mac
 	n.owners[owner] = want
 	a.owners[owner] = nodeName
 	return want, nil
@@ -338,6 +352,7 @@ func (a *Allocator) release(owner string) {
 		}
 	}
 	delete(n.slots, got.Slot)
+	n.giveBackMAC(owner, got.MAC)
 	delete(n.owners, owner)
 	delete(a.owners, owner)
 }
@@ -369,15 +384,6 @@ func (a *Allocator) Used(network netip.Prefix) (used int64, ok bool) {
 		}
 	}
 	return used, a.complete
-}
-
-func macOf(addresses []netip.Prefix) net.HardwareAddr {
-	plain := make([]netip.Addr, len(addresses))
-	for i, address := range addresses {
-		plain[i] = address.Addr()
-	}
-	slices.SortStableFunc(plain, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
-	return ipam.MAC(plain)
 }
 
 // NodeOf returns the node whose subnets hold the addresses; empty if none does.

@@ -13,7 +13,7 @@ func (a *Allocator) Clone() *Allocator {
 	c := &Allocator{now: a.now, nodes: make(map[string]*node, len(a.nodes)), owners: maps.Clone(a.owners), complete: a.complete}
 	for name, n := range a.nodes {
 		// An Assignment's slices are never changed.
-		copied := &node{slots: maps.Clone(n.slots), next: n.next, owners: maps.Clone(n.owners)}
+		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners)}
 		for _, p := range n.pools {
 			copied.pools = append(copied.pools, p.clone())
 		}

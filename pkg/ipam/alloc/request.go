@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +10,14 @@ import (
 
 	"github.com/weft-network/weft/pkg/ipam"
 )
+
+// Request is what an owner asks for; the zero value asks for nothing.
+type Request struct {
+	// Addresses are at most one per family.
+	Addresses []netip.Addr
+	// MAC is one that ipam.CheckMAC accepts, or the one that follows from the addresses.
+	MAC net.HardwareAddr
+}
 
 // available says why the requested addresses cannot be given: one that no pod of the node can have, one that is in use, or two of
 // one family.

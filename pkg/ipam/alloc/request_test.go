@@ -7,13 +7,15 @@ import (
 	"testing"
 )
 
+func forAddresses(addresses ...netip.Addr) Request { return Request{Addresses: addresses} }
+
 func TestRequestedAddressIsGiven(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24", "fd00::/64")
-	got, err := a.Allocate("n1", "a", netip.MustParseAddr("10.0.0.77"))
+	got, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77")))
 	if err != nil || len(got.Addresses) != 2 || got.Addresses[0].String() != "10.0.0.77/24" || !got.Addresses[1].Addr().Is6() {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	both, err := a.Allocate("n1", "b", netip.MustParseAddr("fd00::99"), netip.MustParseAddr("10.0.0.78"))
+	both, err := a.AllocateRequested("n1", "b", forAddresses(netip.MustParseAddr("fd00::99"), netip.MustParseAddr("10.0.0.78")))
 	if err != nil || both.Addresses[0].String() != "10.0.0.78/24" || both.Addresses[1].String() != "fd00::99/64" {
 		t.Fatalf("%+v, %v", both, err)
 	}
@@ -23,7 +25,7 @@ func TestRequestedAddressIsGiven(t *testing.T) {
 		}
 		a.Release("other")
 	}
-	if again, err := a.Allocate("n1", "a", netip.MustParseAddr("10.0.0.79")); err != nil || again.Addresses[0] != got.Addresses[0] {
+	if again, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.79"))); err != nil || again.Addresses[0] != got.Addresses[0] {
 		t.Errorf("who has an address has %+v now, %v", again, err)
 	}
 }
@@ -32,21 +34,21 @@ func TestRequestedAddressNeedNotRest(t *testing.T) {
 	a, c := newNode("10.0.0.0/24")
 	address := netip.MustParseAddr("10.0.0.77")
 	for _, owner := range []string{"first", "second"} {
-		got, err := a.Allocate("n1", owner, address)
+		got, err := a.AllocateRequested("n1", owner, forAddresses(address))
 		if err != nil || got.Addresses[0].Addr() != address {
 			t.Fatalf("%s: %+v, %v", owner, got, err)
 		}
 		a.Release(owner)
 	}
 	c.now = c.now.Add(2 * Quarantine)
-	if _, err := a.Allocate("n1", "third", address); err != nil {
+	if _, err := a.AllocateRequested("n1", "third", forAddresses(address)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24", "fd00::/64")
-	if _, err := a.Allocate("n1", "a", netip.MustParseAddr("10.0.0.77")); err != nil {
+	if _, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ what, addresses, says string }{
@@ -63,7 +65,7 @@ func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 		for text := range strings.FieldsSeq(test.addresses) {
 			requested = append(requested, netip.MustParseAddr(text))
 		}
-		_, err := a.Allocate("n1", "b", requested...)
+		_, err := a.AllocateRequested("n1", "b", Request{Addresses: requested})
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "node n1") {
 			t.Errorf("%s: error is %v", test.what, err)
 		}
@@ -72,7 +74,7 @@ func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 		t.Errorf("%d IPv6 addresses are used, want 1: what was refused left one", used)
 	}
 	a.Release("a")
-	if _, err := a.Allocate("n1", "b", netip.MustParseAddr("10.0.0.77")); err != nil {
+	if _, err := a.AllocateRequested("n1", "b", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
 		t.Errorf("freed, and not given: %v", err)
 	}
 }

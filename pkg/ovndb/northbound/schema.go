@@ -37,6 +37,7 @@ func Schema() ovndb.Schema {
 		nbdb.PortGroupTable:                shared(true, "ports", "acls"),
 		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                      {},
+		nbdb.QoSTable:                      {},
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]

@@ -1,0 +1,79 @@
+package controllers_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// limits are the rates of the rules in the database in kbit/s, by match.
+func (w *world) limits() map[string]int {
+	found := map[string]int{}
+	for _, rule := range ovndb.List(w.rows, func(*nbdb.QoS) bool { return true }) {
+		found[rule.Direction+" "+rule.Match] = rule.Bandwidth[nbdb.QoSBandwidthRate]
+	}
+	return found
+}
+
+func (w *world) awaitLimits(want map[string]int) {
+	w.Helper()
+	w.until(func() error {
+		if got := w.limits(); !maps.Equal(got, want) {
+			return fmt.Errorf("limits are %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+func TestLimitsFollowThePod(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.join("n1")
+	web := annotated("web", "n1", networkv1alpha1.IngressBandwidthAnnotation, "10M")
+	web.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "2500k"
+	w.run(web)
+	w.port(web)
+	sends, receives := `from-lport inport == "default_web"`, `to-lport outport == "default_web"`
+	w.awaitLimits(map[string]int{receives: 10_000, sends: 2_500})
+
+	patch(w, web, func(p *corev1.Pod) { p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "5M" })
+	w.awaitLimits(map[string]int{receives: 10_000, sends: 5_000})
+	patch(w, web, func(p *corev1.Pod) { delete(p.Annotations, networkv1alpha1.IngressBandwidthAnnotation) })
+	w.awaitLimits(map[string]int{sends: 5_000})
+	// A running pod keeps its port; it is said that nothing limits it.
+	patch(w, web, func(p *corev1.Pod) { p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "fast" })
+	w.says(w.event("web", "InvalidBandwidth"), networkv1alpha1.EgressBandwidthAnnotation, `"fast"`, "not limited")
+	w.awaitLimits(map[string]int{})
+	w.port(web)
+	patch(w, web, func(p *corev1.Pod) { p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "1M" })
+	w.awaitLimits(map[string]int{sends: 1_000})
+	w.delete(web)
+	w.awaitLimits(map[string]int{})
+}
+
+func TestPodWithALimitThatIsNoneWaits(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.join("n1")
+	web := annotated("web", "n1", networkv1alpha1.IngressBandwidthAnnotation, "10M")
+	web.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "1"
+	w.run(web)
+	w.says(w.event("web", "InvalidBandwidth"), networkv1alpha1.EgressBandwidthAnnotation, `"1"`)
+	o.settle()
+	if _, err := w.findPort(web); !errors.Is(err, errAbsent) {
+		t.Errorf("%v, want no port", err)
+	}
+	w.awaitLimits(map[string]int{})
+	patch(w, web, func(p *corev1.Pod) { p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "1M" })
+	w.port(web)
+	w.awaitLimits(map[string]int{`from-lport inport == "default_web"`: 1_000, `to-lport outport == "default_web"`: 10_000})
+}
