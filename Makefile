@@ -83,6 +83,7 @@ image: ## A container image, with docker or a compatible builder (BUILDER=podman
 generate: tools ## Everything that is generated: deepcopy, CRDs, database models, the bundle
 	go generate ./apis/... ./pkg/nbdb/... ./pkg/sbdb/... ./pkg/vswitchdb/...
 	$(WEFT_CACHE)/bin/kubectl kustomize config/default > bundle/weft.yaml
+	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > bundle/uninstall.yaml
 
 .PHONY: fmt
 fmt: ## gofmt

@@ -36,6 +36,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "uninstall" {
+		return uninstall(args[1:])
+	}
 	o, err := options.ParseAgent(args)
 	if err != nil {
 		return err
@@ -63,6 +66,20 @@ func run(args []string) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// uninstall takes everything of ours off this node.
+func uninstall(args []string) error {
+	o, err := options.ParseUninstall(args)
+	if err != nil {
+		return err
+	}
+	ctx := ctrl.SetupSignalHandler()
+	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, CutPods: o.CutPods, Log: ctrl.Log}.Run(ctx)
+	if err == nil && o.Stay {
+		<-ctx.Done()
+	}
+	return err
 }
 
 // newManager returns a manager whose cache holds this node's two objects and nothing else.

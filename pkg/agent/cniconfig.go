@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/google/renameio/v2"
 )
 
 const (
@@ -44,7 +42,7 @@ func (c *cniConfig) install() error {
 		if err != nil {
 			return fmt.Errorf("CNI plugins: %w", err)
 		}
-		if err := renameio.WriteFile(target, content, 0o755); err != nil { // a runtime may be executing the present one
+		if err := putFile(target, content, 0o755); err != nil { // a runtime may be executing the present one
 			return fmt.Errorf("CNI plugins: %w", err)
 		}
 	}
@@ -66,15 +64,22 @@ func (c *cniConfig) write() error {
 	if err != nil {
 		return err
 	}
-	target := filepath.Join(c.confDir, configName)
-	if present, err := os.ReadFile(target); err == nil && string(present) == string(content) {
-		c.done = true
-		return nil
-	}
-	if err := renameio.WriteFile(target, content, 0o644); err != nil {
+	if err := putFile(filepath.Join(c.confDir, configName), content, 0o644); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
 	c.done = true
+	return nil
+}
+
+// remove takes the configuration away and then our plugin, in this order: a runtime that finds a configuration calls its plugin. The
+// loopback plugin stays, since other configurations need it.
+func (c *cniConfig) remove() error {
+	if err := dropFile(filepath.Join(c.confDir, configName)); err != nil {
+		return fmt.Errorf("CNI configuration: %w", err)
+	}
+	if err := dropFile(filepath.Join(c.binDir, pluginName)); err != nil {
+		return fmt.Errorf("CNI plugins: %w", err)
+	}
 	return nil
 }
 

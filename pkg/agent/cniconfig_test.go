@@ -62,6 +62,44 @@ func TestInstall(t *testing.T) {
 	wantFile(t, "loopback of the distribution", c.binDir, "loopback")
 }
 
+// TestInstallIsByContent: what is there as it shall be is not written, what is not, or has another mode, is.
+func TestInstallIsByContent(t *testing.T) {
+	c := newCNIConfig(t)
+	put(t, "weft 1", c.binSource, "weft-cni")
+	install := func() os.FileInfo {
+		t.Helper()
+		if err := c.install(); err != nil {
+			t.Fatal(err)
+		}
+		return wantFile(t, "weft 1", c.binDir, "weft-cni")
+	}
+	first := install()
+	if again := install(); !os.SameFile(first, again) {
+		t.Error("the same plugin was written again")
+	}
+	if err := os.Chmod(filepath.Join(c.binDir, "weft-cni"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if repaired := install(); repaired.Mode().Perm() != 0o755 {
+		t.Errorf("mode stays %s", repaired.Mode())
+	}
+	put(t, "weft X", c.binDir, "weft-cni") // of the same length
+	install()
+}
+
+// TestCrashLeavesNoParts: an agent that was killed while it wrote leaves a file of another name, which the next one removes.
+func TestCrashLeavesNoParts(t *testing.T) {
+	c := newCNIConfig(t)
+	put(t, "half", c.confDir, ".05-weft.conflist123456")
+	if err := c.write(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(c.confDir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "05-weft.conflist" {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+}
+
 // TestConfigurationIsLibcnis: the runtime's own library reads what is written.
 func TestConfigurationIsLibcnis(t *testing.T) {
 	c := newCNIConfig(t)

@@ -99,6 +99,19 @@ func SweepGuards() error {
 	return errors.Join(failures...)
 }
 
+// RemoveGuards removes the table with all guards; that there is none is no error.
+func RemoveGuards() error {
+	nft, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("remove guards: %w", err)
+	}
+	nft.DelTable(guardTableRef())
+	if err := nft.Flush(); err != nil && !isNoGuard(err) {
+		return fmt.Errorf("remove guards: %w", err)
+	}
+	return nil
+}
+
 // sweepGuard looks again after it removed a chain: an Attach of the same
 // container may have made the device anew in between.
 func sweepGuard(device string) error {

@@ -136,6 +136,14 @@ func (f Folder) Remove(containerID, ifName string) error {
 	return nil
 }
 
+// RemoveAll removes the folder with all that is in it.
+func (f Folder) RemoveAll() error {
+	if err := os.RemoveAll(f.path); err != nil {
+		return fmt.Errorf("tombstones: %w", err)
+	}
+	return nil
+}
+
 // List returns all tombstones. What is in the folder and is none is removed, and told in refused.
 func (f Folder) List() (found []Tombstone, refused []error, err error) {
 	entries, err := os.ReadDir(f.path)

@@ -43,6 +43,20 @@ func Registration(c Chassis) unit.Unit {
 	})}
 }
 
+// Registered wants of what is in Open_vSwitch's external_ids those that Registration sets, as they are, but for the chassis' name and the
+// host's, which others may have set before us: taken back, it ends what made ovn-controller work.
+func Registered(externalIDs map[string]string) unit.Unit {
+	u := Registration(Chassis{})
+	present := map[string]string{}
+	for _, m := range u.Members {
+		if value, ok := externalIDs[m.Element]; ok && m.Element != "system-id" && m.Element != "hostname" {
+			present[m.Element] = value
+		}
+	}
+	u.Members = settings(present)
+	return u
+}
+
 func settings(pairs map[string]string) []unit.Membership {
 	var members []unit.Membership
 	for k, v := range pairs {

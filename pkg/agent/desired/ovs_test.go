@@ -48,6 +48,16 @@ func rowsOf[T any](u unit.Unit) (found []*T) {
 	return found
 }
 
+// What is taken back on uninstall is what is there, and what others may have chosen stays.
+func TestRegisteredIsAsItIs(t *testing.T) {
+	have := map[string]string{"system-id": "7c9e", "hostname": "node-1", "ovn-remote": "tcp:192.0.2.1:6642", "ovn-bridge": "br-int", "ovn-bridge-mappings": "a:b"}
+	want := map[string]string{"ovn-remote": "tcp:192.0.2.1:6642", "ovn-bridge": "br-int"}
+	u := desired.Registered(have)
+	if diff := cmp.Diff(want, externalIDs(u)); diff != "" || u.Key != desired.Registration(chassis()).Key {
+		t.Errorf("unit %s, external_ids (-want +got):\n%s", u.Key, diff)
+	}
+}
+
 func TestRegistration(t *testing.T) {
 	want := map[string]string{
 		"system-id": "7c9e", "hostname": "node-1",

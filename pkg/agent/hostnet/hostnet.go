@@ -38,6 +38,22 @@ func Apply(linkName string, want desired.Host) error {
 	return nil
 }
 
+// Clear takes our routes and all but link-local addresses off the link; that there is no such link is no error.
+func Clear(linkName string) error {
+	link, err := netlink.LinkByName(linkName)
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(applyRoutes(link, nil), applyAddresses(link, nil))
+	}
+	if err != nil {
+		return fmt.Errorf("link %s: %w", linkName, err)
+	}
+	return nil
+}
+
 func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 	have, err := addressesOf(link)
 	if err != nil {

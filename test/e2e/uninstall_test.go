@@ -1,0 +1,74 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// TestUninstall takes the product off the nodes as docs/operations.md says, looks at what is left, and installs it again.
+func TestUninstall(t *testing.T) {
+	source, err := tools.SourceRoot()
+	must(t, err)
+	manifests := func(name string) string { return filepath.Join(source, "config", name) }
+	t.Cleanup(func() { reinstall(t, manifests("default")) })
+	kubectl := func(args ...string) {
+		t.Helper()
+		_, err := bed.Kubectl(t.Context(), args...)
+		must(t, err)
+	}
+	kubectl("-n", "weft-system", "delete", "daemonset", "weft-agent", "--cascade=foreground", "--timeout=60s")
+	if left := productOn(t.Context(), "n1"); len(left) < 4 {
+		t.Fatalf("the agent took something along when it ended: only %q is there", left)
+	}
+	kubectl("apply", "-k", manifests("uninstall"))
+	kubectl("-n", "weft-system", "rollout", "status", "--timeout=60s", "daemonset/weft-uninstall")
+	for _, node := range []string{"n1", "n2"} {
+		eventually(t, 10*time.Second, func() error {
+			if left := productOn(t.Context(), node); len(left) > 0 {
+				return fmt.Errorf("node %s: %q is left", node, left)
+			}
+			return nil
+		})
+	}
+	kubectl("delete", "-k", manifests("uninstall"), "--cascade=foreground", "--timeout=60s")
+	reinstall(t, manifests("default"))
+	a, b := bed.peerPod("again-1", "n1"), bed.peerPod("again-2", "n2")
+	bed.run(t, a, b)
+	bed.mustReach(t, a, b)
+}
+
+// productOn lists what of the product is on a node.
+func productOn(ctx context.Context, node string) (found []string) {
+	for _, argv := range [][]string{
+		{"ls", "/etc/cni/net.d/05-weft.conflist"}, {"ls", "/opt/cni/bin/weft-cni"}, {"ls", "/run/weft/cni.sock"},
+		{"ip", "link", "show", "ovn-k8s-mp0"}, {"ovs-vsctl", "get", "Open_vSwitch", ".", "external_ids:ovn-remote"},
+	} {
+		if _, err := bed.Exec(ctx, node, argv...); err == nil {
+			found = append(found, strings.Join(argv, " "))
+		}
+	}
+	return found
+}
+
+// reinstall applies the product again and waits until it is ready; that it is there already is no error.
+func reinstall(t *testing.T, manifests string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"apply", "-k", manifests},
+		{"-n", "weft-system", "rollout", "status", "--timeout=60s", "daemonset/weft-agent"},
+		{"wait", "--for=condition=Ready", "--timeout=60s", "node", "--all"},
+		{"wait", "--for=condition=Ready", "--timeout=60s", "clusternetwork/default"},
+	} {
+		if _, err := bed.Kubectl(cleanup(), args...); err != nil {
+			t.Error(err)
+		}
+	}
+}
