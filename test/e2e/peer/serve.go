@@ -79,6 +79,7 @@ func echoUDP(ctx context.Context) error {
 func serveHTTP(ctx context.Context, flow *flow) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", tell)
+	mux.HandleFunc("/pour", pour)
 	mux.HandleFunc("/flow", func(w http.ResponseWriter, r *http.Request) { reply(w, flow.state(r.URL.Query().Has("reset"))) })
 	server := &http.Server{Addr: fmt.Sprintf(":%d", httpPort), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
