@@ -87,10 +87,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine goes on by itself
 	}
-	if err := errors.Join(applied, ignoreConflict(told), r.setCondition(ctx, &node, nn, "")); err != nil {
+	untainted := r.removeTaint(ctx, &node, nn)
+	if err := errors.Join(applied, ignoreConflict(told), ignoreConflict(untainted), r.setCondition(ctx, &node, nn, "")); err != nil {
 		return ctrl.Result{}, err
 	}
-	if told != nil { // the agent has written meanwhile
+	if told != nil || untainted != nil { // the agent or kubelet has written meanwhile
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}
 	return ctrl.Result{}, nil

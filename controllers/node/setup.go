@@ -23,7 +23,7 @@ import (
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: conditionChanged})).
+		For(&corev1.Node{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: planChanged})).
 		WatchesRawSource(r.Trigger).
@@ -43,11 +43,11 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.
 	return requests
 }
 
-// conditionChanged leaves the heartbeats of kubelet aside.
-func conditionChanged(e event.UpdateEvent) bool {
+// nodeChanged lets changes of our condition and of the startup taint pass; it leaves the heartbeats of kubelet aside.
+func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
+	return !ok || !ok2 || startupTaints(before) != startupTaints(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
 
 func unavailable(node *corev1.Node) corev1.NodeCondition {

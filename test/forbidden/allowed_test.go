@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,7 @@ func TestTheOperatorWritesWhatItIsFor(t *testing.T) {
 		{"another record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodNetworksAnnotation, `{"version":"v1"}`)}, nil},
 		{"no record any more", request{"PATCH", pods + "/recorded", `{"metadata":{"annotations":{"network.weft.dev/pod-networks":null}}}`}, nil},
 		{"a Node's condition", request{"PATCH", nodes + "/n2/status", status(`"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"WeftReady"}]`)}, nil},
+		{"no startup taint any more", request{"PATCH", nodes + "/n2", taints(t, "n2", []corev1.Taint{startup})}, nil},
 		{"a pod's condition", request{"PATCH", pods + "/plain/status", status(`"conditions":[{"type":"network.weft.dev/PortReady","status":"False","reason":"DatabaseRefused"}]`)}, nil},
 		{"a NodeNetwork's condition", request{"PATCH", networks + "/n1/status", status(`"conditions":[{"type":"TopologyReady","status":"True","reason":"AsExpected","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}]`)}, nil},
 		{"a spec", request{"PATCH", networks + "/n2", `{"spec":{"mtu":1300}}`}, nil},

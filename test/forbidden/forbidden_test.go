@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -180,7 +181,7 @@ func TestAnAdministratorIsNotTheOperator(t *testing.T) {
 	})
 }
 
-// RBAC lets the operator patch pods and the status of nodes as a whole.
+// RBAC lets the operator patch pods and nodes as a whole.
 func TestTheOperatorPatchesNothingElse(t *testing.T) {
 	w := newWorld(t)
 	nodeStatus, podStatus := nodes+"/n1/status", pods+"/plain/status"
@@ -197,7 +198,15 @@ func TestTheOperatorPatchesNothingElse(t *testing.T) {
 		{"a Node's capacity", request{"PATCH", nodeStatus, status(`"capacity":{"cpu":"1000"}`)}, []string{"node n1"}},
 		{"a Node's readiness", request{"PATCH", nodeStatus, status(`"conditions":[{"type":"Ready","status":"False"}]`)}, []string{"node n1"}},
 		{"a Node's labels by way of the status", request{"PATCH", nodeStatus, `{"metadata":{"labels":{"a":"b"}}}`}, []string{"node n1"}},
-		{"a Node's spec", request{"PATCH", nodes + "/n1", `{"spec":{"unschedulable":true}}`}, []string{`"n1"`}},
+		{"a Node's spec", request{"PATCH", nodes + "/n1", `{"spec":{"unschedulable":true}}`}, []string{"node n1"}},
+		{"a Node's subnets", request{"PATCH", nodes + "/n1", `{"spec":{"podCIDR":"10.244.9.0/24","podCIDRs":["10.244.9.0/24"]}}`}, []string{"node n1"}},
+		{"a Node's provider", request{"PATCH", nodes + "/n1", `{"spec":{"providerID":"a://b"}}`}, []string{"node n1"}},
+		{"a Node's labels", request{"PATCH", nodes + "/n1", `{"metadata":{"labels":{"a":"b"}}}`}, []string{"node n1"}},
+		{"a Node's finalizer", request{"PATCH", nodes + "/n1", `{"metadata":{"finalizers":["a.example/b"]}}`}, []string{"node n1"}},
+		{"another taint of a Node", request{"PATCH", nodes + "/n1", taints(t, "n1", nil, corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute})}, []string{"node n1"}},
+		{"no taint of others any more", request{"PATCH", nodes + "/n1", taints(t, "n1", []corev1.Taint{startup, dedicated})}, []string{"node n1"}},
+		{"a taint in the startup taint's place", request{"PATCH", nodes + "/n1", taints(t, "n1", []corev1.Taint{startup}, corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute})}, []string{"node n1"}},
+		{"the startup taint with another effect", request{"PATCH", nodes + "/n1", taints(t, "n1", []corev1.Taint{startup}, corev1.Taint{Key: startup.Key, Effect: corev1.TaintEffectNoSchedule})}, []string{"node n1"}},
 		{"no Node", request{"DELETE", nodes + "/n1", ""}, []string{`"n1"`}},
 		{"the ClusterNetwork's spec", request{"PATCH", clusterNetwork + "/default", `{"spec":{"mtu":1300}}`}, []string{`"default"`}},
 		{"another lease", request{"PUT", "/apis/coordination.k8s.io/v1/namespaces/weft-system/leases/other", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"other"}}`}, []string{`"other"`}},

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // Paths of the objects that somebody tries to write.
@@ -24,6 +26,27 @@ const (
 
 const record = `{"version":"v1","networks":[]}`
 
+// Taints that both nodes are registered with; the API server may add others.
+var (
+	startup   = corev1.Taint{Key: v1alpha1.AgentNotReadyTaint, Effect: corev1.TaintEffectNoExecute}
+	dedicated = corev1.Taint{Key: "dedicated", Value: "team-a", Effect: corev1.TaintEffectNoSchedule}
+)
+
+// taints is a patch of a Node's taints to those that it has, without some and with others.
+func taints(t *testing.T, node string, without []corev1.Taint, with ...corev1.Taint) string {
+	t.Helper()
+	have, err := admin.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := slices.DeleteFunc(have.Spec.Taints, func(taint corev1.Taint) bool { return slices.Contains(without, taint) })
+	text, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": append(list, with...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // world is a cluster of two nodes with a ready network, and a namespace with two pods: recorded has a VIF record, plain has none.
 type world struct {
 	operator *identity // on node n1
@@ -34,7 +57,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx := t.Context()
 	for _, name := range []string{"n1", "n2"} {
-		if _, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{startup, dedicated}}}
+		if _, err := admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

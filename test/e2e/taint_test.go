@@ -1,0 +1,31 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// TestStartupTaint: kubelet registers a node with the taint, and a ready network takes it off, with the operator's own rights.
+func TestStartupTaint(t *testing.T) {
+	node := &corev1.Node{}
+	key := types.NamespacedName{Name: "n2"}
+	_, err := bed.Kubectl(t.Context(), "taint", "node", key.Name, networkv1alpha1.AgentNotReadyTaint+"=true:NoSchedule")
+	must(t, err)
+	took := eventually(t, 10*time.Second, func() error {
+		must(t, bed.api.Get(t.Context(), key, node))
+		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == networkv1alpha1.AgentNotReadyTaint }) {
+			return fmt.Errorf("node n2 has taints %v", node.Spec.Taints)
+		}
+		return nil
+	})
+	t.Logf("taken off after %s", milliseconds(took))
+}
