@@ -9,9 +9,9 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +28,7 @@ import (
 )
 
 func main() {
+	beFrugal()
 	ctrl.SetLogger(zap.New())
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "weft-agent:", err)
@@ -82,10 +83,11 @@ func uninstall(args []string) error {
 	return err
 }
 
-// newManager returns a manager whose cache holds this node's two objects and nothing else.
+// newManager returns a manager whose cache holds this node's two objects and nothing else, and which knows only the kinds that the agent
+// uses.
 func newManager(o options.Agent) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	config, err := ctrl.GetConfig()

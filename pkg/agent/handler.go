@@ -21,7 +21,7 @@ type cniHandler struct {
 	ovs         *ovndb.Engine
 	state       *nodeState
 	counted     func()
-	links       chan struct{} // as many places as links are made at once
+	links       chan struct{} // as many places as links are made or removed at once
 	collector   *collector
 	controller  *daemon
 	vswitchd    *daemon
@@ -48,11 +48,23 @@ func (h *cniHandler) Del(ctx context.Context, req cniwire.Request) error {
 	}
 	h.counted()
 	h.passed("DEL record")
-	if err := cni.Detach(req.ContainerID, req.IfName); err != nil {
+	if err := h.detach(ctx, req); err != nil {
 		return err
 	}
 	h.passed("DEL link")
 	return h.attachments.tombstones.Remove(req.ContainerID, req.IfName)
+}
+
+// detach removes the link when it is its turn: the kernel does one after the other anyway, and each would take a thread, which Go keeps.
+func (h *cniHandler) detach(ctx context.Context, req cniwire.Request) error {
+	select {
+	case h.links <- struct{}{}:
+		defer func() { <-h.links }()
+	case <-ctx.Done():
+		return cniwire.Errorf(cniwire.CodeTryAgainLater, "interface %s of container %s: %d other links are being made or removed", req.IfName,
+			req.ContainerID, maxLinks)
+	}
+	return cni.Detach(req.ContainerID, req.IfName)
 }
 
 // Check implements cniserver.Handler: the interface is the sandbox's, its flows are there, and its port is this pod's.
