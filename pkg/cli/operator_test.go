@@ -74,9 +74,7 @@ func (s *spdyServer) answer(streams map[string]httpstream.Stream) {
 		s.Error(err)
 	}
 	for _, kind := range []string{corev1.StreamTypeStdout, corev1.StreamTypeStderr, corev1.StreamTypeError} {
-		if err := streams[kind].Close(); err != nil {
-			s.Error(err)
-		}
+		_ = streams[kind].Close() // a client that has the answer may be gone, and so may the test
 	}
 }
 

@@ -17,7 +17,7 @@ func StartCentral(t testing.TB) *Central {
 	t.Helper()
 	c := &Central{NB: Start(t, "ovn-nb"), SB: Start(t, "ovn-sb")}
 	control := filepath.Join(c.NB.dir, "northd.ctl")
-	c.northd = start(t, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+control)
+	restart(t, &c.northd, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+control)
 	c.northd.ready(t, control)
 	return c
 }
@@ -45,7 +45,8 @@ func FollowCluster(t testing.TB, nb *Cluster) *Server {
 	t.Helper()
 	sb := Start(t, "ovn-sb")
 	control := filepath.Join(sb.dir, "northd.ctl")
-	northd := start(t, sb.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+strings.Join(nb.Endpoints(), ","), "--ovnsb-db="+sb.Endpoint(), "--unixctl="+control)
+	var northd *process
+	restart(t, &northd, sb.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+strings.Join(nb.Endpoints(), ","), "--ovnsb-db="+sb.Endpoint(), "--unixctl="+control)
 	northd.ready(t, control)
 	return sb
 }

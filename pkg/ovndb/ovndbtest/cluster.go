@@ -118,7 +118,7 @@ func (m *Member) Wire() *Wire { return startWire(m.cluster.t, m.socket()) }
 // Run starts the member, after Kill.
 func (m *Member) Run() {
 	m.cluster.t.Helper()
-	m.proc = start(m.cluster.t, m.cluster.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+m.socket(), "--unixctl="+m.control(), m.file())
+	restart(m.cluster.t, &m.proc, m.cluster.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+m.socket(), "--unixctl="+m.control(), m.file())
 	m.proc.ready(m.cluster.t, m.control())
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,8 +74,22 @@ type process struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
+	// killed says that the test asked for its end.
+	killed atomic.Bool
 }
 
+// restart puts a new run of a program into the slot of an earlier one. The test ends whichever is there, in the order of the first
+// runs: what a test makes after a program may count on it to the end, however often that was restarted.
+func restart(t testing.TB, slot **process, dir, name string, args ...string) {
+	t.Helper()
+	first := *slot == nil
+	*slot = start(t, dir, name, args...)
+	if first {
+		t.Cleanup(func() { (*slot).end(t) })
+	}
+}
+
+// start is the run of a program; whoever calls it ends it.
 func start(t testing.TB, dir, name string, args ...string) *process {
 	t.Helper()
 	p := &process{name: name, cmd: exec.Command(Binary(t, name), args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
@@ -93,12 +108,26 @@ func start(t testing.TB, dir, name string, args ...string) *process {
 		_ = p.cmd.Wait()
 		close(p.done)
 	}()
-	t.Cleanup(func() { p.signal(syscall.SIGKILL) })
 	return p
+}
+
+// end kills the program. One that ended by itself before fails the test: whatever else it complains about follows from that.
+func (p *process) end(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.done:
+		if !p.killed.Load() {
+			text, _ := os.ReadFile(p.log)
+			t.Errorf("%s ended by itself (%v):\n%s", p.name, p.cmd.ProcessState, text)
+		}
+	default:
+		p.signal(syscall.SIGKILL)
+	}
 }
 
 // signal ends the program and waits for its end.
 func (p *process) signal(sig syscall.Signal) {
+	p.killed.Store(true)
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return
 	}

@@ -51,7 +51,7 @@ func (s *Server) Endpoint() string { return "unix:" + s.socket() }
 // Run starts the server, after Kill.
 func (s *Server) Run() {
 	s.t.Helper()
-	s.proc = start(s.t, s.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+s.socket(), "--unixctl="+filepath.Join(s.dir, "ctl"), s.file())
+	restart(s.t, &s.proc, s.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+s.socket(), "--unixctl="+filepath.Join(s.dir, "ctl"), s.file())
 	s.proc.ready(s.t, s.socket())
 }
 

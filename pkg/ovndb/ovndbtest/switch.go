@@ -32,7 +32,7 @@ func (s *Switch) Init() {
 // RunSwitch starts ovs-vswitchd, after KillSwitch.
 func (s *Switch) RunSwitch() {
 	s.t.Helper()
-	s.vswitchd = start(s.t, s.dir, "ovs-vswitchd", "-vconsole:warn", "--pidfile", s.Endpoint())
+	restart(s.t, &s.vswitchd, s.dir, "ovs-vswitchd", "-vconsole:warn", "--pidfile", s.Endpoint())
 	s.vswitchd.ready(s.t, filepath.Join(s.dir, fmt.Sprintf("ovs-vswitchd.%d.ctl", s.vswitchd.cmd.Process.Pid)))
 }
 
@@ -42,7 +42,7 @@ func (s *Switch) KillSwitch() { s.vswitchd.signal(syscall.SIGKILL) }
 // RunController starts ovn-controller, after KillController. It finds what it must know in the database.
 func (s *Switch) RunController() {
 	s.t.Helper()
-	s.controller = start(s.t, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile", s.Endpoint())
+	restart(s.t, &s.controller, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile", s.Endpoint())
 	s.controller.ready(s.t, filepath.Join(s.dir, fmt.Sprintf("ovn-controller.%d.ctl", s.controller.cmd.Process.Pid)))
 }
 
