@@ -140,15 +140,20 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
+		mtu: mtuMismatch(cn.Spec.MTU, networks.Items),
 	})
 	r.tellDrift(cn, found)
 	r.tellViolations(cn)
 	if equality.Semantic.DeepEqual(want, cn.Status) {
 		return nil
 	}
-	patch := client.MergeFrom(cn.DeepCopy())
+	before := cn.DeepCopy()
 	cn.Status = want
-	return r.Client.Status().Patch(ctx, cn, patch)
+	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	r.tellMTU(before, want.MTU)
+	return nil
 }
 
 // lossChanged lets the updates of a Node pass by which it is lost or found again.
@@ -165,6 +170,6 @@ func healthChanged(e event.UpdateEvent) bool {
 	if !ok || !ok2 {
 		return true
 	}
-	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || before.Status.LinkMTU != after.Status.LinkMTU ||
+	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
 		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets)
 }

@@ -3,7 +3,6 @@ package network
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,6 +31,7 @@ type facts struct {
 	networks  []networkv1alpha1.NodeNetwork
 	used      func(network netip.Prefix) (used int64, ok bool)
 	drift     *networkv1alpha1.DriftStatus // nil: nothing was ever found
+	mtu       string                       // what is wrong with the links' MTU; empty: nothing
 	// violations are invariants that do not hold.
 	violations []invariant.Violation
 }
@@ -83,6 +83,8 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
 	case f.drift != nil && f.drift.Standing > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
+	case f.mtu != "":
+		c.Reason, c.Message = networkv1alpha1.ReasonMTUMismatch, f.mtu
 	case len(f.violations) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonInvariantViolated, describeViolations(f.violations)
 	default:
@@ -180,25 +182,6 @@ func nameSome(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedNodes], ", "), len(names)-namedNodes)
-}
-
-// effectiveMTU is the one asked for, or the smallest link's less the tunnel's overhead; 0 while no agent has reported.
-func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
-	if wanted != 0 {
-		return wanted
-	}
-	smallest := int32(math.MaxInt32)
-	for i := range networks {
-		s := networks[i].Status
-		if s.LinkMTU == 0 {
-			continue
-		}
-		smallest = min(smallest, networkv1alpha1.PodMTU(s.LinkMTU, s.EncapIP))
-	}
-	if smallest == math.MaxInt32 {
-		return 0
-	}
-	return smallest
 }
 
 // addresses counts the addresses of each cluster network, and says how many are free in words; ok is false while that is

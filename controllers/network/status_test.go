@@ -69,31 +69,6 @@ func TestAddressesThatAreNotKnownYet(t *testing.T) {
 	}
 }
 
-func TestEffectiveMTU(t *testing.T) {
-	agent := func(encap string, link int32) networkv1alpha1.NodeNetwork {
-		return networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{EncapIP: networkv1alpha1.IP(encap), LinkMTU: link}}
-	}
-	for _, test := range []struct {
-		name   string
-		wanted int32
-		agents []networkv1alpha1.NodeNetwork
-		want   int32
-	}{
-		{"nobody reported", 0, []networkv1alpha1.NodeNetwork{{}}, 0},
-		{"asked for", 1300, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
-		{"IPv4 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
-		{"IPv6 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
-		{"smallest link", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
-		{"the larger overhead wins", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := effectiveMTU(test.wanted, test.agents); got != test.want {
-				t.Errorf("MTU is %d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
 // A violation makes the network degraded behind everything that may be its cause.
 func TestViolationDegrades(t *testing.T) {
 	f := facts{connected: true, violations: []invariant.Violation{{Invariant: "UniqueMAC", Message: "MAC is of 2 ports"}, {Invariant: "PodHasPort", Message: "pod has no port"}}}

@@ -68,6 +68,12 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 	if err := a.plug(ctx, vif, made.HostName); err != nil {
 		return nil, errors.Join(err, a.undo())
 	}
+	if _, now, _ := a.state.forPods(); now != want.MTU && now != 0 { // it changed before the interface was known to be one
+		want.MTU = now
+		if err := cni.SetMTU(want); err != nil {
+			return nil, errors.Join(err, a.undo())
+		}
+	}
 	return result(a.req, want, made), nil
 }
 

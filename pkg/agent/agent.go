@@ -87,7 +87,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
-	return errors.Join(watchHost(mgr, changed), r.addChecks(mgr))
+	return errors.Join(r.watchHost(mgr, changed), r.addChecks(mgr))
 }
 
 // newNodeReconciler returns the reconciler with its connections; changed asks for a reconciliation, counted for one that may come later.
@@ -95,7 +95,7 @@ func newNodeReconciler(running context.Context, c client.Client, o Options, chan
 	r := &nodeReconciler{
 		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: datapath(), started: time.Now(),
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
-		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
+		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
 		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
 	}
@@ -152,10 +152,11 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	return false
 }
 
-// watchHost looks again when the management port's link, addresses or routes change behind our back.
-func watchHost(mgr ctrl.Manager, changed func()) error {
+// watchHost looks again when the management port's link, addresses or routes change behind our back, or the uplink, whose MTU counts.
+func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
+	uplink := func() string { name, _ := r.uplink.Load().(string); return name }
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return hostnet.Watch(ctx, names.ManagementInterface, changed)
+		return hostnet.Watch(ctx, names.ManagementInterface, uplink, changed)
 	}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,8 @@ type nodeReconciler struct {
 	datapath    networkv1alpha1.DatapathType
 	started     time.Time
 	settled     bool            // all was good once since the start
+	resized     int             // MTU that all running pods have; 0: not known
+	uplink      atomic.Value    // name of the link that holds the encapsulation address: a string
 	running     context.Context // ends with the agent; outlives a reconciliation
 }
 
@@ -115,6 +118,9 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	r.state.set(nn != nil, spec, mtu, h.Status.DatapathType)
 	r.wakeRequests()
 	r.state.told()
+	if err := r.resize(mtu); err != nil {
+		ctrl.LoggerFrom(ctx).Info("MTU of running pods is not changed", "mtu", mtu, "reason", err.Error())
+	}
 	management := r.applyManagementPort(ctx, spec, mtu, &h.Status)
 	h.Status.Pods = int32(r.attachments.count())
 	h.Stages = []desired.Stage{ovs, controller, management}
@@ -169,7 +175,7 @@ func reasonOf(err error) string {
 // chassis gathers what ovn-controller must be told. A system-id that is there at the start stays, and one that was reported
 // comes back when Open vSwitch forgot it: ports ask for it.
 func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus) (desired.Chassis, error) {
-	c := desired.Chassis{Node: r.node, Southbound: r.southbound.remotes, Datapath: r.datapath,
+	c := desired.Chassis{Node: r.node, Southbound: r.southbound.told, Datapath: r.datapath,
 		SystemID: cmp.Or(r.southbound.systemID, ovs.ExternalIDs["system-id"], status.Chassis, r.node)}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
 	address, err := internalIP(node)
@@ -183,6 +189,7 @@ func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, 
 	if err := r.checkUplink(c.Datapath, address, uplink.Name); err != nil {
 		return c, err
 	}
+	r.uplink.Store(uplink.Name)
 	c.EncapIP = address.String()
 	status.EncapIP, status.LinkMTU = networkv1alpha1.IP(c.EncapIP), int32(uplink.MTU)
 	return c, nil

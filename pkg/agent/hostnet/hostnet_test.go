@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	linkName = "mp0"
-	patience = 10 * time.Second
+	linkName   = "mp0"
+	uplinkName = "up0"
+	patience   = 10 * time.Second
 )
 
 // newLink makes the link that a test works on, with a peer that gives it a carrier.
@@ -272,7 +273,7 @@ func watching(t *testing.T) <-chan struct{} {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- hostnet.Watch(ctx, linkName, func() {
+		done <- hostnet.Watch(ctx, linkName, func() string { return uplinkName }, func() {
 			select {
 			case news <- struct{}{}:
 			default:
@@ -365,6 +366,28 @@ func TestWatchSeesALinkThatIsMadeAnew(t *testing.T) {
 	link = newLink(t)
 	until(t, news, "the link was made", func() bool { return hostnet.Apply(linkName, dualStack()) == nil })
 	until(t, news, "its addresses", func() bool { return len(has(t, link)) == len(dualStackText) })
+}
+
+// TestWatchSeesTheUplinksMTU: pods' MTU follows it.
+func TestWatchSeesTheUplinksMTU(t *testing.T) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = uplinkName
+	uplink := netlink.NewVeth(attrs)
+	uplink.PeerName = "up0-peer"
+	if err := netlink.LinkAdd(uplink); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(uplink) })
+	news := watching(t)
+	<-news
+	if err := netlink.LinkSetMTU(uplink, 1400); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-news:
+	case <-time.After(patience):
+		t.Error("nobody was told that the uplink's MTU changed")
+	}
 }
 
 func mustIPNet(s string) *net.IPNet {

@@ -7,11 +7,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Watch calls changed at its start and whenever the named link, one of its addresses or one of its routes may have changed,
-// until ctx ends.
-func Watch(ctx context.Context, linkName string, changed func()) error {
+// Watch calls changed at its start and whenever the named link, one of its addresses or one of its routes may have changed, or the link
+// that uplink names at that moment, until ctx ends.
+func Watch(ctx context.Context, linkName string, uplink func() string, changed func()) error {
 	for ctx.Err() == nil {
-		if err := watch(ctx, linkName, changed); err != nil {
+		if err := watch(ctx, linkName, uplink, changed); err != nil {
 			return fmt.Errorf("watch link %s: %w", linkName, err)
 		}
 	}
@@ -20,7 +20,7 @@ func Watch(ctx context.Context, linkName string, changed func()) error {
 
 // watch returns nil when ctx ends and when the kernel ended a subscription: it does so when there was more news than the
 // socket holds, as when many pods start at once.
-func watch(ctx context.Context, linkName string, changed func()) error {
+func watch(ctx context.Context, linkName string, uplink func() string, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	links, addresses, routes := make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64), make(chan netlink.RouteUpdate, 64)
@@ -45,8 +45,14 @@ func watch(ctx context.Context, linkName string, changed func()) error {
 		case <-ctx.Done():
 			return nil
 		case u, open := <-links:
-			if ok = open; ok && u.Link.Attrs().Name == linkName {
+			if !open {
+				return nil
+			}
+			switch name := u.Link.Attrs().Name; name {
+			case linkName:
 				index, concerned = u.Link.Attrs().Index, true
+			case uplink():
+				concerned = true
 			}
 		case u, open := <-addresses:
 			ok, concerned = open, u.LinkIndex == index

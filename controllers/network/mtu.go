@@ -1,0 +1,81 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// effectiveMTU is the one asked for, or the smallest link's less the tunnel's overhead; 0 while no agent has reported.
+func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
+	if wanted != 0 {
+		return wanted
+	}
+	smallest := int32(math.MaxInt32)
+	for _, carried := range carriedMTUs(networks) {
+		smallest = min(smallest, carried.mtu)
+	}
+	if smallest == math.MaxInt32 {
+		return 0
+	}
+	return smallest
+}
+
+// carriedMTU is the MTU of pods that a node's link carries.
+type carriedMTU struct {
+	node string
+	mtu  int32 // bytes
+}
+
+// carriedMTUs are those of the nodes whose agents have reported, sorted by MTU and name.
+func carriedMTUs(networks []networkv1alpha1.NodeNetwork) []carriedMTU {
+	var carried []carriedMTU
+	for i := range networks {
+		if s := networks[i].Status; s.LinkMTU != 0 {
+			carried = append(carried, carriedMTU{networks[i].Name, networkv1alpha1.PodMTU(s.LinkMTU, s.EncapIP)})
+		}
+	}
+	slices.SortFunc(carried, func(a, b carriedMTU) int { return cmp.Or(cmp.Compare(a.mtu, b.mtu), cmp.Compare(a.node, b.node)) })
+	return carried
+}
+
+// mtuMismatch says which links do not carry the MTU that is asked for or, when it is detected, that they differ. Empty: nothing is wrong.
+func mtuMismatch(wanted int32, networks []networkv1alpha1.NodeNetwork) string {
+	carried := carriedMTUs(networks)
+	if len(carried) == 0 {
+		return ""
+	}
+	smallest, largest := carried[0].mtu, carried[len(carried)-1].mtu
+	switch {
+	case wanted != 0 && smallest < wanted:
+		return fmt.Sprintf("spec.mtu is %d and the links of these nodes carry less, so that larger packets of pods are lost there: %s",
+			wanted, nameSome(below(carried, wanted)))
+	case wanted == 0 && smallest < largest:
+		return fmt.Sprintf("pods have MTU %d because of the links of these nodes, others carry up to %d: %s; spec.mtu: %d says that it shall be so",
+			smallest, largest, nameSome(below(carried, smallest+1)), smallest)
+	}
+	return ""
+}
+
+// below names the nodes that carry less than an MTU, with what they carry.
+func below(carried []carriedMTU, mtu int32) []string {
+	var names []string
+	for _, c := range carried {
+		if c.mtu < mtu {
+			names = append(names, fmt.Sprintf("%s (%d)", c.node, c.mtu))
+		}
+	}
+	return names
+}
+
+// tellMTU tells of a change, once it is in the status: programs in running pods may have looked before.
+func (r *Reconciler) tellMTU(cn *networkv1alpha1.ClusterNetwork, want int32) {
+	if was := cn.Status.MTU; was != 0 && want != 0 && was != want {
+		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MTUChanged", "ChooseMTU", "the MTU of pod interfaces is %d, was %d; running pods get it too", want, was)
+	}
+}

@@ -1,0 +1,58 @@
+package cni
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/cniwire"
+)
+
+// SetMTU gives an interface that Attach made another MTU, in bytes, at both ends. The host's end is last: what List says of it is true of both.
+// Only ContainerID, IfName, NetNS, MTU and Addresses are read. An interface whose namespace or link is gone is left to DEL.
+func SetMTU(want PodInterface) error {
+	err := setMTU(want)
+	if err == nil || hasVanished(err) {
+		return nil
+	}
+	return fmt.Errorf("interface %s of container %s: MTU %d: %w", want.IfName, want.ContainerID, want.MTU, err)
+}
+
+func setMTU(want PodInterface) error {
+	if want.MTU < minIPv6MTU && want.hasIPv6() { // the kernel would take IPv6 from the link, with its addresses
+		return fmt.Errorf("it is below the %d that IPv6 needs", minIPv6MTU)
+	}
+	host, err := netlink.LinkByName(HostName(want.ContainerID, want.IfName))
+	if err != nil || host.Attrs().MTU == want.MTU {
+		return err
+	}
+	ns, err := openNetNS(want.NetNS)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	err = inNetNS(ns, func() error {
+		pod, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer pod.Close()
+		link, err := pod.LinkByName(want.IfName)
+		if err != nil {
+			return err
+		}
+		return pod.LinkSetMTU(link, want.MTU)
+	})
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetMTU(host, want.MTU)
+}
+
+func hasVanished(err error) bool {
+	var absent netlink.LinkNotFoundError
+	var noNetNS *cniwire.Error
+	return errors.As(err, &absent) || errors.Is(err, unix.ENODEV) || errors.As(err, &noNetNS) && noNetNS.Code == cniwire.CodeInvalidNetNS
+}
