@@ -61,6 +61,11 @@ check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until one fails (BUG=no-fence for one)
 	go run ./test/histories/planted $(if $(BUG),-bug $(BUG)) -n $(or $(N),1000) -seed $(or $(SEED),1)
 
+.PHONY: check-policy-start
+check-policy-start: tools ## Start N pods (N=1000) into groups that deny packets, send at once in both directions, and measure how late the operator hears of a policy
+	WEFT_POLICY_TRIES=$(or $(N),1000) go test -count=1 -timeout 30m -v -run TestPolicyHoldsFromTheFirstPacket ./pkg/agent
+	WEFT_WINDOW_TRIES=$(or $(N),1000) go test -count=1 -timeout 10m -v ./test/window
+
 .PHONY: lint
 lint: ## golangci-lint, the import table among others
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...

@@ -1,0 +1,212 @@
+// Package window measures how long the operator does not know of a network policy that the API server has accepted: from the answer to who
+// creates it until the operator's cache has it. A pod that starts in between starts without it.
+package window
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+const (
+	tries    = "WEFT_WINDOW_TRIES"
+	aFew     = 50
+	patience = 30 * time.Second
+	// longest is what the window may be on a machine that others use as well; usual is a hundredth of it.
+	longest = 2 * time.Second
+	// podsPerSecond is how many pods others create meanwhile, for the figures under load.
+	podsPerSecond = 100
+)
+
+// arrivals tells when each policy came into the cache.
+type arrivals struct {
+	mu   sync.Mutex
+	wait map[string]chan time.Time
+}
+
+func (a *arrivals) of(name string) chan time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wait[name] == nil {
+		a.wait[name] = make(chan time.Time, 1)
+	}
+	return a.wait[name]
+}
+
+// apiServer starts a real one.
+func apiServer(t *testing.T) *rest.Config {
+	t.Helper()
+	programs, err := tools.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd"))}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatalf("start the API server (weft-lab tools envtest makes it): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config.QPS, config.Burst = 1000, 1000
+	return config
+}
+
+// operatorCache is a cache as the operator's is, with policies and pods.
+func operatorCache(t *testing.T, config *rest.Config) *arrivals {
+	t.Helper()
+	made, err := controllers.ManagerOptions(options.Operator{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Cache.Scheme = made.Scheme
+	c, err := cache.New(config, made.Cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	if _, err := c.GetInformer(ctx, &corev1.Pod{}); err != nil {
+		t.Fatal(err)
+	}
+	informer, err := c.GetInformer(ctx, &networkingv1.NetworkPolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := &arrivals{wait: map[string]chan time.Time{}}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
+		if policy, ok := o.(*networkingv1.NetworkPolicy); ok {
+			came.of(policy.Name) <- time.Now()
+		}
+	}})
+	if err != nil || !c.WaitForCacheSync(ctx) {
+		t.Fatalf("the cache is not in sync: %v", err)
+	}
+	return came
+}
+
+// measured are the times of all tries.
+type measured struct{ fromAnswer, fromRequest []time.Duration }
+
+func (m measured) String() string {
+	line := func(what string, times []time.Duration) string {
+		slices.Sort(times)
+		at := func(part float64) string {
+			return fmt.Sprintf("%.1f", times[int(part*float64(len(times)-1))].Seconds()*1000)
+		}
+		return fmt.Sprintf("from the %s p50 %s, p99 %s, max %s ms", what, at(0.5), at(0.99), at(1))
+	}
+	return fmt.Sprintf("%d policies: %s; %s", len(m.fromAnswer), line("answer", m.fromAnswer), line("request", m.fromRequest))
+}
+
+// measure creates policies, one after the other. One that is in the cache before the answer is there has no window.
+func measure(t *testing.T, api client.Client, came *arrivals, name string, n int) (m measured) {
+	t.Helper()
+	for i := range n {
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d", name, i)}}
+		policy.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		arrival, start := came.of(policy.Name), time.Now()
+		if err := api.Create(t.Context(), policy); err != nil {
+			t.Fatal(err)
+		}
+		answered := time.Now()
+		select {
+		case at := <-arrival:
+			m.fromAnswer = append(m.fromAnswer, max(0, at.Sub(answered)))
+			m.fromRequest = append(m.fromRequest, at.Sub(start))
+		case <-time.After(patience):
+			t.Fatalf("policy %s did not come", policy.Name)
+		}
+	}
+	return m
+}
+
+// createPods lets others create pods until the test ends.
+func createPods(t *testing.T, api client.Client) (stop func()) {
+	t.Helper()
+	if err := client.IgnoreAlreadyExists(api.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range 8 {
+		workers.Go(func() {
+			for i := range next {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("pod-%d", i)},
+					Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c", Image: "image"}}}}
+				if err := api.Create(ctx, pod); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	workers.Go(func() {
+		defer close(next)
+		ticker := time.NewTicker(time.Second / podsPerSecond)
+		defer ticker.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); workers.Wait() }
+}
+
+// TestWindow: S5's other half. What the operator has seen holds from a pod's first packet; here is when it has seen it.
+func TestWindow(t *testing.T) {
+	n := aFew
+	if text := os.Getenv(tries); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			t.Fatalf("%s %q: %v", tries, text, err)
+		}
+	}
+	config := apiServer(t)
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := operatorCache(t, config)
+	check := func(what string, m measured) {
+		t.Logf("%s, %s", what, m)
+		if widest := slices.Max(m.fromAnswer); widest > longest {
+			t.Errorf("%s: a policy came %s after the answer", what, widest)
+		}
+	}
+	check("at rest", measure(t, api, came, "rest", n))
+	stop := createPods(t, api)
+	defer stop()
+	check(fmt.Sprintf("while %d pods are created per second", podsPerSecond), measure(t, api, came, "load", n))
+}
