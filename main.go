@@ -48,7 +48,7 @@ func run(args []string) error {
 	}
 	p := &program{options: o, config: config, metrics: metrics.New(ctrlmetrics.Registry), health: &controllers.Health{}}
 	campaign := controllers.Campaign{Lead: p.lead, Log: ctrl.Log, Await: func(ctx context.Context) error {
-		return ovndb.Await(ctx, northbound.Schema(), o.Northbound)
+		return ovndb.Await(ctx, northbound.Schema(), o.Northbound, ovndb.TLS(o.TLS))
 	}}
 	return together(ctrl.SetupSignalHandler(), campaign.Run, p.serveMetrics, func(ctx context.Context) error { return p.health.Serve(ctx, o.Health) })
 }
@@ -83,7 +83,7 @@ func (p *program) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, Observer: p.metrics, Violations: p.metrics.Violations, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket})
 	if err != nil {
 		return err
 	}

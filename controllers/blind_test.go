@@ -51,7 +51,9 @@ func (w *world) replicate(name, endpoint string) *replica {
 	r := &replica{name: name}
 	o := options.Operator{LeaderElection: true, Namespace: "default", Identity: name}
 	campaign := controllers.Campaign{Log: logr.Discard(), Lead: func(ctx context.Context) error { return r.lead(ctx, o, endpoint) },
-		Await: func(ctx context.Context) error { return ovndb.Await(ctx, northbound.Schema(), []string{endpoint}) }}
+		Await: func(ctx context.Context) error {
+			return ovndb.Await(ctx, northbound.Schema(), []string{endpoint}, ovndb.TLS{})
+		}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- campaign.Run(ctx) }()

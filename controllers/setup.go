@@ -36,7 +36,9 @@ const strayDelay = 500 * time.Millisecond
 type Options struct {
 	// Northbound are the OVSDB remotes of the northbound database.
 	Northbound []string
-	Observer   ovndb.Observer
+	// TLS is for those of them that are "ssl:".
+	TLS      ovndb.TLS
+	Observer ovndb.Observer
 	// CountDelay is how long counts in ClusterNetwork's status may be behind.
 	CountDelay time.Duration
 	// Heartbeat is how often the leader proves that it sees the database, and BlindAfter how long it goes on without; 0 is ovndb's
@@ -54,7 +56,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	swept := &trigger.Trigger{}
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
-		Schema: northbound.Schema(), Endpoints: options.Northbound, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
+		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
 		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter,
 		OnConnect: func(up bool) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)

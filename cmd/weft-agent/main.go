@@ -24,6 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/cri"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/version"
 )
 
@@ -56,7 +57,7 @@ func run(args []string) error {
 		sandboxes = cri.New(o.CRISocket).Sandboxes
 	}
 	err = agent.Setup(ctx, mgr, agent.Options{
-		Node: o.Node, Southbound: o.Southbound, OpenVSwitch: o.OpenVSwitch,
+		Node: o.Node, Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS), OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir,
 		Observer: counters, ObserveRequest: counters.Request,

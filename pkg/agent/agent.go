@@ -95,7 +95,7 @@ func newNodeReconciler(running context.Context, c client.Client, o Options, chan
 	r := &nodeReconciler{
 		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: datapath(), started: time.Now(),
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
-		southbound: &southbound{remotes: o.Southbound, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
+		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
 		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
 	}

@@ -175,7 +175,7 @@ func reasonOf(err error) string {
 // chassis gathers what ovn-controller must be told. A system-id that is there at the start stays, and one that was reported
 // comes back when Open vSwitch forgot it: ports ask for it.
 func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus) (desired.Chassis, error) {
-	c := desired.Chassis{Node: r.node, Southbound: r.southbound.remotes, Datapath: r.datapath,
+	c := desired.Chassis{Node: r.node, Southbound: r.southbound.told, Datapath: r.datapath,
 		SystemID: cmp.Or(r.southbound.systemID, ovs.ExternalIDs["system-id"], status.Chassis, r.node)}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
 	address, err := internalIP(node)

@@ -13,6 +13,10 @@ type Options struct {
 	// Southbound and OpenVSwitch are OVSDB remotes.
 	Southbound  []string
 	OpenVSwitch string
+	// Controller are the remotes of the southbound database that ovn-controller is told; nil: those of Southbound.
+	Controller []string
+	// TLS is for those of Southbound that are "ssl:".
+	TLS ovndb.TLS
 	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
 	Socket, ConfDir, BinDir, BinSource string
 	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
@@ -43,6 +47,9 @@ type Options struct {
 }
 
 func (o Options) withObservers() Options {
+	if o.Controller == nil {
+		o.Controller = o.Southbound
+	}
 	if o.ObserveRequest == nil {
 		o.ObserveRequest = func(string, time.Duration, error) {}
 	}

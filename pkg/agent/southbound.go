@@ -17,6 +17,8 @@ import (
 // condition on the binding's reference to the Chassis row would go blind when that row is made anew.
 type southbound struct {
 	remotes  []string
+	told     []string // the remotes that ovn-controller is told
+	tls      ovndb.TLS
 	observer ovndb.Observer
 	log      logr.Logger
 	changed  func()
@@ -36,7 +38,7 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 	s.systemID = systemID
 	requested := ovsdb.OvsMap{GoMap: map[any]any{"requested-chassis": systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
-		Schema: sbschema.Schema(), Endpoints: s.remotes, Observer: s.observer, Log: s.log,
+		Schema: sbschema.Schema(), Endpoints: s.remotes, TLS: s.tls, Observer: s.observer, Log: s.log,
 		Where: map[string][]ovsdb.Condition{
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},

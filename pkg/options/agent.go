@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,10 @@ type Agent struct {
 	// Southbound are the OVSDB remotes of the southbound database, at least one; OpenVSwitch is the local one.
 	Southbound  []string
 	OpenVSwitch string
+	// Controller are the remotes of the southbound database that ovn-controller is told.
+	Controller []string
+	// TLS is for those of Southbound that are "ssl:".
+	TLS TLS
 	// Socket, ConfDir, BinDir and BinSource are paths of the CNI: see agent.Options.
 	Socket, ConfDir, BinDir, BinSource string
 	// CRISocket is the container runtime's socket; empty: its sandboxes are not compared.
@@ -62,11 +67,13 @@ func hostFlags(flags *flag.FlagSet, ovs, socket, confDir, binDir *string) {
 // ParseAgent reads arguments without the program's name; the environment gives the defaults.
 func ParseAgent(args []string) (Agent, error) {
 	var o Agent
-	var southbound string
+	var southbound, controller string
 	flags := flag.NewFlagSet("weft-agent", flag.ContinueOnError)
 	flags.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of this Node (environment NODE_NAME)")
 	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
+	flags.StringVar(&controller, "ovn-remote", os.Getenv("WEFT_OVN_REMOTE"), "what ovn-controller is told of the southbound database, where that is another listener, with OVN's role (environment WEFT_OVN_REMOTE); empty: the same as --sb")
+	o.TLS.flags(flags)
 	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")
 	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd; empty: whether it runs is not watched")
 	flags.StringVar(&o.CRISocket, "cri-socket", "", "socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find interfaces whose sandbox is gone; empty: not asked")
@@ -84,6 +91,9 @@ func ParseAgent(args []string) (Agent, error) {
 	}
 	var err error
 	if o.Southbound, err = remotes("--sb", southbound); err != nil {
+		return o, err
+	}
+	if o.Controller, err = remotes("--ovn-remote", cmp.Or(controller, southbound)); err != nil {
 		return o, err
 	}
 	_, err = remotes("--ovs", o.OpenVSwitch)

@@ -16,6 +16,8 @@ const DefaultAdminSocket = "/run/weft/admin.sock"
 type Operator struct {
 	// Northbound are the OVSDB remotes of the northbound database, at least one.
 	Northbound []string
+	// TLS is for those of them that are "ssl:".
+	TLS TLS
 	// Health and Metrics are listen addresses; "0" switches metrics off.
 	Health, Metrics string
 	// LeaderElection is off only where one process is certain, as in tests.
@@ -33,7 +35,8 @@ func ParseOperator(args []string) (Operator, error) {
 	var o Operator
 	var northbound string
 	flags := flag.NewFlagSet("weft", flag.ContinueOnError)
-	flags.StringVar(&northbound, "nb", os.Getenv("WEFT_NB"), "comma-separated OVSDB remotes of the OVN northbound database, tcp:ADDRESS:PORT or unix:PATH (environment WEFT_NB)")
+	flags.StringVar(&northbound, "nb", os.Getenv("WEFT_NB"), "comma-separated OVSDB remotes of the OVN northbound database, ssl:ADDRESS:PORT, tcp:ADDRESS:PORT or unix:PATH (environment WEFT_NB)")
+	o.TLS.flags(flags)
 	flags.StringVar(&o.Health, "health-probe-bind-address", ":9440", "address of /healthz and /readyz")
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
@@ -57,10 +60,8 @@ func remotes(flagName, list string) ([]string, error) {
 		switch {
 		case remote == "":
 			continue
-		case scheme == "ssl":
-			return nil, fmt.Errorf("%s: %q: ssl is not supported yet", flagName, remote)
-		case scheme != "tcp" && scheme != "unix" || rest == "":
-			return nil, fmt.Errorf("%s: %q is not tcp:ADDRESS:PORT or unix:PATH", flagName, remote)
+		case scheme != "ssl" && scheme != "tcp" && scheme != "unix" || rest == "":
+			return nil, fmt.Errorf("%s: %q is not ssl:ADDRESS:PORT, tcp:ADDRESS:PORT or unix:PATH", flagName, remote)
 		}
 		found = append(found, remote)
 	}

@@ -42,8 +42,10 @@ const (
 // Config says which database to keep a connection to.
 type Config struct {
 	Schema Schema
-	// Endpoints are OVSDB remotes, "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster, at least one.
+	// Endpoints are OVSDB remotes, "ssl:ADDRESS:PORT", "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster, at least one.
 	Endpoints []string
+	// TLS is for those of them that are "ssl:".
+	TLS TLS
 	// Where restricts a table's monitor; table -> conditions that a row must match.
 	Where map[string][]ovsdb.Condition
 	// OnRow is called for each row that came, changed or went. It must only enqueue.

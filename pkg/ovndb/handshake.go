@@ -136,12 +136,12 @@ func checkSchema(m model.ClientDBModel, db ovsdb.DatabaseSchema) error {
 
 // Await asks one server after the other, again and again, and returns nil when one serves the database, with a majority behind it
 // if it is a cluster; otherwise the last failure when ctx ends.
-func Await(ctx context.Context, schema Schema, endpoints []string) error {
+func Await(ctx context.Context, schema Schema, endpoints []string, security TLS) error {
 	backoff := newBackoff()
 	for {
 		var failures []error
 		for _, endpoint := range endpoints {
-			err := probe(ctx, schema.Model, endpoint)
+			err := probe(ctx, schema.Model, endpoint, security)
 			if err == nil {
 				return nil
 			}
@@ -153,8 +153,8 @@ func Await(ctx context.Context, schema Schema, endpoints []string) error {
 	}
 }
 
-func probe(ctx context.Context, m model.ClientDBModel, endpoint string) error {
-	l, err := openLink(ctx, endpoint, dialTimeout, func(time.Duration) {})
+func probe(ctx context.Context, m model.ClientDBModel, endpoint string, security TLS) error {
+	l, err := openLink(ctx, endpoint, security, dialTimeout, func(time.Duration) {})
 	if err != nil {
 		return err
 	}

@@ -55,17 +55,33 @@ type waiting struct {
 }
 
 // openLink connects to a server; limit bounds what it may take for a call, and extend is told how long a large answer may take yet.
-func openLink(ctx context.Context, endpoint string, limit time.Duration, extend func(time.Duration)) (*link, error) {
-	network, address, _ := strings.Cut(endpoint, ":")
-	if network != "tcp" && network != "unix" {
-		return nil, fmt.Errorf("%s: only tcp and unix connections are supported", endpoint)
-	}
-	dialer := net.Dialer{Timeout: min(limit, dialTimeout)}
-	server, err := dialer.DialContext(ctx, network, address)
+func openLink(ctx context.Context, endpoint string, security TLS, limit time.Duration, extend func(time.Duration)) (*link, error) {
+	server, err := connect(ctx, endpoint, security, min(limit, dialTimeout))
 	if err != nil {
 		return nil, err
 	}
 	return &link{limit: limit, extend: extend, calls: map[*waiting]struct{}{}, server: server, ended: make(chan struct{})}, nil
+}
+
+// connect dials an OVSDB remote within the limit.
+func connect(ctx context.Context, endpoint string, security TLS, limit time.Duration) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: limit}
+	network, address, _ := strings.Cut(endpoint, ":")
+	switch network {
+	case "tcp", "unix":
+		return dialer.DialContext(ctx, network, address)
+	case "ssl":
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		return security.secure(ctx, conn, host, limit)
+	}
+	return nil, fmt.Errorf("%s: only ssl, tcp and unix connections are supported", endpoint)
 }
 
 // serve gives the client a socket to connect to, once, and carries what comes; before is what the server sent already.

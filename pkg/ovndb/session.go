@@ -43,7 +43,7 @@ type conditions map[string][]ovsdb.Condition // table -> where
 // dial connects to a server, loads all monitored tables and returns when the cache is complete. extend is told, while something
 // large comes, how long that may take yet.
 func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.EventHandler, extend func(time.Duration)) (*session, error) {
-	l, err := openLink(ctx, endpoint, cfg.Deadline, extend)
+	l, err := openLink(ctx, endpoint, cfg.TLS, cfg.Deadline, extend)
 	if err != nil {
 		return nil, err
 	}

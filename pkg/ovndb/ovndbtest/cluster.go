@@ -113,7 +113,7 @@ func (m *Member) control() string { return filepath.Join(m.cluster.dir, "ctl"+m.
 func (m *Member) Endpoint() string { return "unix:" + m.socket() }
 
 // Wire returns a TCP path to the member.
-func (m *Member) Wire() *Wire { return startWire(m.cluster.t, m.socket()) }
+func (m *Member) Wire() *Wire { return startWire(m.cluster.t, "unix", m.socket()) }
 
 // Run starts the member, after Kill.
 func (m *Member) Run() {

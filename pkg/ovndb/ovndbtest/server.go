@@ -13,19 +13,26 @@ type Server struct {
 	t      testing.TB
 	dir    string
 	schema string
+	secure string   // address of the TLS listener; empty: none
+	extra  []string // arguments of its own
 	proc   *process
 }
 
 // Start makes an empty database of the schema ("ovn-nb", "ovn-sb" or "vswitch") and serves it on a unix socket.
 func Start(t testing.TB, schema string) *Server {
 	t.Helper()
-	// A unix socket's path has at most 107 bytes, and t.TempDir holds the test's name.
+	return StartIn(t, schema, shortDir(t))
+}
+
+// shortDir is a directory for sockets: a unix socket's path has at most 107 bytes, and t.TempDir holds the test's name.
+func shortDir(t testing.TB) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-ovsdb-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return StartIn(t, schema, dir)
+	return dir
 }
 
 // StartIn is Start with the database in a directory of the test's choice. Its path must be short.
@@ -51,7 +58,8 @@ func (s *Server) Endpoint() string { return "unix:" + s.socket() }
 // Run starts the server, after Kill.
 func (s *Server) Run() {
 	s.t.Helper()
-	restart(s.t, &s.proc, s.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+s.socket(), "--unixctl="+filepath.Join(s.dir, "ctl"), s.file())
+	args := append([]string{"-vconsole:warn", "--remote=punix:" + s.socket(), "--unixctl=" + filepath.Join(s.dir, "ctl")}, s.extra...)
+	restart(s.t, &s.proc, s.dir, "ovsdb-server", append(args, s.file())...)
 	s.proc.ready(s.t, s.socket())
 }
 

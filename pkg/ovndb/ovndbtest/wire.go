@@ -28,7 +28,9 @@ const (
 // Wire is a TCP path to a server that a test can spoil in either direction. The connections stay: neither side is told.
 type Wire struct {
 	listener net.Listener
-	target   string // unix socket of the server
+	scheme   string // of the remote
+	network  string // of the server, "unix" or "tcp"
+	target   string // its socket or address
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -47,15 +49,15 @@ type Wire struct {
 }
 
 // StartWire starts a path to the server.
-func StartWire(t testing.TB, server *Server) *Wire { return startWire(t, server.socket()) }
+func StartWire(t testing.TB, server *Server) *Wire { return startWire(t, "unix", server.socket()) }
 
-func startWire(t testing.TB, target string) *Wire {
+func startWire(t testing.TB, network, target string) *Wire {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Wire{listener: listener, target: target, open: map[net.Conn]struct{}{}}
+	w := &Wire{listener: listener, scheme: "tcp:", network: network, target: target, open: map[net.Conn]struct{}{}}
 	w.changed = sync.NewCond(&w.mu)
 	done := make(chan struct{})
 	go func() {
@@ -71,7 +73,7 @@ func startWire(t testing.TB, target string) *Wire {
 }
 
 // Endpoint returns the OVSDB remote of the path.
-func (w *Wire) Endpoint() string { return "tcp:" + w.listener.Addr().String() }
+func (w *Wire) Endpoint() string { return w.scheme + w.listener.Addr().String() }
 
 // Set says what happens to the bytes from now on, of connections that are open and of those to come.
 func (w *Wire) Set(toServer, toClient Flow) {
@@ -147,7 +149,7 @@ func (w *Wire) serve() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("unix", w.target)
+		server, err := net.Dial(w.network, w.target)
 		if err != nil {
 			client.Close()
 			continue
