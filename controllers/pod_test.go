@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -229,6 +230,26 @@ func TestPodRecord(t *testing.T) {
 	if writes := o.writes("/pods"); len(writes) != 3 {
 		t.Errorf("API writes to pods: %v, want three", writes)
 	}
+	if text := w.recordText(silent); strings.Contains(text, "dns") {
+		t.Errorf("the record speaks of name servers that nobody told: %s", text)
+	}
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		cn.Spec.DNS = networkv1alpha1.DNS{Nameservers: []networkv1alpha1.IP{"10.96.0.10"}, Domain: "cluster.local"}
+	})
+	w.until(func() error {
+		if text := w.recordText(silent); !strings.Contains(text, `"dns":{"nameservers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local","cluster.local"],"options":["ndots:5"]}`) {
+			return fmt.Errorf("the record is %s", text)
+		}
+		return nil
+	})
+}
+
+// recordText is a Pod's record as it is now.
+func (w *world) recordText(pod *corev1.Pod) string {
+	w.Helper()
+	var now corev1.Pod
+	w.must(view.Get(context.Background(), keyOf(pod), &now))
+	return now.Annotations[networkv1alpha1.PodNetworksAnnotation]
 }
 
 // record waits for a Pod's record and compares it with its port.
@@ -237,11 +258,7 @@ func (w *world) record(pod *corev1.Pod) {
 	port := w.port(pod)
 	var text string
 	w.until(func() error {
-		var now corev1.Pod
-		if err := view.Get(context.Background(), keyOf(pod), &now); err != nil {
-			return err
-		}
-		if text = now.Annotations[networkv1alpha1.PodNetworksAnnotation]; text == "" {
+		if text = w.recordText(pod); text == "" {
 			return fmt.Errorf("pod %s has no record", pod.Name)
 		}
 		return nil

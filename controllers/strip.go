@@ -15,7 +15,7 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != networkv1alpha1.PodPortReady })
 	if len(conditions) == 0 {
 		conditions = nil

@@ -53,10 +53,14 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 
 // vif renders the pod's VIF record.
 func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) (string, error) {
+	dns, err := nn.Spec.DNS.ForPod(pod)
+	if err != nil {
+		return "", err
+	}
 	network := networkv1alpha1.PodNetwork{
 		Name: names.DefaultNetwork, Default: true, Interface: networkv1alpha1.DefaultInterfaceName,
 		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(topology.InterfaceUID(pod)),
-		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU),
+		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU), DNS: dns,
 	}
 	for i, subnet := range nn.Spec.PodSubnets {
 		prefix, err := subnet.Prefix()

@@ -114,5 +114,5 @@ func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
-		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
+		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) || !equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
 }

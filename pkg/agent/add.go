@@ -20,10 +20,10 @@ import (
 // adding is one ADD under way.
 type adding struct {
 	*cniHandler
-	req     cniwire.Request
-	network string // name of the CNI network configuration
-	port    string // the logical port
-	clock   *stageClock
+	req    cniwire.Request
+	config cniwire.Config
+	port   string // the logical port
+	clock  *stageClock
 }
 
 // Add implements cniserver.Handler.
@@ -32,7 +32,7 @@ func (h *cniHandler) Add(ctx context.Context, req cniwire.Request) (*types100.Re
 	if err != nil {
 		return nil, err
 	}
-	a := &adding{cniHandler: h, req: req, network: config.Name, clock: newStageClock(h.passed),
+	a := &adding{cniHandler: h, req: req, config: config, clock: newStageClock(h.passed),
 		port: names.PodPort(names.DefaultNetwork, req.Args.PodNamespace, req.Args.PodName)}
 	defer h.clocks.watch(a.port, a.clock)()
 	result, err := a.run(ctx)
@@ -59,7 +59,11 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 	if err := a.clear(ctx); err != nil {
 		return nil, err
 	}
-	_, mtu, datapath := a.state.forPods()
+	spec, mtu, datapath := a.state.forPods()
+	dns, err := resultDNS(a.config, spec.DNS, a.req.Args.PodNamespace)
+	if err != nil {
+		return nil, err
+	}
 	want := podInterface(a.req.ContainerID, a.req.NetNS, a.req.IfName, vif, mtu, datapath)
 	made, err := a.attach(ctx, want)
 	if err != nil {
@@ -74,7 +78,7 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 			return nil, errors.Join(err, a.undo())
 		}
 	}
-	return result(a.req, want, made), nil
+	return result(a.req, want, made, dns), nil
 }
 
 // awaitReady waits until ADD can be served: kubelet would come back only after 10 s or more.
@@ -162,7 +166,7 @@ func (a *adding) attach(ctx context.Context, want cni.PodInterface) (made cni.At
 // plug adds the host's end to br-int and waits until its flows are there.
 func (a *adding) plug(ctx context.Context, vif desired.VIF, hostName string) error {
 	want := desired.Attachment{
-		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.req.ContainerID, NetNS: a.req.NetNS,
+		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.config.Name, ContainerID: a.req.ContainerID, NetNS: a.req.NetNS,
 		IfName: a.req.IfName, HostName: hostName, MAC: vif.MAC.String(), Addresses: vif.Addresses,
 	}
 	if err := a.attachments.add(ctx, want); err != nil {

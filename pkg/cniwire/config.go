@@ -14,6 +14,8 @@ type Config struct {
 	Name       string          `json:"name"`
 	Socket     string          `json:"socket"` // absolute path; DefaultSocket if absent
 	PrevResult json.RawMessage `json:"prevResult,omitempty"`
+	// DNS goes into the result as it is (specification, section 2); absent: the cluster's.
+	DNS *types.DNS `json:"dns,omitempty"`
 	// ValidAttachments are for GC all that the runtime knows of this network. nil is no list, which says nothing; an empty list says
 	// that there are none.
 	ValidAttachments []Attachment `json:"cni.dev/valid-attachments,omitempty"`

@@ -41,7 +41,7 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 	for _, service := range plan.Services {
 		want.ServiceSubnets = append(want.ServiceSubnets, networkv1alpha1.CIDR(service.String()))
 	}
-	want.MTU, want.Encapsulation = settings.MTU, settings.Encapsulation
+	want.MTU, want.Encapsulation, want.DNS = settings.MTU, settings.Encapsulation, settings.DNS
 	return want, nil
 }
 
@@ -49,6 +49,7 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 type Settings struct {
 	MTU           int32 // bytes; 0 while it is not known
 	Encapsulation networkv1alpha1.Encapsulation
+	DNS           networkv1alpha1.DNS
 }
 
 func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeNetworkSpec) (int, error) {

@@ -171,6 +171,12 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"mtu too small for IPv6": {with6(`mtu: 1279`),
 			refusal{"spec.mtu", []string{"IPv6 needs an mtu of at least 1280"}}},
 
+		"dns":                      {spec: with4(`dns: {nameservers: [10.96.0.10, "fd00:10:96::a"], domain: cluster.local}`)},
+		"dns server with a port":   {with4(`dns: {nameservers: ["10.96.0.10:53"]}`), refusal{"spec.dns.nameservers[0]", []string{`"10.96.0.10:53" is not`}}},
+		"four dns servers":         {with4(`dns: {nameservers: [10.96.0.1, 10.96.0.2, 10.96.0.3, 10.96.0.4]}`), refusal{"spec.dns.nameservers", []string{"3 items"}}},
+		"dns domain with a dot":    {with4(`dns: {nameservers: [10.96.0.10], domain: cluster.local.}`), refusal{"spec.dns.domain", []string{"should match"}}},
+		"dns domain and no server": {with4(`dns: {domain: cluster.local}`), refusal{"spec.dns", []string{"dns.domain needs dns.nameservers"}}},
+
 		"encapsulation VXLAN":       {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
 		"unknown gateway mode":      {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
 		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},

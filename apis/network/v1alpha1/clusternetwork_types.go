@@ -114,6 +114,11 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default=OnRequest
 	PodRecord PodRecordPolicy `json:"podRecord,omitempty"`
 
+	// dns is what CNI results and VIF records say of name resolution, for a runtime or a virtual machine that configures itself by them. kubelet
+	// writes resolv.conf of containers itself, by its own clusterDNS and clusterDomain, which these should equal.
+	// +optional
+	DNS DNS `json:"dns,omitempty,omitzero"`
+
 	// drift says what happens to rows of the OVN northbound database that are Weft's and that somebody else changed.
 	// +optional
 	// +kubebuilder:default={}

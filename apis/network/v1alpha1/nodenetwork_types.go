@@ -95,6 +95,10 @@ type NodeNetworkSpec struct {
 
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
+
+	// dns is the cluster's, for CNI results.
+	// +optional
+	DNS DNS `json:"dns,omitempty,omitzero"`
 }
 
 // ManagementPort is the host's own port on its node's switch.

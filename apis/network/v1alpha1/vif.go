@@ -56,6 +56,8 @@ type PodNetwork struct {
 	Routes   []PodRoute   `json:"routes,omitempty"`
 	// MTU in bytes.
 	MTU int `json:"mtu"`
+	// DNS is what the pod resolves names with; absent where that is not known: with dnsPolicy Default, and while ClusterNetwork.spec.dns is empty.
+	DNS *PodDNS `json:"dns,omitempty"`
 }
 
 // PodRoute is a route of a pod besides the default ones.
@@ -137,6 +139,13 @@ func (n PodNetwork) validate() error {
 	}
 	if n.MTU <= 0 {
 		return fmt.Errorf("mtu %d is not positive", n.MTU)
+	}
+	if n.DNS != nil {
+		for i, server := range n.DNS.Nameservers {
+			if !server.IsValid() {
+				return fmt.Errorf("dns.nameservers[%d] is empty", i)
+			}
+		}
 	}
 	return n.validateAddresses()
 }

@@ -25,6 +25,7 @@ func defaultPodNetwork() PodNetwork {
 			Destination: netip.MustParsePrefix("192.0.2.0/24"), Gateway: netip.MustParseAddr("10.244.7.9"),
 		}},
 		MTU: 1400,
+		DNS: &PodDNS{Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Searches: []string{"demo.svc.cluster.local"}, Options: []string{"ndots:5"}},
 	}
 }
 
@@ -58,7 +59,8 @@ func TestPodNetworksText(t *testing.T) {
 	want := `{"version":"v1","networks":[{"name":"default","default":true,"interface":"eth0","interfaceID":"demo_web-0",` +
 		`"podUID":"3f0c1d9e-7a38-4d3f-8f0f-0a3f4a4d6b11","macAddress":"0a:58:0a:f4:07:05",` +
 		`"addresses":["10.244.7.5/24","fd00:10:244:7::5/64"],"gateways":["10.244.7.1","fd00:10:244:7::1"],` +
-		`"routes":[{"destination":"192.0.2.0/24","gateway":"10.244.7.9"}],"mtu":1400}]}`
+		`"routes":[{"destination":"192.0.2.0/24","gateway":"10.244.7.9"}],"mtu":1400,` +
+		`"dns":{"nameservers":["10.96.0.10"],"searches":["demo.svc.cluster.local"],"options":["ndots:5"]}}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
