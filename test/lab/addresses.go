@@ -9,12 +9,14 @@ import (
 
 // Addresses that manifests and tests may rely on. Each lab has its own network, so two labs may use the same.
 const (
-	APIServer    = "172.30.0.10:6443"
-	Northbound   = "tcp:172.30.0.10:6641"
-	Southbound   = "tcp:172.30.0.10:6642"
-	ServiceCIDRs = "10.96.0.0/16,fd00:10:96::/112"
-	ClusterCIDRs = "10.244.0.0/16,fd00:10:244::/48"
-	clusterDNS   = "10.96.0.10"
+	APIServer  = "172.30.0.10:6443"
+	Northbound = "ssl:172.30.0.10:6641"
+	// Southbound is for ovn-controllers, with OVN's role; SouthboundReader is read-only.
+	Southbound       = "ssl:172.30.0.10:6642"
+	SouthboundReader = "ssl:172.30.0.10:16642"
+	ServiceCIDRs     = "10.96.0.0/16,fd00:10:96::/112"
+	ClusterCIDRs     = "10.244.0.0/16,fd00:10:244::/48"
+	clusterDNS       = "10.96.0.10"
 )
 
 // fabricMTU is the link MTU of the machines. Pods get 58 bytes less (geneve over IPv4, RFC 8926).

@@ -60,6 +60,9 @@ func (c *Cluster) makePKI(nodes []Machine) error {
 			return err
 		}
 	}
+	if err := c.makeOVNPKI(nodes); err != nil {
+		return err
+	}
 	return c.makeSigningKeys(now)
 }
 

@@ -2,8 +2,8 @@ package lab
 
 import (
 	"encoding/json"
+	"maps"
 	"path/filepath"
-	"strconv"
 
 	"github.com/weft-network/weft/test/lab/initd"
 )
@@ -11,12 +11,9 @@ import (
 // controlPlaneSpec is the machine that runs Kubernetes' control plane and OVN's.
 func (c *Cluster) controlPlaneSpec() initd.Spec {
 	spec := c.baseSpec(ControlPlane())
-	for _, db := range []struct {
-		name, schema string
-		port         int
-	}{{"nb", "ovn-nb", 6641}, {"sb", "ovn-sb", 6642}} {
-		spec.Files = append(spec.Files, initd.File{Path: databaseConfig(db.name), Content: c.databaseConfig(db.name, db.port)})
-		spec.Steps = append(spec.Steps, c.databaseSteps(db.name, db.schema)...)
+	for _, db := range databases() {
+		spec.Files = append(spec.Files, initd.File{Path: databaseConfig(db.name), Content: c.databaseConfig(db)})
+		spec.Steps = append(spec.Steps, c.databaseSteps(db)...)
 	}
 	spec.Steps = append(spec.Steps, c.northd(), c.etcd(), c.apiServer(), c.controllerManager(), c.scheduler())
 	return spec
@@ -47,18 +44,37 @@ func (c *Cluster) baseSpec(m Machine) initd.Spec {
 	}
 }
 
+// database is one of OVN's two.
+type database struct {
+	name, schema, ca string
+	listeners        map[string]map[string]any // target -> options
+}
+
+// databases: whoever connects over the network shows a certificate of the database's authority. What ovn-controller may write is limited to
+// its chassis by OVN's role, and the agents, which only read, get a listener that lets nobody write. The inactivity probe is long,
+// because a loaded machine may keep a client from the CPU for longer than the default 5 s.
+func databases() []database {
+	probe := func(more ...any) map[string]any {
+		options := map[string]any{"inactivity-probe": 60000}
+		for i := 0; i < len(more); i += 2 {
+			options[more[i].(string)] = more[i+1]
+		}
+		return options
+	}
+	return []database{
+		{"nb", "ovn-nb", northboundCA, map[string]map[string]any{"pssl:6641:[::]": probe()}},
+		{"sb", "ovn-sb", southboundCA, map[string]map[string]any{
+			"pssl:6642:[::]": probe("role", "ovn-controller"), "pssl:16642:[::]": probe("read-only", true)}},
+	}
+}
+
 func databaseConfig(name string) string { return "/etc/weft-lab/" + name + ".json" }
 
-// databaseConfig is ovsdb-server's --config-file. The inactivity probe of the TCP listener is long, because a loaded
-// machine may keep a client from the CPU for longer than the default 5 s.
-func (c *Cluster) databaseConfig(name string, port int) string {
-	text, err := json.Marshal(map[string]any{
-		"remotes": map[string]any{
-			"punix:/run/ovn/ovn" + name + "_db.sock": map[string]any{},
-			"ptcp:" + strconv.Itoa(port) + ":[::]":   map[string]any{"inactivity-probe": 60000},
-		},
-		"databases": map[string]any{c.database(name): map[string]any{}},
-	})
+// databaseConfig is ovsdb-server's --config-file.
+func (c *Cluster) databaseConfig(db database) string {
+	remotes := maps.Clone(db.listeners)
+	remotes["punix:/run/ovn/ovn"+db.name+"_db.sock"] = map[string]any{}
+	text, err := json.Marshal(map[string]any{"remotes": remotes, "databases": map[string]any{c.database(db.name): map[string]any{}}})
 	if err != nil {
 		panic(err) // strings and numbers always marshal
 	}
@@ -67,13 +83,14 @@ func (c *Cluster) databaseConfig(name string, port int) string {
 
 func (c *Cluster) database(name string) string { return filepath.Join(c.machineDir("cp"), name+".db") }
 
-func (c *Cluster) databaseSteps(name, schema string) []initd.Step {
-	run := "/run/ovn/ovn" + name
+func (c *Cluster) databaseSteps(db database) []initd.Step {
+	name, run := db.name, "/run/ovn/ovn"+db.name
+	server := []string{c.Cache.OVN("ovsdb-server"), logToConsole, noSyslog,
+		"--config-file=" + databaseConfig(name), "--unixctl=" + run + "_db.ctl", "--pidfile=" + run + "_db.pid"}
 	return []initd.Step{
-		{Name: name + "-create", Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", c.database(name), c.Cache.Schema(schema)},
+		{Name: name + "-create", Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", c.database(name), c.Cache.Schema(db.schema)},
 			Unless: c.database(name)},
-		{Name: name, Daemon: true, Ready: "unix:" + run + "_db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), logToConsole, noSyslog,
-			"--config-file=" + databaseConfig(name), "--unixctl=" + run + "_db.ctl", "--pidfile=" + run + "_db.pid"}},
+		{Name: name, Daemon: true, Ready: "unix:" + run + "_db.sock", Argv: append(server, c.tlsFlags("ovn-"+name, db.ca)...)},
 		{Name: name + "-init", Argv: []string{c.Cache.OVN("ovn-" + name + "ctl"), "init"}},
 	}
 }

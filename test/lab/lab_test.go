@@ -96,8 +96,8 @@ func TestUpDown(t *testing.T) {
 }
 
 func testOVN(t *testing.T, ctx context.Context, c *Cluster) {
-	for _, remote := range []string{Northbound, Southbound} {
-		if _, err := c.Exec(ctx, "n1", "ovsdb-client", "list-dbs", remote); err != nil {
+	for remote, flags := range map[string][]string{Northbound: c.OperatorTLS(), Southbound: c.ControllerTLS(Node(1)), SouthboundReader: c.AgentTLS()} {
+		if _, err := c.Exec(ctx, "n1", append(append([]string{"ovsdb-client"}, flags...), "list-dbs", remote)...); err != nil {
 			t.Error(err)
 		}
 	}

@@ -29,7 +29,7 @@ func (c *Cluster) nodeSpec(m Machine) initd.Spec {
 		initd.File{Path: "/etc/weft-lab/README", Content: "Files of this lab node; gone with it.\n"})
 	spec.Steps = append(spec.Steps, c.openVSwitch(m)...)
 	spec.Steps = append(spec.Steps, addressSteps(m)...)
-	spec.Steps = append(spec.Steps, c.ovnController(), c.containerd(), c.kubelet(m))
+	spec.Steps = append(spec.Steps, c.ovnController(m), c.containerd(), c.kubelet(m))
 	return spec
 }
 
@@ -77,9 +77,9 @@ func addressSteps(m Machine) []initd.Step {
 	return steps
 }
 
-func (c *Cluster) ovnController() initd.Step {
-	return initd.Step{Name: "ovn-controller", Daemon: true, Argv: []string{c.Cache.OVN("ovn-controller"),
-		"unix:/run/openvswitch/db.sock", logToConsole, noSyslog, "--pidfile"}}
+func (c *Cluster) ovnController(m Machine) initd.Step {
+	argv := []string{c.Cache.OVN("ovn-controller"), "unix:/run/openvswitch/db.sock", logToConsole, noSyslog, "--pidfile"}
+	return initd.Step{Name: "ovn-controller", Daemon: true, Argv: append(argv, c.ControllerTLS(m)...)}
 }
 
 func (c *Cluster) containerd() initd.Step {

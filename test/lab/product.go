@@ -26,7 +26,8 @@ metadata:
   namespace: ` + productNamespace + `
 data:
   nb: ` + Northbound + `
-  sb: ` + Southbound + `
+  sb: ` + SouthboundReader + `
+  ovnRemote: ` + Southbound + `
   kubernetesServiceHost: 172.30.0.10
   kubernetesServicePort: "6443"
 `
@@ -41,7 +42,11 @@ func (c *Cluster) applyProduct(ctx context.Context) error {
 	if _, err := os.Stat(manifests); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: no product manifests in this source tree; use --without-weft", manifests)
 	}
-	if err := c.Apply(ctx, ovnConfigMap); err != nil {
+	secrets, err := c.tlsSecrets()
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, ovnConfigMap+secrets); err != nil {
 		return err
 	}
 	for _, args := range [][]string{

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weft-network/weft/test/lab/pki"
+)
+
+// Each OVN database has an authority of its own, so that nothing that a node has opens the northbound one.
+const (
+	northboundCA = "ovn-nb-ca"
+	southboundCA = "ovn-sb-ca"
+)
+
+// Key pairs of the product: the operator's for the northbound database, the agents' for the southbound one's listener for readers.
+const (
+	operatorPair = "ovn-operator"
+	agentPair    = "ovn-agent"
+)
+
+// controllerPair is a node's, for ovn-controller: its name must be that of the chassis, by which OVN's role knows it (ovn-sb(5), RBAC).
+func controllerPair(m Machine) string { return "ovn-" + m.Name }
+
+// makeOVNPKI writes the authorities of the databases and the key pairs that they sign.
+func (c *Cluster) makeOVNPKI(nodes []Machine) error {
+	now := time.Now()
+	server := pki.Subject{Addresses: []netip.Addr{ControlPlane().IPv4.Addr(), ControlPlane().IPv6.Addr()}}
+	south := map[string]pki.Subject{"ovn-sb": server, agentPair: {Name: "weft-agent"}}
+	for _, n := range nodes {
+		south[controllerPair(n)] = pki.Subject{Name: n.Name}
+	}
+	for ca, pairs := range map[string]map[string]pki.Subject{
+		northboundCA: {"ovn-nb": server, operatorPair: {Name: "weft-operator"}},
+		southboundCA: south,
+	} {
+		if err := c.signAll(ca, pairs, now); err != nil {
+			return fmt.Errorf("%s: %w", ca, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) signAll(name string, pairs map[string]pki.Subject, now time.Time) error {
+	ca, err := pki.NewAuthority(name, now)
+	if err != nil {
+		return err
+	}
+	if err := ca.Write(c.pkiDir(), name); err != nil {
+		return err
+	}
+	for file, subject := range pairs {
+		pair, err := ca.Issue(subject, now)
+		if err != nil {
+			return err
+		}
+		if err := pair.Write(c.pkiDir(), file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tlsFlags are those by which all programs of OVN and Open vSwitch are told their key pair and whom to trust.
+func (c *Cluster) tlsFlags(pair, ca string) []string {
+	file := func(name string) string { return filepath.Join(c.pkiDir(), name) }
+	return []string{"--private-key=" + file(pair+".key"), "--certificate=" + file(pair+".crt"), "--ca-cert=" + file(ca+".crt")}
+}
+
+// ControllerTLS are the flags for a program on a node that shall be to the southbound database what the node's ovn-controller is.
+func (c *Cluster) ControllerTLS(m Machine) []string {
+	return c.tlsFlags(controllerPair(m), southboundCA)
+}
+
+// AgentTLS are those for one that shall be what the agents are.
+func (c *Cluster) AgentTLS() []string { return c.tlsFlags(agentPair, southboundCA) }
+
+// OperatorTLS are those for one that shall be to the northbound database what the operator is.
+func (c *Cluster) OperatorTLS() []string { return c.tlsFlags(operatorPair, northboundCA) }
+
+// tlsSecrets are the manifests of the product's key pairs.
+func (c *Cluster) tlsSecrets() (string, error) {
+	manifests := ""
+	for _, s := range []struct{ name, pair, ca string }{{"weft-nb-tls", operatorPair, northboundCA}, {"weft-sb-tls", agentPair, southboundCA}} {
+		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata:\n", s.name, productNamespace)
+		for key, file := range map[string]string{"tls.key": s.pair + ".key", "tls.crt": s.pair + ".crt", "ca.crt": s.ca + ".crt"} {
+			text, err := os.ReadFile(filepath.Join(c.pkiDir(), file))
+			if err != nil {
+				return "", fmt.Errorf("secret %s: %w", s.name, err)
+			}
+			manifests += fmt.Sprintf("  %s: %s\n", key, base64.StdEncoding.EncodeToString(text))
+		}
+	}
+	return manifests, nil
+}
