@@ -2,6 +2,7 @@ package ovndbtest
 
 import (
 	"net"
+	"path/filepath"
 	"strconv"
 	"testing"
 )
@@ -22,6 +23,12 @@ func StartTLS(t testing.TB, schema string, files TLSFiles) *Server {
 
 // TLSEndpoint returns the OVSDB remote of a server that StartTLS started.
 func (s *Server) TLSEndpoint() string { return "ssl:" + s.secure }
+
+// HangUp ends all connections; the server goes on.
+func (s *Server) HangUp() {
+	s.t.Helper()
+	Command(s.t, "ovs-appctl", "-t", filepath.Join(s.dir, "ctl"), "ovsdb-server/reconnect")
+}
 
 // StartTLSWire starts a path to that remote.
 func StartTLSWire(t testing.TB, server *Server) *Wire {
