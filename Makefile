@@ -48,6 +48,10 @@ e2e: ## The cluster with packets: what the README promises
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
+.PHONY: soak
+soak: ## ADD and DEL of all kinds (N=2000) and pods through kubelet while the agent is killed, a reboot of 250 pods; counts what is left (SEED=)
+	go test -tags e2e -count=1 -timeout 60m -v ./test/soak -args -n $(or $(N),2000) -seed $(or $(SEED),0)
+
 .PHONY: bench-cni
 bench-cni: ## Time of ADD by stage, one at a time (N=200) and 50 at once, beside the plugin bridge; the agent's memory with 100 pods
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
