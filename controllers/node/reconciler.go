@@ -224,13 +224,16 @@ func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []networkv1alpha1.NodeNetworkSpec
+	cached := make(map[string]networkv1alpha1.NodeNetworkSpec, len(list.Items))
 	for i := range list.Items {
 		if list.Items[i].Name != name {
+			cached[list.Items[i].Name] = list.Items[i].Spec
 			others = append(others, list.Items[i].Spec)
 		}
 	}
 	for node, spec := range r.assigned {
-		if node != name {
+		// What is in both counts once: a node that finds nothing is told how many subnets are in use.
+		if node != name && !equality.Semantic.DeepEqual(spec, cached[node]) {
 			others = append(others, spec)
 		}
 	}

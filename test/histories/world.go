@@ -208,16 +208,20 @@ func (w *world) awaitLeader(ctx context.Context) error {
 	if err := w.runServer(); err != nil {
 		return err
 	}
-	return w.news.until(patience, func(context.Context) error {
+	err := w.news.until(patience, func(context.Context) error {
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
 		w.lead.wire.rows.set(false)
 		if !w.lead.engine.Connected() {
-			return errors.New("the new leader is not connected")
+			return fmt.Errorf("the new leader is not connected: %w", w.lead.engine.Failure())
 		}
 		return nil
 	})
+	if err != nil {
+		err = fmt.Errorf("%w; the goroutines are in %s", err, stacks())
+	}
+	return err
 }
 
 // runServer starts the database server unless it runs.
