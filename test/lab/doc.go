@@ -7,7 +7,7 @@
 //	    etcd, kube-apiserver        └ br-ex .11                  └ br-ex .12
 //	    kube-controller-manager     ovsdb-server, ovs-vswitchd   (as n1)
 //	    kube-scheduler              ovn-controller
-//	    OVN NB :6641, SB :6642      containerd, kubelet
+//	    OVN NB and SB, by TLS       containerd, kubelet
 //	    ovn-northd                  pods
 //
 // Each machine (cp, n1, ...) is a set of namespaces whose PID 1 is lab-init (package initd). There is no kube-proxy and no
