@@ -24,7 +24,7 @@ type TLS struct {
 // errNoCertificates says that a CA file holds none.
 var errNoCertificates = errors.New("holds no certificate")
 
-// config reads the files. TLS 1.2 is what servers of OVS 2.17 to 3.3 may be limited to.
+// config reads the files. Servers of Open vSwitch have TLS 1.3 with OpenSSL 1.1.1 and newer.
 func (t TLS) config(host string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(t.Certificate, t.PrivateKey)
 	if err != nil {
@@ -38,7 +38,7 @@ func (t TLS) config(host string) (*tls.Config, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("CA certificates %s: %w", t.CACert, errNoCertificates)
 	}
-	return &tls.Config{RootCAs: roots, ServerName: cmp.Or(t.ServerName, host), MinVersion: tls.VersionTLS12,
+	return &tls.Config{RootCAs: roots, ServerName: cmp.Or(t.ServerName, host), MinVersion: tls.VersionTLS13,
 		// Shown also where the server names other authorities: it then says that it does not know ours, not that there is none.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	}, nil

@@ -181,23 +181,26 @@ func TestStrangersAreRefused(t *testing.T) {
 	nb := ovndbtest.StartTLS(t, "ovn-nb", newIdentity(t, "nb", ca, ca).server())
 	misnamed := newIdentity(t, "operator", ca, ca).client()
 	misnamed.ServerName = "nb.example.org"
+	aged := ovndbtest.StartTLS(t, "ovn-nb", newIdentity(t, "nb", ca, ca).server(), "--ssl-protocols=TLSv1.2")
 	for name, c := range map[string]struct {
+		server   *ovndbtest.Server
 		security ovndb.TLS
 		says     string
 	}{
-		"a client of another authority": {newIdentity(t, "agent", other, ca).client(), "unknown certificate authority"},
-		"a server of another authority": {newIdentity(t, "operator", ca, other).client(), "signed by unknown authority"},
-		"a server of another name":      {misnamed, "nb.example.org"},
+		"a client of another authority": {nb, newIdentity(t, "agent", other, ca).client(), "unknown certificate authority"},
+		"a server of another authority": {nb, newIdentity(t, "operator", ca, other).client(), "signed by unknown authority"},
+		"a server of another name":      {nb, misnamed, "nb.example.org"},
+		"a server without TLS 1.3":      {aged, newIdentity(t, "operator", ca, ca).client(), "protocol version"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := begin(t, secured(nb.TLSEndpoint(), c.security))
+			e := begin(t, secured(c.server.TLSEndpoint(), c.security))
 			e.await(t, "the refusal", func() bool { return e.says(c.says) })
 			if err := e.try(switchUnit("n1", 10)); !ovndb.IsPending(err) || e.Connected() {
 				t.Errorf("a write gives %v", err)
 			}
 		})
 	}
-	if written := nb.Transactions(); written != 0 {
+	if written := nb.Transactions() + aged.Transactions(); written != 0 {
 		t.Errorf("%d transactions were written", written)
 	}
 }

@@ -10,12 +10,13 @@ import (
 // TLSFiles are a server's key and certificate, and the certificates of the authorities that sign its clients', in PEM.
 type TLSFiles struct{ PrivateKey, Certificate, CACert string }
 
-// StartTLS is Start with a listener at which client and server show their certificates. The server reads its files again when they change.
-func StartTLS(t testing.TB, schema string, files TLSFiles) *Server {
+// StartTLS is Start with a listener at which client and server show their certificates, and more arguments of ovsdb-server. The server reads
+// its files again when they change.
+func StartTLS(t testing.TB, schema string, files TLSFiles, more ...string) *Server {
 	t.Helper()
 	port := strconv.Itoa(freePort(t))
 	s := &Server{t: t, dir: shortDir(t), schema: schema, secure: net.JoinHostPort("127.0.0.1", port)}
-	s.extra = []string{"--remote=pssl:" + port + ":127.0.0.1", "--private-key=" + files.PrivateKey, "--certificate=" + files.Certificate, "--ca-cert=" + files.CACert}
+	s.extra = append([]string{"--remote=pssl:" + port + ":127.0.0.1", "--private-key=" + files.PrivateKey, "--certificate=" + files.Certificate, "--ca-cert=" + files.CACert}, more...)
 	s.create()
 	s.Run()
 	return s
