@@ -275,6 +275,7 @@ func exchange(p pod, at netip.AddrPort) error {
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 			word := make([]byte, 4)
+			_ = conn.SetDeadline(time.Now().Add(time.Second)) // of a client that is cut off nothing comes, not even its end
 			if n, err := conn.Read(word); err == nil {
 				_, _ = conn.Write(word[:n])
 			}

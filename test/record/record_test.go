@@ -63,6 +63,12 @@ func TestEveryFailureModeNamesATestOrAReason(t *testing.T) {
 	for i := range 5 {
 		want = append(want, fmt.Sprintf("D%d", i+1))
 	}
+	for i := range 14 {
+		want = append(want, fmt.Sprintf("C%d", i+1))
+	}
+	for i := range 12 {
+		want = append(want, fmt.Sprintf("I%d", i+1))
+	}
 	for _, row := range want {
 		names := named.FindAllStringSubmatch(rows[row], -1)
 		if len(names) == 0 && !strings.HasPrefix(strings.TrimSpace(rows[row]), "Not yet: ") {

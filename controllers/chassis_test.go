@@ -1,0 +1,39 @@
+package controllers_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestANodeThatIsInstalledAgain: I10. It comes back with another system-id, and all its ports ask for that without anybody's help; those of
+// other nodes stay.
+func TestANodeThatIsInstalledAgain(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1", "n2")
+	here, there := w.create("n1", "here")[0], w.create("n2", "there")[0]
+	before := w.port(there)
+	w.port(here)
+
+	nn := w.nodeNetwork("n1")
+	nn.Status.Chassis = "another-system-id"
+	w.must(api.Status().Update(t.Context(), nn))
+	w.until(func() error {
+		port, err := w.findPort(here)
+		if err == nil && port.Options["requested-chassis"] != "another-system-id" {
+			err = fmt.Errorf("the pod's port asks for %q", port.Options["requested-chassis"])
+		}
+		return err
+	})
+	w.until(func() error {
+		asks := w.nb.Ctl("--bare", "get", "Logical_Switch_Port", "k8s-n1", "options:requested-chassis")
+		if asks != "another-system-id\n" {
+			return fmt.Errorf("the management port asks for %q", asks)
+		}
+		return nil
+	})
+	if after := w.port(there); after.UUID != before.UUID || after.Options["requested-chassis"] != before.Options["requested-chassis"] {
+		t.Errorf("the other node's port is %+v, was %+v", after, before)
+	}
+}
