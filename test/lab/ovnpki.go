@@ -1,11 +1,15 @@
 package lab
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weft-network/weft/test/lab/pki"
@@ -26,8 +30,15 @@ const (
 // controllerPair is a node's, for ovn-controller: its name must be that of the chassis, by which OVN's role knows it (ovn-sb(5), RBAC).
 func controllerPair(m Machine) string { return "ovn-" + m.Name }
 
+// ovnDir is a link to a folder, so that everything can be replaced in one step: a program of OVN that sees a new key before the new
+// certificate keeps the former pair until both change again.
+func (c *Cluster) ovnDir() string { return filepath.Join(c.pkiDir(), "ovn") }
+
 // makeOVNPKI writes the authorities of the databases and the key pairs that they sign.
 func (c *Cluster) makeOVNPKI(nodes []Machine) error {
+	if err := errors.Join(os.Mkdir(c.ovnDir()+".1", 0o700), os.Symlink("ovn.1", c.ovnDir())); err != nil {
+		return err
+	}
 	now := time.Now()
 	server := pki.Subject{Addresses: []netip.Addr{ControlPlane().IPv4.Addr(), ControlPlane().IPv6.Addr()}}
 	south := map[string]pki.Subject{"ovn-sb": server, agentPair: {Name: "weft-agent"}}
@@ -50,7 +61,7 @@ func (c *Cluster) signAll(name string, pairs map[string]pki.Subject, now time.Ti
 	if err != nil {
 		return err
 	}
-	if err := ca.Write(c.pkiDir(), name); err != nil {
+	if err := ca.Write(c.ovnDir(), name); err != nil {
 		return err
 	}
 	for file, subject := range pairs {
@@ -58,7 +69,7 @@ func (c *Cluster) signAll(name string, pairs map[string]pki.Subject, now time.Ti
 		if err != nil {
 			return err
 		}
-		if err := pair.Write(c.pkiDir(), file); err != nil {
+		if err := pair.Write(c.ovnDir(), file); err != nil {
 			return err
 		}
 	}
@@ -67,7 +78,7 @@ func (c *Cluster) signAll(name string, pairs map[string]pki.Subject, now time.Ti
 
 // tlsFlags are those by which all programs of OVN and Open vSwitch are told their key pair and whom to trust.
 func (c *Cluster) tlsFlags(pair, ca string) []string {
-	file := func(name string) string { return filepath.Join(c.pkiDir(), name) }
+	file := func(name string) string { return filepath.Join(c.ovnDir(), name) }
 	return []string{"--private-key=" + file(pair+".key"), "--certificate=" + file(pair+".crt"), "--ca-cert=" + file(ca+".crt")}
 }
 
@@ -82,13 +93,42 @@ func (c *Cluster) AgentTLS() []string { return c.tlsFlags(agentPair, southboundC
 // OperatorTLS are those for one that shall be to the northbound database what the operator is.
 func (c *Cluster) OperatorTLS() []string { return c.tlsFlags(operatorPair, northboundCA) }
 
+// RotateSouthbound replaces key pairs of the southbound database and whom they trust by what change makes of a copy of their folder, in one
+// step, and gives the agents theirs. Nobody is told.
+func (c *Cluster) RotateSouthbound(ctx context.Context, change func(dir string) error) error {
+	was, err := os.Readlink(c.ovnDir())
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(strings.TrimPrefix(was, "ovn."))
+	if err != nil {
+		return err
+	}
+	is := fmt.Sprintf("ovn.%d", number+1)
+	next, link := filepath.Join(c.pkiDir(), is), c.ovnDir()+".new"
+	if err := os.CopyFS(next, os.DirFS(c.ovnDir())); err != nil {
+		return err
+	}
+	if err := change(next); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Symlink(is, link), os.Rename(link, c.ovnDir())); err != nil {
+		return err
+	}
+	secrets, err := c.tlsSecrets()
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, secrets)
+}
+
 // tlsSecrets are the manifests of the product's key pairs.
 func (c *Cluster) tlsSecrets() (string, error) {
 	manifests := ""
 	for _, s := range []struct{ name, pair, ca string }{{"weft-nb-tls", operatorPair, northboundCA}, {"weft-sb-tls", agentPair, southboundCA}} {
 		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata:\n", s.name, productNamespace)
 		for key, file := range map[string]string{"tls.key": s.pair + ".key", "tls.crt": s.pair + ".crt", "ca.crt": s.ca + ".crt"} {
-			text, err := os.ReadFile(filepath.Join(c.pkiDir(), file))
+			text, err := os.ReadFile(filepath.Join(c.ovnDir(), file))
 			if err != nil {
 				return "", fmt.Errorf("secret %s: %w", s.name, err)
 			}
