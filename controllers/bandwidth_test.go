@@ -11,6 +11,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
 // limits are the rates of the rules in the database in kbit/s, by match.
@@ -20,6 +21,13 @@ func (w *world) limits() map[string]int {
 		found[rule.Direction+" "+rule.Match] = rule.Bandwidth[nbdb.QoSBandwidthRate]
 	}
 	return found
+}
+
+// versionsOf are the versions of a table's rows: a write that changes nothing changes them too.
+func (w *world) versionsOf(table string) string {
+	w.Helper()
+	ask := fmt.Sprintf(`["OVN_Northbound",{"op":"select","table":%q,"where":[],"columns":["_uuid","_version"]}]`, table)
+	return ovndbtest.Command(w, "ovsdb-client", "transact", w.nb.Endpoint(), ask)
 }
 
 func (w *world) awaitLimits(want map[string]int) {
@@ -76,4 +84,31 @@ func TestPodWithALimitThatIsNoneWaits(t *testing.T) {
 	patch(w, web, func(p *corev1.Pod) { p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "1M" })
 	w.port(web)
 	w.awaitLimits(map[string]int{`from-lport inport == "default_web"`: 1_000, `to-lport outport == "default_web"`: 10_000})
+}
+
+// TestLimitsOutliveTheOperator: a restart writes nothing, and limits of pods that went meanwhile go.
+func TestLimitsOutliveTheOperator(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.join("n1")
+	stays := annotated("stays", "n1", networkv1alpha1.IngressBandwidthAnnotation, "10M")
+	stays.Annotations[networkv1alpha1.RequestedMACAnnotation] = "52:54:00:12:34:56"
+	goes := annotated("goes", "n1", networkv1alpha1.EgressBandwidthAnnotation, "5M")
+	w.run(stays, goes)
+	w.port(stays)
+	w.port(goes)
+	before := w.versionsOf("QoS")
+	w.operators[0].stop()
+	o := w.start()
+	w.port(w.create("n1", "third")[0])
+	o.settle()
+	if after := w.versionsOf("QoS"); after != before {
+		t.Errorf("the restart wrote: versions are %s, were %s", after, before)
+	}
+	w.awaitLimits(map[string]int{`to-lport outport == "default_stays"`: 10_000, `from-lport inport == "default_goes"`: 5_000})
+	o.stop()
+	w.delete(goes)
+	w.start()
+	w.awaitLimits(map[string]int{`to-lport outport == "default_stays"`: 10_000})
 }
