@@ -14,8 +14,16 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestStartupTaint: kubelet registers a node with the taint, and a ready network takes it off, with the operator's own rights.
+// TestStartupTaint: kubelets of the lab register with the taint, and a ready network takes it off, with the operator's own rights; again
+// where somebody puts it back.
 func TestStartupTaint(t *testing.T) {
+	for _, name := range []string{"n1", "n2"} {
+		node := &corev1.Node{}
+		must(t, bed.api.Get(t.Context(), types.NamespacedName{Name: name}, node))
+		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == networkv1alpha1.AgentNotReadyTaint }) {
+			t.Errorf("node %s, which is ready, has taints %v", name, node.Spec.Taints)
+		}
+	}
 	node := &corev1.Node{}
 	key := types.NamespacedName{Name: "n2"}
 	_, err := bed.Kubectl(t.Context(), "taint", "node", key.Name, networkv1alpha1.AgentNotReadyTaint+"=true:NoSchedule")

@@ -13,8 +13,9 @@ const (
 	kubeletConfig    = "/etc/weft-lab/kubelet.yaml"
 )
 
-// nodeSpec is a machine that runs pods. kubelet comes last: it wants the node's addresses and the runtime.
-func (c *Cluster) nodeSpec(m Machine) initd.Spec {
+// nodeSpec is a machine that runs pods; a tainted one runs none before the product is ready. kubelet comes last: it wants the node's
+// addresses and the runtime.
+func (c *Cluster) nodeSpec(m Machine, tainted bool) initd.Spec {
 	dir := c.machineDir(m.Name)
 	spec := c.baseSpec(m)
 	spec.Sysctls = kubeletSysctls()
@@ -25,7 +26,7 @@ func (c *Cluster) nodeSpec(m Machine) initd.Spec {
 	}
 	spec.Files = append(spec.Files,
 		initd.File{Path: containerdConfig, Content: c.containerdConfig(!mayRaiseOOMScore())},
-		initd.File{Path: kubeletConfig, Content: c.kubeletConfig(m)},
+		initd.File{Path: kubeletConfig, Content: c.kubeletConfig(m, tainted)},
 		initd.File{Path: "/etc/weft-lab/README", Content: "Files of this lab node; gone with it.\n"})
 	spec.Steps = append(spec.Steps, c.openVSwitch(m)...)
 	spec.Steps = append(spec.Steps, addressSteps(m)...)
@@ -123,7 +124,11 @@ state = "/run/containerd"
 
 // kubeletConfig: version 1 control groups are still fine, images are never collected (nothing could pull them again),
 // a full disk of the host evicts nobody, and a node takes more pods than it has addresses.
-func (c *Cluster) kubeletConfig(m Machine) string {
+func (c *Cluster) kubeletConfig(m Machine, tainted bool) string {
+	taints := "[]"
+	if tainted {
+		taints = `[{key: network.weft.dev/agent-not-ready, value: "true", effect: NoExecute}]` // docs/operations.md
+	}
 	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -150,5 +155,6 @@ enforceNodeAllocatable: [pods]
 maxPods: 400
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
-`, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), clusterDNS)
+registerWithTaints: %s
+`, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), clusterDNS, taints)
 }

@@ -30,27 +30,28 @@ func TestMachinesHaveTheirOwnAddresses(t *testing.T) {
 
 func TestKubeletConfigIsYAML(t *testing.T) {
 	var config struct {
-		CgroupRoot   string
-		EvictionHard map[string]string
+		CgroupRoot         string
+		EvictionHard       map[string]string
+		RegisterWithTaints []struct{ Key, Value, Effect string }
 	}
-	if err := yaml.Unmarshal([]byte(testCluster().kubeletConfig(Node(1))), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(testCluster().kubeletConfig(Node(1), true)), &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.CgroupRoot != "/weft-lab/t/n1" || config.EvictionHard["nodefs.available"] != "0%" {
+	if config.CgroupRoot != "/weft-lab/t/n1" || config.EvictionHard["nodefs.available"] != "0%" || len(config.RegisterWithTaints) != 1 || config.RegisterWithTaints[0].Effect != "NoExecute" {
 		t.Errorf("kubelet config: %+v", config)
 	}
 }
 
 // A step without a ready check is ready at once; kubelet must find the addresses and the runtime.
 func TestKubeletStartsLast(t *testing.T) {
-	steps := testCluster().nodeSpec(Node(1)).Steps
+	steps := testCluster().nodeSpec(Node(1), true).Steps
 	if last := steps[len(steps)-1]; last.Name != "kubelet" || !last.Daemon {
 		t.Errorf("last step is %+v", last)
 	}
 }
 
 func TestDaemonNamesAreUnique(t *testing.T) {
-	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(), "n1": testCluster().nodeSpec(Node(1))} {
+	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(), "n1": testCluster().nodeSpec(Node(1), true)} {
 		seen := map[string]bool{}
 		for _, s := range spec.Steps {
 			if s.Daemon && seen[s.Name] {

@@ -121,7 +121,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 func (u *bringUp) startAll() error {
 	specs := map[string]initd.Spec{}
 	for _, n := range u.nodes {
-		specs[n.Name] = u.nodeSpec(n)
+		specs[n.Name] = u.nodeSpec(n, !u.options.WithoutWeft)
 	}
 	if err := u.boot(u.state, ControlPlane(), u.controlPlaneSpec()); err != nil {
 		return err
