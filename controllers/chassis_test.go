@@ -3,6 +3,9 @@ package controllers_test
 import (
 	"fmt"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestANodeThatIsInstalledAgain: I10. It comes back with another system-id, and all its ports ask for that without anybody's help; those of
@@ -16,9 +19,7 @@ func TestANodeThatIsInstalledAgain(t *testing.T) {
 	before := w.port(there)
 	w.port(here)
 
-	nn := w.nodeNetwork("n1")
-	nn.Status.Chassis = "another-system-id"
-	w.must(api.Status().Update(t.Context(), nn))
+	w.must(api.Status().Patch(t.Context(), w.nodeNetwork("n1"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"chassis":"another-system-id"}}`))))
 	w.until(func() error {
 		port, err := w.findPort(here)
 		if err == nil && port.Options["requested-chassis"] != "another-system-id" {

@@ -72,6 +72,10 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 	if err := a.plug(ctx, vif, made.HostName); err != nil {
 		return nil, errors.Join(err, a.undo())
 	}
+	// Now that ovs-vswitchd has the new port it has given up the former of that name.
+	if err := cni.Raise(a.req.ContainerID, a.req.IfName); err != nil {
+		return nil, errors.Join(err, a.undo())
+	}
 	if _, now, _ := a.state.forPods(); now != want.MTU && now != 0 { // it changed before the interface was known to be one
 		want.MTU = now
 		if err := cni.SetMTU(want); err != nil {
