@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,26 +20,78 @@ import (
 // comes back only after 10 s or more.
 const agentPatience = 10 * time.Second
 
-// askPatiently asks like ask, and asks again when an agent puts its socket into place.
+// askPatiently asks like ask, and asks again when there is an agent again.
 func askPatiently(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
 	config, err := cniwire.ParseConfig(args.StdinData)
 	if err != nil {
 		return cniwire.Response{}, err
 	}
-	arrivals, err := watch(filepath.Dir(config.Socket), time.Now().Add(agentPatience))
-	if err != nil {
-		return ask(command, args) // no agent was ever here
-	}
-	defer arrivals.Close()
+	deadline := time.Now().Add(agentPatience)
 	for {
 		resp, err := ask(command, args)
-		if !errors.Is(err, cniwire.ErrUnavailable) {
-			return resp, err
-		}
-		if _, ended := arrivals.Read(make([]byte, 4096)); ended != nil {
+		if !errors.Is(err, cniwire.ErrUnavailable) || awaitAgent(config.Socket, deadline) != nil {
 			return resp, err
 		}
 	}
+}
+
+// awaitAgent waits until an agent listens at the socket. Of all plugins on the node that wait, one at a time watches the folder, and the
+// others wait for their turn by a lock on it: a user has few inotify instances (128), of which the container runtime and kubelet need
+// some. Without the folder no agent was ever here.
+func awaitAgent(socket string, deadline time.Time) error {
+	dir := filepath.Dir(socket)
+	turn, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer turn.Close() // and with it the turn
+	if err := lock(turn, deadline); err != nil {
+		return err
+	}
+	arrivals, err := watch(dir, deadline)
+	if err != nil {
+		return err
+	}
+	defer arrivals.Close()
+	for !listens(socket) {
+		if _, err := arrivals.Read(make([]byte, 4096)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lock takes the lock of a folder. A wait that lasts to the deadline goes on until the process ends.
+func lock(dir *os.File, deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	locked := make(chan error, 1)
+	fd := int(dir.Fd())
+	go func() { locked <- ignoringEINTR(func() error { return unix.Flock(fd, unix.LOCK_EX) }) }()
+	select {
+	case err := <-locked:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// listens tells whether somebody accepts connections at the socket. The agent takes one without a request for a probe.
+func listens(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // watch returns a file whose reads end with each file that arrives in the directory, and fail at the deadline.

@@ -10,9 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/types"
@@ -360,6 +362,66 @@ func TestAddWaitsForTheNextAgent(t *testing.T) {
 	if len(*asked) != 1 {
 		t.Errorf("the next agent was asked %d times", len(*asked))
 	}
+}
+
+// A node that starts has its pods' ADDs wait for the agent, all at once; the runtime beside them needs inotify too.
+func TestWaitingForTheAgentTakesOneInotifyInstance(t *testing.T) {
+	const waiting = 150
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "cni.sock")
+	found := make(chan error, waiting)
+	deadline := time.Now().Add(time.Minute)
+	for range waiting {
+		go func() { found <- awaitAgent(socket, deadline) }()
+	}
+	for openFiles(t, dir) < waiting || openFiles(t, "anon_inode:inotify") == 0 {
+		runtime.Gosched()
+	}
+	if n := openFiles(t, "anon_inode:inotify"); n != 1 {
+		t.Errorf("%d waiting plugins have %d inotify instances, want 1", waiting, n)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if err := os.Rename(filepath.Join(dir, "new"), socket); err != nil {
+		t.Fatal(err)
+	}
+	for range waiting {
+		if err := <-found; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWaitingForTheAgentEnds(t *testing.T) {
+	dir := t.TempDir()
+	ended := make(chan error, 2)
+	deadline := time.Now().Add(50 * time.Millisecond)
+	for range cap(ended) {
+		go func() { ended <- awaitAgent(filepath.Join(dir, "cni.sock"), deadline) }()
+	}
+	for range cap(ended) {
+		if err := <-ended; err == nil {
+			t.Error("an agent was found where none is")
+		}
+	}
+}
+
+// openFiles counts this process's open files of a name.
+func openFiles(t *testing.T, name string) (n int) {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name())); target == name {
+			n++
+		}
+	}
+	return n
 }
 
 // forbidTombstones puts a file where their folder would be.

@@ -52,8 +52,8 @@ func TestReboot(t *testing.T) {
 	defer sandboxes.Close()
 	pods := park(t, bed, *rebootPods)
 	r := &run{Options: Options{Node: "n1", Output: os.Stdout}, bed: bed, sandboxes: sandboxes, account: newAccount(), kills: &disturbances{}, claims: newClaims()}
-	for some := range slices.Chunk(pods, 25) {
-		attachAll(t, r, some)
+	for first := 0; first < len(pods); first += 25 {
+		attachAll(t, r, pods[first:min(first+25, len(pods))], uint64(first))
 	}
 	r.account = newAccount()
 	before, err := bed.AwaitAgent(t.Context(), "n1", "")
@@ -61,7 +61,7 @@ func TestReboot(t *testing.T) {
 	defer r.kills.begin()() // what fails until it is back has its reason
 	start := time.Now()
 	restart(t, bed)
-	boxes := attachAll(t, r, pods)
+	boxes := attachAll(t, r, pods, uint64(len(pods)))
 	took := time.Since(start)
 	after, err := bed.AwaitAgent(t.Context(), "n1", before.PID)
 	must(t, err)
@@ -92,13 +92,14 @@ else cat /sys/fs/cgroup$(cut -d: -f3 /proc/$1/cgroup)/memory.peak; fi`
 // limitAgent gives the agent's container its memory, and waits for the agent that has it.
 func limitAgent(t *testing.T, b *testbed.Bed) {
 	t.Helper()
-	former, err := b.AwaitAgent(t.Context(), "n1", "")
-	must(t, err)
 	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"agent","resources":{"limits":{"memory":"` + memoryLimit + `"}}}]}}}}`
-	_, err = b.Kubectl(t.Context(), "-n", testbed.Product, "patch", "daemonset", "weft-agent", "--type=strategic", "-p", patch)
-	must(t, err)
-	_, err = b.AwaitAgent(t.Context(), "n1", former.PID)
-	must(t, err)
+	for _, args := range [][]string{
+		{"patch", "daemonset", "weft-agent", "--type=strategic", "-p", patch},
+		{"rollout", "status", "--timeout=90s", "daemonset/weft-agent"},
+	} {
+		_, err := b.Kubectl(t.Context(), append([]string{"-n", testbed.Product}, args...)...)
+		must(t, err)
+	}
 }
 
 // park makes pods that the test's end removes.
@@ -134,7 +135,8 @@ type attached struct {
 }
 
 // attachAll has all pods attached at once, each as its runtime would: a sandbox whose ADD fails is given up for another.
-func attachAll(t *testing.T, r *run, pods []*corev1.Pod) []attached {
+// Their names follow from the numbers beginning with first.
+func attachAll(t *testing.T, r *run, pods []*corev1.Pod, first uint64) []attached {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), back)
 	defer cancel()
@@ -142,7 +144,7 @@ func attachAll(t *testing.T, r *run, pods []*corev1.Pod) []attached {
 	var group sync.WaitGroup
 	for i, p := range pods {
 		group.Go(func() {
-			w := &worker{run: r, id: i, pod: p, rng: rand.New(rand.NewPCG(*seed, uint64(i)))}
+			w := &worker{run: r, id: i, pod: p, rng: rand.New(rand.NewPCG(*seed, first+uint64(i)))}
 			all[i].worker = w
 			all[i].box, failures[i] = w.attach(ctx)
 		})

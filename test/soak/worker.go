@@ -145,8 +145,24 @@ func (w *worker) attach(ctx context.Context) (box, error) {
 		if err := w.end(ctx, b); err != nil {
 			return b, err
 		}
+		if err := backOff(ctx); err != nil {
+			return b, err
+		}
 	}
 	return box{}, fmt.Errorf("%d sandboxes in a row got no interface", patience)
+}
+
+// backOff waits as kubelet does before it makes another sandbox.
+func backOff(ctx context.Context) error {
+	const kubelets = 10 * time.Second
+	timer := time.NewTimer(kubelets)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // del executes DEL until it succeeds.

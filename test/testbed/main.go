@@ -20,11 +20,11 @@ const use, keep = "WEFT_BED_USE", "WEFT_BED_KEEP"
 // Main runs a test binary in a lab of its own and returns the exit code. The tests run in a process of their own, so that the lab is taken
 // down however they end: a panic and a timeout of go test end the process at once.
 func Main(m *testing.M, name string, o lab.UpOptions) int {
+	if os.Getenv(use) != "" {
+		return m.Run() // signals end it at once
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if os.Getenv(use) != "" {
-		return m.Run()
-	}
 	code, err := inLab(ctx, name, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testbed:", err)
