@@ -49,10 +49,12 @@ func TestStartupTaintGoesWhenTheNodeIsReady(t *testing.T) {
 	}
 
 	// Registered with it again, such as by a kubelet that was reset: the node is still ready.
-	node := w.node("n1")
-	before := client.MergeFromWithOptions(node.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	node.Spec.Taints = append(node.Spec.Taints, startup)
-	w.must(api.Patch(w.Context(), node, before))
+	w.until(func() error { // again when the operator has written its condition meanwhile
+		node := w.node("n1")
+		before := client.MergeFromWithOptions(node.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		node.Spec.Taints = append(node.Spec.Taints, startup)
+		return api.Patch(w.Context(), node, before)
+	})
 	w.until(func() error {
 		var now corev1.Node
 		w.must(api.Get(t.Context(), types.NamespacedName{Name: "n1"}, &now))
