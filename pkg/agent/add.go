@@ -72,17 +72,23 @@ func (a *adding) run(ctx context.Context) (*types100.Result, error) {
 	if err := a.plug(ctx, vif, made.HostName); err != nil {
 		return nil, errors.Join(err, a.undo())
 	}
-	// Now that ovs-vswitchd has the new port it has given up the former of that name.
-	if err := cni.Raise(a.req.ContainerID, a.req.IfName); err != nil {
+	if err := a.settle(&want); err != nil {
 		return nil, errors.Join(err, a.undo())
 	}
-	if _, now, _ := a.state.forPods(); now != want.MTU && now != 0 { // it changed before the interface was known to be one
-		want.MTU = now
-		if err := cni.SetMTU(want); err != nil {
-			return nil, errors.Join(err, a.undo())
-		}
-	}
 	return result(a.req, want, made, dns), nil
+}
+
+// settle puts right what may have changed between the link's making and its being known as an attachment.
+func (a *adding) settle(want *cni.PodInterface) error {
+	// Now that ovs-vswitchd has the new port it has given up the former of that name.
+	if err := cni.Raise(want.ContainerID, want.IfName); err != nil {
+		return err
+	}
+	if _, now, _ := a.state.forPods(); now != want.MTU && now != 0 {
+		want.MTU = now
+		return cni.SetMTU(*want)
+	}
+	return nil
 }
 
 // awaitReady waits until ADD can be served: kubelet would come back only after 10 s or more.
