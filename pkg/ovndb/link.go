@@ -37,7 +37,7 @@ type link struct {
 	server net.Conn
 	socket *net.UnixListener
 	dir    string // of the socket
-	ended  chan struct{}
+	ended  chan struct{} // closed when the link is cut
 
 	mu     sync.Mutex
 	client net.Conn
@@ -115,7 +115,6 @@ func socketDir() (string, error) {
 
 // carry accepts the client and copies both ways until either side ends or the link is cut.
 func (l *link) carry(before io.Reader) {
-	defer close(l.ended)
 	defer l.cut()
 	client, err := l.accept()
 	if err != nil {
@@ -248,18 +247,28 @@ func (l *link) patient(ctx context.Context, limit time.Duration) (_ context.Cont
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.isCut {
+		return
+	}
 	l.isCut = true
-	l.server.Close()
+	close(l.ended)
+	leave(l.server)
 	if l.socket != nil {
-		l.socket.Close()
+		leave(l.socket)
 	}
 	switch {
 	case l.client == nil:
 	case l.held != nil:
 		l.held()
 	default:
-		l.client.Close()
+		leave(l.client)
 	}
+}
+
+// leave closes a connection and does not wait for it: the kernel was seen to take half a minute for close(2) on a unix socket of a busy
+// machine, while it collects sockets that are on their way between other processes (af_unix's garbage collector).
+func leave(connection io.Closer) {
+	go func() { _ = connection.Close() }()
 }
 
 // hold keeps the client's side open until release, also when the link is cut: libovsdb's Connect adds to a WaitGroup that its
@@ -273,7 +282,7 @@ func (l *link) hold(lost func()) (release func()) {
 		defer l.mu.Unlock()
 		l.held = nil
 		if l.isCut && l.client != nil {
-			l.client.Close()
+			leave(l.client)
 		}
 	}
 }
