@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// switchTimeout bounds how long Open vSwitch is waited for.
+// switchTimeout is Uninstall.SwitchTimeout where none is given.
 const switchTimeout = 30 * time.Second
 
 // Uninstall says what to take off a node.
@@ -33,7 +34,9 @@ type Uninstall struct {
 	Socket, ConfDir, BinDir string
 	// CutPods also takes the interfaces of pods that run; otherwise they stop it.
 	CutPods bool
-	Log     logr.Logger
+	// SwitchTimeout bounds how long Open vSwitch is waited for; 0 is 30 s.
+	SwitchTimeout time.Duration
+	Log           logr.Logger
 }
 
 // Run takes everything of ours off the node: the runtime's configuration first, so that it calls nothing that is half gone, then the
@@ -80,7 +83,7 @@ func (u Uninstall) mayBegin(ctx context.Context, links []cni.HostLink) error {
 
 // clearSwitch takes our rows and settings out of Open vSwitch.
 func (u Uninstall) clearSwitch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(u.SwitchTimeout, switchTimeout))
 	defer cancel()
 	engine := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{u.OpenVSwitch}, Log: u.Log}, nil)
 	running, stop := context.WithCancel(ctx)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/vishvananda/netlink"
@@ -28,7 +29,7 @@ func (n *node) uninstall(cutPods bool) (steps []string, err error) {
 		}
 	}, funcr.Options{})
 	err = agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
-		CutPods: cutPods, Log: log}.Run(n.Context())
+		CutPods: cutPods, SwitchTimeout: 5 * time.Second, Log: log}.Run(n.Context())
 	return steps, err
 }
 
@@ -118,6 +119,30 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	if _, err := n.uninstall(true); err != nil {
 		t.Errorf("once more: %v", err)
 	}
+}
+
+// What cannot be removed now is removed when it is asked for again; the runtime finds nothing half gone meanwhile.
+func TestUninstallGoesOnWhereItFailed(t *testing.T) {
+	n := readyNode(t)
+	n.stopAgent()
+	n.ovs.Kill()
+	steps, err := n.uninstall(false)
+	if err == nil || !strings.Contains(err.Error(), "rows in Open vSwitch") || len(steps) != 2 {
+		t.Fatalf("without Open vSwitch: %v after %q", err, steps)
+	}
+	for _, path := range []string{n.path("net.d", "05-weft.conflist"), n.path("bin", "weft-cni")} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+	n.ovs.Run()
+	n.until("the test's connection", func() error { return isTrue(n.rows.Connected(), "not connected") })
+	_, err = n.uninstall(false)
+	n.must(err)
+	n.until("an empty node", func() error {
+		left := n.left()
+		return isTrue(len(left) == 0, strings.Join(left, ", "))
+	})
 }
 
 // Whoever installs again finds a node like any other.
