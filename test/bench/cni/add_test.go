@@ -64,7 +64,7 @@ func TestADD(t *testing.T) {
 		fromCreation.took = append(fromCreation.took, b.created(fmt.Sprintf("created-%d", i)))
 	}
 	above := single.at(50) - floorSingle.at(50)
-	fmt.Println()
+	fmt.Printf("\nload average %s\n", loadAverage())
 	printTable("ADD, 1 at a time", single, floorSingle, dels)
 	printTable("stage of these", clock.series()...)
 	printTable(fmt.Sprintf("ADD, %d at once", atOnce), many, floorMany)

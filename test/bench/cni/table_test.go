@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -25,7 +26,7 @@ func (s series) at(percent int) time.Duration {
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
-// print writes series as a table, in milliseconds.
+// printTable writes series as a table, in milliseconds.
 func printTable(title string, all ...series) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\tp50 ms\tp95\tp99\tmax\tn\t\n", title)
@@ -37,3 +38,13 @@ func printTable(title string, all ...series) {
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
+
+// loadAverage is of the last minute and the last five, with the measurement's own part: what else the machine did belongs to each figure.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return "unknown"
+	}
+	return fields[0] + ", " + fields[1]
+}
