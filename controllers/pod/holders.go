@@ -76,6 +76,18 @@ func (h *holders) wait(node string, pod types.NamespacedName) {
 	h.waiting[node][pod] = struct{}{}
 }
 
+// leave forgets a pod that waits for nothing any more.
+func (h *holders) leave(pod types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for node, pods := range h.waiting {
+		delete(pods, pod)
+		if len(pods) == 0 {
+			delete(h.waiting, node)
+		}
+	}
+}
+
 // wake returns the pods that wait for an address of a node; those that find none wait again.
 func (h *holders) wake(node string) []types.NamespacedName {
 	h.mu.Lock()

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,12 +52,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	var pod corev1.Pod
-	if err := r.Client.Get(ctx, req.NamespacedName, &pod); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
-	} else if err != nil {
+	err := r.Client.Get(ctx, req.NamespacedName, &pod)
+	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if !topology.WantsPort(&pod) {
+	if err != nil || !topology.WantsPort(&pod) {
+		r.holders.leave(req.NamespacedName)
 		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod)
