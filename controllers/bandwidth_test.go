@@ -112,3 +112,20 @@ func TestLimitsOutliveTheOperator(t *testing.T) {
 	w.start()
 	w.awaitLimits(map[string]int{`to-lport outport == "default_stays"`: 10_000})
 }
+
+// TestPlanOfALimit: of a pod that runs, and of its deletion.
+func TestPlanOfALimit(t *testing.T) {
+	w := newWorld(t)
+	o, pods := w.settled([]string{"n1"}, 2)
+	limited := &corev1.Pod{}
+	w.must(api.Get(t.Context(), keyOf(pods[0]), limited))
+	limited.Annotations = map[string]string{networkv1alpha1.IngressBandwidthAnnotation: "10M"}
+	w.comesTrue(o.plan([]string{"plan"}, limited), func() string {
+		patch(w, pods[0], func(p *corev1.Pod) { p.Annotations = limited.Annotations })
+		return ""
+	})
+	w.comesTrue(o.plan([]string{"plan", "--delete"}, pods[0]), func() string {
+		w.delete(pods[0])
+		return ""
+	})
+}

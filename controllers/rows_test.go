@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weft-network/weft/pkg/admin"
@@ -17,7 +18,7 @@ type rows map[string]map[string]map[string][]string
 
 // shared columns have elements of several units; ignored ones are northd's.
 var (
-	sharedColumns  = map[string][]string{"Logical_Switch": {"ports"}, "Logical_Router": {"ports"}}
+	sharedColumns  = map[string][]string{"Logical_Switch": {"ports", "qos_rules"}, "Logical_Router": {"ports"}}
 	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
 )
 
@@ -25,7 +26,7 @@ var (
 func (w *world) selectRows() rows {
 	w.Helper()
 	found := rows{}
-	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port"} {
+	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		_, text, _ = strings.Cut(text, "\n") // "<table> table"
 		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -44,6 +45,9 @@ func (w *world) selectRows() rows {
 
 // values reads a column as ovsdb-client prints it: "[a, b]", "{k=v, k=v}" or a plain value.
 func values(text string) []string {
+	if quoted, err := strconv.Unquote(text); err == nil && quoted != "" {
+		return []string{quoted}
+	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	inner = strings.TrimSuffix(strings.TrimPrefix(inner, "{"), "}")
 	inner = strings.ReplaceAll(inner, `"`, "")
@@ -55,12 +59,15 @@ func values(text string) []string {
 	return list
 }
 
-// nameOf returns the name of a row, from whichever state knows it.
+// nameOf returns the name of a row, from whichever state knows it; a rule is known by what it matches.
 func nameOf(uuid string, states ...rows) string {
 	for _, state := range states {
 		for _, table := range state {
-			if row, ok := table[uuid]; ok && len(row["name"]) == 1 {
-				return row["name"][0]
+			row := table[uuid]
+			for _, column := range []string{"name", "match"} {
+				if len(row[column]) == 1 {
+					return row[column][0]
+				}
 			}
 		}
 	}

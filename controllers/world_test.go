@@ -177,7 +177,7 @@ func (w *world) says(text string, words ...string) {
 func (w *world) dump() []string {
 	w.Helper()
 	var dump []string
-	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port"} {
+	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "--no-headings", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, " table") {

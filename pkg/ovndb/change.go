@@ -139,17 +139,23 @@ func isEmpty(value any) bool {
 	return !v.IsValid() || v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }
 
+func textOfMap[V any](m map[string]V) string {
+	pairs := make([]string, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		pairs = append(pairs, fmt.Sprintf("%s=%v", key, m[key]))
+	}
+	return strings.Join(pairs, ", ")
+}
+
 // text writes a column's value as ovs-vsctl does, without brackets; empty for a set or map with nothing in it.
 func text(value any) string {
 	switch v := value.(type) {
 	case []string:
 		return strings.Join(slices.Sorted(slices.Values(v)), ", ")
 	case map[string]string:
-		pairs := make([]string, 0, len(v))
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			pairs = append(pairs, key+"="+v[key])
-		}
-		return strings.Join(pairs, ", ")
+		return textOfMap(v)
+	case map[string]int:
+		return textOfMap(v)
 	}
 	v := reflect.ValueOf(value)
 	switch {
