@@ -17,6 +17,7 @@ import (
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/pod"
+	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -52,7 +53,7 @@ type Options struct {
 
 // Setup makes the engine and registers every reconciler with the manager.
 func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
-	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindPod: {}}
+	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindPod: {}, topology.KindService: {}}
 	swept := &trigger.Trigger{}
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
@@ -85,6 +86,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			Violations: watch.Violations},
 		nodes, pods,
+		&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]},
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/overlay"
 	"github.com/weft-network/weft/controllers/pod"
+	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -51,7 +53,7 @@ type request struct {
 }
 
 // kinds lists the kinds of units, those that others build on first.
-var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindPod}
+var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindPod, topology.KindService}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
@@ -63,6 +65,7 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		s.triggers[kind] = &trigger.Trigger{}
 	}
 	s.objects = overlay.New(from.objects, func(o client.Object) { s.changed = append(s.changed, o) })
+	s.objects.Index(service.ByService, service.IndexByService)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
 	addresses := from.addresses.Clone()
@@ -71,7 +74,8 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
 		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
 			func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }),
-		topology.KindPod: pods,
+		topology.KindPod:     pods,
+		topology.KindService: &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]},
 	}
 	return s, ok
 }
@@ -163,6 +167,12 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })
 	case *corev1.Pod:
 		s.ask(topology.KindPod, name)
+	case *corev1.Service:
+		s.ask(topology.KindService, name)
+	case *discoveryv1.EndpointSlice:
+		for _, of := range service.IndexByService(object) {
+			s.ask(topology.KindService, types.NamespacedName{Namespace: name.Namespace, Name: of})
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -54,6 +55,10 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &corev1.Pod{}
 	case corev1.SchemeGroupVersion.WithKind("Node"):
 		object = &corev1.Node{}
+	case corev1.SchemeGroupVersion.WithKind("Service"):
+		object = &corev1.Service{}
+	case discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):
+		object = &discoveryv1.EndpointSlice{}
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		object = &corev1.Namespace{}
 	case networkv1alpha1.GroupVersion.WithKind("ClusterNetwork"):
@@ -70,7 +75,7 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 	return object, json.Unmarshal(text, object)
 }
 
-// remove takes an object away, and with a namespace its pods.
+// remove takes an object away, and with a namespace its pods and services.
 func (s *simulation) remove(ctx context.Context, object client.Object, document manifest.Document) error {
 	if err := s.objects.Delete(ctx, object); apierrors.IsNotFound(err) {
 		s.notes.add("%s: there is none", nameIn(document))
@@ -81,6 +86,9 @@ func (s *simulation) remove(ctx context.Context, object client.Object, document 
 	if _, ok := object.(*corev1.Namespace); !ok {
 		return nil
 	}
+	if err := s.removeServices(ctx, object.GetName()); err != nil {
+		return err
+	}
 	pods, err := s.podsThat(ctx, func(p *corev1.Pod) bool { return p.Namespace == object.GetName() })
 	if err != nil {
 		return err
@@ -89,6 +97,19 @@ func (s *simulation) remove(ctx context.Context, object client.Object, document 
 		pod := &corev1.Pod{}
 		pod.Namespace, pod.Name = name.Namespace, name.Name
 		if err := s.objects.Delete(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *simulation) removeServices(ctx context.Context, namespace string) error {
+	var services corev1.ServiceList
+	if err := s.objects.List(ctx, &services, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range services.Items {
+		if err := s.objects.Delete(ctx, &services.Items[i]); err != nil {
 			return err
 		}
 	}

@@ -86,6 +86,7 @@ func (w *world) clear() {
 	w.Helper()
 	ctx := context.Background()
 	w.must(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
+	w.clearServices(ctx)
 	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
 		w.must(api.DeleteAllOf(ctx, kind))
 	}

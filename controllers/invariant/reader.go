@@ -34,17 +34,18 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	}
 	var (
 		pods     corev1.PodList
+		services corev1.ServiceList
 		nodes    corev1.NodeList
 		networks networkv1alpha1.NodeNetworkList
 		cn       networkv1alpha1.ClusterNetwork
 	)
-	for _, list := range []client.ObjectList{&pods, &nodes, &networks} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks} {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
-	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items}
+	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if err == nil {
 		world.ClusterNetwork = &cn

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,7 @@ type Client struct {
 	base    client.Client // is only read
 	changed func(client.Object)
 	over    map[id]client.Object // nil: deleted
+	indexes map[string]func(client.Object) []string
 }
 
 var _ client.Client = &Client{}
@@ -46,8 +48,11 @@ type id struct {
 // New returns a client that reads what base does until something is laid over it. changed is called after each write that made a
 // difference, with the object as it is now, or as it was before it was deleted.
 func New(base client.Client, changed func(client.Object)) *Client {
-	return &Client{base: base, changed: changed, over: map[id]client.Object{}}
+	return &Client{base: base, changed: changed, over: map[id]client.Object{}, indexes: map[string]func(client.Object) []string{}}
 }
+
+// Index tells of an index that the base has, whatever the kind: what is laid over is found by it too.
+func (c *Client) Index(field string, values func(client.Object) []string) { c.indexes[field] = values }
 
 func (c *Client) idOf(object client.Object) (id, error) {
 	gvk, err := c.GroupVersionKindFor(object)
@@ -174,7 +179,8 @@ func (c *Client) overlay(kind schema.GroupKind, list client.ObjectList, options 
 	if len(laid) == 0 {
 		return nil
 	}
-	if wanted.FieldSelector != nil && !wanted.FieldSelector.Empty() {
+	indexed, ok := c.byIndex(wanted)
+	if !ok {
 		return fmt.Errorf("%w: list %s by %s", errUnsupported, kind.Kind, wanted.FieldSelector)
 	}
 	err := meta.EachListItem(list, func(o runtime.Object) error {
@@ -187,11 +193,29 @@ func (c *Client) overlay(kind schema.GroupKind, list client.ObjectList, options 
 		return err
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(laid), func(a, b id) int { return cmp.Compare(a.name.String(), b.name.String()) }) {
-		if object := c.over[key]; object != nil && matches(object, wanted) {
+		if object := c.over[key]; object != nil && matches(object, wanted) && indexed(object) {
 			found = append(found, copyOf(object))
 		}
 	}
 	return meta.SetList(list, found)
+}
+
+// byIndex returns whether an object has the values of the indexes that are asked for; ok is false if one of them is not known.
+func (c *Client) byIndex(wanted client.ListOptions) (matches func(client.Object) bool, ok bool) {
+	if wanted.FieldSelector == nil || wanted.FieldSelector.Empty() {
+		return func(client.Object) bool { return true }, true
+	}
+	requirements := wanted.FieldSelector.Requirements()
+	for _, r := range requirements {
+		if c.indexes[r.Field] == nil {
+			return nil, false
+		}
+	}
+	return func(object client.Object) bool {
+		return !slices.ContainsFunc(requirements, func(r fields.Requirement) bool {
+			return !slices.Contains(c.indexes[r.Field](object), r.Value)
+		})
+	}, true
 }
 
 func matches(object client.Object, wanted client.ListOptions) bool {

@@ -140,6 +140,8 @@ func objectOf(key unit.Key) client.Object {
 		return &corev1.Pod{}
 	case topology.KindNode:
 		return &corev1.Node{}
+	case topology.KindService:
+		return &corev1.Service{}
 	}
 	return nil
 }

@@ -45,6 +45,15 @@ var violations = []violation{
 	{"OwnerLives", "a node that does not exist", []string{"node/gone"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "node/gone"}})
 	}},
+	{"OwnerLives", "a service that does not exist", []string{"service/default/gone"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "service/default/gone"}})
+	}},
+	{"BalancerOnEveryNode", "not in the group", []string{"Service_default/web_TCP_cluster", "clusterLBGroup"}, func(w *world) {
+		find[nbdb.LoadBalancerGroup](w, nbdb.LoadBalancerGroupTable, names.ClusterLoadBalancers).LoadBalancer = nil
+	}},
+	{"BalancerOnEveryNode", "a switch without the group", []string{"switch n1", "clusterLBGroup"}, func(w *world) {
+		w.nodeSwitch("n1").LoadBalancerGroup = nil
+	}},
 	{"ReferencesResolve", "a group without its port", []string{"Port_Group pods", "ports"}, func(w *world) {
 		w.put(&nbdb.PortGroup{UUID: "1", Name: "pods", Ports: []string{w.port("a").UUID, "absent"}, ExternalIDs: owned()})
 	}},

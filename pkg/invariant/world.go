@@ -24,6 +24,7 @@ type World struct {
 	Nodes          []corev1.Node
 	NodeNetworks   []networkv1alpha1.NodeNetwork
 	Pods           []corev1.Pod
+	Services       []corev1.Service
 }
 
 // Rows are rows of generated models by the name of their table.
@@ -57,6 +58,7 @@ type view struct {
 	nodes    map[string]*corev1.Node
 	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
 	pods     map[unit.Key]*corev1.Pod                // those that want a port
+	balanced map[unit.Key]bool                       // services with addresses
 }
 
 func newView(w World) *view {
@@ -66,7 +68,7 @@ func newView(w World) *view {
 		ports: rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable), routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
 		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
-		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{},
+		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -83,6 +85,11 @@ func newView(w World) *view {
 	for i := range w.Pods {
 		if pod := &w.Pods[i]; topology.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
+		}
+	}
+	for i := range w.Services {
+		if service := &w.Services[i]; topology.Balanced(service) {
+			v.balanced[topology.ServiceKey(service.Namespace, service.Name)] = true
 		}
 	}
 	return v

@@ -49,6 +49,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	for _, name := range []string{"n1", "n2"} {
 		w.addNode(name, plan)
 	}
+	w.addService("web")
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
@@ -67,6 +68,10 @@ func (w *world) add(u unit.Unit) {
 	w.Helper()
 	for _, row := range u.Rows {
 		ids := reflect.ValueOf(row.Model).Elem().FieldByName("ExternalIDs")
+		if !ids.IsValid() { // a load balancer group
+			w.put(row.Model)
+			continue
+		}
 		if ids.IsNil() {
 			ids.Set(reflect.ValueOf(map[string]string{}))
 		}
@@ -108,9 +113,26 @@ func (w *world) member(parent unit.Ref, element string) {
 				r.Ports = append(r.Ports, element)
 				return
 			}
+		case *nbdb.LoadBalancerGroup:
+			if r.UUID == parent.UUID {
+				r.LoadBalancer = append(r.LoadBalancer, element)
+				return
+			}
 		}
 	}
 	w.Fatalf("row %v is absent", parent)
+}
+
+func (w *world) addService(name string) {
+	w.Helper()
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
+		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Port: 80}}}}
+	w.Services = append(w.Services, service)
+	parsed, problems := topology.ParseService(&service, nil)
+	if len(problems) > 0 {
+		w.Fatal(problems)
+	}
+	w.add(topology.ServiceUnit(parsed))
 }
 
 func (w *world) addNode(name string, plan topology.Plan) {

@@ -36,7 +36,7 @@ type link struct {
 	extend func(time.Duration)
 	server net.Conn
 	socket *net.UnixListener
-	dir    string // of the socket
+	dir    string        // of the socket
 	ended  chan struct{} // closed when the link is cut
 
 	mu     sync.Mutex

@@ -17,4 +17,5 @@
 //     datapaths 1 cluster router, 2 join, 0x010000+ID node switches; ports of a node switch 1 router, 2 management,
 //     16..32767 pods; ports of the cluster router 1 join, 16+ID nodes.
 //   - A pod's port has port security for exactly its own addresses.
+//   - A service is one load balancer per protocol in the group clusterLBGroup, which every node's switch has.
 package topology

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -75,7 +76,8 @@ func (g golden) set(name, data string) {
 func build(t *testing.T, objects string) []unit.Unit {
 	t.Helper()
 	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), chassis: map[string]string{}}
-	for _, doc := range strings.Split(objects, "\n---\n") {
+	documents := strings.Split(objects, "\n---\n")
+	for _, doc := range documents {
 		var kind struct{ Kind string }
 		b.decode(doc, &kind)
 		switch kind.Kind {
@@ -85,6 +87,9 @@ func build(t *testing.T, objects string) []unit.Unit {
 			b.node(doc)
 		case "Pod":
 			b.pod(doc)
+		case "Service":
+			b.service(doc, documents)
+		case "EndpointSlice": // read with its service
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
@@ -156,6 +161,23 @@ func (b *builder) pod(doc string) {
 		Bandwidth: limits}))
 }
 
+func (b *builder) service(doc string, documents []string) {
+	var service corev1.Service
+	b.decode(doc, &service)
+	var endpoints []discoveryv1.EndpointSlice
+	for _, other := range documents {
+		var slice discoveryv1.EndpointSlice
+		if b.decode(other, &slice); slice.Kind == "EndpointSlice" && slice.Labels[discoveryv1.LabelServiceName] == service.Name {
+			endpoints = append(endpoints, slice)
+		}
+	}
+	parsed, problems := topology.ParseService(&service, endpoints)
+	if len(problems) > 0 {
+		b.t.Fatal(problems)
+	}
+	b.units = append(b.units, topology.ServiceUnit(parsed))
+}
+
 // render prints units as text: rows by key with the columns that are set, references by name.
 func render(units []unit.Unit) string {
 	names := map[string]string{} // UUID -> name
@@ -195,7 +217,7 @@ func renderRow(text *strings.Builder, row unit.Row) {
 		if column == "_uuid" || column == "name" || v.Field(i).IsZero() {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("    %s: %v\n", column, v.Field(i)))
+		lines = append(lines, fmt.Sprintf("    %s: %v\n", column, reflect.Indirect(v.Field(i))))
 	}
 	slices.Sort(lines)
 	text.WriteString(strings.Join(lines, ""))

@@ -21,7 +21,7 @@ type Network struct {
 // that the API server does not know is safe only if it is the same API server that knew them.
 const ClusterIDKey = "weft.dev/cluster"
 
-// NetworkUnit wants the cluster router, the join switch and the ports between them.
+// NetworkUnit wants the cluster router, the join switch, the ports between them and the group of the services' load balancers.
 func NetworkUnit(n Network) unit.Unit {
 	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
 	rtoj := &nbdb.LogicalRouterPort{
@@ -41,6 +41,7 @@ func NetworkUnit(n Network) unit.Unit {
 			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch, OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
 			{Model: rtoj},
 			{Model: jtor},
+			{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(names.ClusterLoadBalancers).UUID, Name: names.ClusterLoadBalancers}},
 		},
 		Members: []unit.Membership{
 			{Parent: router, Column: "ports", Element: rtoj.UUID},

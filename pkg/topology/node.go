@@ -38,7 +38,8 @@ func NodeUnit(n Node) unit.Unit {
 		Key: NodeKey(n.Name),
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
-				OtherConfig: map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)}}},
+				OtherConfig:       map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)},
+				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID}}},
 			{Model: rtos}, {Model: stor}, {Model: mp},
 		},
 		Members: []unit.Membership{

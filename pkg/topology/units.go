@@ -10,6 +10,7 @@ const (
 	KindNetwork = "network"
 	KindNode    = "node"
 	KindPod     = "pod"
+	KindService = "service"
 )
 
 // NetworkKey is the unit of the cluster network.

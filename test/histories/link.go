@@ -116,7 +116,7 @@ func (l *link) kill() {
 // pause holds everything on its way, in both directions, or lets it go on.
 func (l *link) pause(on bool) {
 	l.paused.set(on)
-	for _, resource := range watched {
+	for _, resource := range all {
 		l.gate(resource).set(on)
 	}
 }

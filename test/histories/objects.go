@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +27,9 @@ type objects struct {
 	cn       *networkv1alpha1.ClusterNetwork
 	plan     topology.Plan
 	asking   map[string]bool // namespaces whose pods get a record
-	cluster  string          // UID of kube-system
+	services []corev1.Service
+	slices   []discoveryv1.EndpointSlice
+	cluster  string // UID of kube-system
 }
 
 // read lists everything.
@@ -35,12 +38,14 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
 	var namespaces corev1.NamespaceList
-	err := errors.Join(w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	var services corev1.ServiceList
+	var endpoints discoveryv1.EndpointSliceList
+	err := errors.Join(w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
-	o.pods = pods.Items
+	o.pods, o.services, o.slices = pods.Items, services.Items, endpoints.Items
 	for i := range nodes.Items {
 		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -50,9 +52,11 @@ type cluster struct {
 
 // newMapper knows the kinds of the histories, so that no process asks for them.
 func newMapper() meta.RESTMapper {
-	core, own := schema.GroupVersion{Version: "v1"}, networkv1alpha1.GroupVersion
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own})
+	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
+	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}

@@ -57,6 +57,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 			o.complain("pod %s/%s has no port, and node %s has addresses for it", pod.Namespace, pod.Name, node.Name)
 		}
 	}
+	o.expectServices()
 	return o.units, errors.Join(o.wrong...)
 }
 

@@ -94,7 +94,7 @@ func (w *world) peace() {
 	w.lead.wire.faults.disarm()
 	w.lead.wire.rows.set(false)
 	w.lateFor = 0
-	for _, resource := range watched {
+	for _, resource := range all {
 		w.lead.link.gate(resource).set(false)
 	}
 }

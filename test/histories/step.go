@@ -3,6 +3,7 @@ package histories
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // Step is one thing that happens. One that makes no sense when its turn comes (a pod that is not there) does nothing, so that steps
@@ -44,6 +45,10 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
+// all are the resources that the operator watches.
+var all = slices.Concat(watched, []string{"services", "endpointslices"})
+
+// watched are those whose faults are drawn with the steps of pods and nodes; the more often, the more likely.
 var watched = []string{"pods", "pods", "nodes", "nodenetworks", "nodenetworks", "clusternetworks", "namespaces"}
 
 // choices are all steps. What people and nodes do comes first, then what goes wrong, then what somebody does to the database.
@@ -115,20 +120,20 @@ func generate(seed uint64) Plan {
 			p.Steps = append(p.Steps, Step{Do: "wait", N: 3}, Step{Do: "agent", Name: name})
 		}
 	}
-	total := 0
-	for _, c := range choices {
-		total += c.weight
-	}
 	for range 15 + r.IntN(35) {
-		p.Steps = append(p.Steps, draw(r, total))
+		p.Steps = append(p.Steps, draw(r, choices))
 	}
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	return p
+	return withServices(p)
 }
 
-func draw(r *rand.Rand, total int) Step {
+func draw(r *rand.Rand, choices []choice) Step {
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
 	n := r.IntN(total)
 	for _, c := range choices {
 		if n < c.weight {

@@ -58,6 +58,8 @@ func (w *world) vandalise(what string, n int) error {
 	switch what {
 	case "delete-switch", "rename", "copy", "disown":
 		return w.vandaliseSwitch(what, n)
+	case "delete-balancer", "spoil-balancer":
+		return w.vandaliseBalancer(what, n)
 	case "delete-router":
 		if id, _, ok := w.pick("Logical_Router", n); ok {
 			return w.mirror.transact(operation{"op": "delete", "table": "Logical_Router", "where": where(id)})

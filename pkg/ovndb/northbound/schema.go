@@ -38,6 +38,8 @@ func Schema() ovndb.Schema {
 		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                      {},
 		nbdb.QoSTable:                      {},
+		nbdb.LoadBalancerTable:             shared(true),
+		nbdb.LoadBalancerGroupTable:        shared(true, "load_balancer"),
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]

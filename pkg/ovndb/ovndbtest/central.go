@@ -28,10 +28,10 @@ func (c *Central) Sync() {
 	c.NB.Ctl("--wait=sb", "--timeout=20", "sync")
 }
 
-// Trace runs ovn-trace --minimal on a datapath and returns its output.
+// Trace runs ovn-trace --minimal on a datapath and returns its output. Connections are new ones.
 func (c *Central) Trace(datapath, microflow string) string {
 	c.SB.t.Helper()
-	return Command(c.SB.t, "ovn-trace", "--db="+c.SB.Endpoint(), "--minimal", datapath, microflow)
+	return Command(c.SB.t, "ovn-trace", "--db="+c.SB.Endpoint(), "--ct=new", "--ct=new", "--ct=new", "--minimal", datapath, microflow)
 }
 
 // Northd runs one of northd's control commands (ovn-northd(8)) and returns its output.

@@ -31,6 +31,8 @@ func serve(ctx context.Context, remote string) error {
 	flow := newFlow()
 	group.Go(func() error { return echoTCP(ctx) })
 	group.Go(func() error { return echoUDP(ctx) })
+	group.Go(func() error { return whoTCP(ctx) })
+	group.Go(func() error { return whoUDP(ctx) })
 	group.Go(func() error { return serveHTTP(ctx, flow) })
 	if remote != "" {
 		group.Go(func() error { flow.run(ctx, remote); return nil })

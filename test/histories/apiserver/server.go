@@ -21,6 +21,8 @@ const StaleHeader = "Weft-Stale"
 var kinds = map[string]kind{
 	"pods":            {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
 	"nodes":           {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
+	"services":        {Resource: "services", APIVersion: "v1", Kind: "Service"},
+	"endpointslices":  {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 	"namespaces":      {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
 	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},

@@ -1,0 +1,84 @@
+// Package service reconciles Services: each that has addresses gets its load balancers, whose backends are the endpoints of its
+// EndpointSlices.
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Reconciler reconciles Services. It remembers nothing: a service's load balancers follow from its objects.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	Trigger  *trigger.Trigger
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var service corev1.Service
+	if err := r.Client.Get(ctx, req.NamespacedName, &service); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, ignorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.ServiceKey(req.Namespace, req.Name)}))
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	endpoints, err := r.endpoints(ctx, &service)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	parsed, problems := topology.ParseService(&service, endpoints)
+	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
+	r.tell(&service, problems, applied)
+	return ctrl.Result{}, ignorePending(applied)
+}
+
+// endpoints lists the service's slices, those that mirror an old Endpoints object included, in the order of their names.
+func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
+	if !topology.Balanced(service) {
+		return nil, nil
+	}
+	var list discoveryv1.EndpointSliceList
+	err := r.Client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{ByService: service.Name})
+	slices.SortFunc(list.Items, func(a, b discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, err
+}
+
+// tell says in events what of the service cannot be had.
+func (r *Reconciler) tell(service *corev1.Service, problems []string, applied error) {
+	problems = append(problems, topology.Unsupported(service)...)
+	if len(problems) > 0 {
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "UnsupportedService", "Balance", "%s", strings.Join(problems, "; "))
+	}
+	var refused *ovndb.RejectedError
+	if errors.As(applied, &refused) {
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "FailedLoadBalancer", "Balance", "%v", applied)
+	}
+}
+
+// ignorePending leaves to the engine what it goes on with by itself.
+func ignorePending(err error) error {
+	if ovndb.IsPending(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+const (
+	// ByService indexes EndpointSlices by the name of their service.
+	ByService = "metadata.labels." + discoveryv1.LabelServiceName
+	// workers is how many services are reconciled at once: each waits for its transaction, and those that wait share the next.
+	workers = 16
+)
+
+// IndexByService is the function of the index ByService.
+func IndexByService(o client.Object) []string {
+	if name := o.GetLabels()[discoveryv1.LabelServiceName]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// SetupWithManager registers the controller. It starts when services and slices are both in sync, so that no balancer is made, or cut
+// down, from a part of its endpoints.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &discoveryv1.EndpointSlice{}, ByService, IndexByService); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("service").
+		For(&corev1.Service{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})).
+		Watches(&discoveryv1.EndpointSlice{}, handler.Funcs{
+			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				ask(q, e.Object)
+			},
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				ask(q, e.Object)
+			},
+			// A slice that was given to another service is missed by the one, and new to the other.
+			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				ask(q, e.ObjectOld)
+				ask(q, e.ObjectNew)
+			},
+		}).
+		WatchesRawSource(r.Trigger).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
+		Complete(r)
+}
+
+func ask(q workqueue.TypedRateLimitingInterface[reconcile.Request], slice client.Object) {
+	for _, service := range IndexByService(slice) {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: service}})
+	}
+}
+
+// serviceChanged lets the updates pass that change addresses or how they are balanced.
+func serviceChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
+}

@@ -1,0 +1,179 @@
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+)
+
+// service creates a Service with a TCP port 80, and a UDP port 53 if asked for; its cluster IP is the API server's choice.
+func (w *world) service(name string, change ...func(*corev1.Service)) *corev1.Service {
+	w.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+	}}
+	for _, c := range change {
+		c(service)
+	}
+	w.must(api.Create(w.Context(), service))
+	return service
+}
+
+// endpoints creates a slice of a service, whose port "http" is 8080.
+func (w *world) endpoints(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
+	w.Helper()
+	port, number := "http", int32(8080)
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &port, Port: &number}},
+	}
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
+	}
+	w.must(api.Create(w.Context(), slice))
+	return slice
+}
+
+// balances waits until the service has just these load balancers: protocol -> VIP -> backends.
+func (w *world) balances(service string, want map[string]map[string]string) {
+	w.Helper()
+	w.until(func() error {
+		rows, err := w.rows.Rows(w.Context())
+		if err != nil {
+			return err
+		}
+		have := map[string]map[string]string{}
+		for _, row := range rows[nbdb.LoadBalancerTable] {
+			if lb, ok := row.(*nbdb.LoadBalancer); ok && lb.ExternalIDs["k8s.ovn.org/owner"] == "default/"+service {
+				have[*lb.Protocol] = lb.Vips
+				if !w.inGroup(lb.UUID) {
+					return fmt.Errorf("load balancer %s is not in the group", lb.Name)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			return fmt.Errorf("load balancers of %s (-want +have):\n%s", service, diff)
+		}
+		return nil
+	})
+}
+
+// inGroup asks the server: the group's members are not monitored.
+func (w *world) inGroup(uuid string) bool {
+	w.Helper()
+	group := w.nb.Ctl("--bare", "--columns=load_balancer", "find", "Load_Balancer_Group", "name=clusterLBGroup")
+	return slices.Contains(strings.Fields(group), uuid)
+}
+
+// settledServices is a network of one node.
+func settledServices(t *testing.T) *world {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	return w
+}
+
+func TestServiceFollowsItsSlices(t *testing.T) {
+	w := settledServices(t)
+	web := w.service("web")
+	vip := web.Spec.ClusterIP + ":80"
+	w.balances("web", map[string]map[string]string{"tcp": {vip: ""}})
+
+	first, second := w.endpoints("web-a", "web", "10.244.0.3"), w.endpoints("web-b", "web", "10.244.1.3", "10.244.0.3")
+	w.balances("web", map[string]map[string]string{"tcp": {vip: "10.244.0.3:8080,10.244.1.3:8080"}})
+
+	patch(w, second, func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "other" })
+	w.balances("web", map[string]map[string]string{"tcp": {vip: "10.244.0.3:8080"}})
+
+	w.must(api.Delete(w.Context(), first))
+	w.balances("web", map[string]map[string]string{"tcp": {vip: ""}})
+
+	patch(w, web, func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.9"} })
+	w.balances("web", map[string]map[string]string{"tcp": {vip: "", "192.0.2.9:80": ""}})
+
+	other := w.service("other", func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP})
+	})
+	w.balances("other", map[string]map[string]string{
+		"tcp": {other.Spec.ClusterIP + ":80": "10.244.0.3:8080,10.244.1.3:8080"}, "udp": {other.Spec.ClusterIP + ":53": ""},
+	})
+	w.must(api.Delete(w.Context(), web))
+	w.balances("web", map[string]map[string]string{})
+}
+
+// A service that becomes headless, or an external name, loses its load balancers.
+func TestServiceWithoutAddresses(t *testing.T) {
+	w := settledServices(t)
+	web := w.service("web")
+	w.balances("web", map[string]map[string]string{"tcp": {web.Spec.ClusterIP + ":80": ""}})
+	patch(w, web, func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.ExternalName, s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, "example.org", "", nil
+	})
+	w.balances("web", map[string]map[string]string{})
+	w.service("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
+	w.balances("headless", map[string]map[string]string{})
+}
+
+// Services and slices that went while nobody watched leave nothing, and those that stayed cost nothing.
+func TestServicesAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	kept, gone := w.service("kept"), w.service("gone")
+	w.endpoints("kept-a", "kept", "10.244.0.3")
+	ending := w.endpoints("kept-b", "kept", "10.244.0.4")
+	w.balances("kept", map[string]map[string]string{"tcp": {kept.Spec.ClusterIP + ":80": "10.244.0.3:8080,10.244.0.4:8080"}})
+	w.balances("gone", map[string]map[string]string{"tcp": {gone.Spec.ClusterIP + ":80": ""}})
+	o.stop()
+	before := w.nb.Transactions()
+	w.must(api.Delete(w.Context(), gone))
+	w.must(api.Delete(w.Context(), ending))
+	w.start()
+	w.balances("gone", map[string]map[string]string{})
+	w.balances("kept", map[string]map[string]string{"tcp": {kept.Spec.ClusterIP + ":80": "10.244.0.3:8080"}})
+	// The fence, the service that went and the endpoint that went.
+	if n := w.nb.Transactions() - before; n > 3 {
+		t.Errorf("%d transactions", n)
+	}
+}
+
+func TestUnsupportedServiceIsTold(t *testing.T) {
+	w := settledServices(t)
+	w.service("local", func(s *corev1.Service) {
+		local := corev1.ServiceInternalTrafficPolicyLocal
+		s.Spec.InternalTrafficPolicy = &local
+	})
+	if note := w.event("local", "UnsupportedService"); note == "" {
+		t.Error("the event says nothing")
+	}
+}
+
+// clearServices leaves the API server's own service.
+func (w *world) clearServices(ctx context.Context) {
+	w.Helper()
+	var services corev1.ServiceList
+	w.must(api.List(ctx, &services, client.InNamespace("default")))
+	for i := range services.Items {
+		if services.Items[i].Name != "kubernetes" {
+			w.must(client.IgnoreNotFound(api.Delete(ctx, &services.Items[i])))
+		}
+	}
+	own, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.NotIn, []string{"kubernetes"})
+	w.must(err)
+	w.must(api.DeleteAllOf(ctx, &discoveryv1.EndpointSlice{}, client.InNamespace("default"),
+		client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*own)}))
+}
