@@ -130,8 +130,11 @@ func (s *simulation) unknownRows(ctx context.Context) (map[string]string, error)
 			continue
 		}
 		for _, row := range u.Rows {
-			if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
-				unknown[port.UUID] = port.Name
+			switch row := row.Model.(type) {
+			case *nbdb.LogicalSwitchPort:
+				unknown[row.UUID] = row.Name
+			case *nbdb.QoS:
+				unknown[row.UUID] = row.Match
 			}
 		}
 	}

@@ -113,10 +113,26 @@ func TestLimitsOutliveTheOperator(t *testing.T) {
 	w.awaitLimits(map[string]int{`to-lport outport == "default_stays"`: 10_000})
 }
 
-// TestPlanOfALimit: of a pod that runs, and of its deletion.
+// TestPlanOfALimit: of a pod that does not exist yet, of one that runs, and of its deletion.
 func TestPlanOfALimit(t *testing.T) {
 	w := newWorld(t)
 	o, pods := w.settled([]string{"n1"}, 2)
+	made := func() *corev1.Pod {
+		p := annotated("made", "n1", networkv1alpha1.IngressBandwidthAnnotation, "1M")
+		p.Annotations[networkv1alpha1.EgressBandwidthAnnotation] = "2M"
+		return p
+	}
+	planned := o.plan([]string{"plan"}, w.dryRun(made()))
+	for _, c := range planned.Changes {
+		if c.Op == ovndb.OpInsert && c.UUID != "(known after apply)" {
+			t.Errorf("the UUID of a row of %s of a pod without UID is %s", c.Table, c.UUID)
+		}
+	}
+	w.comesTrue(planned, func() string {
+		p := made()
+		w.run(p)
+		return string(p.UID)
+	})
 	limited := &corev1.Pod{}
 	w.must(api.Get(t.Context(), keyOf(pods[0]), limited))
 	limited.Annotations = map[string]string{networkv1alpha1.IngressBandwidthAnnotation: "10M"}

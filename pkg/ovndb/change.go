@@ -32,7 +32,7 @@ type Change struct {
 	Op    Op       `json:"op"`
 	Table string   `json:"table"`
 	UUID  string   `json:"uuid"`
-	// Name is the row's name where the table has one.
+	// Name is the row's name where the table has one, or what it matches.
 	Name string `json:"name,omitempty"`
 	// Columns are those concerned, sorted by name: all that an inserted row sets, those of an update that differ, the one that an
 	// element is added to or removed from; none for a deleted row.
@@ -124,13 +124,14 @@ func elementChange(op Op, e Element, a actual) Change {
 	return c
 }
 
-// nameOf returns the column name of a row that has one.
+// nameOf returns the column name of a row that has one; a rule without is known by what it matches.
 func nameOf(m model.Model) string {
 	if m == nil {
 		return ""
 	}
 	name, _ := column(m, "name").(string)
-	return name
+	match, _ := column(m, "match").(string)
+	return cmp.Or(name, match)
 }
 
 // isEmpty reports whether a value is its column's default, which an insert does not name.
