@@ -21,19 +21,30 @@ import (
 // service creates a Service with a TCP port 80, and a UDP port 53 if asked for; its cluster IP is the API server's choice.
 func (w *world) service(name string, change ...func(*corev1.Service)) *corev1.Service {
 	w.Helper()
+	service := serviceObject(name, change...)
+	w.must(api.Create(w.Context(), service))
+	return service
+}
+
+func serviceObject(name string, change ...func(*corev1.Service)) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
 		Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 	}}
 	for _, c := range change {
 		c(service)
 	}
-	w.must(api.Create(w.Context(), service))
 	return service
 }
 
 // endpoints creates a slice of a service, whose port "http" is 8080.
 func (w *world) endpoints(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
 	w.Helper()
+	slice := sliceObject(name, service, addresses...)
+	w.must(api.Create(w.Context(), slice))
+	return slice
+}
+
+func sliceObject(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
 	port, number := "http", int32(8080)
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
@@ -42,7 +53,6 @@ func (w *world) endpoints(name, service string, addresses ...string) *discoveryv
 	for _, address := range addresses {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
 	}
-	w.must(api.Create(w.Context(), slice))
 	return slice
 }
 
@@ -176,4 +186,27 @@ func (w *world) clearServices(ctx context.Context) {
 	w.must(err)
 	w.must(api.DeleteAllOf(ctx, &discoveryv1.EndpointSlice{}, client.InNamespace("default"),
 		client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*own)}))
+}
+
+// What a plan says of services and slices is what applying them does.
+func TestPlansOfServicesComeTrue(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 1)
+	fixed := func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.0.0.77", []string{"10.0.0.77"} }
+	planned := serviceObject("web", fixed)
+	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(planned)), func() string {
+		w.service("web", fixed)
+		return ""
+	})
+	slice := sliceObject("web-a", "web", "10.244.0.3")
+	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(slice)), func() string {
+		w.endpoints("web-a", "web", "10.244.0.3")
+		return ""
+	})
+	var web corev1.Service
+	w.must(api.Get(w.Context(), client.ObjectKeyFromObject(planned), &web))
+	w.comesTrue(o.plan([]string{"plan", "--delete"}, &web), func() string {
+		w.must(api.Delete(w.Context(), &web))
+		return ""
+	})
 }

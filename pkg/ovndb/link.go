@@ -265,8 +265,7 @@ func (l *link) cut() {
 	}
 }
 
-// leave closes a connection and does not wait for it: the kernel was seen to take half a minute for close(2) on a unix socket of a busy
-// machine, while it collects sockets that are on their way between other processes (af_unix's garbage collector).
+// leave closes a connection and does not wait for it: TLS takes its leave of a server first, which may be gone, for up to 5 s.
 func leave(connection io.Closer) {
 	go func() { _ = connection.Close() }()
 }

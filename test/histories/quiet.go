@@ -92,8 +92,13 @@ func (w *world) calm(ctx context.Context) error {
 func (w *world) peace() {
 	w.lead.link.faults.disarm()
 	w.lead.wire.faults.disarm()
-	w.lead.wire.rows.set(false)
+	w.deliver()
 	w.lateFor = 0
+}
+
+// deliver lets the present leader see what was held back.
+func (w *world) deliver() {
+	w.lead.wire.rows.set(false)
 	for _, resource := range all {
 		w.lead.link.gate(resource).set(false)
 	}

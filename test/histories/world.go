@@ -212,9 +212,9 @@ func (w *world) awaitLeader(ctx context.Context) error {
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
-		w.lead.wire.rows.set(false)
+		w.deliver() // a process begins when it has read all objects, and leads when it has read all rows
 		if !w.lead.engine.Connected() {
-			return fmt.Errorf("the new leader is not connected: %w", w.lead.engine.Failure())
+			return fmt.Errorf("the new leader is not connected (%v)", w.lead.engine.Failure())
 		}
 		return nil
 	})
