@@ -214,7 +214,7 @@ func (w *world) awaitLeader(ctx context.Context) error {
 		}
 		w.deliver() // a process begins when it has read all objects, and leads when it has read all rows
 		if !w.lead.engine.Connected() {
-			return fmt.Errorf("the new leader is not connected (%v)", w.lead.engine.Failure())
+			return errors.Join(errors.New("the new leader is not connected"), w.lead.engine.Failure())
 		}
 		return nil
 	})
