@@ -90,6 +90,7 @@ func run(m *testing.M) (code int, err error) {
 		CRDDirectoryPaths:     []string{"../config/crd/bases"},
 		ErrorIfCRDPathMissing: true,
 	}
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")
 	if restConfig, err = environment.Start(); err != nil {
 		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
 	}

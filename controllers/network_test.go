@@ -122,7 +122,7 @@ func every[T any](*T) bool { return true }
 func TestSubnetsExhausted(t *testing.T) {
 	w := newWorld(t)
 	w.start()
-	cn := w.network(entry("10.244.0.0/23", 24))
+	cn := w.network(entry("10.244.0.0/23", 24), entry("fd00:10:244::/48", 64))
 	w.join("n1", "n2")
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		return condition(s.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonAsExpected, metav1.ConditionTrue)

@@ -10,11 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
 )
 
@@ -192,7 +194,7 @@ func (w *world) clearServices(ctx context.Context) {
 func TestPlansOfServicesComeTrue(t *testing.T) {
 	w := newWorld(t)
 	o, _ := w.settled([]string{"n1"}, 1)
-	fixed := func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.0.0.77", []string{"10.0.0.77"} }
+	fixed := func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.96.0.77", []string{"10.96.0.77"} }
 	planned := serviceObject("web", fixed)
 	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(planned)), func() string {
 		w.service("web", fixed)
@@ -209,4 +211,21 @@ func TestPlansOfServicesComeTrue(t *testing.T) {
 		w.must(api.Delete(w.Context(), &web))
 		return ""
 	})
+}
+
+// A network of cluster IPs that nodes do not route is told, until it is gone.
+func TestServiceNetworksMustAgree(t *testing.T) {
+	w := settledServices(t)
+	more := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/24"}}}
+	w.must(api.Create(w.Context(), more))
+	t.Cleanup(func() { w.must(client.IgnoreNotFound(api.Delete(context.Background(), more))) })
+	degraded := func(reason string, status metav1.ConditionStatus) {
+		t.Helper()
+		w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+			return condition(s.Conditions, networkv1alpha1.ConditionDegraded, reason, status)
+		})
+	}
+	degraded(networkv1alpha1.ReasonServiceNetworkMismatch, metav1.ConditionTrue)
+	w.must(api.Delete(w.Context(), more))
+	degraded(networkv1alpha1.ReasonAsExpected, metav1.ConditionFalse)
 }

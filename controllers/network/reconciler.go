@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -77,7 +78,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toNetwork := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: Name}}
 	})
-	return ctrl.NewControllerManagedBy(mgr).Named("network").
+	controlled := ctrl.NewControllerManagedBy(mgr).Named("network")
+	if servesServiceCIDRs(mgr.GetRESTMapper()) {
+		controlled = controlled.Watches(&networkingv1.ServiceCIDR{}, toNetwork)
+	}
+	return controlled.
 		// Our own writes of the status come back here: one computed from a cache without the last of them is computed again.
 		For(&networkv1alpha1.ClusterNetwork{}).
 		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
@@ -136,11 +141,15 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err := r.Client.List(ctx, &networks); err != nil {
 		return err
 	}
+	services, err := r.serviceCIDRs(ctx)
+	if err != nil {
+		return err
+	}
 	drift, found := r.drift(cn)
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
-		mtu: mtuMismatch(cn.Spec.MTU, networks.Items),
+		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 	})
 	r.tellDrift(cn, found)
 	r.tellViolations(cn)

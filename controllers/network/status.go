@@ -32,6 +32,7 @@ type facts struct {
 	used      func(network netip.Prefix) (used int64, ok bool)
 	drift     *networkv1alpha1.DriftStatus // nil: nothing was ever found
 	mtu       string                       // what is wrong with the links' MTU; empty: nothing
+	services  string                       // how the API server's service networks differ; empty: they do not
 	// violations are invariants that do not hold.
 	violations []invariant.Violation
 }
@@ -85,6 +86,8 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
 	case f.mtu != "":
 		c.Reason, c.Message = networkv1alpha1.ReasonMTUMismatch, f.mtu
+	case f.services != "":
+		c.Reason, c.Message = networkv1alpha1.ReasonServiceNetworkMismatch, f.services
 	case len(f.violations) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonInvariantViolated, describeViolations(f.violations)
 	default:

@@ -57,6 +57,8 @@ const (
 	ReasonInvariantViolated = "InvariantViolated"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.
 	ReasonMTUMismatch = "MTUMismatch"
+	// ReasonServiceNetworkMismatch: the API server gives cluster IPs that nodes do not route to services, or none of a network that they do.
+	ReasonServiceNetworkMismatch = "ServiceNetworkMismatch"
 	// ReasonWaitingForSpec: the operator has not written what this needs yet.
 	ReasonWaitingForSpec = "WaitingForSpec"
 	// ReasonWaitingForAgent: the node's agent has not reported yet.
