@@ -47,6 +47,8 @@ type Options struct {
 	Heartbeat, BlindAfter time.Duration
 	// Violations is told how often each invariant is violated, after each check; it may be nil.
 	Violations func(invariant string, n int)
+	// Programmed is told how long a change of a service's endpoints took until the database had it; it may be nil.
+	Programmed func(took time.Duration)
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
@@ -86,7 +88,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			Violations: watch.Violations},
 		nodes, pods,
-		&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]},
+		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed),
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -26,18 +27,27 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 }
 
-// Reconciler reconciles Services. It remembers nothing: a service's load balancers follow from its objects.
+// Reconciler reconciles Services. A service's load balancers follow from its objects; what is remembered is only measured.
 type Reconciler struct {
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
 	Trigger  *trigger.Trigger
+
+	latency latency
+}
+
+// Measure has each change of endpoints measured: how long it took from its cause until the database had it.
+func (r *Reconciler) Measure(observe func(time.Duration)) *Reconciler {
+	r.latency.observe, r.latency.now = observe, time.Now
+	return r
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var service corev1.Service
 	if err := r.Client.Get(ctx, req.NamespacedName, &service); apierrors.IsNotFound(err) {
+		r.latency.forget(req.NamespacedName)
 		return ctrl.Result{}, ignorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.ServiceKey(req.Namespace, req.Name)}))
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -48,6 +58,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	parsed, problems := topology.ParseService(&service, endpoints)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
+	if applied == nil {
+		r.latency.applied(req.NamespacedName, endpoints)
+	}
 	r.tell(&service, problems, applied)
 	return ctrl.Result{}, ignorePending(applied)
 }

@@ -15,6 +15,7 @@ type Metrics struct {
 	drift        *prometheus.CounterVec
 	violations   *prometheus.GaugeVec
 	requests     *prometheus.HistogramVec
+	programmed   prometheus.Histogram
 }
 
 // New registers the metrics.
@@ -37,7 +38,10 @@ func New(registry prometheus.Registerer) *Metrics {
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_request_duration_seconds",
 		Help:    "Time that the agent took for a CNI request, waiting for the pod's port included. outcome is ok or error.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}, []string{"command", "outcome"})
-	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests)
+	m.programmed = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weft_service_programming_seconds",
+		Help:    "Time from what changed a service's endpoints, by the annotation of its EndpointSlices, until the northbound database had it.",
+		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
+	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests, m.programmed)
 	return m
 }
 
@@ -70,6 +74,9 @@ func (m *Metrics) Drift(database, table, state string) {
 func (m *Metrics) Violations(invariant string, n int) {
 	m.violations.WithLabelValues(invariant).Set(float64(n))
 }
+
+// Programmed observes one change of a service's endpoints.
+func (m *Metrics) Programmed(took time.Duration) { m.programmed.Observe(took.Seconds()) }
 
 // Request observes one CNI request: command is ADD, DEL, CHECK or STATUS.
 func (m *Metrics) Request(command string, elapsed time.Duration, err error) {

@@ -1,0 +1,61 @@
+package service
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// latency measures how long a change of endpoints takes from what caused it, a pod that became ready or went, until the database has it.
+type latency struct {
+	// observe is told of each; nil: nobody measures.
+	observe func(time.Duration)
+	now     func() time.Time
+
+	mu   sync.Mutex
+	seen map[types.NamespacedName]time.Time // service -> the newest cause that the database has
+}
+
+// applied notes that the database has a service with these slices. What was caused before the service was first seen counts for nothing:
+// a start is no change.
+func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.EndpointSlice) {
+	if l.observe == nil {
+		return
+	}
+	cause, caused := newestCause(endpoints)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = map[types.NamespacedName]time.Time{}
+	}
+	before, known := l.seen[service]
+	if !known {
+		before = l.now()
+	}
+	if caused && cause.After(before) {
+		before = cause
+		l.observe(l.now().Sub(cause))
+	}
+	l.seen[service] = before
+}
+
+// forget drops a service that is gone.
+func (l *latency) forget(service types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.seen, service)
+}
+
+// newestCause reads when what the slices tell of happened; the controller that writes them says so.
+func newestCause(endpoints []discoveryv1.EndpointSlice) (newest time.Time, ok bool) {
+	for i := range endpoints {
+		at, err := time.Parse(time.RFC3339Nano, endpoints[i].Annotations[corev1.EndpointsLastChangeTriggerTime])
+		if err == nil && at.After(newest) {
+			newest, ok = at, true
+		}
+	}
+	return newest, ok
+}
