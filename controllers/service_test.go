@@ -213,6 +213,18 @@ func TestPlansOfServicesComeTrue(t *testing.T) {
 	})
 }
 
+// Of two services with one address, one has it until it lets go.
+func TestAddressOfTwoServices(t *testing.T) {
+	w := settledServices(t)
+	shared := func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.9"} }
+	first, second := w.service("a-first", shared), w.service("b-second", shared)
+	w.balances("a-first", map[string]map[string]string{"tcp": {first.Spec.ClusterIP + ":80": "", "192.0.2.9:80": ""}})
+	w.balances("b-second", map[string]map[string]string{"tcp": {second.Spec.ClusterIP + ":80": ""}})
+	w.says(w.event("b-second", "AddressConflict"), "192.0.2.9:80", "default/a-first")
+	patch(w, first, func(s *corev1.Service) { s.Spec.ExternalIPs = nil })
+	w.balances("b-second", map[string]map[string]string{"tcp": {second.Spec.ClusterIP + ":80": "", "192.0.2.9:80": ""}})
+}
+
 // A network of cluster IPs that nodes do not route is told, until it is gone.
 func TestServiceNetworksMustAgree(t *testing.T) {
 	w := settledServices(t)

@@ -37,6 +37,7 @@ type simulation struct {
 	database *recorder
 	notes    *notes
 
+	services    *service.Reconciler
 	reconcilers map[string]reconcile.Reconciler
 	triggers    map[string]*trigger.Trigger // what a reconciler was asked for by others
 	queues      map[string][]types.NamespacedName
@@ -66,16 +67,18 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	}
 	s.objects = overlay.New(from.objects, func(o client.Object) { s.changed = append(s.changed, o) })
 	s.objects.Index(service.ByService, service.IndexByService)
+	s.objects.Index(service.ByAddress, service.IndexByAddress)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
 	addresses := from.addresses.Clone()
 	pods.Addresses = addresses
+	s.services = &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]}
 	s.reconcilers = map[string]reconcile.Reconciler{
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
 		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
 			func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }),
 		topology.KindPod:     pods,
-		topology.KindService: &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]},
+		topology.KindService: s.services,
 	}
 	return s, ok
 }
@@ -169,6 +172,9 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindPod, name)
 	case *corev1.Service:
 		s.ask(topology.KindService, name)
+		for _, other := range s.services.Sharing(ctx, object) {
+			s.ask(topology.KindService, other.NamespacedName)
+		}
 	case *discoveryv1.EndpointSlice:
 		for _, of := range service.IndexByService(object) {
 			s.ask(topology.KindService, types.NamespacedName{Namespace: name.Namespace, Name: of})

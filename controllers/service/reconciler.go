@@ -56,12 +56,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	others, err := r.sharing(ctx, &service)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	parsed, problems := topology.ParseService(&service, endpoints)
+	conflicts := parsed.Yield(&service, others)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
-	r.tell(&service, problems, applied)
+	r.tell(&service, append(problems, topology.Unsupported(&service)...), conflicts, applied)
 	return ctrl.Result{}, ignorePending(applied)
 }
 
@@ -76,11 +81,32 @@ func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]
 	return list.Items, err
 }
 
+// sharing lists the services that have an address of this one, each once.
+func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]corev1.Service, error) {
+	var found []corev1.Service
+	for _, address := range topology.ServiceAddresses(service) {
+		var list corev1.ServiceList
+		if err := r.Client.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}); err != nil {
+			return nil, err
+		}
+		for _, other := range list.Items {
+			name := client.ObjectKeyFromObject(&other)
+			known := slices.ContainsFunc(found, func(s corev1.Service) bool { return client.ObjectKeyFromObject(&s) == name })
+			if !known && name != client.ObjectKeyFromObject(service) {
+				found = append(found, other)
+			}
+		}
+	}
+	return found, nil
+}
+
 // tell says in events what of the service cannot be had.
-func (r *Reconciler) tell(service *corev1.Service, problems []string, applied error) {
-	problems = append(problems, topology.Unsupported(service)...)
+func (r *Reconciler) tell(service *corev1.Service, problems, conflicts []string, applied error) {
 	if len(problems) > 0 {
 		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "UnsupportedService", "Balance", "%s", strings.Join(problems, "; "))
+	}
+	if len(conflicts) > 0 {
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "AddressConflict", "Balance", "%s", strings.Join(conflicts, "; "))
 	}
 	var refused *ovndb.RejectedError
 	if errors.As(applied, &refused) {

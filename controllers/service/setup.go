@@ -17,12 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
 	// ByService indexes EndpointSlices by the name of their service.
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
+	// ByAddress indexes Services by the addresses that they are balanced on.
+	ByAddress = "balanced.addresses"
 	// workers is how many services are reconciled at once: each waits for its transaction, and those that wait share the next.
 	workers = 16
 )
@@ -35,14 +38,33 @@ func IndexByService(o client.Object) []string {
 	return nil
 }
 
+// IndexByAddress is the function of the index ByAddress.
+func IndexByAddress(o client.Object) []string {
+	service, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	var texts []string
+	for _, address := range topology.ServiceAddresses(service) {
+		texts = append(texts, address.String())
+	}
+	return texts
+}
+
 // SetupWithManager registers the controller. It starts when services and slices are both in sync, so that no balancer is made, or cut
 // down, from a part of its endpoints.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &discoveryv1.EndpointSlice{}, ByService, IndexByService); err != nil {
 		return err
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Service{}, ByAddress, IndexByAddress); err != nil {
+		return err
+	}
+	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})
 	return ctrl.NewControllerManagedBy(mgr).Named("service").
-		For(&corev1.Service{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})).
+		For(&corev1.Service{}, changed).
+		// An address that one service leaves may be another's now.
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), changed).
 		Watches(&discoveryv1.EndpointSlice{}, handler.Funcs{
 			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				ask(q, e.Object)
@@ -59,6 +81,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(r)
+}
+
+// Sharing asks for the other services that have an address of a service.
+func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []reconcile.Request) {
+	service, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	others, err := r.sharing(ctx, service)
+	if err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	for i := range others {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
+	}
+	return requests
 }
 
 func ask(q workqueue.TypedRateLimitingInterface[reconcile.Request], slice client.Object) {

@@ -162,6 +162,7 @@ func (o *oracle) expectServices() {
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
+		parsed.Yield(service, o.services)
 		if u := topology.ServiceUnit(parsed); !u.Empty() {
 			o.units = append(o.units, u)
 		}

@@ -1,0 +1,63 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ServiceAddresses are the addresses that a service is balanced on, each once.
+func ServiceAddresses(service *corev1.Service) []netip.Addr {
+	if !Balanced(service) {
+		return nil
+	}
+	addresses, _ := virtualAddresses(service)
+	return addresses
+}
+
+// Yield takes from a service the VIPs that other services have too and come first with: OVN would take either balancer for each
+// connection. It says which, and whose they are.
+func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (problems []string) {
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip netip.AddrPort) bool {
+			for j := range others {
+				if other := &others[j]; hasVIP(other, vip, port.Protocol) && precedes(other, service, vip.Addr()) {
+					problems = append(problems, fmt.Sprintf("%s %s is service %s/%s's", port.Protocol, vip, other.Namespace, other.Name))
+					return true
+				}
+			}
+			return false
+		})
+	}
+	return problems
+}
+
+func hasVIP(service *corev1.Service, vip netip.AddrPort, protocol corev1.Protocol) bool {
+	hasPort := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return uint16(p.Port) == vip.Port() && cmp.Or(p.Protocol, corev1.ProtocolTCP) == protocol
+	})
+	return hasPort && slices.Contains(ServiceAddresses(service), vip.Addr())
+}
+
+// precedes reports whether a service comes before another with an address: one whose cluster IP it is comes before one that only asks
+// for it, then the older one, then by name. No service precedes itself.
+func precedes(a, b *corev1.Service, address netip.Addr) bool {
+	if x, y := isClusterIP(a, address), isClusterIP(b, address); x != y {
+		return x
+	}
+	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
+		return x.Before(y)
+	}
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+func isClusterIP(service *corev1.Service, address netip.Addr) bool {
+	return slices.ContainsFunc(service.Spec.ClusterIPs, func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err == nil && ip == address
+	})
+}
