@@ -45,6 +45,8 @@ type Options struct {
 	// Heartbeat is how often the leader proves that it sees the database, and BlindAfter how long it goes on without; 0 is ovndb's
 	// default.
 	Heartbeat, BlindAfter time.Duration
+	// FirstConnection is how long ClusterNetwork's first status waits for the database; 0 is 5 s.
+	FirstConnection time.Duration
 	// Violations is told how often each invariant is violated, after each check; it may be nil.
 	Violations func(invariant string, n int)
 	// Programmed is told how long a change of a service's endpoints took until the database had it; it may be nil.
@@ -86,7 +88,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
-			Violations: watch.Violations},
+			FirstConnection: options.FirstConnection, Violations: watch.Violations},
 		nodes, pods,
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed),
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},

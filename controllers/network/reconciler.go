@@ -3,6 +3,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -53,7 +54,7 @@ type Addresses interface {
 	Used(network netip.Prefix) (used int64, ok bool)
 }
 
-// firstConnection is how long the first report waits for the database: a start is no outage.
+// firstConnection is Reconciler.FirstConnection where none is given.
 const firstConnection = 5 * time.Second
 
 // Reconciler reconciles the ClusterNetwork.
@@ -63,6 +64,8 @@ type Reconciler struct {
 	Addresses Addresses
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	// FirstConnection is how long the first report waits for the database: a start is no outage. 0 is 5 s.
+	FirstConnection time.Duration
 	// Violations tells which invariants do not hold; nil: nobody looks.
 	Violations func() []invariant.Violation
 
@@ -118,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // awaitConnection returns when the database is connected or refused, or after a while.
 func (r *Reconciler) awaitConnection(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstConnection)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.FirstConnection, firstConnection))
 	defer cancel()
 	_ = r.Database.Wait(ctx, func() (bool, error) { return r.Database.Connected() || r.Database.Refused() != nil, nil })
 }

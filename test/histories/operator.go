@@ -101,7 +101,8 @@ func startOperator(c *cluster, name string, stale int64, told func()) (*operator
 	})
 	mgr, err := newManager(config, c.mapper)
 	if err == nil {
-		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay})
+		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay,
+			FirstConnection: patience}) // on a machine that is not ours alone, a connection may take as long as everything else
 	}
 	if err != nil {
 		wire.kill()
