@@ -138,5 +138,11 @@ func Unsupported(service *corev1.Service) (problems []string) {
 	if d := service.Spec.TrafficDistribution; d != nil && *d != "" {
 		problems = append(problems, fmt.Sprintf("spec.trafficDistribution %s is not supported yet: endpoints of all nodes are used", *d))
 	}
+	if len(service.Spec.LoadBalancerSourceRanges) > 0 {
+		problems = append(problems, "spec.loadBalancerSourceRanges is not supported yet: every client is served")
+	}
+	if service.Spec.Type == corev1.ServiceTypeNodePort {
+		problems = append(problems, "node ports are not supported yet: only the cluster and external IPs are served")
+	}
 	return problems
 }

@@ -1,0 +1,59 @@
+package topology_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+func TestWhatIsNotSupportedIsNamed(t *testing.T) {
+	local, zone := corev1.ServiceInternalTrafficPolicyLocal, "PreferSameZone"
+	for word, change := range map[string]func(*corev1.ServiceSpec){
+		"internalTrafficPolicy":    func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = &local },
+		"trafficDistribution":      func(s *corev1.ServiceSpec) { s.TrafficDistribution = &zone },
+		"loadBalancerSourceRanges": func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} },
+		"node ports":               func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort },
+	} {
+		service := claimant("web", 1, "10.96.0.1", []int32{80})
+		if problems := topology.Unsupported(&service); len(problems) != 0 {
+			t.Errorf("a plain service: %v", problems)
+		}
+		if change(&service.Spec); !strings.Contains(strings.Join(topology.Unsupported(&service), " "), word) {
+			t.Errorf("%s is not named: %v", word, topology.Unsupported(&service))
+		}
+		service.Spec.ClusterIPs = []string{corev1.ClusterIPNone}
+		if problems := topology.Unsupported(&service); len(problems) != 0 {
+			t.Errorf("a headless service: %v", problems)
+		}
+	}
+}
+
+// What the API server lets pass and nobody can balance is left out and named; the rest works.
+func TestWhatCannotBeReadIsNamed(t *testing.T) {
+	service := claimant("web", 1, "10.96.0.1", []int32{80}, "nonsense")
+	port := int32(8080)
+	slices := []discoveryv1.EndpointSlice{
+		{ObjectMeta: metav1.ObjectMeta{Name: "names"}, AddressType: discoveryv1.AddressTypeFQDN, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"example.org"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "broken"}, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.300"}}, {}, {Addresses: []string{"10.244.0.3"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "portless"}, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.4"}}}},
+	}
+	parsed, problems := topology.ParseService(&service, slices)
+	for _, words := range [][]string{{"spec.externalIPs", "nonsense"}, {"EndpointSlice broken", "10.244.0.300"}} {
+		for _, word := range words {
+			if !strings.Contains(strings.Join(problems, "; "), word) {
+				t.Errorf("%v does not name %s", problems, word)
+			}
+		}
+	}
+	if got := parsed.Ports[0].Backends; len(problems) != 2 || len(got) != 1 || got[0].String() != "10.244.0.3:8080" {
+		t.Errorf("backends are %v, problems %v", got, problems)
+	}
+}
