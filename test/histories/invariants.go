@@ -21,8 +21,8 @@ func (w *world) checkInvariants(ctx context.Context) error {
 	if w.foreign.hasNamesake() {
 		excused = append(excused, "UniqueName")
 	}
-	if w.lostCopy() { // a second switch of a name of ours, whose owner was taken away before it was seen
-		excused = append(excused, "UniqueName", "Singletons")
+	if w.lostSwitch() { // it has the name of one of ours, or the key that a later node's has
+		excused = append(excused, "UniqueName", "Singletons", "UniqueTunnelKey")
 	}
 	if len(w.unpinned) > 0 { // pods outlived their node or the database, and still report what they had there
 		excused = append(excused, "PodReportsAddress")
@@ -39,8 +39,9 @@ func (w *world) checkInvariants(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// lostCopy reports whether a switch that was disowned is still there and nobody's: rows of nobody stay.
-func (w *world) lostCopy() bool {
+// lostSwitch reports whether a switch that was disowned is still there and nobody's, since it was a copy, or its node went, before
+// anybody saw it: rows of nobody stay.
+func (w *world) lostSwitch() bool {
 	rows, _ := w.mirror.snapshot()
 	for id := range w.disowned {
 		if r, ok := rows["Logical_Switch"][id]; ok && ownerOf(r) == "" {
