@@ -57,9 +57,9 @@ bench-cni: ## Time of ADD by stage, one at a time (N=200) and 50 at once, beside
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories
-check-histories: tools ## Random histories with faults (N=1000 SEED=1); HISTORY=<seed or file> repeats one, REAL=20 uses a real API server
+check-histories: tools ## Random histories with faults (N=1000 SEED=1); RARE=1 lets one fail that passes three times when repeated; HISTORY=<seed or file> repeats one, REAL=20 uses a real API server
 	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
-	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1)) $(if $(REAL),-real $(REAL))
+	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until one fails (BUG=no-fence for one)

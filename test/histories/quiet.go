@@ -176,7 +176,7 @@ func (w *world) restarted(ctx context.Context) error {
 		}
 		others := slices.DeleteFunc(slices.Clone(writes), isAnswer)
 		// A foreign row with a name of ours is found, and told, by each process.
-		if len(others) == 0 && (len(writes) == 1 || w.foreign.hasNamesake()) {
+		if len(others) == 0 && (len(writes) == 1 || w.foreign.hasNamesake() || w.lostSwitch()) {
 			return nil
 		}
 		if n == 3 {

@@ -54,7 +54,7 @@ func find(patch string, seed, limit int) error {
 	}
 	started := time.Now()
 	cmd := exec.Command("go", "test", "./test/histories", "-count=1", "-timeout", "30m", "-v", "-run", "^TestHistories$",
-		"-args", "-n", strconv.Itoa(limit), "-seed", strconv.Itoa(seed), "-shrink", "0", "-keep", filepath.Join(tree, "failed"))
+		"-args", "-n", strconv.Itoa(limit), "-seed", strconv.Itoa(seed), "-shrink", "0", "-rare", "0", "-keep", filepath.Join(tree, "failed"))
 	cmd.Dir = tree
 	out, err := cmd.CombinedOutput()
 	found := failed.FindSubmatch(out)
