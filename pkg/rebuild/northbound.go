@@ -59,7 +59,9 @@ func foreign(all snapshot) []string {
 			continue
 		}
 		for _, r := range rows {
-			if r.pairs("external_ids")[unit.OwnerKey] == "" {
+			// A table without external_ids, such as Load_Balancer_Group, cannot say whose a row is, but Weft's have a UUID that follows
+			// from their name.
+			if r.pairs("external_ids")[unit.OwnerKey] == "" && r.uuid() != unit.UUID(table, r.text("name")) {
 				found = append(found, strings.TrimSuffix(table+" "+r.text("name"), " "))
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // table reads rows as they are on the wire.
@@ -169,11 +171,13 @@ func TestForeignRowsAreNamed(t *testing.T) {
 		"NB_Global": table(t, `{"name":""}`),
 		"Logical_Switch": table(t, `{"name":"n1","external_ids":["map",[["weft.dev/unit","node/n1"]]]}`,
 			`{"name":"theirs","external_ids":["map",[["neutron:x","y"]]]}`),
+		"Load_Balancer_Group": table(t, `{"name":"clusterLBGroup","_uuid":["uuid","`+unit.UUID("Load_Balancer_Group", "clusterLBGroup")+`"]}`,
+			`{"name":"theirGroup","_uuid":["uuid","`+unit.UUID("Load_Balancer_Group", "clusterLBGroup")+`"]}`),
 		"Load_Balancer_Health_Check": table(t, `{"vip":"192.0.2.1:80"}`),
 	}
 	got := foreign(all)
 	slices.Sort(got)
-	if want := []string{"Load_Balancer_Health_Check", "Logical_Switch theirs"}; !slices.Equal(got, want) {
+	if want := []string{"Load_Balancer_Group theirGroup", "Load_Balancer_Health_Check", "Logical_Switch theirs"}; !slices.Equal(got, want) {
 		t.Errorf("foreign are %q, want %q", got, want)
 	}
 }
