@@ -248,7 +248,7 @@ func TestPodRecord(t *testing.T) {
 func (w *world) recordText(pod *corev1.Pod) string {
 	w.Helper()
 	var now corev1.Pod
-	w.must(view.Get(context.Background(), keyOf(pod), &now))
+	w.must(client.IgnoreNotFound(view.Get(context.Background(), keyOf(pod), &now))) // the view may be behind
 	return now.Annotations[networkv1alpha1.PodNetworksAnnotation]
 }
 

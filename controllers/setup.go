@@ -83,7 +83,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted, Looked: first.look}
 	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
-	nodes := &node.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode],
+	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode],
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{

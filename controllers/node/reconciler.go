@@ -43,7 +43,9 @@ type Addresses interface {
 
 // Reconciler reconciles one Node at a time: subnets are chosen among what the others do not have.
 type Reconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Live reads from the API server, past the cache; nil: the cache is all there is.
+	Live      client.Reader
 	Database  Database
 	Addresses Addresses
 	Events    events.EventRecorder
@@ -159,7 +161,7 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	if err != nil {
 		return nil, err
 	}
-	others, err := r.others(ctx, node.Name)
+	others, err := r.others(ctx, node.Name, nn.Spec.NodeID == 0 || len(nn.Spec.PodSubnets) == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -215,10 +217,15 @@ func ownerOf(node *corev1.Node) metav1.OwnerReference {
 	return owner
 }
 
-// others lists what the other nodes have: the cache, and what was written and may not be in the cache yet.
-func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1.NodeNetworkSpec, error) {
+// others lists what the other nodes have: the cache, and what was written and may not be in the cache yet. To choose what nobody has, the
+// API server itself is asked: the first list of a new process may be older than the last writes of the one before.
+func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]networkv1alpha1.NodeNetworkSpec, error) {
+	var reader client.Reader = r.Client
+	if choose && r.Live != nil {
+		reader = r.Live
+	}
 	var list networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := reader.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()

@@ -127,7 +127,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 // with its node must not come back when a node of that name does: the address may be another node's then.
 func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
-	if _, _, known := r.Addresses.Get(owner); known || !r.holders.has(name, owner) {
+	if _, _, known := r.Addresses.Get(owner); known || r.Addresses.Awaits(owner) || !r.holders.has(name, owner) {
 		return nil
 	}
 	return r.release(ctx, name, "")

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -142,7 +143,12 @@ func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.Na
 	if ipam.CheckMAC(had.MAC) == nil {
 		want.MAC = had.MAC
 	}
-	if _, err := r.Addresses.Claim(node, owner, want); err != nil {
+	_, err := r.Addresses.Claim(node, owner, want)
+	if errors.Is(err, alloc.ErrUnknownNode) && node != "" {
+		// Somebody deleted the node's NodeNetwork in this moment: it comes again, most likely with the same subnets.
+		r.Addresses.ClaimLater(node, owner, had.Addresses, want)
+	}
+	if err != nil {
 		// It gets a new address: its present one is of no subnet of the node, or somebody else's.
 		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "node", node, "reason", err.Error())
 	}

@@ -46,7 +46,8 @@ type Allocator struct {
 
 	mu     sync.Mutex
 	nodes  map[string]*node
-	owners map[string]string // owner -> node
+	owners map[string]string       // owner -> node
+	later  map[string][]laterClaim // node that is not known yet -> claims, in their order
 
 	complete bool
 }
@@ -84,6 +85,7 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []stri
 		}
 	}
 	n.pools = pools
+	a.claimAwaited(name, n)
 	for owner, got := range n.owners {
 		if !n.holds(got.Addresses) {
 			dropped = append(dropped, owner)
@@ -105,9 +107,10 @@ func (n *node) holds(addresses []netip.Prefix) bool {
 func (a *Allocator) RemoveNode(name string) (owners []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	owners = a.forgetAwaited(name)
 	n := a.nodes[name]
 	if n == nil {
-		return nil
+		return owners
 	}
 	for owner := range n.owners {
 		owners = append(owners, owner)
@@ -283,19 +286,28 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 	if _, ok := a.owners[owner]; ok {
 		return Assignment{}, fmt.Errorf("%s has an assignment already", owner)
 	}
-	if err := n.claimable(want); err != nil {
+	got, err := a.claim(nodeName, n, owner, want)
+	if err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
+	return got, nil
+}
+
+// claim is Claim for an owner that has nothing, on a node that is known.
+func (a *Allocator) claim(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
+	if err := n.claimable(want); err != nil {
+		return Assignment{}, err
 	}
 	if want.Slot == 0 {
 		slot, err := n.freeSlot()
 		if err != nil {
-			return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+			return Assignment{}, err
 		}
 		want.Slot = slot
 	}
 	mac, err := n.takeMAC(owner, want.MAC, want.Addresses)
 	if err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, err
 	}
 	for _, address := range want.Addresses {
 		n.poolOf(address).claim(address.Addr(), owner)
@@ -334,6 +346,7 @@ func (n *node) claimable(want Assignment) error {
 func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forgetAwaiting(owner)
 	nodeName, ok = a.owners[owner]
 	a.release(owner)
 	return nodeName, ok
@@ -404,13 +417,17 @@ func (a *Allocator) NodeOf(addresses []netip.Addr) string {
 func (a *Allocator) InSubnets(nodeName string, addresses []netip.Addr) []netip.Prefix {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var found []netip.Prefix
 	if n := a.nodes[nodeName]; n != nil {
-		for _, address := range addresses {
-			for _, p := range n.pools {
-				if p.subnet.Contains(address) {
-					found = append(found, netip.PrefixFrom(address, p.subnet.Bits()))
-				}
+		return n.inSubnets(addresses)
+	}
+	return nil
+}
+
+func (n *node) inSubnets(addresses []netip.Addr) (found []netip.Prefix) {
+	for _, address := range addresses {
+		for _, p := range n.pools {
+			if p.subnet.Contains(address) {
+				found = append(found, netip.PrefixFrom(address, p.subnet.Bits()))
 			}
 		}
 	}

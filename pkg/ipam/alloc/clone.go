@@ -11,6 +11,12 @@ func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &Allocator{now: a.now, nodes: make(map[string]*node, len(a.nodes)), owners: maps.Clone(a.owners), complete: a.complete}
+	for name, claims := range a.later {
+		if c.later == nil {
+			c.later = map[string][]laterClaim{}
+		}
+		c.later[name] = slices.Clone(claims)
+	}
 	for name, n := range a.nodes {
 		// An Assignment's slices are never changed.
 		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners)}

@@ -58,6 +58,7 @@ func TestCloneHasEveryField(t *testing.T) {
 	a.Release("a")
 	c.now = c.now.Add(time.Second)
 	a.Complete()
+	a.ClaimLater("n2", "w", []netip.Addr{netip.MustParseAddr("10.0.1.3")}, Assignment{})
 	clone := a.Clone()
 	for _, part := range []any{clone, clone.nodes["n1"], clone.nodes["n1"].pools[0]} {
 		value := reflect.ValueOf(part).Elem()
