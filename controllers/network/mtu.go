@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,14 +15,11 @@ func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
 	if wanted != 0 {
 		return wanted
 	}
-	smallest := int32(math.MaxInt32)
-	for _, carried := range carriedMTUs(networks) {
-		smallest = min(smallest, carried.mtu)
-	}
-	if smallest == math.MaxInt32 {
+	carried := carriedMTUs(networks)
+	if len(carried) == 0 {
 		return 0
 	}
-	return smallest
+	return carried[0].mtu
 }
 
 // carriedMTU is the MTU of pods that a node's link carries.

@@ -15,6 +15,6 @@ func (r *Reconciler) Fork(c client.Client, db Database, addresses Addresses, rec
 	defer r.mu.Unlock()
 	return &Reconciler{
 		Client: c, Database: db, Addresses: addresses, Events: recorder, Trigger: t, Removed: removed,
-		assigned: maps.Clone(r.assigned), waiting: maps.Clone(r.waiting),
+		assigned: maps.Clone(r.assigned), waiting: maps.Clone(r.waiting), caughtUp: r.caughtUp,
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A memory that a fork lacks would make plans wrong in silence, one that it shares would make them change the network.
 func TestForkHasAMemoryOfItsOwn(t *testing.T) {
-	r := &Reconciler{}
+	r := &Reconciler{caughtUp: true}
 	r.remember("n1", networkv1alpha1.NodeNetworkSpec{NodeID: 1})
 	r.wait("n2")
 	fork := r.Fork(nil, nil, nil, nil, &trigger.Trigger{}, func([]string) {})

@@ -56,6 +56,7 @@ type Reconciler struct {
 	mu       sync.Mutex
 	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> the last spec: it may not be in the cache yet, or deleted by hand
 	waiting  map[string]struct{}                        // nodes that found no subnet
+	caughtUp bool                                       // the cache has all NodeNetworks that were there when this process looked past it
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -218,14 +219,10 @@ func ownerOf(node *corev1.Node) metav1.OwnerReference {
 }
 
 // others lists what the other nodes have: the cache, and what was written and may not be in the cache yet. To choose what nobody has, the
-// API server itself is asked: the first list of a new process may be older than the last writes of the one before.
+// first list of a new process will not do: it may be older than the last writes of the one before.
 func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]networkv1alpha1.NodeNetworkSpec, error) {
-	var reader client.Reader = r.Client
-	if choose && r.Live != nil {
-		reader = r.Live
-	}
-	var list networkv1alpha1.NodeNetworkList
-	if err := reader.List(ctx, &list); err != nil {
+	list, err := r.networks(ctx, choose)
+	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -245,6 +242,32 @@ func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]ne
 		}
 	}
 	return others, nil
+}
+
+// networks lists the NodeNetworks: in the cache or, to choose what nobody has, past it, until the cache has all that there were at
+// such a moment. From then on what it lacks was written by this process, which remembers it.
+func (r *Reconciler) networks(ctx context.Context, choose bool) (*networkv1alpha1.NodeNetworkList, error) {
+	var cached, live networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &cached); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	enough := !choose || r.Live == nil || r.caughtUp
+	r.mu.Unlock()
+	if enough {
+		return &cached, nil
+	}
+	if err := r.Live.List(ctx, &live); err != nil {
+		return nil, err
+	}
+	known := make(map[types.UID]bool, len(cached.Items))
+	for i := range cached.Items {
+		known[cached.Items[i].UID] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.caughtUp = !slices.ContainsFunc(live.Items, func(nn networkv1alpha1.NodeNetwork) bool { return !known[nn.UID] })
+	return &live, nil
 }
 
 func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec) {
