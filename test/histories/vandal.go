@@ -178,14 +178,18 @@ func (w *world) addForeign(what string, n int) error {
 	return nil
 }
 
+// joinSwitch returns our join switch, unless somebody made a copy of it: one of the two goes, and what is on it with it.
 func (w *world) joinSwitch() (id string, r row, ok bool) {
 	rows, _ := w.mirror.snapshot()
-	for id, r := range rows["Logical_Switch"] {
-		if ownerOf(r) != "" && atoms(r["name"])[0] == names.JoinSwitch {
-			return id, r, true
+	for other, columns := range rows["Logical_Switch"] {
+		if ownerOf(columns) != "" && atoms(columns["name"])[0] == names.JoinSwitch {
+			if ok {
+				return "", nil, false
+			}
+			id, r, ok = other, columns, true
 		}
 	}
-	return "", nil, false
+	return id, r, ok
 }
 
 // learn remembers the rows that were made, as the server has them, and what is foreign in NB_Global.
