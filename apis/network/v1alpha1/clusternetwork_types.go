@@ -101,8 +101,7 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default={}
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
 
-	// gateway is how traffic leaves and enters the cluster. Accepted and stored; nothing reads it before gateway
-	// routers exist (a later milestone).
+	// gateway is how traffic leaves and enters the cluster.
 	// +optional
 	// +kubebuilder:default={}
 	Gateway Gateway `json:"gateway,omitempty,omitzero"`
@@ -187,11 +186,43 @@ const (
 	GatewayLocal GatewayMode = "Local"
 )
 
+// UplinkType is how OVN gets a node's link to the outside.
+//
+// +kubebuilder:validation:Enum=Bridge;Interface
+type UplinkType string
+
+const (
+	// UplinkBridge shares a link with the host: it is a port of an Open vSwitch bridge that has the host's addresses.
+	UplinkBridge UplinkType = "Bridge"
+	// UplinkInterface gives OVN a link of its own, with the link's addresses; the host keeps others.
+	UplinkInterface UplinkType = "Interface"
+)
+
+// SNATPolicy says what source pods' packets have outside of the cluster.
+//
+// +kubebuilder:validation:Enum=Node;None
+type SNATPolicy string
+
+const (
+	// SNATNode gives them the address of the node that they leave from.
+	SNATNode SNATPolicy = "Node"
+	// SNATNone lets them keep the pod's: the network outside must route pod subnets to their nodes.
+	SNATNone SNATPolicy = "None"
+)
+
 // Gateway is how traffic leaves and enters the cluster.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.uplink) || self.uplink != 'Interface' || has(self.interface)",message="uplink Interface needs an interface",reason=FieldValueRequired,fieldPath=.interface
 type Gateway struct {
 	// +optional
 	// +kubebuilder:default=Shared
 	Mode GatewayMode `json:"mode,omitempty"`
+
+	// uplink is how OVN gets the link. Bridge: the link is shared with the host, whose addresses and routes move onto an Open vSwitch
+	// bridge unless they are on one. Interface: the link is OVN's alone.
+	// +optional
+	// +kubebuilder:default=Bridge
+	Uplink UplinkType `json:"uplink,omitempty"`
 
 	// interface is the external bridge or link of each node. Omitted, the one with the default route.
 	// +optional
@@ -204,6 +235,37 @@ type Gateway struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(h, isIP(h)) || ip(self[0]).family() != ip(self[1]).family()",message="nextHops has at most one address per family",messageExpression="'nextHops has at most one address per family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
+	NextHops []IP `json:"nextHops,omitempty"`
+
+	// snat says what source pods' packets have outside of the cluster.
+	// +optional
+	// +kubebuilder:default=Node
+	SNAT SNATPolicy `json:"snat,omitempty"`
+
+	// overrides change this for some nodes; the first whose selector matches a node counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Overrides []GatewayOverride `json:"overrides,omitempty"`
+}
+
+// GatewayOverride is what is different on some nodes. A field that is omitted is as for all.
+type GatewayOverride struct {
+	// nodeSelector chooses the nodes by their labels.
+	// +required
+	NodeSelector metav1.LabelSelector `json:"nodeSelector"`
+
+	// +optional
+	Mode GatewayMode `json:"mode,omitempty"`
+	// +optional
+	Uplink UplinkType `json:"uplink,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
+	Interface string `json:"interface,omitempty"`
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 }
 

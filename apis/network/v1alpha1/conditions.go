@@ -21,6 +21,8 @@ const (
 	ConditionManagementPortReady = "ManagementPortReady"
 	// ConditionCNIReady: the CNI server listens and its configuration is in place for the runtime.
 	ConditionCNIReady = "CNIReady"
+	// ConditionGatewayReady: traffic leaves and enters the cluster through this node.
+	ConditionGatewayReady = "GatewayReady"
 )
 
 // Further condition types that the operator writes.

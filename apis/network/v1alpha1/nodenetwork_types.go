@@ -96,9 +96,35 @@ type NodeNetworkSpec struct {
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
 
+	// gateway is what of ClusterNetwork's gateway holds for this node.
+	// +optional
+	Gateway NodeGateway `json:"gateway,omitempty,omitzero"`
+
 	// dns is the cluster's, for CNI results.
 	// +optional
 	DNS DNS `json:"dns,omitempty,omitzero"`
+}
+
+// NodeGateway is what the agent shall make of the node's link to the outside.
+type NodeGateway struct {
+	// +optional
+	Mode GatewayMode `json:"mode,omitempty"`
+	// +optional
+	Uplink UplinkType `json:"uplink,omitempty"`
+
+	// interface is the bridge or link; empty: the one with the default route.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	Interface string `json:"interface,omitempty"`
+
+	// nextHops are the routers outside, at most one per family; empty: those of the default routes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	NextHops []IP `json:"nextHops,omitempty"`
+
+	// +optional
+	SNAT SNATPolicy `json:"snat,omitempty"`
 }
 
 // ManagementPort is the host's own port on its node's switch.
@@ -162,6 +188,10 @@ type NodeNetworkStatus struct {
 	// +optional
 	ManagementPort ManagementPortStatus `json:"managementPort,omitempty,omitzero"`
 
+	// gateway is the node's link to the outside as it is; absent while the agent has none to offer.
+	// +optional
+	Gateway *NodeGatewayStatus `json:"gateway,omitempty"`
+
 	// ovsVersion is the version of Open vSwitch.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -179,6 +209,41 @@ type NodeNetworkStatus struct {
 	// pods is the number of pods with an interface on this node.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
+}
+
+// NodeGatewayStatus is the node's link to the outside as it is: what its gateway router is built from.
+type NodeGatewayStatus struct {
+	// mode is the one in effect.
+	// +optional
+	Mode GatewayMode `json:"mode,omitempty"`
+	// +optional
+	Uplink UplinkType `json:"uplink,omitempty"`
+
+	// bridge is the Open vSwitch bridge that leads outside.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	Bridge string `json:"bridge,omitempty"`
+
+	// interface is the bridge's port that leads outside.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	Interface string `json:"interface,omitempty"`
+
+	// macAddress is what the gateway router has outside: the host's, when they share the link.
+	// +optional
+	MACAddress MACAddress `json:"macAddress,omitempty"`
+
+	// addresses are what the gateway router has outside, one per family, with the length of their subnets.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	Addresses []InterfaceAddress `json:"addresses,omitempty"`
+
+	// nextHops are the routers outside, at most one per family.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	NextHops []IP `json:"nextHops,omitempty"`
 }
 
 // ManagementPortStatus is the host's port as it is.
