@@ -178,7 +178,7 @@ func TestNorthboundIsFilledAgain(t *testing.T) {
 	c.NB.Ctl("set", "NB_Global", ".", "options:kept=yes")
 	c.options.Northbound, c.options.DropForeign, c.options.Wait = true, true, 3*time.Second
 	asked := 0
-	_, err := Run(t.Context(), c.options, objects{ports: func() ([]string, error) {
+	report, err := Run(t.Context(), c.options, objects{ports: func() ([]string, error) {
 		if asked++; asked == 1 {
 			if left := c.NB.Ctl("ls-list"); left != "" {
 				t.Errorf("switches are left: %s", left)
@@ -192,6 +192,9 @@ func TestNorthboundIsFilledAgain(t *testing.T) {
 	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if report.Bound != 1 || len(report.Unbound) != 0 {
+		t.Errorf("report is %+v", report)
 	}
 	c.Sync()
 	c.mustBeWhole(t, chassis)
