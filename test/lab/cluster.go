@@ -60,7 +60,7 @@ func Open(o Options) (*Cluster, error) {
 // with DialContext as the Dial of a rest.Config.
 func (c *Cluster) KubeConfig() string { return filepath.Join(c.pkiDir(), "admin.kubeconfig") }
 
-// Machines lists the control plane and the nodes of a lab that is up.
+// Machines lists the control plane, the nodes, the router and the hosts behind it of a lab that is up.
 func (c *Cluster) Machines() ([]Machine, error) {
 	s, err := c.loadState()
 	if err != nil {
@@ -78,16 +78,24 @@ func (c *Cluster) Nodes() ([]Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all[1:], nil
+	return all[1 : len(all)-len(outside())], nil
 }
 
+// machines are in the order in which they are started.
 func machines(nodes int) []Machine {
-	all := []Machine{ControlPlane()}
-	for i := range nodes {
-		all = append(all, Node(i+1))
-	}
-	return all
+	return slices.Concat([]Machine{ControlPlane()}, nodeMachines(nodes), outside())
 }
+
+func nodeMachines(count int) []Machine {
+	var nodes []Machine
+	for i := range count {
+		nodes = append(nodes, Node(i+1))
+	}
+	return nodes
+}
+
+// outside is all that is not the cluster's.
+func outside() []Machine { return append([]Machine{Router()}, hosts()...) }
 
 func (c *Cluster) pkiDir() string                   { return filepath.Join(c.Dir, "pki") }
 func (c *Cluster) machineDir(machine string) string { return filepath.Join(c.Dir, machine) }

@@ -83,6 +83,7 @@ func TestUpDown(t *testing.T) {
 	})
 	t.Run("OVN answers the nodes", func(t *testing.T) { testOVN(t, ctx, c) })
 	t.Run("host-network pods reach each other", func(t *testing.T) { testPods(t, ctx, c) })
+	t.Run("a narrow link on the way is found out", func(t *testing.T) { testFar(t, ctx, c) })
 	t.Run("the API server is reachable by DialContext", func(t *testing.T) { testDial(t, ctx, c) })
 	t.Run("OVN carries packets between the nodes", func(t *testing.T) { testOverlay(t, ctx, c) })
 	t.Run("killed daemons start again", func(t *testing.T) { testKills(t, ctx, c) })
@@ -118,7 +119,15 @@ func testPods(t *testing.T, ctx context.Context, c *Cluster) {
 		Ping string `json:"ping"`
 		HTTP string `json:"http,omitempty"`
 	}
-	targets := []target{{"outside", "192.0.2.1", ""}, {"outside", "2001:db8::1", ""}}
+	var targets []target
+	for _, m := range outside() {
+		for _, address := range m.prefixes() {
+			targets = append(targets, target{m.Name, address.Addr().String(), ""})
+		}
+	}
+	for _, address := range Internet() {
+		targets = append(targets, target{"internet", address.String(), ""})
+	}
 	for _, n := range []Machine{Node(1), Node(2)} {
 		v4, v6 := n.IPv4.Addr().String(), n.IPv6.Addr().String()
 		targets = append(targets, target{n.Name, v4, "http://" + v4 + ":18080"}, target{n.Name, v6, "http://[" + v6 + "]:18080"})
@@ -134,6 +143,24 @@ func testPods(t *testing.T, ctx context.Context, c *Cluster) {
 	for _, pod := range strings.Fields(string(pods)) {
 		if out, err := c.Kubectl(ctx, "exec", pod, "--", "probe", "check", "--attempts=3", "--targets="+string(text)); err != nil {
 			t.Errorf("%s: %v\n%s", pod, err, out)
+		}
+	}
+}
+
+// testFar sends what passes the narrow link, and what does not: the router tells the sender, and the sender's kernel cuts it.
+func testFar(t *testing.T, ctx context.Context, c *Cluster) {
+	for _, address := range Far().prefixes() {
+		for _, from := range []string{"out", "n1"} {
+			for _, size := range []string{"1200", "1400"} {
+				poll(t, ctx, func() error {
+					_, err := c.Exec(ctx, from, "busybox", "ping", "-c", "1", "-W", "2", "-s", size, address.Addr().String())
+					return err
+				})
+			}
+			route := mustExec(t, ctx, c, from, "ip", "route", "get", address.Addr().String())
+			if want := fmt.Sprint("mtu ", narrowMTU); !strings.Contains(route, want) {
+				t.Errorf("%s has not learned %q: %s", from, want, route)
+			}
 		}
 	}
 }
@@ -216,7 +243,7 @@ func poll(t *testing.T, ctx context.Context, try func() error) {
 func TestDownAfterAKilledUp(t *testing.T) {
 	needLab(t)
 	before := readHost(t)
-	for processes := range 4 {
+	for processes := range len(machines(2)) + 1 {
 		t.Run(fmt.Sprint(processes, " machines"), func(t *testing.T) {
 			c := openTestLab(t)
 			killUp(t, c, processes)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,25 +28,40 @@ const (
 )
 
 // makeNetwork makes all network namespaces and the links between them. Nothing is added to this machine's own.
-func (c *Cluster) makeNetwork(s *state.State, all []Machine) error {
+func (c *Cluster) makeNetwork(s *state.State, nodes []Machine) error {
 	if err := c.makeNetns(s, fabric); err != nil {
 		return err
 	}
 	if err := c.in(fabric, makeBridge); err != nil {
 		return err
 	}
-	for _, m := range all {
-		if err := c.makeNetns(s, m.Name); err != nil {
-			return err
-		}
-		if err := c.connect(m); err != nil {
-			return fmt.Errorf("network of %s: %w", m.Name, err)
-		}
-		if err := c.in(m.Name, m.prepareUplink); err != nil {
-			return fmt.Errorf("network of %s: %w", m.Name, err)
+	for _, place := range []struct {
+		machines []Machine
+		cable    func(Machine) error
+		prepare  func(Machine) error
+	}{
+		{[]Machine{Router()}, c.plugIntoFabric, Machine.prepareRouter},
+		{[]Machine{ControlPlane()}, c.plugIntoFabric, Machine.prepareHost},
+		{hosts(), c.plugIntoRouter, Machine.prepareHost},
+		{nodes, c.plugIntoFabric, Machine.prepareUplink},
+	} {
+		for _, m := range place.machines {
+			if err := c.makeMachineNetwork(s, m, place.cable, place.prepare); err != nil {
+				return fmt.Errorf("network of %s: %w", m.Name, err)
+			}
 		}
 	}
-	return nil
+	return c.in(Router().Name, addInternetRoutes)
+}
+
+func (c *Cluster) makeMachineNetwork(s *state.State, m Machine, cable, prepare func(Machine) error) error {
+	if err := c.makeNetns(s, m.Name); err != nil {
+		return err
+	}
+	if err := cable(m); err != nil {
+		return err
+	}
+	return c.in(m.Name, func() error { return errors.Join(disableOffload(uplink), prepare(m)) })
 }
 
 func (c *Cluster) makeNetns(s *state.State, machine string) error {
@@ -99,45 +116,95 @@ func makeBridge() error {
 	return setUp(bridge)
 }
 
-// connect makes a machine's cable: eth0 in its namespace, a port named as the machine on the fabric.
-func (c *Cluster) connect(m Machine) error {
+// plugIntoFabric makes a port of the fabric, named as the machine, at the other end of its cable.
+func (c *Cluster) plugIntoFabric(m Machine) error {
+	return c.connect(m, fabric, func(port netlink.Link) error {
+		master, err := netlink.LinkByName(bridge)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMaster(port, master)
+	})
+}
+
+// plugIntoRouter gives the router a link of its own to a host, named as the host.
+func (c *Cluster) plugIntoRouter(m Machine) error {
+	return c.connect(m, Router().Name, func(link netlink.Link) error { return addAddresses(link, m.gateways()) })
+}
+
+// connect makes a machine's cable: eth0 in its namespace, and in another one a link named as the machine, which is made ready there before
+// it comes up.
+func (c *Cluster) connect(m Machine, to string, prepare func(netlink.Link) error) error {
 	peer, err := ns.GetNS(c.netnsPath(m.Name))
 	if err != nil {
 		return err
 	}
 	defer peer.Close()
-	return c.in(fabric, func() error {
-		master, err := netlink.LinkByName(bridge)
-		if err != nil {
-			return err
-		}
+	return c.in(to, func() error {
 		cable := &netlink.Veth{
-			LinkAttrs:        netlink.LinkAttrs{Name: m.Name, MTU: fabricMTU, MasterIndex: master.Attrs().Index},
+			LinkAttrs:        netlink.LinkAttrs{Name: m.Name, MTU: m.MTU},
 			PeerName:         uplink,
 			PeerHardwareAddr: m.MAC,
-			PeerMTU:          fabricMTU,
+			PeerMTU:          uint32(m.MTU),
 			PeerNamespace:    netlink.NsFd(int(peer.Fd())),
 		}
 		if err := netlink.LinkAdd(cable); err != nil {
 			return fmt.Errorf("veth %s: %w", m.Name, err)
 		}
-		return errors.Join(setUp(m.Name), disableOffload(m.Name))
+		return errors.Join(disableOffload(m.Name), prepare(cable), setUp(m.Name))
 	})
 }
 
-// prepareUplink runs in the machine's namespace. The control plane has its addresses on eth0; a node's belong on br-ex,
-// which owns eth0 as a port, so there eth0 must have none, not even a link-local one.
-func (m Machine) prepareUplink() error {
+// prepareHost runs in the namespace of a machine that is not a node.
+func (m Machine) prepareHost() error {
+	link, err := m.prepareEth0()
+	if err != nil {
+		return err
+	}
+	for _, gateway := range m.gateways() {
+		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.Addr().AsSlice()}); err != nil {
+			return fmt.Errorf("default route via %s: %w", gateway.Addr(), err)
+		}
+	}
+	if m.Name != Outside().Name {
+		return nil
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return addAddresses(lo, internetPrefixes())
+}
+
+func (m Machine) prepareRouter() error {
+	_, err := m.prepareEth0()
+	return errors.Join(err, forward())
+}
+
+// prepareEth0 gives eth0 the machine's addresses.
+func (m Machine) prepareEth0() (netlink.Link, error) {
+	link, err := netlink.LinkByName(uplink)
+	if err != nil {
+		return nil, err
+	}
+	return link, errors.Join(addAddresses(link, m.prefixes()), setUp(uplink))
+}
+
+// forward makes a router of a namespace.
+func forward() error {
 	for _, key := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 		if err := os.WriteFile("/proc/sys/"+key, []byte("1"), 0); err != nil {
 			return err
 		}
 	}
-	if err := disableOffload(uplink); err != nil {
+	return nil
+}
+
+// prepareUplink runs in a node's namespace. A node's addresses belong on br-ex, which owns eth0 as a port, so eth0 must have none, not even
+// a link-local one.
+func (m Machine) prepareUplink() error {
+	if err := forward(); err != nil {
 		return err
-	}
-	if m.Name == ControlPlane().Name {
-		return errors.Join(setUp(uplink), m.addAddresses(), addInternet())
 	}
 	link, err := netlink.LinkByName(uplink)
 	if err != nil {
@@ -155,34 +222,42 @@ func (m Machine) prepareUplink() error {
 	return setUp(uplink)
 }
 
-func (m Machine) addAddresses() error {
-	link, err := netlink.LinkByName(uplink)
-	if err != nil {
-		return err
+func internetPrefixes() []netip.Prefix {
+	var all []netip.Prefix
+	for _, a := range Internet() {
+		all = append(all, netip.PrefixFrom(a, a.BitLen()))
 	}
-	return errors.Join(addAddress(link, m.IPv4.String()), addAddress(link, m.IPv6.String()))
+	return all
 }
 
-// addInternet gives the control plane addresses that no node has a route for but the default one: TEST-NET-1 and the
-// documentation prefix, to test what pods see of the world outside.
-func addInternet() error {
-	lo, err := netlink.LinkByName("lo")
+// addInternetRoutes tells the router that the internet is at the host outside.
+func addInternetRoutes() error {
+	link, err := netlink.LinkByName(Outside().Name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(addAddress(lo, "192.0.2.1/32"), addAddress(lo, "2001:db8::1/128"))
+	for i, prefix := range internetPrefixes() {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(prefix), Gw: Outside().prefixes()[i].Addr().AsSlice()}
+		if err := netlink.RouteAdd(route); err != nil {
+			return fmt.Errorf("route to %s: %w", prefix, err)
+		}
+	}
+	return nil
 }
 
-func addAddress(link netlink.Link, prefix string) error {
-	address, err := netlink.ParseAddr(prefix)
-	if err != nil {
-		return err
-	}
-	if address.IP.To4() == nil {
-		address.Flags = unix.IFA_F_NODAD // usable at once
-	}
-	if err := netlink.AddrReplace(link, address); err != nil {
-		return fmt.Errorf("address %s on %s: %w", prefix, link.Attrs().Name, err)
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func addAddresses(link netlink.Link, prefixes []netip.Prefix) error {
+	for _, prefix := range prefixes {
+		address := &netlink.Addr{IPNet: ipNet(prefix)}
+		if prefix.Addr().Is6() {
+			address.Flags = unix.IFA_F_NODAD // usable at once
+		}
+		if err := netlink.AddrReplace(link, address); err != nil {
+			return fmt.Errorf("address %s on %s: %w", prefix, link.Attrs().Name, err)
+		}
 	}
 	return nil
 }

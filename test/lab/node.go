@@ -63,15 +63,16 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 
 // addressSteps give br-ex the node's addresses; its device is persistent, so they outlive ovs-vswitchd.
 func addressSteps(m Machine) []initd.Step {
-	cp := ControlPlane()
-	var steps []initd.Step
-	for _, args := range [][]string{
+	calls := [][]string{
 		{"link", "set", "br-ex", "mtu", fmt.Sprint(fabricMTU), "up"},
 		{"address", "replace", m.IPv4.String(), "dev", "br-ex"},
 		{"address", "replace", m.IPv6.String(), "dev", "br-ex", "nodad"},
-		{"route", "replace", "default", "via", cp.IPv4.Addr().String()},
-		{"-6", "route", "replace", "default", "via", cp.IPv6.Addr().String()},
-	} {
+	}
+	for _, gateway := range m.gateways() {
+		calls = append(calls, []string{"route", "replace", "default", "via", gateway.Addr().String()})
+	}
+	var steps []initd.Step
+	for _, args := range calls {
 		// env looks up ip: its folder differs between distributions.
 		steps = append(steps, initd.Step{Name: "addresses", Argv: append([]string{"/usr/bin/env", "ip"}, args...)})
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -25,6 +26,24 @@ func TestMachinesHaveTheirOwnAddresses(t *testing.T) {
 	}
 	if n1 := Node(1); n1.IPv4.String() != "172.30.0.11/24" || n1.IPv6.String() != "fd00:172:30::11/64" {
 		t.Errorf("node 1 = %+v", n1)
+	}
+}
+
+func TestTheRouterIsTheFirstOfEachSubnet(t *testing.T) {
+	for _, c := range []struct {
+		machine Machine
+		want    string
+	}{
+		{Node(7), "[172.30.0.1/24 fd00:172:30::1/64]"},
+		{Outside(), "[198.51.100.1/24 2001:db8:100::1/64]"},
+		{Far(), "[203.0.113.1/24 2001:db8:200::1/64]"},
+	} {
+		if got := fmt.Sprint(c.machine.gateways()); got != c.want {
+			t.Errorf("%s: gateways %s, want %s", c.machine.Name, got, c.want)
+		}
+	}
+	if got, want := fmt.Sprint(Router().prefixes()), fmt.Sprint(Node(1).gateways()); got != want {
+		t.Errorf("the router has %s, its neighbours ask %s", got, want)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weft-network/weft/test/lab/initd"
 	"github.com/weft-network/weft/test/lab/state"
 )
 
@@ -44,7 +43,7 @@ func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 	if !s.Empty() {
 		return fmt.Errorf("lab %s is up, or was not taken down: run down first", c.Name)
 	}
-	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: machines(o.Nodes)[1:]}).run(ctx)
+	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: nodeMachines(o.Nodes)}).run(ctx)
 }
 
 // bringUp is one run of Up.
@@ -102,7 +101,6 @@ func (u *bringUp) say(name string, began time.Time) {
 }
 
 func (u *bringUp) bootAll(ctx context.Context) error {
-	all := append([]Machine{ControlPlane()}, u.nodes...)
 	return u.steps(ctx, []step{
 		{"init built", func(ctx context.Context) error {
 			return goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
@@ -110,34 +108,35 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 		{"record and certificates", func(context.Context) error {
 			return errors.Join(u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
 		}},
-		{"network", func(context.Context) error { return u.makeNetwork(u.state, all) }},
+		{"network", func(context.Context) error { return u.makeNetwork(u.state, u.nodes) }},
 		{"control groups", func(context.Context) error { return u.makeCgroups(u.state, u.nodes) }},
 		{"machines started", func(context.Context) error { return u.startAll() }},
 		{"control plane", func(context.Context) error { return u.awaitBoot(ControlPlane().Name) }},
-		{"nodes booted", func(context.Context) error { return u.awaitNodesBoot() }},
+		{"nodes and outside booted", func(context.Context) error { return u.awaitOthersBoot() }},
 	})
 }
 
 func (u *bringUp) startAll() error {
-	specs := map[string]initd.Spec{}
-	for _, n := range u.nodes {
-		specs[n.Name] = u.nodeSpec(n, !u.options.WithoutWeft)
-	}
 	if err := u.boot(u.state, ControlPlane(), u.controlPlaneSpec()); err != nil {
 		return err
 	}
 	for _, n := range u.nodes {
-		if err := u.boot(u.state, n, specs[n.Name]); err != nil {
+		if err := u.boot(u.state, n, u.nodeSpec(n, !u.options.WithoutWeft)); err != nil {
+			return err
+		}
+	}
+	for _, m := range outside() {
+		if err := u.boot(u.state, m, u.baseSpec(m)); err != nil { // they run nothing by themselves
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *bringUp) awaitNodesBoot() error {
+func (u *bringUp) awaitOthersBoot() error {
 	var group errgroup.Group
-	for _, n := range u.nodes {
-		group.Go(func() error { return u.awaitBoot(n.Name) })
+	for _, m := range machines(u.options.Nodes)[1:] {
+		group.Go(func() error { return u.awaitBoot(m.Name) })
 	}
 	return group.Wait()
 }
