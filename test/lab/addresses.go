@@ -16,7 +16,6 @@ const (
 	SouthboundReader = "ssl:172.30.0.10:16642"
 	ServiceCIDRs     = "10.96.0.0/16,fd00:10:96::/112"
 	ClusterCIDRs     = "10.244.0.0/16,fd00:10:244::/48"
-	clusterDNS       = "10.96.0.10"
 )
 
 // fabricMTU is the link MTU of the machines. Pods get 58 bytes less (geneve over IPv4, RFC 8926).

@@ -19,12 +19,13 @@ const (
 	PauseRef   = "registry.k8s.io/pause:3.10.2"
 	ProbeRef   = "docker.io/weft-lab/probe:dev"
 	ProductRef = "docker.io/library/weft:dev"
+	DNSRef     = "docker.io/weft-lab/coredns:dev"
 )
 
 const module = "github.com/weft-network/weft"
 
-// program is a Go program in an image.
-type program struct{ pkg, path string }
+// program is a Go program in an image: a package of this module's build, or a tool of the cache.
+type program struct{ pkg, path, tool string }
 
 // busyBoxApplets are what init containers and people in a shell call.
 var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls", "mkdir", "mv", "nc", "ping", "ping6", "ps", "rm", "sleep", "wget"}
@@ -32,10 +33,12 @@ var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls"
 // labImages are the lab's own images, by reference.
 func labImages() map[string][]program {
 	return map[string][]program{
-		PauseRef: {{module + "/test/lab/pause", "/pause"}},
-		ProbeRef: {{module + "/test/lab/probe", "/usr/bin/probe"}},
+		PauseRef: {{pkg: module + "/test/lab/pause", path: "/pause"}},
+		ProbeRef: {{pkg: module + "/test/lab/probe", path: "/usr/bin/probe"}},
 	}
 }
+
+func dnsPrograms() []program { return []program{{tool: "coredns", path: "/coredns"}} }
 
 // productPrograms are all of the product's programs that this source tree has.
 func productPrograms() ([]program, error) {
@@ -44,10 +47,10 @@ func productPrograms() ([]program, error) {
 		return nil, err
 	}
 	all := []program{
-		{module, "/usr/bin/weft"},
-		{module + "/cmd/weft-agent", "/usr/bin/weft-agent"},
-		{module + "/cmd/weft-cni", "/opt/weft/cni/weft-cni"},
-		{"github.com/containernetworking/plugins/plugins/main/loopback", "/opt/weft/cni/loopback"},
+		{pkg: module, path: "/usr/bin/weft"},
+		{pkg: module + "/cmd/weft-agent", path: "/usr/bin/weft-agent"},
+		{pkg: module + "/cmd/weft-cni", path: "/opt/weft/cni/weft-cni"},
+		{pkg: "github.com/containernetworking/plugins/plugins/main/loopback", path: "/opt/weft/cni/loopback"},
 	}
 	var have []program
 	for _, p := range all {
@@ -72,8 +75,8 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 		{Path: "/var/run", Link: "../run"}, // containerd names network namespaces under /var/run
 	}}
 	for _, p := range programs {
-		binary := filepath.Join(dir, filepath.Base(p.path))
-		if err := goBuild(ctx, p.pkg, binary); err != nil {
+		binary, err := c.binary(ctx, p, dir)
+		if err != nil {
 			return "", err
 		}
 		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
@@ -85,6 +88,15 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 		}
 	}
 	return dir + ".tar", writeImage(i, dir+".tar")
+}
+
+// binary is where a program is on this machine; one of this module is built into dir.
+func (c *Cluster) binary(ctx context.Context, p program, dir string) (string, error) {
+	if p.tool != "" {
+		return c.Cache.Bin(p.tool), nil
+	}
+	binary := filepath.Join(dir, filepath.Base(p.path))
+	return binary, goBuild(ctx, p.pkg, binary)
 }
 
 func writeImage(i image.Image, path string) error {

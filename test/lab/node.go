@@ -157,5 +157,5 @@ maxPods: 400
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 registerWithTaints: %s
-`, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), clusterDNS, taints)
+`, c.cgroupOf(m.Name), containerdSocket, pki("ca.crt"), pki(m.Name+".crt"), pki(m.Name+".key"), DNSv4, taints)
 }

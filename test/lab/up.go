@@ -18,6 +18,7 @@ type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
+	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for
 }
 
 // Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
@@ -75,6 +76,9 @@ func (u *bringUp) run(ctx context.Context) error {
 		if !u.options.NoWait {
 			steps = append(steps, step{"nodes and network Ready", u.awaitReady})
 		}
+	}
+	if u.options.DNS {
+		steps = append(steps, step{"DNS applied", u.applyDNS})
 	}
 	return u.steps(ctx, append(steps, step{"default service account", u.awaitServiceAccount}))
 }
@@ -150,6 +154,9 @@ func (u *bringUp) buildImages(ctx context.Context) error {
 		}
 		images[ProductRef] = programs
 	}
+	if u.options.DNS {
+		images[DNSRef] = dnsPrograms()
+	}
 	began := time.Now()
 	for ref, programs := range images {
 		archive, err := u.buildImage(ctx, ref, programs)
@@ -165,12 +172,11 @@ func (u *bringUp) buildImages(ctx context.Context) error {
 }
 
 func (u *bringUp) importImages(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for _, archive := range u.archives {
-		if err := u.importImage(ctx, u.nodes, archive); err != nil {
-			return err
-		}
+		group.Go(func() error { return u.importImage(ctx, u.nodes, archive) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // awaitServiceAccount waits for what bare pods are refused without.

@@ -57,18 +57,36 @@ func Node() []Program {
 		containerdProgram("ctr"),
 		// runc enters namespaces from C, and pods ask for seccomp profiles.
 		{Name: "runc", Module: "runc", Package: "github.com/opencontainers/runc", LDFlags: "-s -w", Tags: "seccomp", CGO: true},
+		{Name: "coredns", Module: "coredns", Package: ".", LDFlags: "-s -w"},
 	}
 }
 
 // Build makes one program; built is false when it was there.
 func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, err error) {
 	dir := filepath.Join(root, "test", "lab", p.Module)
-	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	sum, err := sourceSum(dir)
 	if err != nil {
 		return false, fmt.Errorf("build %s: %w", p.Name, err)
 	}
-	stamp := fmt.Sprintf("%s %x\n%s\n", runtime.Version(), sha256.Sum256(sum), strings.Join(p.args("OUT"), " "))
+	stamp := fmt.Sprintf("%s %x\n%s\n", runtime.Version(), sum, strings.Join(p.args("OUT"), " "))
 	return c.once(p.Name, stamp, c.Bin(p.Name), func() error { return c.goBuild(ctx, dir, p) })
+}
+
+// sourceSum is over all that a module says of what is built from it: the versions of others, and sources of its own.
+func sourceSum(dir string) ([]byte, error) {
+	own, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	for _, file := range append([]string{filepath.Join(dir, "go.sum")}, own...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(text)
+	}
+	return sum.Sum(nil), nil
 }
 
 func (p Program) args(out string) []string {

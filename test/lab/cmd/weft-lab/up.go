@@ -33,6 +33,7 @@ func newUp(open opener) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
+	cmd.Flags().BoolVar(&o.DNS, "dns", false, "run CoreDNS, which needs pods that reach the API server")
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes and the ClusterNetwork are Ready")
 	return cmd
 }
