@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
@@ -57,7 +58,7 @@ type Options struct {
 
 // Setup makes the engine and registers every reconciler with the manager.
 func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
-	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindPod: {}, topology.KindService: {}}
+	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindGateway: {}, topology.KindPod: {}, topology.KindService: {}}
 	swept := &trigger.Trigger{}
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
@@ -90,6 +91,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			FirstConnection: options.FirstConnection, Violations: watch.Violations},
 		nodes, pods,
+		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway]},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed),
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
 	} {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/overlay"
@@ -54,7 +55,7 @@ type request struct {
 }
 
 // kinds lists the kinds of units, those that others build on first.
-var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindPod, topology.KindService}
+var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
@@ -77,6 +78,7 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
 		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
 			func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }),
+		topology.KindGateway: &gateway.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindGateway]},
 		topology.KindPod:     pods,
 		topology.KindService: s.services,
 	}
@@ -162,9 +164,11 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 	case *corev1.Node:
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
+		s.ask(topology.KindGateway, name)
 	case *networkv1alpha1.NodeNetwork:
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
+		s.ask(topology.KindGateway, name)
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Spec.NodeName == name.Name })
 	case *corev1.Namespace:
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })

@@ -77,7 +77,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, nil // frozen as it is; the ClusterNetwork's condition tells
 	}
-	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, DNS: cn.Spec.DNS})
+	gateway, err := topology.NodeGateway(cn.Spec.Gateway, node.Labels)
+	if err != nil {
+		r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
+		return ctrl.Result{}, nil // frozen as it is
+	}
+	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS})
 	if errors.Is(err, ipam.ErrExhausted) {
 		r.wait(node.Name)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)

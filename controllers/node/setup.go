@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,11 +44,11 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.
 	return requests
 }
 
-// nodeChanged lets changes of our condition and of the startup taint pass; it leaves the heartbeats of kubelet aside.
+// nodeChanged lets changes of labels, of our condition and of the startup taint pass; it leaves the heartbeats of kubelet aside.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || startupTaints(before) != startupTaints(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
 
 func unavailable(node *corev1.Node) corev1.NodeCondition {

@@ -138,7 +138,7 @@ func objectOf(key unit.Key) client.Object {
 	switch key.Kind() {
 	case topology.KindPod:
 		return &corev1.Pod{}
-	case topology.KindNode:
+	case topology.KindNode, topology.KindGateway:
 		return &corev1.Node{}
 	case topology.KindService:
 		return &corev1.Service{}

@@ -57,7 +57,7 @@ func (v *view) dead(owner unit.Key) string {
 		if v.pods[owner] == nil {
 			return "a pod that does not exist or needs no port"
 		}
-	case topology.KindNode:
+	case topology.KindNode, topology.KindGateway:
 		if v.nodes[owner.Name()] == nil {
 			return "a node that does not exist"
 		}

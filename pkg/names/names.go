@@ -29,6 +29,30 @@ func RouterToJoin(router string) string { return "rtoj-" + router }
 // JoinToRouter is the join switch's port to a router.
 func JoinToRouter(router string) string { return "jtor-" + router }
 
+// GatewayRouter is the node's gateway router.
+func GatewayRouter(node string) string { return "GR_" + node }
+
+// ExternalSwitch is the node's switch that leads outside.
+func ExternalSwitch(node string) string { return "ext_" + node }
+
+// RouterToExternal is a gateway router's port to its external switch.
+func RouterToExternal(router string) string { return "rtoe-" + router }
+
+// ExternalToRouter is the port of the external switch to its gateway router.
+func ExternalToRouter(router string) string { return "etor-" + router }
+
+// Localnet is the port of the node's external switch that stands for a bridge of the node. ovn-controller connects the bridge with br-int
+// by a pair of patch ports with this name in theirs.
+func Localnet(bridge, node string) string { return bridge + "_" + node }
+
+// PatchToIntegration is the external bridge's end of that pair.
+func PatchToIntegration(localnet string) string {
+	return "patch-" + localnet + "-to-" + IntegrationBridge
+}
+
+// PhysicalNetwork is the name of the network outside in a node's bridge mappings.
+const PhysicalNetwork = "physnet"
+
 // ManagementPort is the host's port on its node's switch, and the iface-id of ManagementInterface.
 func ManagementPort(node string) string { return "k8s-" + node }
 

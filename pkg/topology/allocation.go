@@ -41,14 +41,15 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 	for _, service := range plan.Services {
 		want.ServiceSubnets = append(want.ServiceSubnets, networkv1alpha1.CIDR(service.String()))
 	}
-	want.MTU, want.Encapsulation, want.DNS = settings.MTU, settings.Encapsulation, settings.DNS
+	want.MTU, want.Encapsulation, want.Gateway, want.DNS = settings.MTU, settings.Encapsulation, settings.Gateway, settings.DNS
 	return want, nil
 }
 
-// Settings are what every node has alike.
+// Settings are what a node does not choose.
 type Settings struct {
 	MTU           int32 // bytes; 0 while it is not known
 	Encapsulation networkv1alpha1.Encapsulation
+	Gateway       networkv1alpha1.NodeGateway
 	DNS           networkv1alpha1.DNS
 }
 

@@ -75,7 +75,7 @@ func (g golden) set(name, data string) {
 // build does what the reconcilers do: it completes NodeNetworks, assigns addresses and makes the units.
 func build(t *testing.T, objects string) []unit.Unit {
 	t.Helper()
-	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), chassis: map[string]string{}}
+	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
 	documents := strings.Split(objects, "\n---\n")
 	for _, doc := range documents {
 		var kind struct{ Kind string }
@@ -83,6 +83,10 @@ func build(t *testing.T, objects string) []unit.Unit {
 		switch kind.Kind {
 		case "ClusterNetwork":
 			b.network(doc)
+		case "Node":
+			var node corev1.Node
+			b.decode(doc, &node)
+			b.hosts[node.Name] = &node
 		case "NodeNetwork":
 			b.node(doc)
 		case "Pod":
@@ -100,8 +104,10 @@ func build(t *testing.T, objects string) []unit.Unit {
 type builder struct {
 	t         *testing.T
 	allocator *alloc.Allocator
+	gateway   networkv1alpha1.Gateway
 	plan      topology.Plan
 	nodes     []networkv1alpha1.NodeNetworkSpec
+	hosts     map[string]*corev1.Node
 	chassis   map[string]string
 	units     []unit.Unit
 }
@@ -120,13 +126,25 @@ func (b *builder) network(doc string) {
 	if b.plan, err = topology.ParseClusterNetwork(&cn); err != nil {
 		b.t.Fatal(err)
 	}
+	b.gateway = cn.Spec.Gateway
 	b.units = append(b.units, topology.NetworkUnit(b.plan.Network("cluster-uid")))
 }
 
 func (b *builder) node(doc string) {
 	var nn networkv1alpha1.NodeNetwork
 	b.decode(doc, &nn)
-	spec, err := topology.NodeSpec(nn.Spec, b.plan, b.nodes, topology.Settings{MTU: 1400})
+	host := b.hosts[nn.Name]
+	if host == nil {
+		host = &corev1.Node{}
+	}
+	gateway, err := topology.NodeGateway(b.gateway, host.Labels)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if found := nn.Status.Gateway; found != nil && found.Mode != gateway.Mode {
+		b.t.Fatalf("node %s is asked for %s mode, and its agent found %s", nn.Name, gateway.Mode, found.Mode)
+	}
+	spec, err := topology.NodeSpec(nn.Spec, b.plan, b.nodes, topology.Settings{MTU: 1400, Gateway: gateway})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -138,7 +156,14 @@ func (b *builder) node(doc string) {
 	}
 	b.allocator.SetNode(nn.Name, node.Subnets)
 	b.chassis[nn.Name] = nn.Status.Chassis
+	way, err := topology.ParseGateway(&nn, host)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.units = append(b.units, topology.NodeUnit(node))
+	if u := topology.GatewayUnit(way); !u.Empty() {
+		b.units = append(b.units, u)
+	}
 }
 
 func (b *builder) pod(doc string) {
@@ -205,7 +230,12 @@ func nameOf(row reflect.Value) string {
 	if name := row.FieldByName("Name"); name.IsValid() {
 		return name.String()
 	}
-	return row.FieldByName("Match").String()
+	for _, column := range []string{"Match", "IPPrefix", "LogicalIP"} {
+		if text := row.FieldByName(column); text.IsValid() {
+			return text.String()
+		}
+	}
+	return ""
 }
 
 func renderRow(text *strings.Builder, row unit.Row) {

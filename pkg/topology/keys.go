@@ -7,6 +7,8 @@ const (
 	clusterRouterKey = 1
 	joinSwitchKey    = 2
 	nodeSwitchKeys   = 0x010000 // + node ID
+	gatewayKeys      = 0x020000 // + node ID
+	externalKeys     = 0x030000 // + node ID
 )
 
 // Tunnel keys of ports: one space of 1..32767 per switch or router.
@@ -16,6 +18,11 @@ const (
 	routerToJoinKey    = 1
 	routerToSwitchKeys = 16 // + node ID
 	joinToRouterKey    = 1
+	joinToGatewayKeys  = 16 // + node ID
+	gatewayToJoinKey   = 1
+	gatewayToExternal  = 2
+	externalToGateway  = 1
+	localnetKey        = 2
 )
 
 // requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).

@@ -164,7 +164,8 @@ func content(t *testing.T, all, sequence []unit.Unit) string {
 		settle(t, e, u)
 	}
 	var text strings.Builder
-	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Load_Balancer", "Load_Balancer_Group"} {
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Load_Balancer", "Load_Balancer_Group",
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT"} {
 		rows := lines(nb.Ctl("--format=csv", "--no-headings", "list", table))
 		slices.Sort(rows)
 		text.WriteString(table + "\n" + strings.Join(rows, "\n") + "\n")

@@ -10,6 +10,7 @@ const (
 	KindNetwork = "network"
 	KindNode    = "node"
 	KindPod     = "pod"
+	KindGateway = "gateway"
 	KindService = "service"
 )
 
@@ -18,6 +19,9 @@ func NetworkKey() unit.Key { return unit.NewKey(KindNetwork, "default") }
 
 // NodeKey is the unit of a node.
 func NodeKey(node string) unit.Key { return unit.NewKey(KindNode, node) }
+
+// GatewayKey is the unit of a node's gateway.
+func GatewayKey(node string) unit.Key { return unit.NewKey(KindGateway, node) }
 
 // PodKey is the unit of a pod.
 func PodKey(namespace, name string) unit.Key { return unit.NewKey(KindPod, namespace, name) }

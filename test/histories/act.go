@@ -201,11 +201,31 @@ func (w *world) fill(nn *networkv1alpha1.NodeNetwork, s Step) {
 		nn.Status.Chassis = "chassis-" + s.Name
 	}
 	nn.Status.EncapIP, nn.Status.LinkMTU = "192.0.2.1", 1500-100*int32(s.N)
+	nn.Status.Gateway = foundGateway(s)
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready"}
 	if s.What == "unready" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "OVNControllerDown", "ovn-controller does not run"
 	}
 	meta.SetStatusCondition(&nn.Status.Conditions, ready)
+}
+
+// foundGateway is what an agent finds of its node's link: another mode with each report of another number, and none at times.
+func foundGateway(s Step) *networkv1alpha1.NodeGatewayStatus {
+	number := s.Name[len(s.Name)-1:]
+	found := &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
+		MACAddress: networkv1alpha1.MACAddress("02:00:00:00:00:0" + number), Addresses: []networkv1alpha1.InterfaceAddress{
+			networkv1alpha1.InterfaceAddress("192.0.2.1" + number + "/24"), networkv1alpha1.InterfaceAddress("2001:db8::1" + number + "/64")},
+		NextHops: []networkv1alpha1.IP{"192.0.2.254", "2001:db8::fe"}}
+	switch (int(number[0]) + s.N) % 3 {
+	case 1:
+		found.Mode, found.Bridge, found.MACAddress = networkv1alpha1.GatewayLocal, "", ""
+	case 2:
+		if s.What == "unready" {
+			return nil
+		}
+		found.Addresses, found.NextHops = found.Addresses[:1], nil
+	}
+	return found
 }
 
 // collect does the garbage collector's work: NodeNetworks whose Node is gone go too.

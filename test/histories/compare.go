@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -107,16 +108,16 @@ func texts(v reflect.Value) []string {
 }
 
 // compare complains about each row that is not as it shall be.
-func (w *world) compare(rows database, e expectation) error {
+func (w *world) compare(rows database, e expectation, kept map[string]bool) error {
 	var wrong []error
 	for _, table := range tables {
 		for _, id := range slices.Sorted(maps.Keys(rows[table])) {
 			r := rows[table][id]
 			if want, ok := e[table][id]; ok {
-				wrong = append(wrong, w.compareRow(table, id, r, want)...)
+				wrong = append(wrong, w.compareRow(table, id, r, want, kept)...)
 			} else if foreign, ok := w.foreign[table][id]; ok {
 				wrong = append(wrong, sameForeign(table, id, foreign, r)...)
-			} else if table != "NB_Global" && !w.disowned[id] {
+			} else if table != "NB_Global" && !w.disowned[id] && !kept[id] {
 				wrong = append(wrong, fmt.Errorf("row %s of %s is wanted by nobody: %s", id, table, show(r)))
 			}
 		}
@@ -134,14 +135,14 @@ func (w *world) compare(rows database, e expectation) error {
 	return errors.Join(wrong...)
 }
 
-func (w *world) compareRow(table, id string, r row, want wanted) (wrong []error) {
+func (w *world) compareRow(table, id string, r row, want wanted, kept map[string]bool) (wrong []error) {
 	for _, column := range slices.Sorted(maps.Keys(want.columns)) {
 		if slices.Contains(theirs, column) {
 			continue
 		}
 		have := atoms(r[column])
 		if slices.Contains(shared[table], column) {
-			have = slices.DeleteFunc(have, func(element string) bool { return w.isForeign(element) })
+			have = slices.DeleteFunc(have, func(element string) bool { return w.isForeign(element) || kept[element] })
 		}
 		if !slices.Equal(have, want.columns[column]) {
 			wrong = append(wrong, fmt.Errorf("%s of row %s of %s, of %s, is %q, want %q", column, id, table, want.owner, have, want.columns[column]))
@@ -153,6 +154,20 @@ func (w *world) compareRow(table, id string, r row, want wanted) (wrong []error)
 func (w *world) isForeign(id string) bool {
 	_, ok := w.foreign["Logical_Switch_Port"][id]
 	return ok
+}
+
+// kept are the rows of gateways of nodes whose agents have not reported since their NodeNetworks were made anew: they stay as they were.
+func (o *oracle) kept() map[string]bool {
+	kept := map[string]bool{}
+	for _, present := range o.rows {
+		for id, r := range present {
+			owner := unit.Key(ownerOf(r))
+			if nn := o.networks[owner.Name()]; owner.Kind() == topology.KindGateway && nn != nil && nn.Status.Chassis == "" {
+				kept[id] = true
+			}
+		}
+	}
+	return kept
 }
 
 // sameForeign complains if a foreign row is not as its owner left it. In NB_Global Weft has some external IDs of its own.

@@ -80,7 +80,15 @@ func (o *oracle) expectNode(node *corev1.Node) {
 	}
 	o.checkNetwork(nn)
 	o.nodesOf[node.Name], o.slots[node.Name] = facts, map[int]string{}
+	gateway, err := topology.ParseGateway(nn, node)
+	if err != nil {
+		o.complain("NodeNetwork %s: %w", nn.Name, err)
+		return
+	}
 	o.units = append(o.units, topology.NodeUnit(facts))
+	if facts.Chassis != "" { // until its agent reports, what was reported before goes on
+		o.units = append(o.units, topology.GatewayUnit(gateway))
+	}
 }
 
 // subnets lists the subnets of all nodes but one.

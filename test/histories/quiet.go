@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -30,7 +31,7 @@ func (w *world) wrong(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.compare(rows, expectRows(units)); err != nil {
+	if err := w.compare(rows, expectRows(units), judge.kept()); err != nil {
 		return err
 	}
 	judge.checkStatus()
@@ -143,7 +144,7 @@ func (w *world) agents(ctx context.Context) error {
 // everything that it was asked before.
 func (w *world) marked(ctx context.Context) error {
 	w.marker++
-	err := w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Gateway.Interface = "m" + strconv.Itoa(w.marker) })
+	err := w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Gateway.Overrides = marking(w.marker) })
 	if err != nil {
 		return err
 	}
@@ -157,6 +158,11 @@ func (w *world) marked(ctx context.Context) error {
 		}
 		return w.wrong(ctx)
 	})
+}
+
+// marking changes the gateways of no node.
+func marking(n int) []networkv1alpha1.GatewayOverride {
+	return []networkv1alpha1.GatewayOverride{{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"marker": strconv.Itoa(n)}}}}
 }
 
 // restarted starts the operator again, with everything as it must be: it writes nothing but the epoch, and the answer to a

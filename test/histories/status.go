@@ -35,7 +35,11 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 			}
 		}
 	}
-	settings := topology.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation}
+	gateway, err := topology.NodeGateway(o.cn.Spec.Gateway, nil)
+	if err != nil {
+		o.complain("ClusterNetwork: %w", err)
+	}
+	settings := topology.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway}
 	want, err := topology.NodeSpec(nn.Spec, o.plan, others, settings)
 	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
 		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)

@@ -1,0 +1,69 @@
+// Package gateway reconciles the nodes' ways out of the cluster: what an agent found of its node's link becomes a gateway router, or
+// routes through the management port.
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Reconciler reconciles a Node's gateway: its request is the node.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	Trigger  *trigger.Trigger
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, ignorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(req.Name)}))
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	var nn networkv1alpha1.NodeNetwork
+	if err := r.Client.Get(ctx, req.NamespacedName, &nn); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // a node's NodeNetwork that was deleted by hand comes back
+	}
+	if nn.Status.Chassis == "" {
+		// It was made anew, and its agent has not reported yet: what it reported before goes on to carry traffic.
+		return ctrl.Result{}, nil
+	}
+	facts, err := topology.ParseGateway(&nn, &node)
+	if err != nil { // it stays as it is
+		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)
+		return ctrl.Result{}, nil
+	}
+	applied := r.Database.Apply(ctx, topology.GatewayUnit(facts))
+	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
+		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
+	}
+	return ctrl.Result{}, ignorePending(applied)
+}
+
+// ignorePending leaves to the engine what it goes on with by itself.
+func ignorePending(err error) error {
+	if ovndb.IsPending(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+package topology
+
+import (
+	"net"
+	"net/netip"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Gateway is what the rows of a node's way out of the cluster need to know.
+type Gateway struct {
+	Node Node
+	Mode networkv1alpha1.GatewayMode
+	// Bridge is the node's Open vSwitch bridge that leads outside, MAC and Addresses what the gateway router has there, with the
+	// length of their subnets; Shared mode only, but for Addresses: those are the node's own in Local mode.
+	Bridge    string
+	MAC       net.HardwareAddr
+	Addresses []netip.Prefix
+	// NextHops are the routers outside.
+	NextHops []netip.Addr
+	// Join are the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
+	Join, Clusters []netip.Prefix
+	// SNAT gives pods' packets the router's address.
+	SNAT bool
+	// MTU is the pods', in bytes; 0 while it is not known.
+	MTU int
+	// HostAddresses are reached through the management port: Addresses, unless the link is OVN's alone.
+	HostAddresses []netip.Addr
+}
+
+const (
+	// managementPolicy is the priority of the policies that send what pods have for their own node to its management port.
+	managementPolicy = 1004
+	// neighbourAge is after how many seconds a gateway router asks a silent neighbour for its MAC again.
+	neighbourAge = "300"
+)
+
+// GatewayUnit wants the way out of a node: in Shared mode a gateway router with its external switch, in Local mode routes through the
+// management port. A gateway without addresses wants nothing: its agent has found none yet.
+func GatewayUnit(g Gateway) unit.Unit {
+	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
+	if len(g.Addresses) == 0 {
+		return u
+	}
+	g.addManagementPolicies(&u)
+	if g.Mode == networkv1alpha1.GatewayLocal {
+		g.addSourceRoutes(&u, ManagementAddresses(g.Node.Subnets))
+		return u
+	}
+	if g.Node.Chassis == "" || g.Bridge == "" {
+		return u
+	}
+	g.addRouter(&u)
+	g.addExternalSwitch(&u)
+	g.addSourceRoutes(&u, addressesOf(g.Join))
+	g.addRoutes(&u)
+	g.addSNAT(&u)
+	return u
+}
+
+// addRouter wants the gateway router and its link to the join switch.
+func (g Gateway) addRouter(u *unit.Unit) {
+	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
+	options := map[string]string{
+		"chassis": node.Chassis,
+		// What a balancer of this router sends to a backend elsewhere must come back through it.
+		"lb_force_snat_ip": "router_ip",
+		// The host and OVN have one address: in one zone, they do not choose the same port for it.
+		"snat-ct-zone": "0",
+		// There are as many routers on the join switch as nodes: northd would make flows for each pair.
+		"dynamic_neigh_routers": "true", "always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge,
+		requestedTunnelKey: key(gatewayKeys + node.ID),
+	}
+	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(addressesOf(g.Join)), g.Join, gatewayToJoinKey)
+	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name), Options: options,
+		LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID}}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
+	u.Members = append(u.Members,
+		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
+		unit.Membership{Parent: switchRef(names.JoinSwitch), Column: "ports", Element: jtor.UUID})
+}
+
+// addExternalSwitch wants the switch that leads outside, and the gateway router's link to it.
+func (g Gateway) addExternalSwitch(u *unit.Unit) {
+	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
+	rtoe := g.routerPort(names.RouterToExternal(router), g.MAC, g.Addresses, gatewayToExternal)
+	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
+	etor.Addresses = []string{g.MAC.String()}
+	// The network outside is told of addresses that come to this node, and not of those that every node balances.
+	etor.Options["nat-addresses"], etor.Options["exclude-lb-vips-from-garp"] = "router", "true"
+	name := names.Localnet(g.Bridge, g.Node.Name)
+	localnet := &nbdb.LogicalSwitchPort{UUID: switchPortUUID(name), Name: name, Type: "localnet", Addresses: []string{"unknown"},
+		Options: map[string]string{"network_name": names.PhysicalNetwork, requestedTunnelKey: key(localnetKey)}}
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: external.UUID, Name: names.ExternalSwitch(g.Node.Name),
+		OtherConfig: map[string]string{requestedTunnelKey: key(externalKeys + g.Node.ID)}}},
+		unit.Row{Model: rtoe}, unit.Row{Model: etor}, unit.Row{Model: localnet})
+	u.Members = append(u.Members,
+		unit.Membership{Parent: routerRef(router), Column: "ports", Element: rtoe.UUID},
+		unit.Membership{Parent: external, Column: "ports", Element: etor.UUID},
+		unit.Membership{Parent: external, Column: "ports", Element: localnet.UUID})
+}
+
+func (g Gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.Prefix, tunnelKey int) *nbdb.LogicalRouterPort {
+	port := &nbdb.LogicalRouterPort{UUID: routerPortUUID(name), Name: name, MAC: mac.String(), Networks: textsOf(networks),
+		Options: map[string]string{requestedTunnelKey: key(tunnelKey)}}
+	if g.MTU > 0 {
+		// Who sends more into the tunnel is told what fits (RFC 1191, RFC 8201).
+		port.Options["gateway_mtu"] = key(g.MTU)
+	}
+	return port
+}
+
+// addSourceRoutes sends what the node's pods have for the world to the next hop of its family.
+func (g Gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
+	for _, subnet := range g.Node.Subnets {
+		for _, hop := range nextHops {
+			if hop.Is4() == subnet.Addr().Is4() {
+				policy := nbdb.LogicalRouterStaticRoutePolicySrcIP
+				addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: subnet.String(), Nexthop: hop.String(), Policy: &policy})
+				break
+			}
+		}
+	}
+}
+
+// addRoutes wants the gateway router's routes, and the cluster router's to it.
+func (g Gateway) addRoutes(u *unit.Unit) {
+	router := names.GatewayRouter(g.Node.Name)
+	outside := names.RouterToExternal(router)
+	for _, join := range g.Join {
+		// The source routes of pods must not take the answers of this router's balancers to another gateway.
+		own := join.Addr().String()
+		addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: own, Nexthop: own})
+		for _, cluster := range g.Clusters {
+			if cluster.Addr().Is4() == join.Addr().Is4() {
+				addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(), Nexthop: ipam.Gateway(join.Masked()).String()})
+			}
+		}
+	}
+	for _, hop := range g.NextHops {
+		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &outside})
+	}
+}
+
+func addRoute(u *unit.Unit, router string, route *nbdb.LogicalRouterStaticRoute) {
+	name := router + " " + route.IPPrefix
+	if route.Policy != nil {
+		name += " " + *route.Policy
+	}
+	route.UUID = unit.UUID(nbdb.LogicalRouterStaticRouteTable, name)
+	u.Rows = append(u.Rows, unit.Row{Model: route})
+	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "static_routes", Element: route.UUID})
+}
+
+func defaultRoute(hop netip.Addr) string {
+	if hop.Is4() {
+		return "0.0.0.0/0"
+	}
+	return "::/0"
+}
+
+// addSNAT gives what pods send, and what the router sends of itself into the world, the router's address outside.
+func (g Gateway) addSNAT(u *unit.Unit) {
+	if !g.SNAT {
+		return
+	}
+	router := names.GatewayRouter(g.Node.Name)
+	for _, outside := range g.Addresses {
+		inside := make([]string, 0, len(g.Clusters)+len(g.Join))
+		for _, cluster := range g.Clusters {
+			if cluster.Addr().Is4() == outside.Addr().Is4() {
+				inside = append(inside, cluster.String())
+			}
+		}
+		for _, join := range g.Join {
+			// ICMP errors of the router have its address on the join switch.
+			if join.Addr().Is4() == outside.Addr().Is4() {
+				inside = append(inside, join.Addr().String())
+			}
+		}
+		for _, logical := range inside {
+			nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, router+" snat "+logical), Type: nbdb.NATTypeSNAT,
+				ExternalIP: outside.Addr().String(), LogicalIP: logical}
+			u.Rows = append(u.Rows, unit.Row{Model: nat})
+			u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "nat", Element: nat.UUID})
+		}
+	}
+}
+
+// addManagementPolicies sends what the node's pods have for the node itself to its management port: it comes with the pod's address, and
+// without a way around outside.
+func (g Gateway) addManagementPolicies(u *unit.Unit) {
+	for _, address := range g.HostAddresses {
+		for _, hop := range ManagementAddresses(g.Node.Subnets) {
+			if hop.Is4() != address.Is4() {
+				continue
+			}
+			nextHop := hop.String()
+			policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, g.Node.Name+" management "+address.String()),
+				Priority: managementPolicy, Match: ovnexpr.RoutedTo(names.RouterToSwitch(g.Node.Name), address),
+				Action: nbdb.LogicalRouterPolicyActionReroute, Nexthops: []string{nextHop}}
+			u.Rows = append(u.Rows, unit.Row{Model: policy})
+			u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.ClusterRouter), Column: "policies", Element: policy.UUID})
+			break
+		}
+	}
+}
+
+func addressesOf(prefixes []netip.Prefix) []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(prefixes))
+	for _, p := range prefixes {
+		addresses = append(addresses, p.Addr())
+	}
+	return addresses
+}
+
+func textsOf(prefixes []netip.Prefix) []string {
+	texts := make([]string, 0, len(prefixes))
+	for _, p := range prefixes {
+		texts = append(texts, p.String())
+	}
+	return texts
+}

@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// NodeGateway is what of the ClusterNetwork's gateway holds for a node with these labels. A selector that cannot be read is an error that
+// names its field.
+func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alpha1.NodeGateway, error) {
+	result := networkv1alpha1.NodeGateway{Mode: cmp.Or(gateway.Mode, networkv1alpha1.GatewayShared), Uplink: cmp.Or(gateway.Uplink, networkv1alpha1.UplinkBridge),
+		Interface: gateway.Interface, NextHops: gateway.NextHops, SNAT: cmp.Or(gateway.SNAT, networkv1alpha1.SNATNode)}
+	for i, override := range gateway.Overrides {
+		selector, err := metav1.LabelSelectorAsSelector(&override.NodeSelector)
+		if err != nil {
+			return result, fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
+		}
+		if !selector.Matches(node) {
+			continue
+		}
+		result.Mode, result.Uplink = cmp.Or(override.Mode, result.Mode), cmp.Or(override.Uplink, result.Uplink)
+		result.Interface = cmp.Or(override.Interface, result.Interface)
+		if len(override.NextHops) > 0 {
+			result.NextHops = override.NextHops
+		}
+		break
+	}
+	return result, nil
+}
+
+// ParseGateway reads the facts for GatewayUnit: what the agent found of the node's link, and where that is not in effect yet what was
+// asked for. A node without a NodeNetwork's status.gateway has no way out yet.
+func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, error) {
+	facts, err := ParseNodeNetwork(nn)
+	status := nn.Status.Gateway
+	if err != nil || status == nil {
+		return Gateway{Node: facts}, err
+	}
+	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge, SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU)}
+	if status.MACAddress != "" {
+		if g.MAC, err = net.ParseMAC(string(status.MACAddress)); err == nil && len(g.MAC) != ethernet {
+			err = fmt.Errorf("%s has %d bytes, not %d", g.MAC, len(g.MAC), ethernet)
+		}
+		if err != nil {
+			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)
+		}
+	}
+	if g.Mode != networkv1alpha1.GatewayLocal && g.MAC == nil {
+		return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress is missing", nn.Name)
+	}
+	if g.Addresses, err = interfaceAddresses("status.gateway.addresses", status.Addresses); err == nil {
+		g.Join, err = interfaceAddresses("spec.joinAddresses", nn.Spec.JoinAddresses)
+	}
+	if err == nil {
+		g.Clusters, err = prefixes("spec.clusterSubnets", nn.Spec.ClusterSubnets)
+	}
+	if err != nil {
+		return g, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+	}
+	for i, text := range status.NextHops {
+		hop, err := text.Addr()
+		if err != nil {
+			return g, fmt.Errorf("NodeNetwork %s: status.gateway.nextHops[%d]: %w", nn.Name, i, err)
+		}
+		g.NextHops = append(g.NextHops, hop)
+	}
+	g.HostAddresses = hostAddresses(node, g.Addresses, status.Uplink)
+	return g, nil
+}
+
+// hostAddresses are the node's own: what Kubernetes calls internal, and those of the link that it shares with OVN.
+func hostAddresses(node *corev1.Node, link []netip.Prefix, uplink networkv1alpha1.UplinkType) []netip.Addr {
+	var addresses []netip.Addr
+	for _, a := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			addresses = append(addresses, address)
+		}
+	}
+	if uplink != networkv1alpha1.UplinkInterface {
+		addresses = append(addresses, addressesOf(link)...)
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return slices.Compact(addresses)
+}
+
+func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) ([]netip.Prefix, error) {
+	parsed := make([]netip.Prefix, 0, len(texts))
+	for i, text := range texts {
+		prefix, err := text.Prefix()
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, err)
+		}
+		parsed = append(parsed, prefix)
+	}
+	return parsed, nil
+}
