@@ -10,7 +10,9 @@ ENV CGO_ENABLED=0
 RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent \
  && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
 
-FROM scratch
+# The agent runs ovs-ofctl and nft.
+FROM debian:trixie-slim
+RUN apt-get update && apt-get install -y --no-install-recommends openvswitch-common nftables && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/weft /out/weft-agent /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
 ENTRYPOINT ["/usr/bin/weft"]

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
@@ -94,6 +96,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func newNodeReconciler(running context.Context, c client.Client, o Options, changed, counted func()) *nodeReconciler {
 	r := &nodeReconciler{
 		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: datapath(), started: time.Now(),
+		outside:    newOutside(o.SwitchDir),
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
@@ -147,16 +150,25 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	case *vswitchdb.Bridge:
 		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:
-		return row.Name == names.ManagementInterface
+		// A link of the host's on a bridge and the end of a patch have no logical port, and their OpenFlow ports are in flows.
+		return row.Name == names.ManagementInterface || row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
 	}
 	return false
 }
 
-// watchHost looks again when the management port's link, addresses or routes change behind our back, or the uplink, whose MTU counts.
+// watchHost looks again when the management port's link, addresses or routes change behind our back, or those of the uplink, whose MTU
+// counts, or of the link that leads outside.
 func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
-	uplink := func() string { name, _ := r.uplink.Load().(string); return name }
+	uplinks := func() (named []string) {
+		for _, link := range []*atomic.Value{&r.uplink, &r.outside.link} {
+			if name, _ := link.Load().(string); name != "" {
+				named = append(named, name)
+			}
+		}
+		return named
+	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return hostnet.Watch(ctx, names.ManagementInterface, uplink, changed)
+		return hostnet.Watch(ctx, names.ManagementInterface, uplinks, changed)
 	}))
 }
 
@@ -190,7 +202,7 @@ func addressesChanged(e event.UpdateEvent) bool {
 	}
 	was, errWas := internalIP(before)
 	is, errIs := internalIP(after)
-	return was != is || (errWas == nil) != (errIs == nil)
+	return was != is || (errWas == nil) != (errIs == nil) || !slices.Equal(internalIPs(before), internalIPs(after))
 }
 
 // addChecks makes /readyz say whether pods can be attached.

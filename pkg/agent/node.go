@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,7 @@ type nodeReconciler struct {
 	started     time.Time
 	settled     bool            // all was good once since the start
 	resized     int             // MTU that all running pods have; 0: not known
+	outside     *outside        // the link to the outside
 	uplink      atomic.Value    // name of the link that holds the encapsulation address: a string
 	running     context.Context // ends with the agent; outlives a reconciliation
 }
@@ -69,7 +71,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 	if wait == 0 {
 		err = r.report(ctx, nn, health)
 	}
-	for _, stage := range health.Stages {
+	for _, stage := range slices.Concat(health.Stages, health.Notes) {
 		if retryable(stage) {
 			err = errors.Join(err, stage.Err)
 		}
@@ -125,7 +127,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	h.Status.Pods = int32(r.attachments.count())
 	h.Stages = []desired.Stage{ovs, controller, management}
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
-	h.Notes = []desired.Stage{r.check.stage()}
+	h.Notes = []desired.Stage{r.check.stage(), r.applyGateway(ctx, node, spec, &h.Status)}
 	return h
 }
 

@@ -94,6 +94,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), counter: &counter{writes: map[string]int{}}}
 	t.Cleanup(n.clear) // runs last
+	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	n.central, n.ovs = ovndbtest.StartCentral(t), ovndbtest.StartSwitch(t)
 	n.makeUplink()
 	n.nb = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{n.central.NB.Endpoint()}, Log: logr.Discard(),

@@ -1,10 +1,13 @@
 package ovndb
 
 import (
+	"context"
+	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -133,4 +136,18 @@ func (s *session) foreignNamesakes(table string, m model.Model) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// Elements reads by select what a row's shared column holds: one that is not monitored, such as a bridge's ports.
+func (c *Conn) Elements(ctx context.Context, table, uuid, column string) ([]string, error) {
+	s := c.session()
+	if s == nil {
+		return nil, errDisconnected
+	}
+	results, err := s.read(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: []string{column},
+		Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: uuid})}})
+	if err != nil || len(results[0].Rows) == 0 {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(elementsOf(results[0].Rows[0][column]))), nil
 }

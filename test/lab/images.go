@@ -81,6 +81,13 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 		}
 		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
 	}
+	if ref == ProductRef {
+		linked, err := c.linkedPrograms(ctx)
+		if err != nil {
+			return "", err
+		}
+		i.Files = append(i.Files, linked...)
+	}
 	if ref != PauseRef {
 		i.Files = append(i.Files, image.File{Path: "/bin/busybox", Source: c.Cache.BusyBox()})
 		for _, applet := range busyBoxApplets {

@@ -71,7 +71,10 @@ const (
 	ReasonWaitingForChassis = "WaitingForChassis"
 	// ReasonNotReady: a condition that this one sums up is not true; the message names it.
 	ReasonNotReady = "NotReady"
-	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it.
+	// ReasonWaitingForTopology: what the operator makes in the OVN databases for this node has not reached it yet.
+	ReasonWaitingForTopology = "WaitingForTopology"
+	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it; of GatewayReady: no link leads outside, or
+	// OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"

@@ -273,7 +273,7 @@ func watching(t *testing.T) <-chan struct{} {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- hostnet.Watch(ctx, linkName, func() string { return uplinkName }, func() {
+		done <- hostnet.Watch(ctx, linkName, func() []string { return []string{uplinkName} }, func() {
 			select {
 			case news <- struct{}{}:
 			default:

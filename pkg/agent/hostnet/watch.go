@@ -7,11 +7,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Watch calls changed at its start and whenever the named link, one of its addresses or one of its routes may have changed, or the link
-// that uplink names at that moment, until ctx ends.
-func Watch(ctx context.Context, linkName string, uplink func() string, changed func()) error {
+// Watch calls changed at its start and whenever the named link, one of its addresses or one of its routes may have changed, or one of the
+// links that uplinks names at that moment, or a default route, until ctx ends.
+func Watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
 	for ctx.Err() == nil {
-		if err := watch(ctx, linkName, uplink, changed); err != nil {
+		if err := watch(ctx, linkName, uplinks, changed); err != nil {
 			return fmt.Errorf("watch link %s: %w", linkName, err)
 		}
 	}
@@ -20,7 +20,7 @@ func Watch(ctx context.Context, linkName string, uplink func() string, changed f
 
 // watch returns nil when ctx ends and when the kernel ended a subscription: it does so when there was more news than the
 // socket holds, as when many pods start at once.
-func watch(ctx context.Context, linkName string, uplink func() string, changed func()) error {
+func watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	links, addresses, routes := make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64), make(chan netlink.RouteUpdate, 64)
@@ -37,7 +37,7 @@ func watch(ctx context.Context, linkName string, uplink func() string, changed f
 	}
 	defer drain(routes)
 
-	index := indexOf(linkName)
+	watched := watchedLinks{uplinks: uplinks, indexes: map[string]int{linkName: 0}}
 	changed() // nobody told of what came before
 	for {
 		concerned, ok := false, true
@@ -48,22 +48,58 @@ func watch(ctx context.Context, linkName string, uplink func() string, changed f
 			if !open {
 				return nil
 			}
-			switch name := u.Link.Attrs().Name; name {
-			case linkName:
-				index, concerned = u.Link.Attrs().Index, true
-			case uplink():
-				concerned = true
-			}
+			concerned = watched.link(u.Link.Attrs())
 		case u, open := <-addresses:
-			ok, concerned = open, u.LinkIndex == index
+			ok, concerned = open, watched.has(u.LinkIndex)
 		case u, open := <-routes:
-			ok, concerned = open, u.LinkIndex == index
+			ok, concerned = open, isDefault(u.Dst) || watched.has(u.LinkIndex)
 		}
 		if !ok {
 			return nil
 		}
 		if concerned {
 			changed()
+		}
+	}
+}
+
+// watchedLinks knows links by number, which is what news of addresses and routes have.
+type watchedLinks struct {
+	uplinks func() []string
+	indexes map[string]int // name -> number, 0 while it is not known
+}
+
+// link takes news of a link and reports whether it is watched.
+func (w watchedLinks) link(a *netlink.LinkAttrs) bool {
+	w.learn()
+	_, ok := w.indexes[a.Name]
+	if ok {
+		w.indexes[a.Name] = a.Index
+	}
+	return ok
+}
+
+// has reports whether a watched link has the number.
+func (w watchedLinks) has(index int) bool {
+	w.learn()
+	for _, known := range w.indexes {
+		if known == index {
+			return true
+		}
+	}
+	return false
+}
+
+// learn asks for the numbers of links that are new to it.
+func (w watchedLinks) learn() {
+	for _, name := range w.uplinks() {
+		if _, ok := w.indexes[name]; !ok {
+			w.indexes[name] = 0
+		}
+	}
+	for name, index := range w.indexes {
+		if index == 0 {
+			w.indexes[name] = indexOf(name)
 		}
 	}
 }

@@ -1,0 +1,126 @@
+package desired
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Frontend is one address and port at which a service is reached from outside of the cluster.
+type Frontend struct {
+	// Address is an external IP or a load balancer's; the zero Addr: every address of the node, by NodePort.
+	Address  netip.Addr
+	Protocol corev1.Protocol
+	Port     uint16
+	// ClusterIP and ClusterPort are where the same service is reached from inside; they have Address's family.
+	ClusterIP   netip.Addr
+	ClusterPort uint16
+	// NodePort is the service port's own; 0: it has none.
+	NodePort uint16
+	// Sources are the only clients that may come from outside, by spec.loadBalancerSourceRanges; nil: all.
+	Sources []netip.Prefix
+	// Local says that only endpoints on this node may serve clients from outside, who keep their address.
+	Local bool
+	// HasLocal says that this node has a ready endpoint.
+	HasLocal bool
+}
+
+// Frontends returns those of a service, by port and then family. hasLocal says whether this node has a ready endpoint of it.
+func Frontends(service *corev1.Service, hasLocal bool) []Frontend {
+	var found []Frontend
+	for i := range service.Spec.Ports {
+		for _, clusterIP := range addressesOf(service.Spec.ClusterIPs) {
+			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, hasLocal)...)
+		}
+	}
+	return found
+}
+
+// frontendsOf returns those of one port and one family.
+func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, hasLocal bool) []Frontend {
+	base := Frontend{
+		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort), HasLocal: hasLocal,
+		Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+	}
+	var found []Frontend
+	if base.NodePort != 0 {
+		node := base
+		node.Port = node.NodePort
+		found = append(found, node)
+	}
+	for _, address := range addressesOf(service.Spec.ExternalIPs) {
+		if address.Is4() == clusterIP.Is4() {
+			external := base
+			external.Address, external.Port = address, base.ClusterPort
+			found = append(found, external)
+		}
+	}
+	for _, address := range balancerAddresses(service) {
+		if address.Is4() == clusterIP.Is4() {
+			balancer := base
+			balancer.Address, balancer.Port, balancer.Sources = address, base.ClusterPort, prefixesOf(service.Spec.LoadBalancerSourceRanges)
+			found = append(found, balancer)
+		}
+	}
+	return found
+}
+
+// balancerAddresses are a load balancer's that sends packets on as they are; one that is a proxy has its own connections.
+func balancerAddresses(service *corev1.Service) []netip.Addr {
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	var found []netip.Addr
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		if ingress.IPMode != nil && *ingress.IPMode == corev1.LoadBalancerIPModeProxy {
+			continue
+		}
+		found = append(found, addressesOf([]string{ingress.IP})...)
+	}
+	return found
+}
+
+// addressesOf leaves out what is none: "None" of a headless service, the empty one.
+func addressesOf(texts []string) []netip.Addr {
+	var found []netip.Addr
+	for _, text := range texts {
+		if address, err := netip.ParseAddr(text); err == nil {
+			found = append(found, address.Unmap())
+		}
+	}
+	return found
+}
+
+func prefixesOf(texts []string) []netip.Prefix {
+	var found []netip.Prefix
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			found = append(found, prefix.Masked())
+		}
+	}
+	return found
+}
+
+// HasFrontends reports whether anybody outside may reach the service: only then does a node need to know it.
+func HasFrontends(service *corev1.Service) bool { return len(Frontends(service, false)) > 0 }
+
+// StripService keeps of a service what Frontends and its health check read.
+func StripService(s *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}}
+	kept.Spec = corev1.ServiceSpec{
+		Type: s.Spec.Type, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
+		ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy, HealthCheckNodePort: s.Spec.HealthCheckNodePort,
+		LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
+	}
+	for _, port := range s.Spec.Ports {
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort})
+	}
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode})
+	}
+	if !HasFrontends(kept) {
+		kept.Spec, kept.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{} // most services are reached from inside only
+	}
+	return kept
+}

@@ -1,0 +1,177 @@
+package desired_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+)
+
+func addrs(texts ...string) (parsed []netip.Addr) {
+	for _, text := range texts {
+		parsed = append(parsed, netip.MustParseAddr(text))
+	}
+	return parsed
+}
+
+func nets(texts ...string) (parsed []netip.Prefix) {
+	for _, text := range texts {
+		parsed = append(parsed, netip.MustParsePrefix(text))
+	}
+	return parsed
+}
+
+func TestGateway(t *testing.T) {
+	link := desired.Link{Name: "br-ex", MAC: "02:00:00:18:00:11", Addresses: nets("198.51.100.7/32", "172.18.0.11/24", "fd00:99::1/64", "fd00:18::11/64"),
+		NextHops: addrs("172.18.0.1", "172.18.0.254", "fe80::1")}
+	shared := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge}
+	for name, test := range map[string]struct {
+		spec     func(*networkv1alpha1.NodeGateway)
+		link     func(*desired.Link)
+		internal []netip.Addr
+		want     string // addresses, then next hops
+		wantErr  string
+	}{
+		"the Node's addresses before others": {internal: addrs("172.18.0.11", "fd00:18::11"), want: "172.18.0.11/24 fd00:18::11/64 172.18.0.1 fe80::1"},
+		"else the first of a family":         {internal: addrs("10.0.0.1"), want: "198.51.100.7/32 fd00:99::1/64 172.18.0.1 fe80::1"},
+		"next hops of spec": {spec: func(g *networkv1alpha1.NodeGateway) { g.NextHops = []networkv1alpha1.IP{"fd00:18::fe", "172.18.0.9"} },
+			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64 172.18.0.9 fd00:18::fe"},
+		"no next hop of a family that has no address": {link: func(l *desired.Link) { l.Addresses = l.Addresses[:2] }, internal: addrs("172.18.0.11"),
+			want: "172.18.0.11/24 172.18.0.1"},
+		"IPv6 alone":    {link: func(l *desired.Link) { l.Addresses = l.Addresses[3:] }, want: "fd00:18::11/64 fe80::1"},
+		"no route":      {link: func(l *desired.Link) { l.NextHops = nil }, internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64"},
+		"no address":    {link: func(l *desired.Link) { l.Addresses = nil }, wantErr: "link br-ex has no address"},
+		"a bad address": {spec: func(g *networkv1alpha1.NodeGateway) { g.NextHops = []networkv1alpha1.IP{"there"} }, wantErr: "spec.gateway.nextHops: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, link := shared, link
+			if test.spec != nil {
+				test.spec(&spec)
+			}
+			if test.link != nil {
+				test.link(&link)
+			}
+			got, err := desired.Gateway(spec, link, test.internal)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error is %v", err)
+				}
+				return
+			}
+			var texts []string
+			for _, a := range got.Addresses {
+				texts = append(texts, string(a))
+			}
+			for _, h := range got.NextHops {
+				texts = append(texts, string(h))
+			}
+			if err != nil || strings.Join(texts, " ") != test.want || got.Mode != "Shared" || got.Uplink != "Bridge" || string(got.MACAddress) != link.MAC {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestBridgeMapping(t *testing.T) {
+	for _, test := range []struct{ present, bridge, want string }{
+		{"", "br-ex", "physnet:br-ex"},
+		{"physnet:br-old", "br-ex", "physnet:br-ex"},
+		{"other:br-other,physnet:br-old", "br-ex", "other:br-other,physnet:br-ex"},
+		{"other:br-other,physnet:br-old", "", "other:br-other"},
+		{"physnet:br-ex", "", ""},
+	} {
+		u := desired.BridgeMapping(test.present, test.bridge)
+		if got := externalIDs(u)["ovn-bridge-mappings"]; got != test.want {
+			t.Errorf("%q with bridge %q: %q, want %q", test.present, test.bridge, got, test.want)
+		}
+		if got := desired.MappedBridge(test.want); got != test.bridge {
+			t.Errorf("%q leads to %q", test.want, got)
+		}
+	}
+}
+
+// loadBalancer has everything that a service can be reached at from outside.
+func loadBalancer() *corev1.Service {
+	proxy := corev1.LoadBalancerIPModeProxy
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", Labels: map[string]string{"a": "b"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.7", "fd00:10:96::7"}, ExternalIPs: []string{"192.0.2.9", "2001:db8::9"},
+			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, LoadBalancerSourceRanges: []string{"198.51.100.0/24", "203.0.113.9/32"},
+			HealthCheckNodePort: 32000, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080}},
+		},
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{
+			{IP: "198.51.100.7"}, {Hostname: "example.com"}, {IP: "198.51.100.8", IPMode: &proxy}}}},
+	}
+}
+
+func TestFrontends(t *testing.T) {
+	frontend := func(clusterIP, address string, port uint16, sources ...string) desired.Frontend {
+		f := desired.Frontend{Protocol: corev1.ProtocolTCP, Port: port, ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, NodePort: 30080,
+			Sources: nets(sources...), Local: true, HasLocal: true}
+		if address != "" {
+			f.Address = netip.MustParseAddr(address)
+		}
+		return f
+	}
+	want := []desired.Frontend{
+		frontend("10.96.0.7", "", 30080), frontend("10.96.0.7", "192.0.2.9", 80),
+		frontend("10.96.0.7", "198.51.100.7", 80, "198.51.100.0/24", "203.0.113.9/32"),
+		frontend("fd00:10:96::7", "", 30080), frontend("fd00:10:96::7", "2001:db8::9", 80),
+	}
+	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	equalNet := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), true), equal, equalNet); diff != "" {
+		t.Errorf("frontends (-want +got):\n%s", diff)
+	}
+	stripped := desired.StripService(loadBalancer())
+	if diff := cmp.Diff(want, desired.Frontends(stripped, true), equal, equalNet); diff != "" {
+		t.Errorf("frontends of the stripped service (-want +got):\n%s", diff)
+	}
+	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
+		t.Errorf("stripped is %+v", stripped)
+	}
+}
+
+// TestServicesOfTheInsideAreForgotten: they are most of all, and a node keeps nothing of them but the name.
+func TestServicesOfTheInsideAreForgotten(t *testing.T) {
+	for name, change := range map[string]func(*corev1.ServiceSpec){
+		"headless": func(s *corev1.ServiceSpec) { s.ClusterIPs = []string{"None"} },
+		"inside": func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalIPs, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, nil, 0
+		},
+	} {
+		service := loadBalancer()
+		change(&service.Spec)
+		kept := desired.StripService(service)
+		if desired.HasFrontends(service) || kept.Spec.ClusterIPs != nil || kept.Spec.Ports != nil || kept.Name != "web" {
+			t.Errorf("%s: kept %+v", name, kept)
+		}
+	}
+}
+
+// TestFlowsMatchOnce: of two services that ask for one address and port, the first has it.
+func TestFlowsMatchOnce(t *testing.T) {
+	frontends := desired.Frontends(loadBalancer(), true)
+	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11")}
+	without := len(b.Flows())
+	b.Frontends = append(frontends, frontends...)
+	seen := map[desired.Flow]bool{}
+	for _, f := range b.Flows() {
+		f.Actions = ""
+		if seen[f] {
+			t.Errorf("two flows match the same: %+v", f)
+		}
+		seen[f] = true
+	}
+	if got := len(seen) - without; got != 7 { // one for each address, and for the limited one two sources
+		t.Errorf("%d flows for the service", got)
+	}
+}

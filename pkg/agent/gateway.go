@@ -1,0 +1,282 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+// outside is the node's link to the outside, kept by the reconciler alone.
+type outside struct {
+	runDir  string       // ovs-vswitchd's
+	link    atomic.Value // name of the link, which is watched: a string
+	bridges map[string]*openflow.Bridge
+}
+
+func newOutside(runDir string) *outside {
+	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}}
+}
+
+// bridge is the one of that name. It is kept: it knows how its flows looked.
+func (o *outside) bridge(name string) *openflow.Bridge {
+	if o.bridges[name] == nil {
+		o.bridges[name] = openflow.New(o.runDir, name)
+	}
+	return o.bridges[name]
+}
+
+// externalBridge is an Open vSwitch bridge that leads outside.
+type externalBridge struct {
+	name     string
+	nic      string // its port that leads outside
+	physical int    // that port's OpenFlow number; 0: there is none yet
+	patch    int    // the same of the patch to br-int
+
+}
+
+var (
+	errNoBridge = errors.New("it is no Open vSwitch bridge, nor on one")
+	errNoNIC    = errors.New("it has no port that leads outside")
+)
+
+// applyGateway makes the node's link to the outside what spec says. Without a word of the operator everything stays as it is.
+func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+	stage := desired.Stage{Type: networkv1alpha1.ConditionGatewayReady}
+	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](r.ovs.Conn)
+	switch {
+	case spec.Gateway.Mode == "":
+		stage.Reason, stage.Err = networkv1alpha1.ReasonWaitingForSpec, errors.New("the operator has not said how this node reaches the outside")
+	case !ok:
+		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
+	default:
+		mapped := ovs.ExternalIDs[desired.BridgeMappingsKey]
+		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
+			stage.Reason, stage.Err = r.applyLocal(ctx, node, spec, mapped, status)
+		} else {
+			stage.Reason, stage.Err = r.applyShared(ctx, node, spec, mapped, status)
+		}
+	}
+	return stage
+}
+
+// applyLocal needs no bridge: egress goes through the host.
+func (r *nodeReconciler) applyLocal(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, mapped string, status *networkv1alpha1.NodeNetworkStatus) (string, error) {
+	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	r.outside.link.Store(link.Name)
+	found, err := desired.Gateway(spec.Gateway, link, internalIPs(node))
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	if row, err := r.bridgeOf(ctx, link.Name); err == nil {
+		r.outside.bridge(row.Name) // may have flows from when it was shared
+	}
+	if reason, err := r.leaveBridge(ctx, mapped, ""); err != nil {
+		return reason, err
+	}
+	found.Interface = link.Name
+	status.Gateway = &found
+	return "", nil
+}
+
+// applyShared lets the gateway router have the bridge together with the host. Flows come before the mapping, which makes ovn-controller
+// connect the router, and that before the status, of which the operator builds it.
+func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, mapped string, status *networkv1alpha1.NodeNetworkStatus) (string, error) {
+	bridge, link, err := r.findOutside(ctx, spec.Gateway)
+	if err != nil {
+		if r.ovs.Connected() {
+			status.Gateway = nil
+		}
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	r.outside.link.Store(link.Name)
+	found, err := desired.Gateway(spec.Gateway, link, internalIPs(node))
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	if _, err := r.outside.bridge(bridge.name).Apply(r.externalFlows(bridge, spec, found)); errors.Is(err, openflow.ErrAbsent) {
+		return networkv1alpha1.ReasonDatabaseUnavailable, err
+	} else if err != nil {
+		return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", bridge.name, err)
+	}
+	if reason, err := r.leaveBridge(ctx, mapped, bridge.name); err != nil {
+		return reason, err
+	}
+	found.Bridge, found.Interface = bridge.name, bridge.nic
+	status.Gateway = &found
+	if bridge.patch == 0 {
+		return networkv1alpha1.ReasonWaitingForTopology, fmt.Errorf("ovn-controller has not connected bridge %s with the node's gateway router", bridge.name)
+	}
+	return "", nil
+}
+
+// findOutside returns the bridge that leads outside and the host's link of that name.
+func (r *nodeReconciler) findOutside(ctx context.Context, spec networkv1alpha1.NodeGateway) (externalBridge, desired.Link, error) {
+	link, err := hostnet.OutsideOf(spec.Interface)
+	if err != nil {
+		return externalBridge{}, link, err
+	}
+	row, err := r.bridgeOf(ctx, link.Name)
+	if errors.Is(err, errNoBridge) {
+		// Here, and nowhere else, a link is to be moved onto a bridge.
+		return externalBridge{}, link, fmt.Errorf("link %s: %w: put it on a bridge that has its addresses, name one in ClusterNetwork's spec.gateway.interface, or choose spec.gateway.mode Local", link.Name, err)
+	} else if err != nil {
+		return externalBridge{}, link, err
+	}
+	bridge, err := r.lookAt(ctx, row, link.Name)
+	if err == nil && row.Name != link.Name {
+		link, err = hostnet.OutsideOf(row.Name) // the bridge's own link has the addresses of its port
+	}
+	return bridge, link, err
+}
+
+// bridgeOf returns the bridge that is the link, or has it as a port.
+func (r *nodeReconciler) bridgeOf(ctx context.Context, link string) (*vswitchdb.Bridge, error) {
+	if bridge, ok := ovndb.Find(r.ovs.Conn, &vswitchdb.Bridge{Name: link}); ok {
+		return bridge, nil
+	}
+	port, ok := ovndb.Find(r.ovs.Conn, &vswitchdb.Port{Name: link})
+	if !ok {
+		return nil, errNoBridge
+	}
+	for _, bridge := range ovndb.List(r.ovs.Conn, func(b *vswitchdb.Bridge) bool { return b.Name != names.IntegrationBridge }) {
+		ports, err := r.ovs.Elements(ctx, vswitchdb.BridgeTable, bridge.UUID, "ports")
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(ports, port.UUID) {
+			return bridge, nil
+		}
+	}
+	return nil, errNoBridge
+}
+
+// lookAt finds the ports of the bridge that matter. nic names the one that leads outside, unless it is the bridge itself.
+func (r *nodeReconciler) lookAt(ctx context.Context, row *vswitchdb.Bridge, nic string) (externalBridge, error) {
+	if row.DatapathType != string(r.datapath) && (row.DatapathType != "" || r.datapath != networkv1alpha1.DatapathSystem) {
+		return externalBridge{}, fmt.Errorf("bridge %s: datapath_type is %q and %s's %q: a patch between them forwards nothing", row.Name, row.DatapathType, names.IntegrationBridge, r.datapath)
+	}
+	found := externalBridge{name: row.Name}
+	interfaces, err := r.interfacesOf(ctx, row)
+	if err != nil {
+		return found, err
+	}
+	var candidates []string
+	for _, i := range interfaces {
+		switch {
+		case i.Name == names.PatchToIntegration(names.Localnet(row.Name, r.node)):
+			found.patch = portNumber(i)
+		case i.Name == row.Name: // the host's own end
+		case i.Name == nic || nic == row.Name && leadsOutside(i):
+			found.nic, found.physical = i.Name, portNumber(i)
+			candidates = append(candidates, i.Name)
+		}
+	}
+	switch len(candidates) {
+	case 0:
+		return found, fmt.Errorf("bridge %s: %w", row.Name, errNoNIC)
+	case 1:
+		return found, nil
+	}
+	return found, fmt.Errorf("bridge %s: %v may all lead outside: name one in ClusterNetwork's spec.gateway.interface", row.Name, candidates)
+}
+
+func (r *nodeReconciler) interfacesOf(ctx context.Context, row *vswitchdb.Bridge) ([]*vswitchdb.Interface, error) {
+	ports, err := r.ovs.Elements(ctx, vswitchdb.BridgeTable, row.UUID, "ports")
+	if err != nil {
+		return nil, fmt.Errorf("bridge %s: %w", row.Name, err)
+	}
+	var found []*vswitchdb.Interface
+	for _, id := range ports {
+		port, ok := ovndb.Get[vswitchdb.Port](r.ovs.Conn, id)
+		if !ok {
+			continue
+		}
+		for _, id := range port.Interfaces {
+			if i, ok := ovndb.Get[vswitchdb.Interface](r.ovs.Conn, id); ok {
+				found = append(found, i)
+			}
+		}
+	}
+	return found, nil
+}
+
+// leadsOutside: a link of the host's, or a card that Open vSwitch drives itself.
+func leadsOutside(i *vswitchdb.Interface) bool {
+	return slices.Contains([]string{"", "system", "dpdk"}, i.Type)
+}
+
+// portNumber is the interface's OpenFlow port; 0: it has none.
+func portNumber(i *vswitchdb.Interface) int {
+	if i.Ofport == nil {
+		return 0
+	}
+	return max(0, *i.Ofport)
+}
+
+func (r *nodeReconciler) externalFlows(bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus) []desired.Flow {
+	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress)}
+	for _, text := range found.Addresses {
+		if address, err := text.Prefix(); err == nil {
+			facts.Addresses = append(facts.Addresses, address.Addr())
+		}
+	}
+	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
+		for _, text := range spec.ClusterSubnets {
+			if network, err := text.Prefix(); err == nil {
+				facts.Hidden = append(facts.Hidden, network)
+			}
+		}
+	}
+	return facts.Flows()
+}
+
+// leaveBridge maps the network outside to a bridge, "" for none, and takes our flows off the one that it was mapped to before, as soon as
+// nothing connects it with a router any more.
+func (r *nodeReconciler) leaveBridge(ctx context.Context, mapped, bridge string) (string, error) {
+	if err := r.ovs.Apply(ctx, desired.BridgeMapping(mapped, bridge)); err != nil {
+		return reasonOf(err), err
+	}
+	if former := desired.MappedBridge(mapped); former != "" && former != bridge {
+		r.outside.bridge(former) // stays known until its flows are gone
+	}
+	for name, former := range r.outside.bridges {
+		if name == bridge {
+			continue
+		}
+		if _, ok := ovndb.Find(r.ovs.Conn, &vswitchdb.Interface{Name: names.PatchToIntegration(names.Localnet(name, r.node))}); ok {
+			continue // its removal comes back here
+		}
+		if _, err := former.Apply(nil); err != nil && !errors.Is(err, openflow.ErrAbsent) {
+			return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", name, err)
+		}
+		delete(r.outside.bridges, name)
+	}
+	return "", nil
+}
+
+// internalIPs are all of the Node's InternalIPs.
+func internalIPs(node *corev1.Node) []netip.Addr {
+	var found []netip.Addr
+	for _, a := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			found = append(found, address)
+		}
+	}
+	return found
+}

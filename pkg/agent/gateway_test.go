@@ -1,0 +1,216 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/vswitchdb"
+)
+
+const nextHop = "172.18.0.1"
+
+// giveNIC puts a link on the bridge that holds the node's address, and a default route behind it.
+func (n *node) giveNIC() {
+	n.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "nic0"
+	nic := netlink.NewVeth(attrs)
+	nic.PeerName = "wire0"
+	n.must(netlink.LinkAdd(nic))
+	n.must(netlink.LinkSetUp(nic))
+	n.ovs.Ctl("add-port", "br-ex", "nic0")
+	n.giveDefaultRoute()
+}
+
+func (n *node) giveDefaultRoute() {
+	n.Helper()
+	bridge, err := netlink.LinkByName("br-ex")
+	n.must(err)
+	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: bridge.Attrs().Index, Gw: net.ParseIP(nextHop)}))
+}
+
+// setGateway does the operator's part.
+func (n *node) setGateway(gateway networkv1alpha1.NodeGateway) {
+	n.Helper()
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
+	nn.Spec.Gateway = gateway
+	n.must(api.Update(n.Context(), nn))
+}
+
+var sharedGateway = networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode}
+
+// connectRouter makes ovn-controller connect the bridge: the localnet port may as well be on the node's own switch for that.
+func (n *node) connectRouter() {
+	n.Helper()
+	n.central.NB.Ctl("lsp-add", nodeName, "br-ex_"+nodeName, "--", "lsp-set-type", "br-ex_"+nodeName, "localnet",
+		"--", "lsp-set-addresses", "br-ex_"+nodeName, "unknown", "--", "lsp-set-options", "br-ex_"+nodeName, "network_name=physnet")
+}
+
+// disconnectRouter takes the patch away as ovn-controller does, but at once: that one waits for 20 of its rounds after its start.
+func (n *node) disconnectRouter() {
+	n.Helper()
+	port := "br-ex_" + nodeName
+	n.central.NB.Ctl("lsp-del", port)
+	n.ovs.Ctl("--if-exists", "del-port", "patch-"+port+"-to-br-int", "--", "--if-exists", "del-port", "patch-br-int-to-"+port)
+}
+
+// flows are those of ours on br-ex.
+func (n *node) flows() (found []string) {
+	n.Helper()
+	for _, line := range strings.Split(ovndbtest.Command(n.T, "ovs-ofctl", "--no-stats", "dump-flows", "unix:"+n.ovs.RunDir()+"/br-ex.mgmt"), "\n") {
+		if strings.Contains(line, "cookie=0x57ef") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (n *node) awaitFlows(what, want string) {
+	n.Helper()
+	n.until(what, func() error {
+		text := strings.Join(n.flows(), "\n")
+		return isTrue(strings.Contains(text, want), text)
+	})
+}
+
+func (n *node) mappings() string {
+	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+	if !ok {
+		return ""
+	}
+	return ovs.ExternalIDs["ovn-bridge-mappings"]
+}
+
+func (n *node) reason(kind, want string) error {
+	s := n.status()
+	if s == nil {
+		return errors.New("no NodeNetwork")
+	}
+	c := meta.FindStatusCondition(s.Conditions, kind)
+	if c == nil || c.Reason != want {
+		return fmt.Errorf("condition is %+v", c)
+	}
+	return nil
+}
+
+func gatewayNode(t *testing.T) *node {
+	t.Helper()
+	n := readyNode(t)
+	n.giveNIC()
+	n.setGateway(sharedGateway)
+	n.connectRouter()
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	return n
+}
+
+// TestTheGatewayIsReported, first what the operator builds the router of, and when that is connected, that it is.
+func TestTheGatewayIsReported(t *testing.T) {
+	n := readyNode(t)
+	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonWaitingForSpec) })
+	n.giveNIC()
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings=other:br-other")
+	n.setGateway(sharedGateway)
+	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonWaitingForTopology) })
+	link, err := netlink.LinkByName("br-ex")
+	n.must(err)
+	want := &networkv1alpha1.NodeGatewayStatus{Mode: "Shared", Uplink: "Bridge", Bridge: "br-ex", Interface: "nic0",
+		MACAddress: networkv1alpha1.MACAddress(link.Attrs().HardwareAddr.String()),
+		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop}}
+	if diff := cmp.Diff(want, n.status().Gateway); diff != "" {
+		t.Errorf("status.gateway (-want +got):\n%s", diff)
+	}
+	if got := n.mappings(); got != "other:br-other,physnet:br-ex" {
+		t.Errorf("ovn-bridge-mappings is %s", got)
+	}
+	n.awaitFlows("flows before there is a router", "priority=10,dl_src="+link.Attrs().HardwareAddr.String()+" actions=drop")
+	n.connectRouter()
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	n.awaitFlows("the router's flows", "ct_state=+est+trk,ct_mark=0x1,ip actions=output:")
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
+// TestTheGatewayFollowsTheHost: its addresses and routes.
+func TestTheGatewayFollowsTheHost(t *testing.T) {
+	n := gatewayNode(t)
+	link, err := netlink.LinkByName("br-ex")
+	n.must(err)
+	n.must(netlink.AddrAdd(link, &netlink.Addr{IPNet: mustIPNet("fd00:18::11/64"), Flags: 0x02}))
+	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP("172.18.0.254")}))
+	n.until("the status", func() error {
+		g := n.status().Gateway
+		return isTrue(len(g.Addresses) == 2 && g.Addresses[1] == "fd00:18::11/64" && g.NextHops[0] == "172.18.0.254", fmt.Sprint(g))
+	})
+}
+
+// TestTheFlowsComeBack when ovs-vswitchd restarts, which forgets them.
+func TestTheFlowsComeBack(t *testing.T) {
+	n := gatewayNode(t)
+	before := len(n.flows())
+	n.ovs.KillSwitch()
+	n.until("no flows", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonHostError) })
+	n.ovs.RunSwitch()
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	n.until("the flows", func() error { return isTrue(len(n.flows()) == before, fmt.Sprint(n.flows())) })
+}
+
+// TestAnUnchangedGatewayWritesNothing when the agent restarts.
+func TestAnUnchangedGatewayWritesNothing(t *testing.T) {
+	n := gatewayNode(t)
+	n.stopAgent()
+	before, flows := n.counter.count("Open_vSwitch"), n.flows()
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
+	n.startAgent()
+	n.until("STATUS", n.ready)
+	after := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, after))
+	if got := n.counter.count("Open_vSwitch"); got != before || after.ResourceVersion != nn.ResourceVersion {
+		t.Errorf("%d transactions in Open vSwitch, status: %s", got-before, cmp.Diff(nn.Status, after.Status))
+	}
+	if diff := cmp.Diff(flows, n.flows()); diff != "" {
+		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheModeChanges: in Local mode the bridge is the host's alone.
+func TestTheModeChanges(t *testing.T) {
+	n := gatewayNode(t)
+	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode})
+	n.until("the mode", func() error {
+		g := n.status().Gateway
+		return isTrue(g != nil && g.Mode == "Local" && g.Bridge == "" && g.Interface == "br-ex", fmt.Sprint(g))
+	})
+	n.until("no mapping", func() error { return isTrue(n.mappings() == "", n.mappings()) })
+	if len(n.flows()) == 0 {
+		t.Error("the flows went before the patch: the router's MAC would be learnt at it")
+	}
+	n.disconnectRouter()
+	n.until("no flows", func() error { return isTrue(len(n.flows()) == 0, fmt.Sprint(n.flows())) })
+	n.setGateway(sharedGateway)
+	n.connectRouter()
+	n.awaitFlows("the router's flows", "ct_state=+est+trk,ct_mark=0x1,ip actions=output:")
+}
+
+// TestALinkThatIsNoBridge is named, and the node stays ready.
+func TestALinkThatIsNoBridge(t *testing.T) {
+	n := gatewayNode(t)
+	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "wire0"})
+	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonNoUplink) })
+	n.until("the status", func() error { return isTrue(n.status().Gateway == nil, "a gateway is offered") })
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "nic0"}) // a bridge's port will do
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+}

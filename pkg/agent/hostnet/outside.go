@@ -1,0 +1,112 @@
+package hostnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+)
+
+// ErrNoDefaultRoute says that nothing tells which link leads outside.
+var ErrNoDefaultRoute = errors.New("the main table has no default route")
+
+// OutsideOf looks at a link as one that leads outside; the empty name means the one with the default route.
+func OutsideOf(name string) (desired.Link, error) {
+	defaults, err := defaultRoutes()
+	if err != nil {
+		return desired.Link{}, err
+	}
+	link, err := outsideLink(name, defaults)
+	if err != nil {
+		return desired.Link{}, err
+	}
+	outside := desired.Link{Name: link.Attrs().Name, MAC: link.Attrs().HardwareAddr.String()}
+	for _, hop := range defaults {
+		if hop.link == link.Attrs().Index && hop.gateway.IsValid() {
+			outside.NextHops = append(outside.NextHops, hop.gateway)
+		}
+	}
+	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	if err != nil {
+		return desired.Link{}, fmt.Errorf("link %s: list addresses: %w", outside.Name, err)
+	}
+	for _, a := range addresses {
+		if netlink.Scope(a.Scope) == netlink.SCOPE_UNIVERSE && a.Flags&unix.IFA_F_DEPRECATED == 0 {
+			outside.Addresses = append(outside.Addresses, prefixOf(a.IPNet))
+		}
+	}
+	return outside, nil
+}
+
+func outsideLink(name string, defaults []hop) (netlink.Link, error) {
+	if name != "" {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("link %s: %w", name, err)
+		}
+		return link, nil
+	}
+	if len(defaults) == 0 {
+		return nil, ErrNoDefaultRoute
+	}
+	link, err := netlink.LinkByIndex(defaults[0].link)
+	if err != nil {
+		return nil, fmt.Errorf("link of the default route: %w", err)
+	}
+	return link, nil
+}
+
+// hop is where a default route leads; a link without a gateway is one by itself, such as a point-to-point one.
+type hop struct {
+	link    int
+	gateway netip.Addr
+}
+
+// defaultRoutes lists where those of table main lead, IPv4's before IPv6's, the preferred ones first.
+func defaultRoutes() ([]hop, error) {
+	var hops []hop
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := complete(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		routes = slices.DeleteFunc(routes, func(r netlink.Route) bool { return !isDefault(r.Dst) || r.Type != unix.RTN_UNICAST })
+		slices.SortStableFunc(routes, func(a, b netlink.Route) int { return a.Priority - b.Priority })
+		for i := range routes {
+			hops = append(hops, hopsOf(&routes[i])...)
+		}
+	}
+	return hops, nil
+}
+
+func isDefault(n *net.IPNet) bool {
+	if n == nil {
+		return true
+	}
+	bits, _ := n.Mask.Size()
+	return bits == 0
+}
+
+func hopsOf(r *netlink.Route) []hop {
+	if len(r.MultiPath) == 0 {
+		return []hop{{r.LinkIndex, addrOf(r.Gw)}}
+	}
+	hops := make([]hop, 0, len(r.MultiPath))
+	for _, path := range r.MultiPath {
+		hops = append(hops, hop{path.LinkIndex, addrOf(path.Gw)})
+	}
+	return hops
+}
+
+func addrOf(ip net.IP) netip.Addr {
+	address, _ := netip.AddrFromSlice(ip)
+	return address.Unmap()
+}

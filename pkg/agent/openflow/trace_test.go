@@ -1,0 +1,117 @@
+package openflow_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+)
+
+const (
+	ourMAC   = "02:00:00:18:00:11"
+	theirMAC = "02:00:00:18:00:01"
+)
+
+// tracer asks ovs-vswitchd where packets go: port 1 leads outside, 2 to the router.
+type tracer struct {
+	t *testing.T
+	s *ovndbtest.Switch
+}
+
+func newTracer(t *testing.T) tracer {
+	t.Helper()
+	s := newSwitch(t)
+	change(t, s, "add-port", bridgeName, "outside", "--", "set", "Interface", "outside", "type=internal", "ofport_request=1",
+		"--", "add-port", bridgeName, "router", "--", "set", "Interface", "router", "type=internal", "ofport_request=2")
+	apply(t, openflow.New(s.RunDir(), bridgeName), shared().Flows(), true)
+	return tracer{t, s}
+}
+
+var (
+	finalActions = regexp.MustCompile(`(?m)^Datapath actions: (.*)$`)
+	shownPort    = regexp.MustCompile(`(\S+) \d+/(\d+): `) // "outside 1/2: (tap)"
+)
+
+// trace returns the actions of each pass of a packet, ports by name; ct are the states that conntrack gives it.
+func (tr tracer) trace(packet string, ct ...string) string {
+	tr.t.Helper()
+	args := []string{"-t", control(tr.t, tr.s), "ofproto/trace", bridgeName, packet}
+	for _, state := range ct {
+		args = append(args, "--ct-next", state)
+	}
+	var passes []string
+	for _, match := range finalActions.FindAllStringSubmatch(ovndbtest.Command(tr.t, "ovs-appctl", args...), -1) {
+		passes = append(passes, tr.named(match[1]))
+	}
+	return strings.Join(passes, "; ")
+}
+
+// named replaces the datapath's port numbers.
+func (tr tracer) named(actions string) string {
+	names := map[string]string{} // datapath port -> name
+	for _, match := range shownPort.FindAllStringSubmatch(ovndbtest.Command(tr.t, "ovs-appctl", "-t", control(tr.t, tr.s), "dpif/show"), -1) {
+		names[match[2]] = match[1]
+	}
+	var parts []string
+	for _, part := range strings.Split(actions, ",") {
+		if name, ok := names[part]; ok {
+			part = name
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ",")
+}
+
+func control(t *testing.T, s *ovndbtest.Switch) string {
+	t.Helper()
+	found, _ := filepath.Glob(filepath.Join(s.RunDir(), "ovs-vswitchd.*.ctl"))
+	if len(found) != 1 {
+		t.Fatalf("control sockets of ovs-vswitchd: %v", found)
+	}
+	return found[0]
+}
+
+func TestWherePacketsGo(t *testing.T) {
+	tr := newTracer(t)
+	const (
+		in    = "in_port=1,dl_src=" + theirMAC + ",dl_dst=" + ourMAC
+		in4   = in + ",%s,nw_src=192.0.2.5,nw_dst=%s"
+		fromR = "in_port=2,dl_src=" + ourMAC + ",dl_dst=" + theirMAC
+		fromH = "in_port=LOCAL,dl_src=" + ourMAC + ",dl_dst=" + theirMAC
+	)
+	ct1, ct2 := "ct(commit,zone=64000,mark=0x1/0xffffffff)", "ct(commit,zone=64000,mark=0x2/0xffffffff)"
+	for name, test := range map[string]struct {
+		packet string
+		ct     []string
+		want   string // a part of the actions
+	}{
+		"the router's connections are noted":          {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct1 + ",outside"},
+		"what was not translated does not leave":      {fromR + ",tcp,nw_src=10.244.1.5,nw_dst=192.0.2.5", nil, "drop"},
+		"of no family":                                {fromR + ",tcp6,ipv6_src=fd00:10:244:1::5,ipv6_dst=2001:db8::1", nil, "drop"},
+		"a MAC that is not the router's":              {"in_port=2,dl_src=" + theirMAC + ",dl_dst=" + ourMAC + ",tcp,nw_src=172.18.0.11", nil, "drop"},
+		"the router asks for a neighbour":             {"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1", nil, "outside"},
+		"the router's answer to the host stays":       {"in_port=2,dl_src=" + ourMAC + ",dl_dst=" + ourMAC + ",arp,arp_op=2", nil, "drop"},
+		"the host's connections are noted":            {fromH + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct2},
+		"the host's tunnels are not":                  {fromH + ",udp,nw_src=172.18.0.11,nw_dst=172.18.0.12,udp_dst=6081", nil, "outside"},
+		"tunnels from outside":                        {fmt.Sprintf(in4, "udp", "172.18.0.11") + ",udp_dst=6081", nil, bridgeName},
+		"a neighbour's answer is both's":              {in + ",arp,arp_op=2", nil, "router," + bridgeName},
+		"a new connection is the host's":              {fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,new"}, "; " + bridgeName},
+		"what conntrack finds invalid is the host's":  {fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,inv"}, "; " + bridgeName},
+		"frames for others are switched":              {"in_port=1,dl_src=" + theirMAC + ",dl_dst=02:00:00:18:00:99,tcp", nil, "router"},
+		"our MAC from elsewhere is not learnt":        {"in_port=7,dl_src=" + ourMAC + ",dl_dst=" + theirMAC + ",arp", nil, "drop"},
+		"a router advertisement to all is the host's": {"in_port=1,dl_src=" + theirMAC + ",dl_dst=33:33:00:00:00:01,icmp6,icmpv6_type=134", nil, bridgeName},
+		"a router advertisement to it alone":          {in + ",icmp6,icmpv6_type=134", nil, bridgeName},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tracer{t, tr.s}.trace(test.packet, test.ct...)
+			t.Log(got)
+			if !strings.Contains(got, test.want) {
+				t.Errorf("%s: %s, want %s", test.packet, got, test.want)
+			}
+		})
+	}
+}
