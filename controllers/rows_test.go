@@ -18,7 +18,8 @@ type rows map[string]map[string]map[string][]string
 
 // shared columns have elements of several units; ignored ones are northd's.
 var (
-	sharedColumns  = map[string][]string{"Logical_Switch": {"ports", "qos_rules"}, "Logical_Router": {"ports"}, "Load_Balancer_Group": {"load_balancer"}}
+	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "qos_rules"}, "Logical_Router": {"ports", "static_routes", "policies", "nat"}, "Load_Balancer_Group": {"load_balancer"},
+		"Chassis_Template_Var": {"variables"}}
 	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
 )
 
@@ -26,7 +27,8 @@ var (
 func (w *world) selectRows() rows {
 	w.Helper()
 	found := rows{}
-	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS", "Load_Balancer", "Load_Balancer_Group"} {
+	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS", "Load_Balancer", "Load_Balancer_Group",
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		_, text, _ = strings.Cut(text, "\n") // "<table> table"
 		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()

@@ -165,11 +165,10 @@ func TestServicesAfterARestart(t *testing.T) {
 
 func TestUnsupportedServiceIsTold(t *testing.T) {
 	w := settledServices(t)
-	w.service("local", func(s *corev1.Service) {
-		local := corev1.ServiceInternalTrafficPolicyLocal
-		s.Spec.InternalTrafficPolicy = &local
+	w.service("guarded", func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.LoadBalancerSourceRanges = corev1.ServiceTypeLoadBalancer, []string{"192.0.2.0/24"}
 	})
-	if note := w.event("local", "UnsupportedService"); note == "" {
+	if note := w.event("guarded", "UnsupportedService"); note == "" {
 		t.Error("the event says nothing")
 	}
 }

@@ -69,6 +69,7 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	s.objects = overlay.New(from.objects, func(o client.Object) { s.changed = append(s.changed, o) })
 	s.objects.Index(service.ByService, service.IndexByService)
 	s.objects.Index(service.ByAddress, service.IndexByAddress)
+	s.objects.Index(service.ByNodes, service.IndexByNodes)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
 	addresses := from.addresses.Clone()
@@ -165,10 +166,12 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
 		s.ask(topology.KindGateway, name)
+		s.askForServices(ctx, object)
 	case *networkv1alpha1.NodeNetwork:
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
 		s.ask(topology.KindGateway, name)
+		s.askForServices(ctx, object)
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Spec.NodeName == name.Name })
 	case *corev1.Namespace:
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })
@@ -185,6 +188,13 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		}
 	}
 	return nil
+}
+
+// askForServices asks for the services that a node may change.
+func (s *simulation) askForServices(ctx context.Context, node client.Object) {
+	for _, of := range s.services.PerNode(ctx, node) {
+		s.ask(topology.KindService, of.NamespacedName)
+	}
 }
 
 // askForPods asks for the pods that which accepts, in the order of their names.

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -60,7 +61,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	parsed, problems := topology.ParseService(&service, endpoints)
+	nodes, err := r.nodes(ctx, &service)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	parsed, problems := topology.ParseService(&service, endpoints, nodes)
 	conflicts := parsed.Yield(&service, others)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
@@ -79,6 +84,19 @@ func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]
 	err := r.Client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{ByService: service.Name})
 	slices.SortFunc(list.Items, func(a, b discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items, err
+}
+
+// nodes lists the nodes that a service may have other backends on than elsewhere, in the order of their names.
+func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topology.ServiceNode, error) {
+	if !topology.PerNode(service) {
+		return nil, nil
+	}
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks)); err != nil {
+		return nil, err
+	}
+	return topology.ServiceNodes(nodes.Items, networks.Items), nil
 }
 
 // sharing lists the services that have an address of this one, each once.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -26,6 +27,8 @@ const (
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
 	// ByAddress indexes Services by the addresses that they are balanced on.
 	ByAddress = "balanced.addresses"
+	// ByNodes indexes, as "true", the Services that have other backends on one node than on another.
+	ByNodes = "balanced.pernode"
 	// workers is how many services are reconciled at once: each waits for its transaction, and those that wait share the next.
 	workers = 16
 )
@@ -51,6 +54,14 @@ func IndexByAddress(o client.Object) []string {
 	return texts
 }
 
+// IndexByNodes is the function of the index ByNodes.
+func IndexByNodes(o client.Object) []string {
+	if service, ok := o.(*corev1.Service); ok && topology.PerNode(service) {
+		return []string{"true"}
+	}
+	return nil
+}
+
 // SetupWithManager registers the controller. It starts when services and slices are both in sync, so that no balancer is made, or cut
 // down, from a part of its endpoints.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -58,6 +69,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Service{}, ByAddress, IndexByAddress); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Service{}, ByNodes, IndexByNodes); err != nil {
 		return err
 	}
 	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})
@@ -78,9 +92,35 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 				ask(q, e.ObjectNew)
 			},
 		}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: zoneChanged})).
+		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: chassisChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(r)
+}
+
+// PerNode asks for the services that have other backends on one node than on another.
+func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list corev1.ServiceList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodes: "true"}); err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// zoneChanged lets the updates of a node pass that change its zone.
+func zoneChanged(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
+}
+
+// chassisChanged lets the updates of a NodeNetwork pass that change its chassis.
+func chassisChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis
 }
 
 // Sharing asks for the other services that have an address of a service.

@@ -11,26 +11,34 @@ import (
 // serviceInvariants are those of services.
 func serviceInvariants() []Invariant {
 	return []Invariant{
-		{"BalancerOnEveryNode", "Every load balancer of Weft is in the group of the cluster's load balancers, and every node's switch has that group.", balancerOnEveryNode},
+		{"BalancerOnEveryNode", "Every load balancer of Weft is in one of the groups of the cluster's load balancers, and every node's switch has those of switches.", balancerOnEveryNode},
 	}
 }
 
 func balancerOnEveryNode(v *view) (found []Violation) {
-	group := &nbdb.LoadBalancerGroup{}
+	groups := map[string]*nbdb.LoadBalancerGroup{names.ClusterLoadBalancers: {}, names.SwitchLoadBalancers: {}, names.RouterLoadBalancers: {}}
+	in := map[string]bool{} // load balancers in a group
 	for _, g := range rowsIn[nbdb.LoadBalancerGroup](v.Northbound, nbdb.LoadBalancerGroupTable) {
-		if g.Name == names.ClusterLoadBalancers {
-			group = g
+		if groups[g.Name] == nil {
+			continue
+		}
+		groups[g.Name] = g
+		for _, lb := range g.LoadBalancer {
+			in[lb] = true
 		}
 	}
 	for _, lb := range rowsIn[nbdb.LoadBalancer](v.Northbound, nbdb.LoadBalancerTable) {
-		if ours(lb) && !slices.Contains(group.LoadBalancer, lb.UUID) {
-			found = append(found, v.about([]any{lb}, "load balancer %s is not in the group %s", lb.Name, names.ClusterLoadBalancers))
+		if ours(lb) && !in[lb.UUID] {
+			found = append(found, v.about([]any{lb}, "load balancer %s is in none of the groups %s, %s and %s", lb.Name,
+				names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.RouterLoadBalancers))
 		}
 	}
 	for _, node := range v.served() {
 		for _, s := range v.switches {
-			if s.Name == names.NodeSwitch(node.Name) && ours(s) && !slices.Contains(s.LoadBalancerGroup, group.UUID) {
-				found = append(found, aboutNode(node.Name, Violation{Message: fmt.Sprintf("switch %s has not the group %s", s.Name, names.ClusterLoadBalancers)}))
+			for _, group := range []string{names.ClusterLoadBalancers, names.SwitchLoadBalancers} {
+				if s.Name == names.NodeSwitch(node.Name) && ours(s) && !slices.Contains(s.LoadBalancerGroup, groups[group].UUID) {
+					found = append(found, aboutNode(node.Name, Violation{Message: fmt.Sprintf("switch %s has not the group %s", s.Name, group)}))
+				}
 			}
 		}
 	}

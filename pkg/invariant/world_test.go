@@ -79,7 +79,7 @@ func (w *world) add(u unit.Unit) {
 		w.put(row.Model)
 	}
 	for _, m := range u.Members {
-		w.member(m.Parent, m.Element)
+		w.member(m)
 	}
 }
 
@@ -99,28 +99,21 @@ func (w *world) put(row model.Model) {
 	w.Fatalf("%T is of no table", row)
 }
 
-func (w *world) member(parent unit.Ref, element string) {
+func (w *world) member(m unit.Membership) {
 	w.Helper()
-	for _, row := range w.Northbound[parent.Table] {
-		switch r := row.(type) {
-		case *nbdb.LogicalSwitch:
-			if r.UUID == parent.UUID {
-				r.Ports = append(r.Ports, element)
-				return
-			}
-		case *nbdb.LogicalRouter:
-			if r.UUID == parent.UUID {
-				r.Ports = append(r.Ports, element)
-				return
-			}
-		case *nbdb.LoadBalancerGroup:
-			if r.UUID == parent.UUID {
-				r.LoadBalancer = append(r.LoadBalancer, element)
+	for _, row := range w.Northbound[m.Parent.Table] {
+		v := reflect.ValueOf(row).Elem()
+		if v.FieldByName("UUID").String() != m.Parent.UUID {
+			continue
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("ovsdb") == m.Column {
+				v.Field(i).Set(reflect.Append(v.Field(i), reflect.ValueOf(m.Element)))
 				return
 			}
 		}
 	}
-	w.Fatalf("row %v is absent", parent)
+	w.Fatalf("row %v with a column %s is absent", m.Parent, m.Column)
 }
 
 func (w *world) addService(name string) {
@@ -128,7 +121,7 @@ func (w *world) addService(name string) {
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Port: 80}}}}
 	w.Services = append(w.Services, service)
-	parsed, problems := topology.ParseService(&service, nil)
+	parsed, problems := topology.ParseService(&service, nil, nil)
 	if len(problems) > 0 {
 		w.Fatal(problems)
 	}

@@ -80,11 +80,3 @@ func ParsePodPort(port string) (namespace, pod string, ok bool) {
 
 // IntegrationBridge is the bridge that ovn-controller programs; every pod's port is on it.
 const IntegrationBridge = "br-int"
-
-// ClusterLoadBalancers is the group of the load balancers that every node's switch and gateway router has.
-const ClusterLoadBalancers = "clusterLBGroup"
-
-// ServiceLoadBalancer is a service's load balancer for one protocol ("TCP", "UDP", "SCTP") on every node.
-func ServiceLoadBalancer(namespace, service, protocol string) string {
-	return "Service_" + namespace + "/" + service + "_" + protocol + "_cluster"
-}

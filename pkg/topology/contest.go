@@ -23,9 +23,9 @@ func ServiceAddresses(service *corev1.Service) []netip.Addr {
 func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (problems []string) {
 	for i := range s.Ports {
 		port := &s.Ports[i]
-		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip netip.AddrPort) bool {
+		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip VIP) bool {
 			for j := range others {
-				if other := &others[j]; hasVIP(other, vip, port.Protocol) && precedes(other, service, vip.Addr()) {
+				if other := &others[j]; hasVIP(other, vip.AddrPort, port.Protocol) && precedes(other, service, vip.Addr()) {
 					problems = append(problems, fmt.Sprintf("%s %s is service %s/%s's", port.Protocol, vip, other.Namespace, other.Name))
 					return true
 				}

@@ -37,7 +37,7 @@ func TestAnAddressIsOneServices(t *testing.T) {
 		"a cluster IP cannot be taken":      {claimant("a", 2, "10.96.0.1", []int32{80}, shared), claimant("b", 1, shared, []int32{80}), true},
 		"who has it as cluster IP keeps it": {claimant("a", 1, shared, []int32{80}), claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 	} {
-		parsed, _ := topology.ParseService(&c.service, nil)
+		parsed, _ := topology.ParseService(&c.service, nil, nil)
 		problems := parsed.Yield(&c.service, []corev1.Service{c.other})
 		if (len(problems) > 0) != c.yields {
 			t.Errorf("%s: %v", name, problems)

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS.
@@ -14,29 +17,109 @@ func Balanced(service *corev1.Service) bool {
 	return service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
 }
 
-// ParseService reads a service and its slices. What the API server lets pass and cannot be read is left out, and told: problems
-// name the field and the value.
-func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice) (parsed Service, problems []string) {
-	parsed = Service{Namespace: service.Namespace, Name: service.Name}
+// ParseService reads a service and its slices; nodes are needed if PerNode says so. What the API server lets pass and cannot be read is left
+// out, and told: problems name the field and the value.
+func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, nodes []ServiceNode) (parsed Service, problems []string) {
+	parsed = Service{Namespace: service.Namespace, Name: service.Name, Nodes: nodes}
 	if !Balanced(service) {
 		return parsed, nil
 	}
 	addresses, problems := virtualAddresses(service)
 	parsed.Affinity = affinityOf(service.Spec)
 	for _, port := range service.Spec.Ports {
-		p := ServicePort{Protocol: port.Protocol}
+		p := ServicePort{Protocol: port.Protocol, Number: uint16(port.Port)}
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
 		for _, address := range addresses {
-			p.VIPs = append(p.VIPs, netip.AddrPortFrom(address, uint16(port.Port)))
+			p.VIPs = append(p.VIPs, addressVIPs(service, netip.AddrPortFrom(address, p.Number))...)
 		}
+		p.VIPs = append(p.VIPs, nodePortVIPs(service, port)...)
 		var wrong []string
 		p.Backends, wrong = backends(endpoints, port.Name, p.Protocol)
 		problems = append(problems, wrong...)
 		parsed.Ports = append(parsed.Ports, p)
 	}
 	return parsed, problems
+}
+
+// PerNode reports whether a service has other backends on one node than on another.
+func PerNode(service *corev1.Service) bool {
+	return Balanced(service) && (internal(service) != FromAll || externalLocal(service))
+}
+
+// ServiceNodes are the nodes that have a chassis, in the order of their names.
+func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
+	chassis := make(map[string]string, len(networks))
+	for i := range networks {
+		chassis[networks[i].Name] = networks[i].Status.Chassis
+	}
+	var found []ServiceNode
+	for i := range nodes {
+		if name := nodes[i].Name; chassis[name] != "" {
+			found = append(found, ServiceNode{Name: name, Chassis: chassis[name], Zone: nodes[i].Labels[corev1.LabelTopologyZone]})
+		}
+	}
+	slices.SortFunc(found, func(a, b ServiceNode) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// internal is how the traffic of pods and hosts chooses backends.
+func internal(service *corev1.Service) Choice {
+	if p := service.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+		return FromLocal
+	}
+	return preferred(service)
+}
+
+// preferred is how a service chooses backends where no policy says that they must be local.
+func preferred(service *corev1.Service) Choice {
+	distribution := service.Spec.TrafficDistribution
+	if distribution != nil && *distribution != "" || strings.EqualFold(service.Annotations[corev1.AnnotationTopologyMode], "auto") {
+		return FromNear
+	}
+	return FromAll
+}
+
+func externalLocal(service *corev1.Service) bool {
+	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// addressVIPs are the VIPs of an address of the service. What comes from within the cluster to an external address counts as internal
+// traffic that knows no policy: only what comes from outside must stay on its node.
+func addressVIPs(service *corev1.Service, address netip.AddrPort) []VIP {
+	switch {
+	case isClusterIP(service, address.Addr()):
+		return []VIP{{address, ReachAll, internal(service)}}
+	case externalLocal(service):
+		return []VIP{{address, ReachSwitches, preferred(service)}, {address, ReachRouters, FromLocal}}
+	}
+	return []VIP{{address, ReachAll, preferred(service)}}
+}
+
+// nodePortVIPs are the VIPs of a port's node port, in the families of the service.
+func nodePortVIPs(service *corev1.Service, port corev1.ServicePort) (vips []VIP) {
+	if port.NodePort == 0 {
+		return nil
+	}
+	for i, node := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if !hasFamily(service, node.Is4()) {
+			continue
+		}
+		address := netip.AddrPortFrom(node, uint16(port.NodePort))
+		vips = append(vips, addressVIPs(service, address)...)
+		if externalLocal(service) {
+			vips = append(vips, VIP{netip.AddrPortFrom(LocalNodePorts()[i], address.Port()), ReachSwitches, FromLocal})
+		}
+	}
+	return vips
+}
+
+func hasFamily(service *corev1.Service, is4 bool) bool {
+	return slices.ContainsFunc(service.Spec.ClusterIPs, func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err == nil && ip.Is4() == is4
+	})
 }
 
 // virtualAddresses are the cluster IPs, external IPs and the load balancer's addresses, each once.
@@ -68,10 +151,9 @@ func virtualAddresses(service *corev1.Service) (addresses []netip.Addr, problems
 	return addresses, problems
 }
 
-// backends are the ready endpoints of a port, each once. Where none is ready, those that still serve while they end do: better
-// than to refuse a client (KEP-1669).
-func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev1.Protocol) (found []netip.AddrPort, problems []string) {
-	var ending []netip.AddrPort
+// backends are the endpoints of a port that are ready, or serve while they end, each once.
+func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev1.Protocol) (found []Backend, problems []string) {
+	seen := map[netip.AddrPort]int{} // where it is in found
 	for i := range endpoints {
 		number, ok := portOf(&endpoints[i], port, protocol)
 		if !ok {
@@ -87,18 +169,32 @@ func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev
 				problems = append(problems, fmt.Sprintf("EndpointSlice %s: %q is no IP address", endpoints[i].Name, endpoint.Addresses[0]))
 				continue
 			}
-			if backend := netip.AddrPortFrom(address, number); ready {
-				found = append(found, backend)
-			} else {
-				ending = append(ending, backend)
+			backend := backendOf(endpoint, netip.AddrPortFrom(address, number), !ready)
+			if at, known := seen[backend.AddrPort]; !known {
+				seen[backend.AddrPort], found = len(found), append(found, backend)
+			} else if ready && found[at].Ending { // in two slices for a moment
+				found[at] = backend
 			}
 		}
 	}
-	if len(found) == 0 {
-		found = ending
+	slices.SortFunc(found, func(a, b Backend) int { return a.Compare(b.AddrPort) })
+	return found, problems
+}
+
+func backendOf(endpoint discoveryv1.Endpoint, address netip.AddrPort, ending bool) Backend {
+	b := Backend{AddrPort: address, Ending: ending}
+	if endpoint.NodeName != nil {
+		b.Node = *endpoint.NodeName
 	}
-	slices.SortFunc(found, netip.AddrPort.Compare)
-	return slices.Compact(found), problems
+	if endpoint.Hints != nil {
+		for _, zone := range endpoint.Hints.ForZones {
+			b.ForZones = append(b.ForZones, zone.Name)
+		}
+		for _, node := range endpoint.Hints.ForNodes {
+			b.ForNodes = append(b.ForNodes, node.Name)
+		}
+	}
+	return b
 }
 
 // portOf returns the number of a port in a slice of IP addresses.
@@ -132,17 +228,8 @@ func Unsupported(service *corev1.Service) (problems []string) {
 	if !Balanced(service) {
 		return nil
 	}
-	if p := service.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-		problems = append(problems, "spec.internalTrafficPolicy Local is not supported yet: endpoints of all nodes are used")
-	}
-	if d := service.Spec.TrafficDistribution; d != nil && *d != "" {
-		problems = append(problems, fmt.Sprintf("spec.trafficDistribution %s is not supported yet: endpoints of all nodes are used", *d))
-	}
 	if len(service.Spec.LoadBalancerSourceRanges) > 0 {
 		problems = append(problems, "spec.loadBalancerSourceRanges is not supported yet: every client is served")
-	}
-	if service.Spec.Type == corev1.ServiceTypeNodePort {
-		problems = append(problems, "node ports are not supported yet: only the cluster and external IPs are served")
 	}
 	return problems
 }

@@ -12,12 +12,8 @@ import (
 )
 
 func TestWhatIsNotSupportedIsNamed(t *testing.T) {
-	local, zone := corev1.ServiceInternalTrafficPolicyLocal, "PreferSameZone"
 	for word, change := range map[string]func(*corev1.ServiceSpec){
-		"internalTrafficPolicy":    func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = &local },
-		"trafficDistribution":      func(s *corev1.ServiceSpec) { s.TrafficDistribution = &zone },
 		"loadBalancerSourceRanges": func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} },
-		"node ports":               func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort },
 	} {
 		service := claimant("web", 1, "10.96.0.1", []int32{80})
 		if problems := topology.Unsupported(&service); len(problems) != 0 {
@@ -45,7 +41,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "portless"}, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{}},
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.4"}}}},
 	}
-	parsed, problems := topology.ParseService(&service, slices)
+	parsed, problems := topology.ParseService(&service, slices, nil)
 	for _, words := range [][]string{{"spec.externalIPs", "nonsense"}, {"EndpointSlice broken", "10.244.0.300"}} {
 		for _, word := range words {
 			if !strings.Contains(strings.Join(problems, "; "), word) {

@@ -41,9 +41,12 @@ const (
 )
 
 // GatewayUnit wants the way out of a node: in Shared mode a gateway router with its external switch, in Local mode routes through the
-// management port. A gateway without addresses wants nothing: its agent has found none yet.
+// management port. One without addresses, whose agent has found none yet, only says what the node's own address is.
 func GatewayUnit(g Gateway) unit.Unit {
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
+	if g.Node.Chassis != "" {
+		u.Members = nodeAddresses(g.Node.Chassis, g.HostAddresses)
+	}
 	if len(g.Addresses) == 0 {
 		return u
 	}
@@ -59,6 +62,7 @@ func GatewayUnit(g Gateway) unit.Unit {
 	g.addExternalSwitch(&u)
 	g.addSourceRoutes(&u, addressesOf(g.Join))
 	g.addRoutes(&u)
+	discardNowhere(&u, names.GatewayRouter(g.Node.Name), g.Join)
 	g.addSNAT(&u)
 	return u
 }
@@ -79,7 +83,7 @@ func (g Gateway) addRouter(u *unit.Unit) {
 	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(addressesOf(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name), Options: options,
-		LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID}}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
+		LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.RouterLoadBalancers).UUID}}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
 	u.Members = append(u.Members,
 		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
 		unit.Membership{Parent: switchRef(names.JoinSwitch), Column: "ports", Element: jtor.UUID})

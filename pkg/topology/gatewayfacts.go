@@ -43,7 +43,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway
 	if err != nil || status == nil {
-		return Gateway{Node: facts}, err
+		return Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}, err
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge, SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU)}
 	if status.MACAddress != "" {

@@ -196,11 +196,26 @@ func (b *builder) service(doc string, documents []string) {
 			endpoints = append(endpoints, slice)
 		}
 	}
-	parsed, problems := topology.ParseService(&service, endpoints)
+	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes())
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
 	b.units = append(b.units, topology.ServiceUnit(parsed))
+}
+
+// serviceNodes are the nodes as services see them.
+func (b *builder) serviceNodes() (nodes []topology.ServiceNode) {
+	for name, chassis := range b.chassis {
+		if chassis != "" {
+			node := topology.ServiceNode{Name: name, Chassis: chassis}
+			if host := b.hosts[name]; host != nil {
+				node.Zone = host.Labels[corev1.LabelTopologyZone]
+			}
+			nodes = append(nodes, node)
+		}
+	}
+	slices.SortFunc(nodes, func(x, y topology.ServiceNode) int { return strings.Compare(x.Name, y.Name) })
+	return nodes
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.
@@ -219,7 +234,11 @@ func render(units []unit.Unit) string {
 			renderRow(&text, row)
 		}
 		for _, m := range u.Members {
-			fmt.Fprintf(&text, "  %s %s: %s + %s\n", m.Parent.Table, names[m.Parent.UUID], m.Column, names[m.Element])
+			element := names[m.Element]
+			if m.Value != "" {
+				element = m.Element + "=" + m.Value
+			}
+			fmt.Fprintf(&text, "  %s %s: %s + %s\n", m.Parent.Table, names[m.Parent.UUID], m.Column, element)
 		}
 	}
 	return text.String()
@@ -230,7 +249,7 @@ func nameOf(row reflect.Value) string {
 	if name := row.FieldByName("Name"); name.IsValid() {
 		return name.String()
 	}
-	for _, column := range []string{"Match", "IPPrefix", "LogicalIP"} {
+	for _, column := range []string{"Match", "IPPrefix", "LogicalIP", "Chassis"} {
 		if text := row.FieldByName(column); text.IsValid() {
 			return text.String()
 		}

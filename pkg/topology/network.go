@@ -2,6 +2,7 @@ package topology
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/names"
@@ -30,7 +31,7 @@ func NetworkUnit(n Network) unit.Unit {
 		Options: map[string]string{requestedTunnelKey: key(routerToJoinKey)},
 	}
 	jtor := routerTypePort(names.JoinToRouter(names.ClusterRouter), rtoj.Name, joinToRouterKey)
-	return unit.Unit{
+	u := unit.Unit{
 		Key: NetworkKey(),
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.ClusterRouter, Options: map[string]string{
@@ -41,12 +42,25 @@ func NetworkUnit(n Network) unit.Unit {
 			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch, OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
 			{Model: rtoj},
 			{Model: jtor},
-			{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(names.ClusterLoadBalancers).UUID, Name: names.ClusterLoadBalancers}},
 		},
 		Members: []unit.Membership{
 			{Parent: router, Column: "ports", Element: rtoj.UUID},
 			{Parent: join, Column: "ports", Element: jtor.UUID},
 		},
+	}
+	for _, group := range []string{names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.RouterLoadBalancers} {
+		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(group).UUID, Name: group}})
+	}
+	discardNowhere(&u, names.ClusterRouter, n.Join)
+	return u
+}
+
+// discardNowhere lets a router with these networks drop what a balancer sends nowhere.
+func discardNowhere(u *unit.Unit, router string, networks []netip.Prefix) {
+	for _, nowhere := range Nowhere() {
+		if slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == nowhere.Addr().Is4() }) {
+			addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: nowhere.String(), Nexthop: "discard"})
+		}
 	}
 }
 

@@ -34,12 +34,12 @@ func NodeUnit(n Node) unit.Unit {
 	}
 	stor := routerTypePort(names.SwitchToRouter(n.Name), rtos.Name, switchToRouterKey)
 	mp := managementPort(n)
-	return unit.Unit{
+	u := unit.Unit{
 		Key: NodeKey(n.Name),
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
 				OtherConfig:       map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)},
-				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID}}},
+				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.SwitchLoadBalancers).UUID}}},
 			{Model: rtos}, {Model: stor}, {Model: mp},
 		},
 		Members: []unit.Membership{
@@ -48,6 +48,10 @@ func NodeUnit(n Node) unit.Unit {
 			{Parent: ls, Column: "ports", Element: mp.UUID},
 		},
 	}
+	if n.Chassis != "" {
+		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.ChassisTemplateVar{UUID: templateVariables(n.Chassis).UUID, Chassis: n.Chassis}})
+	}
+	return u
 }
 
 func managementPort(n Node) *nbdb.LogicalSwitchPort {

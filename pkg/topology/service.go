@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -28,41 +29,119 @@ type Service struct {
 	// Affinity is how many seconds a client stays with its backend after its last connection; 0: each connection is balanced anew.
 	Affinity int
 	Ports    []ServicePort
+	// Nodes are where the service may have other backends than elsewhere. They are needed only for VIPs that are not From All.
+	Nodes []ServiceNode
 }
+
+// ServiceNode is a node as a service sees it.
+type ServiceNode struct{ Name, Chassis, Zone string }
 
 // ServicePort is one port of a service, on all its addresses.
 type ServicePort struct {
 	Protocol corev1.Protocol
-	// VIPs are where clients connect to, Backends where their connections go, of both families: a VIP takes those of its own. A
-	// VIP without a backend rejects.
-	VIPs, Backends []netip.AddrPort
+	Number   uint16
+	// VIPs are where clients connect to, Backends where their connections may go, of both families: a VIP takes those of its own.
+	VIPs     []VIP
+	Backends []Backend
 }
 
-// ServiceUnit wants the load balancers of a service: one for each protocol, with both families, in the group that every node has.
+// VIP is an address and a port that clients connect to. The unspecified address stands for each node's own.
+type VIP struct {
+	netip.AddrPort
+	Reach Reach
+	From  Choice
+}
+
+// OnNode reports whether the VIP is each node's own address.
+func (v VIP) OnNode() bool { return v.Addr().IsUnspecified() }
+
+// Reach says whose packets a VIP is for.
+type Reach string
+
+// Pods and hosts send through the switches of nodes, the world outside through gateway routers.
+const (
+	ReachAll      Reach = "cluster"
+	ReachSwitches Reach = "node_switch"
+	ReachRouters  Reach = "node_router"
+)
+
+// Choice says among which backends a VIP chooses.
+type Choice string
+
+const (
+	// FromAll chooses among all.
+	FromAll Choice = "all"
+	// FromNear chooses among those that are meant for the node or its zone, and among all where there is none.
+	FromNear Choice = "near"
+	// FromLocal chooses among those of the same node; where there is none, packets are dropped.
+	FromLocal Choice = "local"
+)
+
+// Backend is an endpoint that serves.
+type Backend struct {
+	netip.AddrPort
+	// Ending backends serve yet, and take connections only where no other does.
+	Ending bool
+	// Node is where it runs; empty: unknown.
+	Node string
+	// ForNodes and ForZones are whom it is meant for (the hints of an EndpointSlice).
+	ForNodes, ForZones []string
+}
+
+// balancer identifies one of the load balancers of a service: those of a protocol that have the same options and users.
+type balancer struct {
+	reach    Reach
+	template string // the family of a balancer whose text is completed on each chassis, "IPv4"; empty: the text is the same everywhere
+}
+
+func (b balancer) scope() string {
+	if b.template == "" {
+		return string(b.reach)
+	}
+	return string(b.reach) + "_template_" + b.template
+}
+
+// group is the group of load balancers whose members are on the switches or routers that b shall be on.
+func (b balancer) group() string {
+	switch b.reach {
+	case ReachSwitches:
+		return names.SwitchLoadBalancers
+	case ReachRouters:
+		return names.RouterLoadBalancers
+	}
+	return names.ClusterLoadBalancers
+}
+
+// ServiceUnit wants the load balancers of a service, in the groups that every node has, and what their text means on each node.
 func ServiceUnit(s Service) unit.Unit {
 	u := unit.Unit{Key: ServiceKey(s.Namespace, s.Name)}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
-		vips := s.vips(protocol)
-		if len(vips) == 0 {
-			continue
+		vips, variables := s.render(protocol)
+		for _, b := range slices.SortedFunc(maps.Keys(vips), func(x, y balancer) int { return cmp.Compare(x.scope(), y.scope()) }) {
+			lb := s.loadBalancer(protocol, b, vips[b])
+			u.Rows = append(u.Rows, unit.Row{Model: lb})
+			u.Members = append(u.Members, unit.Membership{Parent: loadBalancersRef(b.group()), Column: "load_balancer", Element: lb.UUID})
 		}
-		lb := s.loadBalancer(protocol, vips)
-		u.Rows = append(u.Rows, unit.Row{Model: lb})
-		u.Members = append(u.Members, unit.Membership{Parent: loadBalancersRef(names.ClusterLoadBalancers), Column: "load_balancer", Element: lb.UUID})
+		u.Members = append(u.Members, s.values(variables)...)
 	}
 	return u
 }
 
-func (s Service) loadBalancer(protocol corev1.Protocol, vips map[string]string) *nbdb.LoadBalancer {
-	name, text := names.ServiceLoadBalancer(s.Namespace, s.Name, string(protocol)), strings.ToLower(string(protocol))
+func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[string]string) *nbdb.LoadBalancer {
+	name, text := names.ServiceLoadBalancer(s.Namespace, s.Name, string(protocol), b.scope()), strings.ToLower(string(protocol))
 	lb := &nbdb.LoadBalancer{
 		UUID: unit.UUID(nbdb.LoadBalancerTable, name), Name: name, Protocol: &text, Vips: vips,
 		Options: map[string]string{
-			"reject": "true", "event": "false", "skip_snat": "false", "hairpin_snat_ip": hairpinAddresses,
+			"reject": "true", "event": "false", "hairpin_snat_ip": hairpinAddresses,
+			// A router's balancer hides clients, so that answers come back through it; where the backend is on the same node they do anyway.
+			"skip_snat": strconv.FormatBool(b.reach == ReachRouters),
 			// The routers must not answer ARP for cluster IPs: nobody asks on a link.
 			"neighbor_responder": "none",
 		},
 		ExternalIDs: map[string]string{"k8s.ovn.org/kind": "Service", "k8s.ovn.org/owner": s.Namespace + "/" + s.Name},
+	}
+	if b.template != "" {
+		lb.Options["template"], lb.Options["address-family"] = "true", strings.ToLower(b.template)
 	}
 	if protocol == corev1.ProtocolUDP {
 		// A client that keeps its port would go on to a backend that is gone, for as long as it sends. TCP connections end with their
@@ -70,7 +149,8 @@ func (s Service) loadBalancer(protocol corev1.Protocol, vips map[string]string) 
 		lb.Options["ct_flush"] = "true"
 	}
 	switch {
-	case s.Affinity > longestAffinity:
+	// northd leaves the port out of what a template's balancer learns (OVN 25.03).
+	case s.Affinity > longestAffinity, s.Affinity > 0 && b.template != "":
 		lb.SelectionFields = []string{"ip_dst", "ip_src"} // the backend follows from the client, for ever
 	case s.Affinity > 0:
 		lb.Options["affinity_timeout"] = strconv.Itoa(s.Affinity)
@@ -78,34 +158,79 @@ func (s Service) loadBalancer(protocol corev1.Protocol, vips map[string]string) 
 	return lb
 }
 
-// vips renders the VIPs of a protocol as OVN reads them: "10.96.0.10:53" -> "10.244.0.3:53,10.244.1.4:53".
-func (s Service) vips(protocol corev1.Protocol) map[string]string {
-	vips := map[string]string{}
+// render makes the vips of each balancer of a protocol, as OVN reads them: "10.96.0.10:53" -> "10.244.0.3:53,10.244.1.4:53". Where a
+// node's own address or backends are wanted, it is the name of a variable, which render notes.
+func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]string, variables []variable) {
+	vips = map[balancer]map[string]string{}
+	noted := map[string]bool{}
+	note := func(v variable) string {
+		if !noted[v.name] {
+			noted[v.name], variables = true, append(variables, v)
+		}
+		return "^" + v.name
+	}
 	for _, port := range s.Ports {
 		if port.Protocol != protocol {
 			continue
 		}
 		for _, vip := range port.VIPs {
-			vips[vip.String()] = backendsOf(vip, port.Backends)
+			backends := familyOf(vip.Addr(), port.Backends)
+			text, b := listOf(usable(backends)), balancer{reach: vip.Reach}
+			if text != "" && vip.From != FromAll {
+				b.template = names.Family(vip.Addr())
+				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number, b.template, string(vip.From)), from: vip.From, backends: backends})
+			}
+			key := vip.String()
+			if vip.OnNode() {
+				b.template = names.Family(vip.Addr())
+				key = "^" + names.NodeAddressVariable(b.template) + ":" + strconv.Itoa(int(vip.Port()))
+			} else if b.template != "" && vip.Addr().Is6() {
+				// A template has no way to write an IPv6 address with a port.
+				key = note(variable{name: names.AddressVariable(vip.Addr()), address: vip.Addr()}) + ":" + strconv.Itoa(int(vip.Port()))
+			}
+			if vips[b] == nil {
+				vips[b] = map[string]string{}
+			}
+			vips[b][key] = text
 		}
 	}
-	return vips
+	return vips, variables
 }
 
-// backendsOf lists the backends of the VIP's family, sorted: the order of a service's endpoints means nothing.
-func backendsOf(vip netip.AddrPort, backends []netip.AddrPort) string {
-	var family []netip.AddrPort
+// familyOf are the backends of an address's family.
+func familyOf(address netip.Addr, backends []Backend) (family []Backend) {
 	for _, backend := range backends {
-		if backend.Addr().Is4() == vip.Addr().Is4() {
+		if backend.Addr().Is4() == address.Is4() {
 			family = append(family, backend)
 		}
 	}
-	slices.SortFunc(family, netip.AddrPort.Compare)
-	texts := make([]string, 0, len(family))
-	for _, backend := range slices.Compact(family) {
+	return family
+}
+
+// usable are the backends that take connections: those that end only where no other is, which is better than to refuse a client
+// (KEP-1669).
+func usable(backends []Backend) (found []Backend) {
+	for _, ending := range []bool{false, true} {
+		for _, b := range backends {
+			if b.Ending == ending {
+				found = append(found, b)
+			}
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
+// listOf lists backends as OVN reads them, sorted: the order of a service's endpoints means nothing.
+func listOf(backends []Backend) string {
+	slices.SortFunc(backends, func(a, b Backend) int { return a.Compare(b.AddrPort) })
+	texts := make([]string, 0, len(backends))
+	for _, backend := range backends {
 		texts = append(texts, backend.String())
 	}
-	return strings.Join(texts, ",")
+	return strings.Join(slices.Compact(texts), ",")
 }
 
 // ServiceKey is the unit of a service.

@@ -30,13 +30,14 @@ func serviceUnit(i, version int) unit.Unit {
 	s := topology.Service{Namespace: "bench", Name: fmt.Sprintf("s%d", i)}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
 		port := topology.ServicePort{Protocol: protocol,
-			VIPs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i / 256), byte(i)}), 80)}}
+			VIPs: []topology.VIP{{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i / 256), byte(i)}), 80),
+				Reach: topology.ReachAll, From: topology.FromAll}}}
 		for n := range endpoints {
 			host := byte(3 + n)
 			if n == endpoints-1 {
 				host += byte(version)
 			}
-			port.Backends = append(port.Backends, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}), 8080))
+			port.Backends = append(port.Backends, topology.Backend{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}), 8080)})
 		}
 		s.Ports = append(s.Ports, port)
 	}

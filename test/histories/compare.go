@@ -29,7 +29,7 @@ var shared = map[string][]string{
 	"Port_Group":     {"ports", "acls"},
 	"Address_Set":    {"addresses"},
 
-	"Load_Balancer_Group": {"load_balancer"},
+	"Load_Balancer_Group": {"load_balancer"}, "Chassis_Template_Var": {"variables"},
 }
 
 // northd writes these.
@@ -54,7 +54,11 @@ func expectRows(units []unit.Unit) expectation {
 	for _, u := range units {
 		for _, m := range u.Members {
 			if parent, ok := e[m.Parent.Table][m.Parent.UUID]; ok {
-				parent.columns[m.Column] = append(parent.columns[m.Column], m.Element)
+				element := m.Element
+				if m.Value != "" { // of a map
+					element += "=" + m.Value
+				}
+				parent.columns[m.Column] = append(parent.columns[m.Column], element)
 				slices.Sort(parent.columns[m.Column])
 			}
 		}
@@ -82,7 +86,7 @@ func columnsOf(m any) (table, id string, columns map[string][]string) {
 var tableOf = map[string]string{"LogicalSwitch": "Logical_Switch", "LogicalSwitchPort": "Logical_Switch_Port", "LogicalRouter": "Logical_Router",
 	"LogicalRouterPort": "Logical_Router_Port", "LogicalRouterStaticRoute": "Logical_Router_Static_Route", "LogicalRouterPolicy": "Logical_Router_Policy",
 	"NAT": "NAT", "PortGroup": "Port_Group", "AddressSet": "Address_Set", "ACL": "ACL", "LoadBalancer": "Load_Balancer",
-	"LoadBalancerGroup": "Load_Balancer_Group"}
+	"LoadBalancerGroup": "Load_Balancer_Group", "ChassisTemplateVar": "Chassis_Template_Var"}
 
 // texts returns a value as atoms does for the same value in the database.
 func texts(v reflect.Value) []string {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -27,7 +28,7 @@ func aService(r *rand.Rand) string {
 
 func aSlice(r *rand.Rand) string { return fmt.Sprintf("%s-%d", aService(r), r.IntN(sliceCount)) }
 
-var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external"}
+var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external", "node-port", "local", "near"}
 
 // serviceChoices are the steps of services. They are drawn apart from the others: what a seed means for pods and nodes stays.
 var serviceChoices = []choice{
@@ -120,6 +121,16 @@ func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	case "external":
 		spec.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", s.N), fmt.Sprintf("2001:db8::%x", s.N)}
+	case "node-port":
+		spec.Type, spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30000+int32(s.N)
+	case "local":
+		local := corev1.ServiceInternalTrafficPolicyLocal
+		spec.Type, spec.Ports[0].NodePort, spec.InternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, 30000+int32(s.N), &local
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		spec.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", s.N)}
+	case "near":
+		near := corev1.ServiceTrafficDistributionPreferSameNode
+		spec.TrafficDistribution = &near
 	}
 	return service
 }
@@ -134,7 +145,9 @@ func sliceOf(key types.NamespacedName, s Step) *discoveryv1.EndpointSlice {
 	}
 	yes, no := true, false
 	for n := range s.N {
-		endpoint := discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.0.%d", 3+n)}}
+		node := fmt.Sprintf("n%d", n)
+		endpoint := discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.0.%d", 3+n)}, NodeName: &node,
+			Hints: &discoveryv1.EndpointHints{ForNodes: []discoveryv1.ForNode{{Name: node}}}}
 		switch s.What {
 		case "6":
 			slice.AddressType, endpoint.Addresses = discoveryv1.AddressTypeIPv6, []string{fmt.Sprintf("fd00:10:244::%x", 3+n)}
@@ -158,7 +171,7 @@ func (o *oracle) expectServices() {
 				endpoints = append(endpoints, slice)
 			}
 		}
-		parsed, problems := topology.ParseService(service, endpoints)
+		parsed, problems := topology.ParseService(service, endpoints, o.serviceNodes())
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
@@ -167,6 +180,19 @@ func (o *oracle) expectServices() {
 			o.units = append(o.units, u)
 		}
 	}
+}
+
+// serviceNodes are the nodes as services see them.
+func (o *oracle) serviceNodes() []topology.ServiceNode {
+	var nodes []corev1.Node
+	var networks []networkv1alpha1.NodeNetwork
+	for _, node := range o.nodes {
+		nodes = append(nodes, *node)
+	}
+	for _, nn := range o.networks {
+		networks = append(networks, *nn)
+	}
+	return topology.ServiceNodes(nodes, networks)
 }
 
 // vandaliseBalancer deletes a load balancer, or takes its backends away.

@@ -40,6 +40,7 @@ func Schema() ovndb.Schema {
 		nbdb.QoSTable:                      {},
 		nbdb.LoadBalancerTable:             shared(true),
 		nbdb.LoadBalancerGroupTable:        shared(true, "load_balancer"),
+		nbdb.ChassisTemplateVarTable:       shared(true, "variables"),
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]
