@@ -67,7 +67,7 @@ func runInLab(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
 	if os.Getenv("WEFT_E2E_KEEP") == "" {
 		defer func() { err = errors.Join(err, down()) }()
 	}
-	if err := cluster.Up(ctx, lab.UpOptions{}); err != nil {
+	if err := cluster.Up(ctx, lab.UpOptions{DNS: true}); err != nil {
 		return 0, err
 	}
 	tests := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)

@@ -162,7 +162,8 @@ func (m Machine) prepareHost() error {
 		return err
 	}
 	for _, gateway := range m.gateways() {
-		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.Addr().AsSlice()}); err != nil {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.Addr().AsSlice(), AdvMSS: segment(gateway.Addr())}
+		if err := netlink.RouteAdd(route); err != nil {
 			return fmt.Errorf("default route via %s: %w", gateway.Addr(), err)
 		}
 	}
@@ -174,6 +175,16 @@ func (m Machine) prepareHost() error {
 		return err
 	}
 	return addAddresses(lo, internetPrefixes())
+}
+
+// segment is the size of TCP segments that a host asks for: that of the fabric's link, also where its own is narrow, so that who sends a
+// stream has to find that out as who sends datagrams.
+func segment(family netip.Addr) int {
+	const tcp, header4, header6 = 20, 20, 40 // bytes of headers
+	if family.Is4() {
+		return fabricMTU - header4 - tcp
+	}
+	return fabricMTU - header6 - tcp
 }
 
 func (m Machine) prepareRouter() error {

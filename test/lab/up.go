@@ -18,8 +18,11 @@ type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
-	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for
+	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for, and not there WithoutWeft
 }
+
+// withDNS: CoreDNS needs pods that reach the API server.
+func (o UpOptions) withDNS() bool { return o.DNS && !o.WithoutWeft }
 
 // Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
 func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
@@ -77,7 +80,7 @@ func (u *bringUp) run(ctx context.Context) error {
 			steps = append(steps, step{"nodes and network Ready", u.awaitReady})
 		}
 	}
-	if u.options.DNS {
+	if u.options.withDNS() {
 		steps = append(steps, step{"DNS applied", u.applyDNS})
 	}
 	return u.steps(ctx, append(steps, step{"default service account", u.awaitServiceAccount}))
@@ -154,7 +157,7 @@ func (u *bringUp) buildImages(ctx context.Context) error {
 		}
 		images[ProductRef] = programs
 	}
-	if u.options.DNS {
+	if u.options.withDNS() {
 		images[DNSRef] = dnsPrograms()
 	}
 	began := time.Now()

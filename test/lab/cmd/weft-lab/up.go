@@ -9,7 +9,7 @@ import (
 )
 
 func newUp(open opener) *cobra.Command {
-	o := lab.UpOptions{Nodes: 2}
+	o := lab.UpOptions{Nodes: 2, DNS: true}
 	wait := true
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -33,7 +33,7 @@ func newUp(open opener) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
-	cmd.Flags().BoolVar(&o.DNS, "dns", false, "run CoreDNS, which needs pods that reach the API server")
+	cmd.Flags().BoolVar(&o.DNS, "dns", o.DNS, "run CoreDNS, unless the product is left out; it is not waited for")
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes and the ClusterNetwork are Ready")
 	return cmd
 }
