@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -117,7 +118,15 @@ func same(what string, want, have []string) error {
 	return nil
 }
 
-// northboundIs compares the ports: those of the pods, with their addresses, and the fixed ones of each node.
+// localnetOf is the port by which a node's gateway router leaves; empty where there is no such router.
+func localnetOf(nn *networkv1alpha1.NodeNetwork) string {
+	if g := nn.Status.Gateway; g != nil && g.Mode == networkv1alpha1.GatewayShared {
+		return names.Localnet(g.Bridge, nn.Name)
+	}
+	return ""
+}
+
+// northboundIs compares the ports: those of the pods, with their addresses, and the fixed ones of each node and its gateway.
 func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	ports, err := b.ports(ctx)
 	if err != nil {
@@ -129,7 +138,15 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	}
 	want := []string{names.JoinToRouter(names.ClusterRouter)}
 	for _, n := range nodes {
+		nn := nodeNetwork(n.Name)
+		if err := b.api.Get(ctx, client.ObjectKeyFromObject(nn), nn); err != nil {
+			return err
+		}
 		want = append(want, names.SwitchToRouter(n.Name), names.ManagementPort(n.Name))
+		if localnet := localnetOf(nn); localnet != "" {
+			router := names.GatewayRouter(n.Name)
+			want = append(want, localnet, names.ExternalToRouter(router), names.JoinToRouter(router))
+		}
 	}
 	var wrong error
 	for i := range pods {
@@ -180,12 +197,12 @@ func (b *testbed) clusterStatusIs(ctx context.Context, pods int) error {
 
 // nodeIs compares Open vSwitch, the links and the guards of a node with its pods.
 func (b *testbed) nodeIs(ctx context.Context, node string, pods []corev1.Pod) error {
-	links, err := b.interfacesAre(ctx, node, pods)
-	if err != nil {
-		return err
-	}
 	var nn networkv1alpha1.NodeNetwork
 	if err := b.api.Get(ctx, types.NamespacedName{Name: node}, &nn); err != nil {
+		return err
+	}
+	links, err := b.interfacesAre(ctx, &nn, pods)
+	if err != nil {
 		return err
 	}
 	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, links, nn.Status.DatapathType), countIs(&nn, len(pods)))
@@ -199,12 +216,13 @@ func countIs(nn *networkv1alpha1.NodeNetwork, pods int) error {
 }
 
 // interfacesAre compares Open vSwitch's interfaces and returns the links of pods.
-func (b *testbed) interfacesAre(ctx context.Context, node string, pods []corev1.Pod) (links []string, err error) {
+func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNetwork, pods []corev1.Pod) (links []string, err error) {
+	node := nn.Name
 	rows, err := b.rows(ctx, node, "ovs-vsctl", "Interface", "name,type,external_ids,error")
 	if err != nil {
 		return nil, err
 	}
-	want, have := []string{names.ManagementPort(node)}, []string{}
+	want, have := append(patchesOf(nn), names.ManagementPort(node)), []string{}
 	for i := range pods {
 		want = append(want, portOf(&pods[i]))
 	}
@@ -218,11 +236,22 @@ func (b *testbed) interfacesAre(ctx context.Context, node string, pods []corev1.
 			if port != names.ManagementPort(node) {
 				links = append(links, name)
 			}
+		case r.text("type") == "patch":
+			have = append(have, name)
 		case name != names.IntegrationBridge && name != "br-ex" && name != "eth0" && r.text("type") != "geneve":
 			err = errors.Join(err, fmt.Errorf("node %s: interface %s is nobody's", node, name))
 		}
 	}
 	return links, errors.Join(err, same("node "+node+": interfaces in Open vSwitch", want, have))
+}
+
+// patchesOf are the two ends of the cable between br-int and the bridge that leads outside; ovn-controller makes them.
+func patchesOf(nn *networkv1alpha1.NodeNetwork) []string {
+	localnet := localnetOf(nn)
+	if localnet == "" {
+		return nil
+	}
+	return []string{names.PatchToIntegration(localnet), "patch-" + names.IntegrationBridge + "-to-" + localnet}
 }
 
 // linksAre compares the host's ends of the pods' links.
