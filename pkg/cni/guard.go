@@ -40,6 +40,9 @@ func Guard(device string) error {
 	return nil
 }
 
+// Unguard ends Guard for a device that stays; twice is as once.
+func Unguard(device string) error { return unguard(device) }
+
 // unguard removes the chain of a device that is gone. Kernels before 6.16
 // removed it with the device; later ones keep it for the next of that name.
 // It looks first: an attempt waits for an RCU grace period even to find nothing.

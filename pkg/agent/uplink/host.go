@@ -1,0 +1,278 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/cni"
+)
+
+// host does steps.
+type host struct {
+	rows *rows // nil: Open vSwitch is out of reach
+	// passed is told of each change that was made: the places where a death leaves something half done.
+	passed func(point string)
+	// left is what undoing could not do because of Open vSwitch.
+	left error
+}
+
+// do does the steps in order, until one fails or ctx ends.
+func (h *host) do(ctx context.Context, steps []Step) error {
+	for _, step := range steps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("before %q: %w", step, context.Cause(ctx))
+		}
+		if err := h.step(ctx, step); err != nil {
+			return fmt.Errorf("%s: %w", step, err)
+		}
+		h.passed(step.String())
+	}
+	return nil
+}
+
+// doAll does all steps, those behind one that fails as well: undoing brings back what it can.
+func (h *host) doAll(ctx context.Context, steps []Step) error {
+	var failed error
+	for _, step := range steps {
+		if err := h.step(ctx, step); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
+			continue
+		}
+		h.passed(step.String())
+	}
+	return failed
+}
+
+func (h *host) step(ctx context.Context, step Step) error {
+	switch s := step.(type) {
+	case Rows:
+		return h.applyRows(ctx, s)
+	case Features:
+		return applyFeatures(s)
+	case Guarded:
+		if s.On {
+			return cni.Guard(s.Link)
+		}
+		return cni.Unguard(s.Link)
+	case Settings:
+		return h.applySettings(s)
+	case Carries:
+		return h.carry(s.Link, s.Layer3)
+	case RuleCopies:
+		return h.applyRules(s)
+	}
+	return fmt.Errorf("unknown step %T", step)
+}
+
+// applyRows waits until ovs-vswitchd has done what the rows say. A bridge that shall go is not waited for in vain: it loses at least what
+// it carries, so that the link can have it back, and the rest is left.
+func (h *host) applyRows(ctx context.Context, s Rows) error {
+	err := errNoSwitch
+	if h.rows != nil {
+		err = h.rows.apply(ctx, s)
+	}
+	if err == nil || s.Present {
+		return err
+	}
+	h.left = errors.Join(h.left, err)
+	return h.disarm(s.Bridge)
+}
+
+// disarm takes what it carries off a bridge that ovs-vswitchd does not remove, and its link where the kernel does that for anybody.
+func (h *host) disarm(bridge string) error {
+	found, err := netlink.LinkByName(bridge)
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetDown(found); err != nil {
+		return err
+	}
+	return h.carry(bridge, Layer3{})
+}
+
+func applyFeatures(s Features) error {
+	if len(s.On) == 0 {
+		return nil
+	}
+	have, err := readFeatures(s.Link)
+	if err != nil {
+		return err
+	}
+	change := maps.Clone(s.On)
+	maps.DeleteFunc(change, func(name string, on bool) bool { was, ok := have[name]; return !ok || was == on })
+	if len(change) == 0 {
+		return nil
+	}
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return fmt.Errorf("ethtool: %w", err)
+	}
+	defer tool.Close()
+	return tool.Change(s.Link, change)
+}
+
+func (h *host) applySettings(s Settings) error {
+	found, err := netlink.LinkByName(s.Link)
+	if err != nil {
+		return err
+	}
+	if s.MTU > 0 && found.Attrs().MTU != s.MTU {
+		if err := netlink.LinkSetMTU(found, s.MTU); err != nil {
+			return fmt.Errorf("MTU %d: %w", s.MTU, err)
+		}
+		h.passed("MTU of " + s.Link)
+	}
+	if _, ipv6 := s.Sysctls[disableIPv6]; ipv6 {
+		if err := netlink.LinkSetIP6AddrGenMode(found, s.AddrGenMode); err != nil {
+			return fmt.Errorf("addrgenmode: %w", err)
+		}
+	}
+	if err := h.applySysctls(s); err != nil {
+		return err
+	}
+	if s.Up {
+		return netlink.LinkSetUp(found)
+	}
+	return nil
+}
+
+func (h *host) applySysctls(s Settings) error {
+	for _, key := range sysctls {
+		want, ok := s.Sysctls[key]
+		if !ok {
+			continue
+		}
+		path := sysctlPath(s.Link, key)
+		have, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(have)) == want {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(path, []byte(want), 0)
+		}
+		if err != nil {
+			return fmt.Errorf("sysctl %s: %w", key, err)
+		}
+		h.passed("sysctl " + key + " of " + s.Link)
+	}
+	return nil
+}
+
+// carry makes the link's addresses, routes and neighbours as wanted, as far as the kernel lets it. Its routes come and go with the
+// addresses.
+func (h *host) carry(name string, want Layer3) error {
+	found, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	on := link{found.Attrs().Index, name}
+	if err := h.takeOff(on, want); err != nil {
+		return err
+	}
+	have, err := readLayer3(on)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, m := range lacking(want.Addresses, have.Addresses, Message.addressKey) {
+		if err := send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, m.addressOn(on), unix.EEXIST); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("add address %s: %w", m.Text, err))
+			continue
+		}
+		h.passed("address " + m.Text + " on " + name)
+	}
+	failed = errors.Join(failed, h.addRoutes(on, lacking(want.Routes, have.Routes, Message.routeKey)))
+	for _, m := range want.Neighbors {
+		if err := send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, m.neighborOn(on)); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("add neighbour %s: %w", m.Text, err))
+		}
+	}
+	return failed
+}
+
+// takeOff removes what is not wanted, the last address first: with a subnet's first one the kernel removes the others.
+func (h *host) takeOff(on link, want Layer3) error {
+	have, err := readLayer3(on)
+	if err != nil {
+		return err
+	}
+	for _, m := range lacking(have.Routes, want.Routes, Message.routeKey) {
+		if m.ofKernel() {
+			continue
+		}
+		if err := send(unix.RTM_DELROUTE, 0, m.deletedOn(on), unix.ESRCH); err != nil {
+			return fmt.Errorf("remove route %s: %w", m.Text, err)
+		}
+		h.passed("no route " + m.Text + " on " + on.name)
+	}
+	for _, m := range slices.Backward(lacking(have.Addresses, want.Addresses, Message.addressKey)) {
+		if err := send(unix.RTM_DELADDR, 0, m.addressOn(on), unix.EADDRNOTAVAIL); err != nil {
+			return fmt.Errorf("remove address %s: %w", m.Text, err)
+		}
+		h.passed("no address " + m.Text + " on " + on.name)
+	}
+	return nil
+}
+
+// addRoutes goes over them again as long as one helps: the next hop of one may be reached by another.
+func (h *host) addRoutes(on link, routes []Message) error {
+	for len(routes) > 0 {
+		var left []Message
+		var failed error
+		for _, m := range routes {
+			err := send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, m.routeOn(on), unix.EEXIST)
+			if err != nil {
+				left, failed = append(left, m), errors.Join(failed, fmt.Errorf("add route %s: %w", m.Text, err))
+				continue
+			}
+			h.passed("route " + m.Text + " on " + on.name)
+		}
+		if len(left) == len(routes) {
+			return failed
+		}
+		routes = left
+	}
+	return nil
+}
+
+// lacking are those of want that have has not, in order.
+func lacking(want, have []Message, key func(Message) string) []Message {
+	present := map[string]bool{}
+	for _, m := range have {
+		present[key(m)] = true
+	}
+	var missing []Message
+	for _, m := range want {
+		if !present[key(m)] {
+			missing = append(missing, m)
+		}
+	}
+	return missing
+}
+
+func (h *host) applyRules(s RuleCopies) error {
+	for _, m := range s.Rules {
+		kind, flags, fine := unix.RTM_DELRULE, 0, unix.ENOENT
+		if s.Present {
+			kind, flags, fine = unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, unix.EEXIST
+		}
+		if err := send(kind, flags, m.ruleOn(link{name: s.Link}), fine); err != nil {
+			return fmt.Errorf("%s: %w", m.Text, err)
+		}
+		h.passed(fmt.Sprintf("%s of %s %t", m.Text, s.Link, s.Present))
+	}
+	return nil
+}

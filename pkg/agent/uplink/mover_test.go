@@ -1,0 +1,409 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// move moves the link and expects that it works.
+func (w *world) move() Bridge {
+	w.Helper()
+	got, err := w.mover().Ensure(context.Background(), w.request())
+	must(w, err)
+	return got
+}
+
+// asBefore expects the node as it was: it answers, its link carries what it did, and nothing of ours is left.
+func (w *world) asBefore(before []string, when string) {
+	w.Helper()
+	w.carries(nic, before, when)
+	if _, err := netlink.LinkByName(bridge); err == nil {
+		w.Fatalf("%s: link %s is still there", when, bridge)
+	}
+	if left := strings.Fields(w.ovs.Ctl("list-br")); len(left) > 0 {
+		w.Fatalf("%s: bridges %v are still in Open vSwitch", when, left)
+	}
+	w.eventually(w.answers)
+}
+
+func TestALinkMovesOntoItsBridge(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	must(t, w.answers())
+	if got := w.move(); got.Name != bridge || got.Interface != nic {
+		t.Errorf("the bridge is %+v", got)
+	}
+	w.carries(bridge, before, "after the move")
+	must(t, w.answers())
+	if l := w.ledger(); l.Phase != Confirmed {
+		t.Errorf("the ledger says %s", l.Phase)
+	}
+	found, err := netlink.LinkByName(nic)
+	must(t, err)
+	if list, err := netlink.AddrList(found, netlink.FAMILY_ALL); err != nil || len(list) > 0 {
+		t.Errorf("the link carries %v (%v)", list, err)
+	}
+	if again := w.move(); again.Name != bridge {
+		t.Errorf("once more, the bridge is %+v", again)
+	}
+	w.carries(bridge, before, "after a second look")
+	must(t, w.mover().Recover(context.Background()))
+	w.carries(bridge, before, "after the agent's next start")
+}
+
+func TestReleaseIsTheReverse(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	w.move()
+	must(t, addresses(bridge, "192.0.2.12/24")) // the host's administrator goes on
+	must(t, w.mover().Release(context.Background()))
+	must(t, dropAddresses(nic, "192.0.2.12/24"))
+	w.asBefore(before, "after the release")
+	if l := w.ledger(); l != nil {
+		t.Errorf("the ledger is still there: %+v", l)
+	}
+	must(t, w.mover().Release(context.Background()))
+}
+
+// For every change that a move makes: the process dies right after it, and the guard brings the node back.
+func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	changes := w.run(order{Guard: true})
+	must(t, w.mover().Release(context.Background()))
+	for i, point := range changes {
+		w.run(order{Guard: true, DieAt: i + 1})
+		if point == "ledger "+string(Confirmed) {
+			w.carries(bridge, before, "after "+point)
+			must(t, w.answers())
+			must(t, w.mover().Release(context.Background()))
+			continue
+		}
+		if i > 0 { // the guard is started after the first change, which is the ledger
+			w.eventually(func() error { return phaseIs(w.ledger(), RolledBack) })
+		} else {
+			must(t, w.mover().Recover(context.Background()))
+		}
+		w.asBefore(before, fmt.Sprintf("%d: killed after %q", i+1, point))
+		must(t, folder(w.dir).remove(nic))
+	}
+	t.Logf("%d deaths", len(changes))
+}
+
+func phaseIs(l *Ledger, want Phase) error {
+	if l == nil || l.Phase != want {
+		return fmt.Errorf("the ledger is %+v; want phase %s", l, want)
+	}
+	return nil
+}
+
+// The same where the guard dies with it, as both do with their container: the next start brings the node back.
+func TestTheNextStartUndoesAMoveWhoseProcessAndGuardDied(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	changes := w.run(order{})
+	must(t, w.mover().Release(context.Background()))
+	for i, point := range changes {
+		w.run(order{DieAt: i + 1})
+		must(t, w.mover().Recover(context.Background()))
+		if point == "ledger "+string(Confirmed) {
+			w.carries(bridge, before, "after "+point)
+			must(t, w.mover().Release(context.Background()))
+			continue
+		}
+		must(t, phaseIs(w.ledger(), RolledBack))
+		w.asBefore(before, fmt.Sprintf("%d: killed after %q", i+1, point))
+		must(t, folder(w.dir).remove(nic))
+	}
+	t.Logf("%d deaths", len(changes))
+}
+
+// For every change that undoing makes: it dies as well, and the next one goes on.
+func TestUndoingMayDieAnywhere(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	moved := w.run(order{})
+	must(t, w.mover().Release(context.Background()))
+	half := len(moved) - 1 // all is moved, nothing confirmed
+	w.run(order{DieAt: half})
+	changes := w.run(order{Undo: true})
+	must(t, folder(w.dir).remove(nic))
+	for i, point := range changes {
+		w.run(order{DieAt: half})
+		w.run(order{Undo: true, DieAt: i + 1})
+		must(t, w.mover().Recover(context.Background()))
+		w.asBefore(before, fmt.Sprintf("%d: undoing was killed after %q", i+1, point))
+		must(t, folder(w.dir).remove(nic))
+	}
+	t.Logf("%d deaths", len(changes))
+}
+
+func TestAMoveThatCutsOffTheNodeIsRolledBack(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
+	cfg.Passed = func(point string) {
+		if point == "eth0 is a port of breth0" { // now the world outside falls silent
+			must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
+		}
+	}
+	var told error
+	cfg.Tell = func(_, _ string, err error) { told = err }
+	_, err := New(cfg).Ensure(context.Background(), w.request())
+	if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") || !strings.Contains(err.Error(), "API server 192.0.2.2:6443") {
+		t.Errorf("the error is %v", err)
+	}
+	if !errors.Is(told, ErrRolledBack) {
+		t.Errorf("who shall be told was told %v", told)
+	}
+	w.carries(nic, before, "before anybody looks")
+	must(t, w.ns.Do(func(ns.NetNS) error { return addresses(wire, append(gateway, "192.0.2.2/24")...) }))
+	w.asBefore(before, "after the rollback")
+
+	if _, err := w.mover().Ensure(context.Background(), w.request()); !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") {
+		t.Errorf("asked again, the error is %v: nobody wants the node cut off again", err)
+	}
+	other := w.request()
+	other.Interface = nic
+	if _, err := w.mover().Ensure(context.Background(), other); err != nil {
+		t.Errorf("something else is asked for: %v", err)
+	}
+}
+
+// dropAddresses takes addresses off a link, the last first: with a subnet's first one the kernel removes the others.
+func dropAddresses(name string, list ...string) error {
+	found, err := netlink.LinkByName(name)
+	for _, text := range slices.Backward(list) {
+		if err != nil {
+			return err
+		}
+		var address *netlink.Addr
+		if address, err = netlink.ParseAddr(text); err == nil {
+			err = netlink.AddrDel(found, address)
+		}
+	}
+	return err
+}
+
+// reboot takes the links away and configures the host anew; the next boot has another ID.
+func (w *world) reboot(databaseLost bool) {
+	w.Helper()
+	w.ovs.KillSwitch()
+	w.ovs.Kill()
+	w.unplug()
+	w.boot += "'"
+	w.plug()
+	if databaseLost {
+		w.ovs.Empty()
+	}
+	w.ovs.Run()
+	if databaseLost {
+		w.ovs.Init()
+	}
+	w.ovs.RunSwitch()
+}
+
+func TestAfterAPowerCutTheNodeIsMovedAgain(t *testing.T) {
+	for name, lost := range map[string]bool{"the database is kept": false, "the database is lost": true} {
+		for _, phase := range []string{"confirmed", "half done"} {
+			t.Run(phase+", "+name, func(t *testing.T) {
+				w := newWorld(t)
+				before := w.view(nic)
+				if phase == "confirmed" {
+					w.move()
+				} else {
+					moved := w.run(order{})
+					must(t, w.mover().Release(context.Background()))
+					w.run(order{DieAt: len(moved) - 1})
+				}
+				w.reboot(lost)
+				must(t, w.mover().Recover(context.Background()))
+				w.asBefore(before, "after the boot")
+				w.move()
+				w.carries(bridge, before, "moved again")
+				must(t, w.answers())
+			})
+		}
+	}
+}
+
+func TestABridgeThatIsLostWithoutABootIsMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	w.move()
+	w.ovs.Ctl("del-br", bridge)
+	must(t, awaitLink(t.Context(), bridge, false))
+	must(t, w.mover().Recover(context.Background()))
+	w.asBefore(before, "after the look")
+	w.move()
+	w.carries(bridge, before, "moved again")
+	must(t, w.answers())
+}
+
+func TestABridgeWhoseLinkIsNewGetsItsAddressesAgain(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	w.move()
+	must(t, (&host{passed: func(string) {}}).carry(bridge, Layer3{}))
+	must(t, w.mover().Recover(context.Background()))
+	w.carries(bridge, before, "moved again")
+	must(t, w.answers())
+}
+
+// Without Open vSwitch the node comes back all the same; the rows go when it answers again.
+func TestUndoingNeedsNoOpenVSwitch(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	moved := w.run(order{})
+	must(t, w.mover().Release(context.Background()))
+	w.run(order{DieAt: len(moved) - 1})
+	w.ovs.KillSwitch()
+	w.ovs.Kill()
+	if err := w.mover().Recover(context.Background()); !errors.Is(err, errNoSwitch) {
+		t.Errorf("the error is %v", err)
+	}
+	w.carries(nic, before, "before anybody looks")
+	w.eventually(w.answers)
+	w.ovs.Run()
+	w.ovs.RunSwitch()
+	must(t, w.mover().Recover(context.Background()))
+	w.asBefore(before, "when Open vSwitch is back")
+}
+
+func TestALinkOnABridgeIsTakenAsItIs(t *testing.T) {
+	w := newWorld(t)
+	w.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev", "--", "add-port", "br-ex", nic)
+	must(t, awaitLink(t.Context(), "br-ex", true))
+	before := w.view(nic)
+	req := w.request()
+	req.Interface = "br-ex"
+	got, err := w.mover().Ensure(context.Background(), req)
+	must(t, err)
+	if got.Name != "br-ex" {
+		t.Errorf("the bridge is %+v", got)
+	}
+	req.Interface = nic
+	if _, err := w.mover().Ensure(context.Background(), req); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "port of an Open vSwitch bridge") {
+		t.Errorf("the port's name gives %v", err)
+	}
+	w.carries(nic, before, "before anybody looks")
+	if l := w.ledger(); l != nil {
+		t.Errorf("there is a ledger: %+v", l)
+	}
+}
+
+func TestUplinkInterfaceTakesALinkOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	req := Request{Interface: nic, Uplink: networkv1alpha1.UplinkInterface}
+	_, err := w.mover().Ensure(context.Background(), req)
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "default route") {
+		t.Errorf("with the default route on it: %v", err)
+	}
+	found, err := netlink.LinkByName(nic)
+	must(t, err)
+	for _, via := range gateway {
+		hop, _, _ := net.ParseCIDR(via)
+		must(t, netlink.RouteDel(&netlink.Route{LinkIndex: found.Attrs().Index, Gw: hop, Priority: 100, Protocol: 4}))
+	}
+	withNode := req
+	withNode.NodeAddresses = addrs(node...)
+	if _, err = w.mover().Ensure(context.Background(), withNode); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is the Node's") {
+		t.Errorf("with the Node's address on it: %v", err)
+	}
+	withAPI := req
+	withAPI.APIServer = w.request().APIServer
+	if _, err = w.mover().Ensure(context.Background(), withAPI); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "API server") {
+		t.Errorf("with the API server behind it: %v", err)
+	}
+	before := w.view(nic)
+	got, err := w.mover().Ensure(context.Background(), req)
+	must(t, err)
+	if got.Name != bridge || fmt.Sprint(got.Addresses) != "[192.0.2.10/24 198.51.100.5/32 192.0.2.11/24 2001:db8::11/128 2001:db8::10/64]" {
+		t.Errorf("the bridge is %+v", got)
+	}
+	for _, name := range []string{nic, bridge} {
+		for _, line := range w.view(name) {
+			if strings.HasPrefix(line, "address") || strings.HasPrefix(line, "route") {
+				t.Errorf("%s has %s", name, line)
+			}
+		}
+	}
+	again, err := w.mover().Ensure(context.Background(), req)
+	must(t, err)
+	if diff := cmp.Diff(fmt.Sprint(got), fmt.Sprint(again)); diff != "" {
+		t.Errorf("at the second look:\n%s", diff)
+	}
+	must(t, w.mover().Release(context.Background()))
+	w.asBefore(before, "after the release")
+}
+
+func TestWhatSomebodyElseKeepsIsRefused(t *testing.T) {
+	w := newWorld(t)
+	found, err := netlink.LinkByName(nic)
+	must(t, err)
+	before := w.view(nic)
+	index := found.Attrs().Index
+	run := t.TempDir()
+	write := func(path, text string) {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(run, path)), 0o755))
+		must(t, os.WriteFile(filepath.Join(run, path), []byte(text), 0o644))
+	}
+	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
+	cfg.HostRun = run
+	expect := func(words string) {
+		t.Helper()
+		if _, err := New(cfg).Ensure(context.Background(), w.request()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), words) {
+			t.Errorf("the error is %v; want %q", err, words)
+		}
+	}
+	networkd, manager := fmt.Sprintf("systemd/netif/links/%d", index), fmt.Sprintf("NetworkManager/devices/%d", index)
+	write(networkd, "ADMIN_STATE=configured\nNETWORK_FILE=/run/systemd/network/10-netplan.network\n")
+	expect("systemd-networkd manages eth0")
+	write(networkd, "ADMIN_STATE=unmanaged\n")
+	write(manager, "[device]\nmanaged=true\nconnection-uuid=1b2c\n")
+	expect("NetworkManager manages eth0")
+	write(manager, "[device]\nmanaged=false\n")
+
+	above := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "mv0", ParentIndex: index}, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	must(t, netlink.LinkAdd(above))
+	expect("lies on eth0")
+	must(t, netlink.LinkDel(above))
+
+	lease, err := netlink.ParseAddr("192.0.2.99/24")
+	must(t, err)
+	lease.ValidLft, lease.PreferedLft = 3600, 3600
+	must(t, netlink.AddrAdd(found, lease))
+	expect("a DHCP client keeps it")
+	must(t, netlink.AddrDel(found, lease))
+
+	w.carries(nic, before, "nothing was changed")
+	if l := w.ledger(); l != nil {
+		t.Errorf("there is a ledger: %+v", l)
+	}
+	_, err = New(cfg).Ensure(context.Background(), w.request())
+	must(t, err)
+}
+
+func TestALinkBehindWhichNobodyAnswersStays(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
+	before := w.view(nic)
+	_, err := w.mover().Ensure(context.Background(), w.request())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "nothing could tell") {
+		t.Errorf("the error is %v", err)
+	}
+	w.carries(nic, before, "before anybody looks")
+}
