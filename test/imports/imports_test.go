@@ -67,7 +67,7 @@ var table = []rule{
 	{packages: "pkg/agent", direct: append(append(below("pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
 		"pkg/cni", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
 		"github.com/vishvananda/netlink", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
-		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables",
+		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
 		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
 	{packages: "pkg/unixctl", never: append(clients, network...)},
 	{packages: "pkg/rebuild", direct: append(below("pkg/unit", "pkg/unixctl"), "github.com/google/uuid", "golang.org/x/sys/unix"),

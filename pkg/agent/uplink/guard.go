@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// guardGrace is how long a move has to undo itself after its time before the guard does.
-const guardGrace = 15 * time.Second
-
 // guardProcess is the process that undoes a move when this one cannot.
 type guardProcess struct {
 	process *os.Process

@@ -32,6 +32,8 @@ type order struct {
 	Undo bool
 	// DieAt is the number of the change after which it kills itself; 0: it does not.
 	DieAt int
+	// StopAt is the number of the change after which it stands still, as one that hangs; its time is short then.
+	StopAt int
 	// Guard is false for one that dies with its guard.
 	Guard   bool
 	Request Request
@@ -125,6 +127,9 @@ func childRole(text string) error {
 	}
 	os.Unsetenv(orderEnv)
 	cfg := configOf(o.Dir, o.OpenVSwitch, o.Boot)
+	if o.StopAt > 0 {
+		cfg.MoveTimeout, cfg.GuardGrace = 2*time.Second, time.Second
+	}
 	if !o.Guard {
 		cfg.GuardCommand = []string{"/bin/true"}
 	}
@@ -135,6 +140,9 @@ func childRole(text string) error {
 		if changes == o.DieAt {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {} // it comes at once
+		}
+		if changes == o.StopAt {
+			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		}
 	}
 	if o.Undo {

@@ -182,7 +182,7 @@ func (m Message) addressOn(to link) []byte {
 	for i, a := range attributes {
 		switch {
 		case a.kind == unix.IFA_FLAGS && header[0] == unix.AF_INET6:
-			attributes[i].value = u32(binary.NativeEndian.Uint32(a.value) | unix.IFA_F_NODAD)
+			attributes[i].value = u32(number(attributes, unix.IFA_FLAGS) | unix.IFA_F_NODAD)
 		case a.kind == unix.IFA_LABEL:
 			attributes[i].value = []byte(bound(cString(a.value), to.name) + "\x00")
 		}
@@ -283,7 +283,7 @@ func (m Message) routeOn(to link) []byte {
 			attributes[i].value = boundHops(a.value, to.index)
 		case unix.RTA_PRIORITY:
 			if advertised {
-				attributes[i].value = u32(binary.NativeEndian.Uint32(a.value) + 1)
+				attributes[i].value = u32(number(attributes, unix.RTA_PRIORITY) + 1)
 			}
 		}
 	}
@@ -354,9 +354,9 @@ func newNeighbor(body []byte, on link) (m Message, ok bool, err error) {
 }
 
 func (m Message) neighborOn(to link) []byte {
-	body := slices.Clone(m.Body)
-	binary.NativeEndian.PutUint32(body[4:], uint32(to.index))
-	return body
+	header, attributes := m.parts(neighborHeader)
+	binary.NativeEndian.PutUint32(header[4:], uint32(to.index))
+	return encode(header, attributes)
 }
 
 // newRule reads a rule that names the link.

@@ -45,8 +45,9 @@ type Config struct {
 	Datapath    networkv1alpha1.DatapathType
 	// HostRun is where the host's /run is seen, to find who manages links; empty: nobody is looked for.
 	HostRun string
-	// MoveTimeout bounds steps and probe; 0 is 45 s. ProbeTimeout bounds the probe alone; 0 is 15 s.
-	MoveTimeout, ProbeTimeout time.Duration
+	// MoveTimeout bounds steps and probe; 0 is 45 s. ProbeTimeout bounds the probe alone; 0 is 15 s. GuardGrace is how long after its time a
+	// move may undo itself before the guard does; 0 is 15 s.
+	MoveTimeout, ProbeTimeout, GuardGrace time.Duration
 	// GuardCommand starts the guard; it gets --link, --attempt and --timeout besides, and calls Mover.Guard.
 	GuardCommand []string
 	// BootID tells one boot from another; nil: the kernel's.
@@ -97,6 +98,7 @@ type Mover struct {
 func New(cfg Config) *Mover {
 	cfg.MoveTimeout = cmp.Or(cfg.MoveTimeout, 45*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 15*time.Second)
+	cfg.GuardGrace = cmp.Or(cfg.GuardGrace, 15*time.Second)
 	if cfg.BootID == nil {
 		cfg.BootID = kernelBootID
 	}
@@ -372,7 +374,7 @@ func (m *Mover) newLedger(sw *rows, name string, req Request, boot string) (*Led
 		return nil, refuse("there is a bridge or link %s already, and %s is no port of it", target.Bridge, name)
 	}
 	now := time.Now()
-	return &Ledger{Phase: Moving, Attempt: uuid.NewString(), BootID: boot, Started: now, Deadline: now.Add(m.cfg.MoveTimeout + guardGrace),
+	return &Ledger{Phase: Moving, Attempt: uuid.NewString(), BootID: boot, Started: now, Deadline: now.Add(m.cfg.MoveTimeout + m.cfg.GuardGrace),
 		Wanted: req.String(), Target: target, Snapshot: s}, nil
 }
 
@@ -413,7 +415,7 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 
 // try does the steps, probes and confirms, within the move's time.
 func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, asked []target) error {
-	ctx, cancel := context.WithDeadlineCause(ctx, l.Deadline.Add(-guardGrace), errors.New("the move's time is over"))
+	ctx, cancel := context.WithDeadlineCause(ctx, l.Deadline.Add(-m.cfg.GuardGrace), errors.New("the move's time is over"))
 	defer cancel()
 	if err := m.host(sw).do(ctx, Move(l.Snapshot, l.Target)); err != nil {
 		return err

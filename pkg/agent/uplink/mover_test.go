@@ -14,6 +14,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -32,6 +33,9 @@ func (w *world) asBefore(before []string, when string) {
 	w.carries(nic, before, when)
 	if _, err := netlink.LinkByName(bridge); err == nil {
 		w.Fatalf("%s: link %s is still there", when, bridge)
+	}
+	if diff := cmp.Diff(w.offloads, features(w.T)); diff != "" {
+		w.Fatalf("%s: offloads (-want +got):\n%s", when, diff)
 	}
 	if left := strings.Fields(w.ovs.Ctl("list-br")); len(left) > 0 {
 		w.Fatalf("%s: bridges %v are still in Open vSwitch", when, left)
@@ -78,13 +82,24 @@ func TestReleaseIsTheReverse(t *testing.T) {
 	must(t, w.mover().Release(context.Background()))
 }
 
-// For every change that a move makes: the process dies right after it, and the guard brings the node back.
+// For every step of a move: the process dies right after it, and the guard brings the node back.
 func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
+	ends := []string{"ledger " + string(Moving), "ledger " + string(Confirmed)}
+	s, err := take(nic, true)
+	must(t, err)
+	for _, step := range Move(s, Target{bridge, networkv1alpha1.DatapathNetdev, networkv1alpha1.UplinkBridge}) {
+		ends = append(ends, step.String())
+	}
 	changes := w.run(order{Guard: true})
 	must(t, w.mover().Release(context.Background()))
+	deaths := 0
 	for i, point := range changes {
+		if !slices.Contains(ends, point) {
+			continue
+		}
+		deaths++
 		w.run(order{Guard: true, DieAt: i + 1})
 		if point == "ledger "+string(Confirmed) {
 			w.carries(bridge, before, "after "+point)
@@ -100,7 +115,9 @@ func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 		w.asBefore(before, fmt.Sprintf("%d: killed after %q", i+1, point))
 		must(t, folder(w.dir).remove(nic))
 	}
-	t.Logf("%d deaths", len(changes))
+	if deaths < len(ends) {
+		t.Errorf("%d deaths for %q", deaths, ends)
+	}
 }
 
 func phaseIs(l *Ledger, want Phase) error {
@@ -110,7 +127,7 @@ func phaseIs(l *Ledger, want Phase) error {
 	return nil
 }
 
-// The same where the guard dies with it, as both do with their container: the next start brings the node back.
+// For every single change, where the guard dies with it, as both do with their container: the next start brings the node back.
 func TestTheNextStartUndoesAMoveWhoseProcessAndGuardDied(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
@@ -129,6 +146,43 @@ func TestTheNextStartUndoesAMoveWhoseProcessAndGuardDied(t *testing.T) {
 		must(t, folder(w.dir).remove(nic))
 	}
 	t.Logf("%d deaths", len(changes))
+}
+
+// One that hangs, lock and all, is not waited for; when it goes on it does no more harm.
+func TestTheGuardUndoesAMoveThatHangs(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	changes := w.run(order{})
+	must(t, w.mover().Release(context.Background()))
+	child := w.child(order{Guard: true, StopAt: slices.Index(changes, "eth0 carries 0 addresses") + 1})
+	must(t, child.Start())
+	w.eventually(func() error { return phaseIs(w.ledger(), RolledBack) })
+	w.asBefore(before, "after the guard's deed")
+	if l := w.ledger(); l.Reason != "the move was not confirmed in time" {
+		t.Errorf("the reason is %q", l.Reason)
+	}
+	must(t, child.Process.Signal(unix.SIGCONT))
+	if err := child.Wait(); err == nil {
+		t.Error("the move succeeded after its time")
+	}
+	w.asBefore(before, "when the hanging one has ended")
+	must(t, phaseIs(w.ledger(), RolledBack))
+}
+
+func TestASignalDuringAMoveUndoesIt(t *testing.T) {
+	w := newWorld(t)
+	before := w.view(nic)
+	ctx, signal := context.WithCancel(context.Background())
+	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
+	cfg.Passed = func(point string) {
+		if point == "eth0 carries 0 addresses" {
+			signal()
+		}
+	}
+	if _, err := New(cfg).Ensure(ctx, w.request()); !errors.Is(err, ErrRolledBack) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	w.asBefore(before, "after the signal")
 }
 
 // For every change that undoing makes: it dies as well, and the next one goes on.

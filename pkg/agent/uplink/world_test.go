@@ -48,6 +48,8 @@ type world struct {
 	dir  string
 	boot string
 	ns   ns.NetNS
+	// offloads are the link's as the host has them.
+	offloads map[string]bool
 }
 
 // newWorld makes the node as a host would have configured it, and Open vSwitch without a bridge.
@@ -59,6 +61,7 @@ func newWorld(t *testing.T) *world {
 	listen(t, nil, fmt.Sprintf("[::]:%d", nodePort))
 	w.eventually(w.settled)
 	w.eventually(w.answers)
+	w.offloads = features(t)
 	return w
 }
 
@@ -229,14 +232,21 @@ func (w *world) request() Request {
 
 func (w *world) mover() *Mover { return New(configOf(w.dir, w.ovs.Endpoint(), w.boot)) }
 
-// run has a child do the order and returns the changes that it made; killed says that it shall die.
-func (w *world) run(o order) []string {
+// child is a process that does the order.
+func (w *world) child(o order) *exec.Cmd {
 	w.Helper()
 	o.Dir, o.OpenVSwitch, o.Boot, o.Request = w.dir, w.ovs.Endpoint(), w.boot, w.request()
 	text, err := json.Marshal(o)
 	must(w, err)
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), orderEnv+"="+string(text))
+	return child
+}
+
+// run has a child do the order and returns the changes that it made.
+func (w *world) run(o order) []string {
+	w.Helper()
+	child := w.child(o)
 	var stderr strings.Builder
 	child.Stderr = &stderr
 	out, err := child.Output()
@@ -356,5 +366,16 @@ func addrs(list ...string) []netip.Addr {
 	for _, text := range list {
 		found = append(found, netip.MustParseAddr(text))
 	}
+	return found
+}
+
+// features are all of the link's offloads, those included that no move changes.
+func features(t *testing.T) map[string]bool {
+	t.Helper()
+	tool, err := ethtool.NewEthtool()
+	must(t, err)
+	defer tool.Close()
+	found, err := tool.Features(nic)
+	must(t, err)
 	return found
 }
