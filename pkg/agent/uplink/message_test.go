@@ -108,3 +108,17 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// Detection would keep an address from being used for a second, and this one was this host's a moment ago.
+func TestIPv6AddressesAreNotDetectedAgain(t *testing.T) {
+	body := encode(append([]byte{unix.AF_INET6, 64, 0x80, 0}, u32(7)...),
+		[]attribute{{unix.IFA_ADDRESS, make([]byte, 16)}, {unix.IFA_FLAGS, u32(unix.IFA_F_PERMANENT)}})
+	m, ok, err := newAddress(body, here)
+	if !ok || err != nil {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	attributes, _ := decode(m.addressOn(there)[addressHeader:])
+	if flags := number(attributes, unix.IFA_FLAGS); flags != unix.IFA_F_NODAD {
+		t.Errorf("the flags are %#x", flags)
+	}
+}
