@@ -9,12 +9,12 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -77,18 +77,18 @@ func uninstall(args []string) error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, CutPods: o.CutPods, Log: ctrl.Log}.Run(ctx)
+	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, SwitchDir: o.SwitchDir, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, CutPods: o.CutPods, Log: ctrl.Log}.Run(ctx)
 	if err == nil && o.Stay {
 		<-ctx.Done()
 	}
 	return err
 }
 
-// newManager returns a manager whose cache holds this node's two objects and nothing else, and which knows only the kinds that the agent
+// newManager returns a manager whose cache holds this node's two objects and what of services concerns it, and which knows only the kinds that the agent
 // uses.
 func newManager(o options.Agent) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	config, err := ctrl.GetConfig()
@@ -96,11 +96,13 @@ func newManager(o options.Agent) (ctrl.Manager, error) {
 		return nil, err
 	}
 	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", o.Node)}
+	cached := agent.CachedServices(o.Node)
+	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: mine, &networkv1alpha1.NodeNetwork{}: mine},
+			ByObject:         cached,
 		},
 		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
 		HealthProbeBindAddress: o.Health,

@@ -69,7 +69,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := r.cni.install(); err != nil {
 		return err
 	}
-	if err := r.register(mgr); err != nil {
+	checks := newHealthChecks(ctrl.Log.WithName("healthcheck"))
+	r.services = &services{client: mgr.GetClient(), checks: checks, changed: changed}
+	if err := errors.Join(r.register(mgr), r.services.register(mgr)); err != nil {
 		return err
 	}
 	recorder, err := nodeevents.NewRecorder(mgr, o.Node)
@@ -84,7 +86,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
-	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, sandboxes.run, r.check.run} {
+	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -24,6 +25,7 @@ type outside struct {
 	runDir  string       // ovs-vswitchd's
 	link    atomic.Value // name of the link, which is watched: a string
 	bridges map[string]*openflow.Bridge
+	table   nftables.Table
 }
 
 func newOutside(runDir string) *outside {
@@ -61,6 +63,8 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 		stage.Reason, stage.Err = networkv1alpha1.ReasonWaitingForSpec, errors.New("the operator has not said how this node reaches the outside")
 	case !ok:
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
+	case !r.services.isRead():
+		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the services are not read yet")
 	default:
 		mapped := ovs.ExternalIDs[desired.BridgeMappingsKey]
 		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
@@ -68,8 +72,44 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 		} else {
 			stage.Reason, stage.Err = r.applyShared(ctx, node, spec, mapped, status)
 		}
+		// What the host itself reaches does not wait for the link outside.
+		if err := r.applyRules(ctx, node, spec, status.Gateway); err != nil && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+		}
 	}
 	return stage
+}
+
+// applyRules makes the host's table of nftables.
+func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, gateway *networkv1alpha1.NodeGatewayStatus) error {
+	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}
+	if gateway != nil {
+		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
+	}
+	rules.Frontends, _ = r.services.frontends()
+	_, err := r.outside.table.Apply(ctx, rules.Table())
+	return err
+}
+
+// gatewayAddresses are those of the link outside.
+func gatewayAddresses(gateway networkv1alpha1.NodeGatewayStatus) []netip.Addr {
+	var found []netip.Addr
+	for _, text := range gateway.Addresses {
+		if address, err := text.Prefix(); err == nil {
+			found = append(found, address.Addr())
+		}
+	}
+	return found
+}
+
+func prefixesOf(texts []networkv1alpha1.CIDR) []netip.Prefix {
+	var found []netip.Prefix
+	for _, text := range texts {
+		if network, err := text.Prefix(); err == nil {
+			found = append(found, network)
+		}
+	}
+	return found
 }
 
 // applyLocal needs no bridge: egress goes through the host.
@@ -85,6 +125,9 @@ func (r *nodeReconciler) applyLocal(ctx context.Context, node *corev1.Node, spec
 	}
 	if row, err := r.bridgeOf(ctx, link.Name); err == nil {
 		r.outside.bridge(row.Name) // may have flows from when it was shared
+	}
+	if err := hostnet.Forward(link.Name, families(spec)); err != nil {
+		return networkv1alpha1.ReasonHostError, err
 	}
 	if reason, err := r.leaveBridge(ctx, mapped, ""); err != nil {
 		return reason, err
@@ -230,18 +273,10 @@ func portNumber(i *vswitchdb.Interface) int {
 }
 
 func (r *nodeReconciler) externalFlows(bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus) []desired.Flow {
-	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress)}
-	for _, text := range found.Addresses {
-		if address, err := text.Prefix(); err == nil {
-			facts.Addresses = append(facts.Addresses, address.Addr())
-		}
-	}
+	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found)}
+	facts.Frontends, _ = r.services.frontends()
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
-		for _, text := range spec.ClusterSubnets {
-			if network, err := text.Prefix(); err == nil {
-				facts.Hidden = append(facts.Hidden, network)
-			}
-		}
+		facts.Hidden = prefixesOf(spec.ClusterSubnets)
 	}
 	return facts.Flows()
 }
@@ -268,6 +303,14 @@ func (r *nodeReconciler) leaveBridge(ctx context.Context, mapped, bridge string)
 		delete(r.outside.bridges, name)
 	}
 	return "", nil
+}
+
+// families says of which families the node's pods are.
+func families(spec networkv1alpha1.NodeNetworkSpec) (found hostnet.Families) {
+	for _, network := range prefixesOf(spec.PodSubnets) {
+		found.IPv4, found.IPv6 = found.IPv4 || network.Addr().Is4(), found.IPv6 || network.Addr().Is6()
+	}
+	return found
 }
 
 // internalIPs are all of the Node's InternalIPs.

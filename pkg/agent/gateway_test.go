@@ -160,7 +160,7 @@ func TestTheFlowsComeBack(t *testing.T) {
 	n := gatewayNode(t)
 	before := len(n.flows())
 	n.ovs.KillSwitch()
-	n.until("no flows", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonHostError) })
+	n.until("no flows", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonDatabaseUnavailable) })
 	n.ovs.RunSwitch()
 	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
 	n.until("the flows", func() error { return isTrue(len(n.flows()) == before, fmt.Sprint(n.flows())) })

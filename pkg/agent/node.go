@@ -46,6 +46,7 @@ type nodeReconciler struct {
 	settled     bool            // all was good once since the start
 	resized     int             // MTU that all running pods have; 0: not known
 	outside     *outside        // the link to the outside
+	services    *services       // what is reached from outside
 	uplink      atomic.Value    // name of the link that holds the encapsulation address: a string
 	running     context.Context // ends with the agent; outlives a reconciliation
 }

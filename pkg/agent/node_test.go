@@ -280,10 +280,12 @@ func (n *node) socket() string { return "/run/weft/cni.sock" }
 func (n *node) startAgent() {
 	n.Helper()
 	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", nodeName)}
+	cached := agent.CachedServices(nodeName)
+	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
 	again := true
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 scheme,
-		Cache:                  cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: mine, &networkv1alpha1.NodeNetwork{}: mine}},
+		Cache:                  cache.Options{ByObject: cached},
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &again},

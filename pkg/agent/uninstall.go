@@ -14,6 +14,8 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/nftables"
+	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -28,8 +30,8 @@ const switchTimeout = 30 * time.Second
 
 // Uninstall says what to take off a node.
 type Uninstall struct {
-	// OpenVSwitch is the OVSDB remote of the local database.
-	OpenVSwitch string
+	// OpenVSwitch is the OVSDB remote of the local database, SwitchDir the run directory of ovs-vswitchd.
+	OpenVSwitch, SwitchDir string
 	// Socket, ConfDir and BinDir are those of the agent's Options.
 	Socket, ConfDir, BinDir string
 	// CutPods also takes the interfaces of pods that run; otherwise they stop it.
@@ -56,7 +58,8 @@ func (u Uninstall) Run(ctx context.Context) error {
 	}{
 		{"CNI configuration and plugin", func(context.Context) error { return (&cniConfig{confDir: u.ConfDir, binDir: u.BinDir}).remove() }},
 		{"addresses and routes of " + names.ManagementInterface, func(context.Context) error { return hostnet.Clear(names.ManagementInterface) }},
-		{"rows in Open vSwitch", u.clearSwitch},
+		{"rules of nftables", (&nftables.Table{}).Remove},
+		{"rows in Open vSwitch, flows of its bridges", u.clearSwitch},
 		{"interfaces of pods", func(context.Context) error { return removeLinks(links) }},
 		{"files in " + filepath.Dir(u.Socket), func(context.Context) error { return u.removeFiles() }},
 	} {
@@ -102,6 +105,16 @@ func (u Uninstall) clearSwitch(ctx context.Context) error {
 			return err
 		}
 	}
+	return u.clearFlows(engine)
+}
+
+// clearFlows takes our flows off every bridge. Nothing is connected with OVN by now, so that the bridge may learn what it likes.
+func (u Uninstall) clearFlows(engine *ovndb.Engine) error {
+	for _, bridge := range ovndb.List(engine.Conn, func(b *vswitchdb.Bridge) bool { return b.Name != names.IntegrationBridge }) {
+		if _, err := openflow.New(u.SwitchDir, bridge.Name).Apply(nil); err != nil && !errors.Is(err, openflow.ErrAbsent) {
+			return fmt.Errorf("bridge %s: %w", bridge.Name, err)
+		}
+	}
 	return nil
 }
 
@@ -112,6 +125,9 @@ func unwantedUnits(engine *ovndb.Engine) []unit.Unit {
 	if ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](engine.Conn); ok {
 		registered := desired.Registered(ovs.ExternalIDs)
 		units = append(units, registered, unit.Unit{Key: registered.Key})
+		if present := ovs.ExternalIDs[desired.BridgeMappingsKey]; desired.MappedBridge(present) != "" {
+			units = append(units, desired.BridgeMapping(present, desired.MappedBridge(present)), desired.BridgeMapping(present, ""))
+		}
 	}
 	owners, _ := engine.Owners()
 	for key := range owners {

@@ -28,7 +28,7 @@ func (n *node) uninstall(cutPods bool) (steps []string, err error) {
 			steps = append(steps, args)
 		}
 	}, funcr.Options{})
-	err = agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
+	err = agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), SwitchDir: n.ovs.RunDir(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
 		CutPods: cutPods, SwitchTimeout: 5 * time.Second, Log: log}.Run(n.Context())
 	return steps, err
 }
@@ -61,13 +61,17 @@ func (n *node) left() (found []string) {
 	for _, row := range ovndb.List(n.rows, func(i *vswitchdb.Interface) bool { return i.ExternalIDs["weft.dev/unit"] != "" }) {
 		found = append(found, "Interface "+row.Name)
 	}
+	if n.ruleset() != "" {
+		found = append(found, "nftables")
+	}
+	found = append(found, n.flows()...)
 	found = append(found, n.hostLinks()...)
 	slices.Sort(found)
 	return found
 }
 
 func TestUninstallLeavesNothing(t *testing.T) {
-	n := readyNode(t)
+	n := gatewayNode(t)
 	n.must(os.WriteFile(n.path("bin", "loopback"), []byte("of the distribution"), 0o755))
 	n.must(os.WriteFile(n.path("net.d", "99-other.conf"), []byte("{}"), 0o644))
 	n.must(os.WriteFile(n.path("net.d", ".05-weft.conflist123"), []byte("half"), 0o644))
@@ -89,7 +93,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	n.bury(p)
 	steps, err := n.uninstall(true)
 	n.must(err)
-	if len(steps) != 5 || !strings.Contains(steps[0], "CNI configuration") {
+	if len(steps) != 6 || !strings.Contains(steps[0], "CNI configuration") {
 		t.Errorf("steps are %q", steps)
 	}
 	n.until("an empty node", func() error {
@@ -127,7 +131,7 @@ func TestUninstallGoesOnWhereItFailed(t *testing.T) {
 	n.stopAgent()
 	n.ovs.Kill()
 	steps, err := n.uninstall(false)
-	if err == nil || !strings.Contains(err.Error(), "rows in Open vSwitch") || len(steps) != 2 {
+	if err == nil || !strings.Contains(err.Error(), "rows in Open vSwitch") || len(steps) != 3 {
 		t.Fatalf("without Open vSwitch: %v after %q", err, steps)
 	}
 	for _, path := range []string{n.path("net.d", "05-weft.conflist"), n.path("bin", "weft-cni")} {

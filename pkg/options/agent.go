@@ -34,6 +34,8 @@ type Agent struct {
 type Uninstall struct {
 	// OpenVSwitch is the OVSDB remote of the local database.
 	OpenVSwitch string
+	// SwitchDir is ovs-vswitchd's run directory.
+	SwitchDir string
 	// Socket, ConfDir and BinDir are paths of the CNI.
 	Socket, ConfDir, BinDir string
 	// CutPods also takes the interfaces of pods that run.
@@ -47,6 +49,7 @@ func ParseUninstall(args []string) (Uninstall, error) {
 	var o Uninstall
 	flags := flag.NewFlagSet("weft-agent uninstall", flag.ContinueOnError)
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
+	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd")
 	flags.BoolVar(&o.CutPods, "cut-pods", false, "also remove the interfaces of pods that run; otherwise they stop it before anything is removed")
 	flags.BoolVar(&o.Stay, "stay", false, "do not end when all is removed, but wait for a signal")
 	if err := flags.Parse(args); err != nil {

@@ -124,3 +124,11 @@ func StripService(s *corev1.Service) *corev1.Service {
 	}
 	return kept
 }
+
+// HealthCheckPort is where load balancers ask whether this node has endpoints of the service; 0: they do not.
+func HealthCheckPort(s *corev1.Service) int32 {
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return 0
+	}
+	return s.Spec.HealthCheckNodePort
+}

@@ -47,7 +47,25 @@ func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 			}
 		}
 	}
-	return host, nil
+	return host, host.addLocalBackends(spec)
+}
+
+// addLocalBackends leads the host to the node's endpoints of services, in the mode in which it sends them what comes from outside.
+func (h *Host) addLocalBackends(spec networkv1alpha1.NodeNetworkSpec) error {
+	if spec.Gateway.Mode != networkv1alpha1.GatewayLocal {
+		return nil
+	}
+	for _, address := range LocalBackends() {
+		destination := netip.PrefixFrom(address, address.BitLen())
+		gateway, err := gatewayFor(destination, spec.Gateways)
+		if err != nil {
+			return err
+		}
+		if gateway.IsValid() {
+			h.Routes = append(h.Routes, Route{destination, gateway})
+		}
+	}
+	return nil
 }
 
 func gatewayFor(destination netip.Prefix, gateways []networkv1alpha1.IP) (netip.Addr, error) {

@@ -2,8 +2,11 @@ package hostnet_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -400,4 +403,57 @@ func mustIPNet(s string) *net.IPNet {
 		network.IP = ip.Mask(network.Mask)
 	}
 	return network
+}
+
+// TestForward: a setting that somebody chose otherwise stays.
+func TestForward(t *testing.T) {
+	link := newLink(t)
+	settings := map[string][2]string{ // before, after
+		"ipv4/ip_forward": {"0", "1"}, "ipv6/conf/all/forwarding": {"0", "1"}, "ipv6/conf/" + link.Attrs().Name + "/accept_ra": {"1", "2"},
+	}
+	for name, value := range settings {
+		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value[0]), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv4: true, IPv6: true}); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range settings {
+			if got, err := os.ReadFile("/proc/sys/net/" + name); err != nil || strings.TrimSpace(string(got)) != value[1] {
+				t.Errorf("%s is %s, %v", name, got, err)
+			}
+		}
+	}
+	ra := "/proc/sys/net/ipv6/conf/" + link.Attrs().Name + "/accept_ra"
+	if err := errors.Join(os.WriteFile(ra, []byte("0"), 0), hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv6: true})); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(ra); err != nil || string(got) != "0\n" {
+		t.Errorf("accept_ra is %s, %v", got, err)
+	}
+}
+
+func TestOutsideOf(t *testing.T) {
+	link := newLink(t)
+	if _, err := hostnet.OutsideOf(""); !errors.Is(err, hostnet.ErrNoDefaultRoute) {
+		t.Errorf("without a default route: %v", err)
+	}
+	apply(t, dualStack())
+	settle(t, link)
+	index := link.Attrs().Index
+	for metric, gateway := range map[int]string{200: "10.244.1.9", 100: "10.244.1.8"} {
+		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Gw: net.ParseIP(gateway), Priority: metric}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: index, Gw: net.ParseIP("fd00:10:244:1::8"), Table: 100}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := hostnet.OutsideOf("")
+	if err != nil || got.Name != linkName || got.MAC != link.Attrs().HardwareAddr.String() || len(got.Addresses) != 2 ||
+		fmt.Sprint(got.NextHops) != "[10.244.1.8 10.244.1.9]" {
+		t.Errorf("got %+v, %v", got, err)
+	}
 }

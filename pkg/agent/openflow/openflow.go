@@ -13,11 +13,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"os"
+	"net"
 	"path/filepath"
 	"sync"
 
 	"github.com/digitalocean/go-openvswitch/ovs"
+	"golang.org/x/sys/unix"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
@@ -53,8 +54,8 @@ func New(runDir, name string) *Bridge {
 func (b *Bridge) Apply(flows []desired.Flow) (changed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, err := os.Stat(b.socket); errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("%s: %w", b.socket, ErrAbsent)
+	if err := b.check(); err != nil {
+		return false, err
 	}
 	have, err := b.dump()
 	if err != nil {
@@ -70,6 +71,18 @@ func (b *Bridge) Apply(flows []desired.Flow) (changed bool, err error) {
 	}
 	b.shown, err = b.dump()
 	return true, err
+}
+
+// check finds out whether somebody listens at the socket, which a switch that was killed leaves behind.
+func (b *Bridge) check() error {
+	conn, err := net.Dial("unix", b.socket)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		return fmt.Errorf("%s: %w", b.socket, ErrAbsent)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.socket, err)
+	}
+	return conn.Close()
 }
 
 // target is the switch as ovs-ofctl takes it.

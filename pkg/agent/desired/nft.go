@@ -1,0 +1,171 @@
+package desired
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/names"
+)
+
+// NftTable is a table of nftables(8) of family inet.
+type NftTable struct {
+	Chains []NftChain
+	Sets   []NftSet
+}
+
+// NftChain is a base chain.
+type NftChain struct {
+	Name, Type, Hook string
+	Priority         string // "dstnat-10"
+	Rules            []string
+}
+
+// NftSet is a set, or a map where Value says of what type its values are.
+type NftSet struct {
+	Name     string
+	Key      string // "ipv4_addr . inet_proto . inet_service"
+	Value    string
+	Interval bool
+	Elements map[string]string // "192.0.2.1 . tcp . 80" -> value; empty in a set
+}
+
+// HostRules are the facts of what the host translates.
+type HostRules struct {
+	Mode networkv1alpha1.GatewayMode
+	SNAT networkv1alpha1.SNATPolicy
+	// Addresses are the node's, at which node ports are.
+	Addresses []netip.Addr
+	// Pods are the networks of all pods.
+	Pods      []netip.Prefix
+	Frontends []Frontend
+}
+
+// LocalBackends are addresses of services' node ports at which a node's switch balances to that node's endpoints alone.
+func LocalBackends() []netip.Addr {
+	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.MustParseAddr("fd69::3")}
+}
+
+// nftFamily has the words of nft for one family.
+type nftFamily struct {
+	suffix, ip, address string
+	is4                 bool
+	localBackend        netip.Addr
+}
+
+func nftFamilies() []nftFamily {
+	backends := LocalBackends()
+	return []nftFamily{{"4", "ip", "ipv4_addr", true, backends[0]}, {"6", "ip6", "ipv6_addr", false, backends[1]}}
+}
+
+// Table computes the host's table. What the host itself sends to a service's address outside goes to the cluster IP in both modes, by the
+// management port. In Local mode the host does for others what in Shared mode the gateway router does:
+//
+//	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
+//	           or, for externalTrafficPolicy Local, to LocalBackends with the client's address
+//	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address unless SNAT is None
+func (h HostRules) Table() NftTable {
+	isLocal := h.Mode == networkv1alpha1.GatewayLocal
+	output := NftChain{Name: "output", Type: "nat", Hook: "output", Priority: "dstnat"}
+	filter := NftChain{Name: "filter", Type: "filter", Hook: "prerouting", Priority: "dstnat-10"}
+	prerouting := NftChain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: "dstnat"}
+	postrouting := NftChain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: "srcnat"}
+	var table NftTable
+	for _, f := range nftFamilies() {
+		table.Sets = append(table.Sets, h.sets(f, isLocal)...)
+		output.Rules = append(output.Rules, f.translate("cluster"))
+		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
+		filter.Rules = append(filter.Rules, f.filter()...)
+		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
+		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
+			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
+		}
+	}
+	table.Chains = []NftChain{output, postrouting}
+	if isLocal {
+		table.Chains = append(table.Chains, filter, prerouting)
+	}
+	return table
+}
+
+// destination matches a packet's, in maps and sets of frontends.
+func (f nftFamily) destination() string { return f.ip + " daddr . meta l4proto . th dport" }
+
+func (f nftFamily) translate(set string) string {
+	return fmt.Sprintf("dnat %s to %s map @%s%s", f.ip, f.destination(), set, f.suffix)
+}
+
+// filter drops connections of clients that may not come, and those for which this node has no endpoint.
+func (f nftFamily) filter() []string {
+	return []string{
+		fmt.Sprintf("ct state new %s @refused%s drop", f.destination(), f.suffix),
+		fmt.Sprintf("ct state new %s saddr . %s @allowed%s accept", f.ip, f.destination(), f.suffix),
+		fmt.Sprintf("ct state new %s @limited%s drop", f.destination(), f.suffix),
+	}
+}
+
+func (h HostRules) masquerade(f nftFamily) []string {
+	var rules []string
+	for _, network := range h.Pods {
+		if network.Addr().Is4() == f.is4 {
+			rules = append(rules, fmt.Sprintf("%s saddr %s oifname != %q masquerade", f.ip, network, names.ManagementInterface))
+		}
+	}
+	return rules
+}
+
+// sets are those of one family; outside of Local mode only the host's own connections are translated.
+func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
+	key, value := f.address+" . inet_proto . inet_service", f.address+" . inet_service"
+	cluster := NftSet{Name: "cluster" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
+	outside := NftSet{Name: "outside" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
+	refused := NftSet{Name: "refused" + f.suffix, Key: key, Elements: map[string]string{}}
+	limited := NftSet{Name: "limited" + f.suffix, Key: key, Elements: map[string]string{}}
+	allowed := NftSet{Name: "allowed" + f.suffix, Key: f.address + " . " + key, Interval: true, Elements: map[string]string{}}
+	for _, frontend := range h.Frontends {
+		if frontend.ClusterIP.Is4() != f.is4 {
+			continue
+		}
+		for _, address := range frontend.At(h.Addresses) {
+			at := fmt.Sprintf("%s . %s . %d", address, strings.ToLower(string(frontend.Protocol)), frontend.Port)
+			if _, taken := cluster.Elements[at]; taken {
+				continue // of two services that ask for one address and port, the first has it
+			}
+			cluster.Elements[at] = fmt.Sprintf("%s . %d", frontend.ClusterIP, frontend.ClusterPort)
+			if !isLocal {
+				continue
+			}
+			outside.Elements[at] = frontend.backend(f)
+			if frontend.Local && !frontend.HasLocal {
+				refused.Elements[at] = ""
+			}
+			if frontend.Sources == nil {
+				continue
+			}
+			limited.Elements[at] = ""
+			for _, source := range frontend.Sources {
+				if source.Addr().Is4() == f.is4 {
+					allowed.Elements[nftPrefix(source)+" . "+at] = ""
+				}
+			}
+		}
+	}
+	return []NftSet{cluster, outside, refused, limited, allowed}
+}
+
+// backend is where the host sends what comes from outside. A service without a node port has no address for the endpoints of one node.
+func (f Frontend) backend(family nftFamily) string {
+	if f.Local && f.NodePort != 0 {
+		return fmt.Sprintf("%s . %d", family.localBackend, f.NodePort)
+	}
+	return fmt.Sprintf("%s . %d", f.ClusterIP, f.ClusterPort)
+}
+
+// nftPrefix writes a prefix as nft prints it.
+func nftPrefix(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
