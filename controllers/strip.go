@@ -15,11 +15,23 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
+		InitContainers: withHostPorts(pod.Spec.InitContainers), Containers: withHostPorts(pod.Spec.Containers)}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != networkv1alpha1.PodPortReady })
 	if len(conditions) == 0 {
 		conditions = nil
 	}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
 	return pod, nil
+}
+
+// withHostPorts leaves of containers the names and host ports of those that have some.
+func withHostPorts(containers []corev1.Container) (kept []corev1.Container) {
+	for i := range containers {
+		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool { return p.HostPort == 0 })
+		if len(ports) > 0 {
+			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports)})
+		}
+	}
+	return kept
 }

@@ -177,8 +177,17 @@ func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got
 	}
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: topology.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
-		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
+		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod), HostPorts: r.hostPorts(pod),
 	}
+}
+
+// hostPorts reads the host ports of a pod.
+func (r *Reconciler) hostPorts(pod *corev1.Pod) []topology.HostPort {
+	ports, problems := topology.HostPorts(pod)
+	if len(problems) > 0 {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s", strings.Join(problems, "; "))
+	}
+	return ports
 }
 
 // bandwidth reads the limits of a pod that has its address. One that was changed to what cannot be read has none of them: which were

@@ -17,19 +17,24 @@ func serviceInvariants() []Invariant {
 
 func balancerOnEveryNode(v *view) (found []Violation) {
 	groups := map[string]*nbdb.LoadBalancerGroup{names.ClusterLoadBalancers: {}, names.SwitchLoadBalancers: {}, names.RouterLoadBalancers: {}}
-	in := map[string]bool{} // load balancers in a group
+	in := map[string]bool{}    // load balancers in a group
+	nodes := map[string]bool{} // names of the groups of nodes
+	for _, node := range v.served() {
+		nodes[names.NodeLoadBalancers(node.Name)] = true
+	}
 	for _, g := range rowsIn[nbdb.LoadBalancerGroup](v.Northbound, nbdb.LoadBalancerGroupTable) {
-		if groups[g.Name] == nil {
+		if groups[g.Name] != nil {
+			groups[g.Name] = g
+		} else if !nodes[g.Name] {
 			continue
 		}
-		groups[g.Name] = g
 		for _, lb := range g.LoadBalancer {
 			in[lb] = true
 		}
 	}
 	for _, lb := range rowsIn[nbdb.LoadBalancer](v.Northbound, nbdb.LoadBalancerTable) {
 		if ours(lb) && !in[lb.UUID] {
-			found = append(found, v.about([]any{lb}, "load balancer %s is in none of the groups %s, %s and %s", lb.Name,
+			found = append(found, v.about([]any{lb}, "load balancer %s is in none of the groups %s, %s and %s, and in no node's", lb.Name,
 				names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.RouterLoadBalancers))
 		}
 	}

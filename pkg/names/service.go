@@ -24,6 +24,15 @@ func ServiceLoadBalancer(namespace, service, protocol, scope string) string {
 	return "Service_" + namespace + "/" + service + "_" + protocol + "_" + scope
 }
 
+// NodeLoadBalancers is the group of load balancers that only one node's switch and gateway router have. It is the key of the node's unit:
+// groups cannot say otherwise whose they are.
+func NodeLoadBalancers(node string) string { return "node/" + node }
+
+// PodLoadBalancer is the load balancer of a pod's host ports for one protocol; scope tells apart those of a protocol.
+func PodLoadBalancer(namespace, pod, protocol, scope string) string {
+	return "Pod_" + namespace + "/" + pod + "_" + protocol + "_" + scope
+}
+
 // Family is "IPv4" or "IPv6".
 func Family(address netip.Addr) string {
 	if address.Is4() {

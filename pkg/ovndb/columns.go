@@ -57,7 +57,7 @@ func uuidOf(m model.Model) string {
 	return id
 }
 
-// ownerOf returns the unit that a row says it belongs to; empty for foreign rows.
+// ownerOf returns the unit that a row says it belongs to; empty for foreign rows, and in tables that cannot say it.
 func ownerOf(m model.Model) string {
 	ids, _ := column(m, "external_ids").(map[string]string)
 	return ids[unit.OwnerKey]

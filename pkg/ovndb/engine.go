@@ -171,7 +171,7 @@ func (e *Engine) notify() {
 func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	change := rowChange{ref: unit.Ref{Table: table, UUID: uuidOf(row)}, owner: unit.Key(ownerOf(row)), event: event}
+	change := rowChange{ref: unit.Ref{Table: table, UUID: uuidOf(row)}, owner: e.cfg.Schema.ownerOf(table, row), event: event}
 	if event == RowRemoved {
 		change.name = nameOf(row)
 	}

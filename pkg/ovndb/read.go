@@ -72,6 +72,10 @@ func (s *session) tableFor(m model.Model) string {
 func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	var refs []unit.Ref
 	for table := range s.schema.Tables {
+		if naming := s.schema.Tables[table].ByName; naming != nil {
+			refs = append(refs, s.named(table, naming.Names(key))...)
+			continue
+		}
 		like := s.ownerModel(table, key)
 		if like == nil {
 			continue
@@ -84,6 +88,16 @@ func (s *session) ownedBy(key unit.Key) []unit.Ref {
 			if ownerOf(row) == string(key) {
 				refs = append(refs, unit.Ref{Table: table, UUID: uuid})
 			}
+		}
+	}
+	return refs
+}
+
+// named lists those of our rows with these names that are there.
+func (s *session) named(table string, names []string) (refs []unit.Ref) {
+	for _, name := range names {
+		if id := unit.UUID(table, name); s.cache.Table(table).HasRow(id) {
+			refs = append(refs, unit.Ref{Table: table, UUID: id})
 		}
 	}
 	return refs
@@ -109,8 +123,8 @@ func (s *session) owners() map[unit.Key]int {
 			continue
 		}
 		for _, row := range s.cache.Table(table).RowsShallow() {
-			if owner := ownerOf(row); owner != "" {
-				found[unit.Key(owner)]++
+			if owner := s.schema.ownerOf(table, row); owner != "" {
+				found[owner]++
 			}
 		}
 	}

@@ -44,6 +44,14 @@ type Table struct {
 	Named bool
 	// Foreign tables hold no rows of ours; units only have memberships in them.
 	Foreign bool
+	// ByName says whose the rows are of a table that has names and no external_ids; nil: nobody's once their unit is forgotten.
+	ByName *Naming
+}
+
+// Naming leads from the name of a row to its unit, and back. A row is ours only if its UUID is the one that we make of its name.
+type Naming struct {
+	Owner func(name string) unit.Key
+	Names func(owner unit.Key) []string
 }
 
 // TunnelKey is a request for a dataplane key.
@@ -72,6 +80,18 @@ func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema
 	}
 	m.SetIndexes(indexes)
 	return Schema{Model: m, Tables: tables}
+}
+
+// ownerOf returns the unit that a row belongs to; empty for foreign rows.
+func (s *Schema) ownerOf(table string, m model.Model) unit.Key {
+	naming := s.Tables[table].ByName
+	if naming == nil {
+		return unit.Key(ownerOf(m))
+	}
+	if name := nameOf(m); uuidOf(m) == unit.UUID(table, name) {
+		return naming.Owner(name)
+	}
+	return ""
 }
 
 // tableOf returns the table of a model.

@@ -177,13 +177,17 @@ func (b *builder) pod(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	ports, problems := topology.HostPorts(&pod)
+	if len(problems) > 0 {
+		b.t.Fatal(problems)
+	}
 	var addresses []netip.Addr
 	for _, a := range got.Addresses {
 		addresses = append(addresses, a.Addr())
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
-		Bandwidth: limits}))
+		Bandwidth: limits, HostPorts: ports}))
 }
 
 func (b *builder) service(doc string, documents []string) {

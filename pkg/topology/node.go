@@ -26,7 +26,7 @@ type Node struct {
 
 // NodeUnit wants the node's switch, its link to the cluster router and the management port.
 func NodeUnit(n Node) unit.Unit {
-	ls := switchRef(names.NodeSwitch(n.Name))
+	ls, group := switchRef(names.NodeSwitch(n.Name)), loadBalancersRef(names.NodeLoadBalancers(n.Name))
 	rtos := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToSwitch(n.Name)), Name: names.RouterToSwitch(n.Name),
 		MAC: ipam.MAC(firsts(n.Subnets)).String(), Networks: GatewayNetworks(n.Subnets),
@@ -39,8 +39,9 @@ func NodeUnit(n Node) unit.Unit {
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
 				OtherConfig:       map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)},
-				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.SwitchLoadBalancers).UUID}}},
+				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.SwitchLoadBalancers).UUID, group.UUID}}},
 			{Model: rtos}, {Model: stor}, {Model: mp},
+			{Model: &nbdb.LoadBalancerGroup{UUID: group.UUID, Name: names.NodeLoadBalancers(n.Name)}},
 		},
 		Members: []unit.Membership{
 			{Parent: routerRef(names.ClusterRouter), Column: "ports", Element: rtos.UUID},

@@ -29,6 +29,7 @@ type Pod struct {
 	Slot int
 	// Bandwidth limits what the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
+	HostPorts []HostPort
 }
 
 // WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
@@ -66,11 +67,13 @@ func PodUnit(p Pod) unit.Unit {
 	}
 	on := switchRef(names.NodeSwitch(p.Node))
 	limits, rules := p.bandwidth(port, on)
-	return unit.Unit{
+	u := unit.Unit{
 		Key:     PodKey(p.Namespace, p.Name),
 		Rows:    append([]unit.Row{{Model: port}}, limits...),
 		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}}, rules...),
 	}
+	p.addHostPorts(&u, port)
+	return u
 }
 
 // PodPortUUID is the UUID of a pod's port. It holds the UID, so that a pod recreated under the same name has another port.

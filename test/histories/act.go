@@ -83,6 +83,9 @@ func (w *world) createPod(ctx context.Context, s Step) error {
 	case "unscheduled":
 		pod.Spec.NodeName = ""
 	}
+	if strings.HasSuffix(key.Name, "1") { // the pods of this number ask for a port of their node
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8000 + int32(key.Namespace[0]), Protocol: corev1.ProtocolTCP}}
+	}
 	return ignoreExists(w.api.Create(ctx, pod))
 }
 

@@ -124,8 +124,12 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	if chassis == "" {
 		chassis = port.chassis // the last one that the node's agent reported, until it reports again
 	}
+	hostPorts, problems := topology.HostPorts(pod)
+	for _, problem := range problems {
+		o.complain("pod %s/%s: %s", pod.Namespace, pod.Name, problem)
+	}
 	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: node.Name,
-		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot}))
+		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: hostPorts}))
 	return true
 }
 

@@ -4,11 +4,13 @@ package northbound
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 const (
@@ -39,7 +41,7 @@ func Schema() ovndb.Schema {
 		nbdb.ACLTable:                      {},
 		nbdb.QoSTable:                      {},
 		nbdb.LoadBalancerTable:             shared(true),
-		nbdb.LoadBalancerGroupTable:        shared(true, "load_balancer"),
+		nbdb.LoadBalancerGroupTable:        {Root: true, Shared: []string{"load_balancer"}, ByName: &groups},
 		nbdb.ChassisTemplateVarTable:       shared(true, "variables"),
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
@@ -52,6 +54,17 @@ func Schema() ovndb.Schema {
 	schema.Fence = nbdb.NBGlobalTable
 	schema.TunnelKey = requestedKey
 	return schema
+}
+
+// groups: the table has no external_ids. A group of one unit has the unit's key as its name; the others exist once, and for ever.
+var groups = ovndb.Naming{
+	Owner: func(name string) unit.Key {
+		if !strings.Contains(name, "/") {
+			return ""
+		}
+		return unit.Key(name)
+	},
+	Names: func(owner unit.Key) []string { return []string{string(owner)} },
 }
 
 // requestedKey reads the key that a switch, router or port requests. Switches and routers share one space.
