@@ -15,6 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/vswitchdb"
@@ -26,6 +27,9 @@ type outside struct {
 	link    atomic.Value // name of the link, which is watched: a string
 	bridges map[string]*openflow.Bridge
 	table   nftables.Table
+
+	hostPorts     []desired.Frontend
+	hostPortsRead bool
 }
 
 func newOutside(runDir string) *outside {
@@ -65,6 +69,8 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
 	case !r.services.isRead():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the services are not read yet")
+	case !r.readHostPorts():
+		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
 		mapped := ovs.ExternalIDs[desired.BridgeMappingsKey]
 		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
@@ -82,13 +88,28 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 
 // applyRules makes the host's table of nftables.
 func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, gateway *networkv1alpha1.NodeGatewayStatus) error {
-	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}
+	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets),
+		Services: prefixesOf(spec.ServiceSubnets), Sources: ipam.HostSources(int(spec.NodeID))}
 	if gateway != nil {
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}
-	rules.Frontends, _ = r.services.frontends()
+	rules.Frontends = r.frontends()
 	_, err := r.outside.table.Apply(ctx, rules.Table())
 	return err
+}
+
+// frontends are what is reached from outside at this node: services, and pods by their host ports.
+func (r *nodeReconciler) frontends() []desired.Frontend {
+	services, _ := r.services.frontends()
+	return append(services, r.outside.hostPorts...)
+}
+
+// readHostPorts reports whether the host ports of pods are known: those of before while the database is away, and none until it was there.
+func (r *nodeReconciler) readHostPorts() bool {
+	if r.southbound.connected() {
+		r.outside.hostPorts, r.outside.hostPortsRead = desired.HostPorts(r.southbound.withHostPorts()), true
+	}
+	return r.outside.hostPortsRead
 }
 
 // gatewayAddresses are those of the link outside.
@@ -274,7 +295,7 @@ func portNumber(i *vswitchdb.Interface) int {
 
 func (r *nodeReconciler) externalFlows(bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus) []desired.Flow {
 	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found)}
-	facts.Frontends, _ = r.services.frontends()
+	facts.Frontends = r.frontends()
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
 		facts.Hidden = prefixesOf(spec.ClusterSubnets)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/ovndb"
 	sbschema "github.com/weft-network/weft/pkg/ovndb/southbound"
+	"github.com/weft-network/weft/pkg/ovnexpr"
 	"github.com/weft-network/weft/pkg/sbdb"
 )
 
@@ -48,10 +49,10 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
 				s.bound(binding)
 			}
-			switch {
-			case table == sbdb.ChassisTable:
+			if table == sbdb.ChassisTable || hasHostPorts(row) {
 				s.changed()
-			case table == sbdb.PortBindingTable && event != ovndb.RowUpdated:
+			}
+			if table == sbdb.PortBindingTable && event != ovndb.RowUpdated {
 				s.counted()
 				if event == ovndb.RowRemoved {
 					s.unbound()
@@ -86,6 +87,20 @@ func (s *southbound) binding(port string) (*sbdb.PortBinding, bool) {
 		return nil, false
 	}
 	return ovndb.Find(conn, &sbdb.PortBinding{LogicalPort: port})
+}
+
+func hasHostPorts(row model.Model) bool {
+	binding, ok := row.(*sbdb.PortBinding)
+	return ok && binding.ExternalIDs[ovnexpr.HostPortsKey] != ""
+}
+
+// withHostPorts lists the bindings of pods that ports of the node lead to.
+func (s *southbound) withHostPorts() []*sbdb.PortBinding {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return hasHostPorts(b) })
 }
 
 // pods counts the bindings of pods.

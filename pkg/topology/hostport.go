@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -56,9 +57,10 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 	return ports, problems
 }
 
-// HostPortsKey is the external_ids key of a pod's port that tells its node which ports lead to it: "tcp:8080,udp:53". northd copies it
-// to the southbound database, so that the node needs nobody else to know.
-const HostPortsKey = "weft.dev/host-ports"
+// text is the host port as ovnexpr.HostPort reads it.
+func (h HostPort) text() string {
+	return ovnexpr.HostPort{Protocol: strings.ToLower(string(h.Protocol)), Address: h.Address, Port: h.Port, Target: h.Target}.String()
+}
 
 // addHostPorts wants a balancer for each protocol and family on the node's switch and gateway router. The pod is on the node, so that its
 // answers pass where its clients' packets did: they keep their source.
@@ -66,9 +68,7 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	var told []string
 	balancers := map[string]*nbdb.LoadBalancer{}
 	for _, h := range p.HostPorts {
-		if text := strings.ToLower(string(h.Protocol)) + ":" + strconv.Itoa(int(h.Port)); !slices.Contains(told, text) {
-			told = append(told, text)
-		}
+		told = append(told, h.text())
 		for _, address := range p.Addresses {
 			if h.Address.IsValid() && h.Address.Is4() != address.Is4() {
 				continue
@@ -79,7 +79,7 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	}
 	if len(told) > 0 {
 		slices.Sort(told)
-		port.ExternalIDs[HostPortsKey] = strings.Join(told, ",")
+		port.ExternalIDs[ovnexpr.HostPortsKey] = strings.Join(told, ",")
 	}
 }
 

@@ -24,6 +24,8 @@ type Frontend struct {
 	Local bool
 	// HasLocal says that this node has a ready endpoint.
 	HasLocal bool
+	// Pod says that ClusterIP is a pod's on this node: its answers come through the host, so that clients keep their address.
+	Pod bool
 }
 
 // Frontends returns those of a service, by port and then family. hasLocal says whether this node has a ready endpoint of it.

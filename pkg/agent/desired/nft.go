@@ -38,7 +38,10 @@ type HostRules struct {
 	// Addresses are the node's, at which node ports are.
 	Addresses []netip.Addr
 	// Pods are the networks of all pods.
-	Pods      []netip.Prefix
+	Pods []netip.Prefix
+	// Services are the networks of cluster IPs, Sources what the host has as its source when it sends there (ipam.HostSources).
+	Services  []netip.Prefix
+	Sources   []netip.Addr
 	Frontends []Frontend
 }
 
@@ -77,8 +80,10 @@ func (h HostRules) Table() NftTable {
 		output.Rules = append(output.Rules, f.translate("cluster"))
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
+		postrouting.Rules = append(postrouting.Rules, h.toServices(f)...)
+		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
-		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
+		if isLocal {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
@@ -105,11 +110,29 @@ func (f nftFamily) filter() []string {
 	}
 }
 
+// toServices gives what the host sends to cluster IPs a source that is nobody's address: an endpoint that is the host itself, or is reached
+// through it, would answer to the host's own past OVN, which has to translate the answer.
+func (h HostRules) toServices(f nftFamily) (rules []string) {
+	for _, network := range h.Services {
+		for _, source := range h.Sources {
+			if network.Addr().Is4() == f.is4 && source.Is4() == f.is4 {
+				rules = append(rules, fmt.Sprintf("oifname %q %s daddr %s snat %s to %s", names.ManagementInterface, f.ip, network, f.ip, source))
+			}
+		}
+	}
+	return rules
+}
+
 func (h HostRules) masquerade(f nftFamily) []string {
 	var rules []string
 	for _, network := range h.Pods {
-		if network.Addr().Is4() == f.is4 {
+		if network.Addr().Is4() == f.is4 && h.SNAT != networkv1alpha1.SNATNone {
 			rules = append(rules, fmt.Sprintf("%s saddr %s oifname != %q masquerade", f.ip, network, names.ManagementInterface))
+		}
+	}
+	for _, source := range h.Sources {
+		if source.Is4() == f.is4 {
+			rules = append(rules, fmt.Sprintf("%s saddr %s oifname != %q masquerade", f.ip, source, names.ManagementInterface))
 		}
 	}
 	return rules
@@ -122,6 +145,7 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	outside := NftSet{Name: "outside" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
 	refused := NftSet{Name: "refused" + f.suffix, Key: key, Elements: map[string]string{}}
 	limited := NftSet{Name: "limited" + f.suffix, Key: key, Elements: map[string]string{}}
+	pods := NftSet{Name: "pods" + f.suffix, Key: key, Elements: map[string]string{}}
 	allowed := NftSet{Name: "allowed" + f.suffix, Key: f.address + " . " + key, Interval: true, Elements: map[string]string{}}
 	for _, frontend := range h.Frontends {
 		if frontend.ClusterIP.Is4() != f.is4 {
@@ -133,6 +157,9 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 				continue // of two services that ask for one address and port, the first has it
 			}
 			cluster.Elements[at] = fmt.Sprintf("%s . %d", frontend.ClusterIP, frontend.ClusterPort)
+			if frontend.Pod {
+				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
+			}
 			if !isLocal {
 				continue
 			}
@@ -151,7 +178,7 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			}
 		}
 	}
-	return []NftSet{cluster, outside, refused, limited, allowed}
+	return []NftSet{cluster, outside, refused, limited, allowed, pods}
 }
 
 // backend is where the host sends what comes from outside. A service without a node port has no address for the endpoints of one node.

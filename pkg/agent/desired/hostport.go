@@ -1,0 +1,40 @@
+package desired
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/sbdb"
+)
+
+// HostPorts are the host ports of the node's pods, as their bindings tell them: reached as a service whose only endpoint is the pod. What
+// cannot be read is left out; the operator wrote it.
+func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
+	for _, binding := range bindings {
+		ports, err := ovnexpr.ParseHostPorts(binding.ExternalIDs[ovnexpr.HostPortsKey])
+		if err != nil || len(binding.MAC) == 0 {
+			continue
+		}
+		pod, err := ovnexpr.ParsePortAddress(binding.MAC[0])
+		if err != nil {
+			continue
+		}
+		for _, port := range ports {
+			for _, address := range pod.Addresses {
+				if port.Address.IsValid() && port.Address.Is4() != address.Is4() {
+					continue
+				}
+				found = append(found, Frontend{Address: port.Address, Protocol: corev1.Protocol(strings.ToUpper(port.Protocol)), Port: port.Port,
+					ClusterIP: address, ClusterPort: port.Target, Pod: true})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Frontend) int {
+		return cmp.Or(a.ClusterIP.Compare(b.ClusterIP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), a.Address.Compare(b.Address))
+	})
+	return found
+}
