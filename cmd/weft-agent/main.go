@@ -38,19 +38,21 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) > 0 && args[0] == "uninstall" {
-		return uninstall(args[1:])
+	commands := map[string]func([]string) error{"uninstall": uninstall, "uplink": uplinkCommand, "uplink-guard": guard}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](args[1:])
 	}
 	o, err := options.ParseAgent(args)
 	if err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting", "version", version.String(), "node", o.Node)
+	ctx, mover := ctrl.SetupSignalHandler(), newMover(o.OpenVSwitch, o.Uplink)
+	recoverUplink(ctx, mover)
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
 	}
-	ctx := ctrl.SetupSignalHandler()
 	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry)
 	var sandboxes func(context.Context) (map[string]bool, error)
 	if o.CRISocket != "" {
@@ -59,7 +61,7 @@ func run(args []string) error {
 	err = agent.Setup(ctx, mgr, agent.Options{
 		Node: o.Node, Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS), OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
-		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir,
+		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir, Mover: mover, APIServer: apiServer(),
 		Observer: counters, ObserveRequest: counters.Request,
 		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
 		ObserveStage: cniCounters.Stage, ObserveStageFailed: cniCounters.StageFailed, ObserveFailing: cniCounters.Failing,
@@ -77,7 +79,8 @@ func uninstall(args []string) error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, SwitchDir: o.SwitchDir, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, CutPods: o.CutPods, Log: ctrl.Log}.Run(ctx)
+	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, SwitchDir: o.SwitchDir, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir,
+		CutPods: o.CutPods, Mover: newMover(o.OpenVSwitch, o.Uplink), Log: ctrl.Log}.Run(ctx)
 	if err == nil && o.Stay {
 		<-ctx.Done()
 	}

@@ -80,6 +80,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	turns := cniserver.NewTurns()
 	sandboxes := r.watchSandboxes(turns, o, counted)
+	if o.Mover != nil {
+		o.Mover.Tell(tellNode(recorder, o.Node))
+	}
 	h := r.handler(sandboxes.collector, recorder, o, counted)
 	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
 		observe: o.ObserveFailing, changed: changed}
@@ -97,8 +100,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // newNodeReconciler returns the reconciler with its connections; changed asks for a reconciliation, counted for one that may come later.
 func newNodeReconciler(running context.Context, c client.Client, o Options, changed, counted func()) *nodeReconciler {
 	r := &nodeReconciler{
-		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: datapath(), started: time.Now(),
-		outside:    newOutside(o.SwitchDir),
+		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: Datapath(), started: time.Now(),
+		outside: newOutside(o.SwitchDir),
+		uplinks: &uplinks{mover: o.Mover, changed: changed}, apiServer: o.APIServer,
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
@@ -135,8 +139,8 @@ func (r *nodeReconciler) handler(collector *collector, recorder events.EventReco
 	return h
 }
 
-// datapath is chosen once: one that changed under running pods would cut them off.
-func datapath() networkv1alpha1.DatapathType {
+// Datapath is this host's: the kernel's where it has one. It is chosen once: one that changed under running pods would cut them off.
+func Datapath() networkv1alpha1.DatapathType {
 	if hostnet.HasKernelDatapath() {
 		return networkv1alpha1.DatapathSystem
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,12 +162,12 @@ func (r *nodeReconciler) applyLocal(ctx context.Context, node *corev1.Node, spec
 // applyShared lets the gateway router have the bridge together with the host. Flows come before the mapping, which makes ovn-controller
 // connect the router, and that before the status, of which the operator builds it.
 func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, mapped string, status *networkv1alpha1.NodeNetworkStatus) (string, error) {
-	bridge, link, err := r.findOutside(ctx, spec.Gateway)
+	bridge, link, err := r.findOutside(ctx, node, spec)
 	if err != nil {
 		if r.ovs.Connected() {
 			status.Gateway = nil
 		}
-		return networkv1alpha1.ReasonNoUplink, err
+		return reasonOfOutside(err), err
 	}
 	r.outside.link.Store(link.Name)
 	found, err := desired.Gateway(spec.Gateway, link, internalIPs(node))
@@ -189,15 +190,21 @@ func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spe
 	return "", nil
 }
 
-// findOutside returns the bridge that leads outside and the host's link of that name.
-func (r *nodeReconciler) findOutside(ctx context.Context, spec networkv1alpha1.NodeGateway) (externalBridge, desired.Link, error) {
-	link, err := hostnet.OutsideOf(spec.Interface)
+// findOutside returns the bridge that leads outside and the host's link of that name. A link that is on none is moved, and so is one that
+// was and is not to be found any more.
+func (r *nodeReconciler) findOutside(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec) (externalBridge, desired.Link, error) {
+	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
 	if err != nil {
+		if r.uplinks.mover != nil {
+			err = cmp.Or(r.uplinks.ensure(r.running, r.uplinkRequest(node, spec)), err)
+		}
 		return externalBridge{}, link, err
 	}
 	row, err := r.bridgeOf(ctx, link.Name)
 	if errors.Is(err, errNoBridge) {
-		// Here, and nowhere else, a link is to be moved onto a bridge.
+		if err := r.uplinks.ensure(r.running, r.uplinkRequest(node, spec)); err != nil && !errors.Is(err, errNoBridge) {
+			return externalBridge{}, link, fmt.Errorf("link %s: %w", link.Name, err)
+		}
 		return externalBridge{}, link, fmt.Errorf("link %s: %w: put it on a bridge that has its addresses, name one in ClusterNetwork's spec.gateway.interface, or choose spec.gateway.mode Local", link.Name, err)
 	} else if err != nil {
 		return externalBridge{}, link, err
@@ -205,6 +212,9 @@ func (r *nodeReconciler) findOutside(ctx context.Context, spec networkv1alpha1.N
 	bridge, err := r.lookAt(ctx, row, link.Name)
 	if err == nil && row.Name != link.Name {
 		link, err = hostnet.OutsideOf(row.Name) // the bridge's own link has the addresses of its port
+	}
+	if err == nil && spec.Gateway.Uplink == networkv1alpha1.UplinkInterface {
+		err = r.uplinks.lend(&link)
 	}
 	return bridge, link, err
 }
@@ -294,6 +304,9 @@ func portNumber(i *vswitchdb.Interface) int {
 }
 
 func (r *nodeReconciler) externalFlows(bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus) []desired.Flow {
+	if spec.Gateway.Uplink == networkv1alpha1.UplinkInterface {
+		return nil // the link is OVN's alone: the bridge is a plain switch between it and the router
+	}
 	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found)}
 	facts.Frontends = r.frontends()
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {

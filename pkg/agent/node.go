@@ -43,10 +43,12 @@ type nodeReconciler struct {
 	trigger     *trigger.Trigger
 	datapath    networkv1alpha1.DatapathType
 	started     time.Time
-	settled     bool            // all was good once since the start
-	resized     int             // MTU that all running pods have; 0: not known
-	outside     *outside        // the link to the outside
-	services    *services       // what is reached from outside
+	settled     bool      // all was good once since the start
+	resized     int       // MTU that all running pods have; 0: not known
+	outside     *outside  // the link to the outside
+	services    *services // what is reached from outside
+	uplinks     *uplinks
+	apiServer   netip.AddrPort
 	uplink      atomic.Value    // name of the link that holds the encapsulation address: a string
 	running     context.Context // ends with the agent; outlives a reconciliation
 }

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
+	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
@@ -24,6 +26,10 @@ type Options struct {
 	// SwitchDir is ovs-vswitchd's run directory; empty: whether it runs is not watched.
 	SwitchDir string
 	Observer  ovndb.Observer
+	// Mover moves the link that leads outside onto a bridge; nil: it is left where it is. APIServer is where this process finds it, to
+	// see whether it still answers then; the zero value for one that has no address.
+	Mover     *uplink.Mover
+	APIServer netip.AddrPort
 	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
 	Sandboxes func(context.Context) (map[string]bool, error)
 	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -34,6 +35,8 @@ type Uninstall struct {
 	OpenVSwitch, SwitchDir string
 	// Socket, ConfDir and BinDir are those of the agent's Options.
 	Socket, ConfDir, BinDir string
+	// Mover brings links of the host back from their bridges; nil: there are none.
+	Mover *uplink.Mover
 	// CutPods also takes the interfaces of pods that run; otherwise they stop it.
 	CutPods bool
 	// SwitchTimeout bounds how long Open vSwitch is waited for; 0 is 30 s.
@@ -59,6 +62,7 @@ func (u Uninstall) Run(ctx context.Context) error {
 		{"CNI configuration and plugin", func(context.Context) error { return (&cniConfig{confDir: u.ConfDir, binDir: u.BinDir}).remove() }},
 		{"addresses and routes of " + names.ManagementInterface, func(context.Context) error { return hostnet.Clear(names.ManagementInterface) }},
 		{"rules of nftables", (&nftables.Table{}).Remove},
+		{"bridges of the host's links", u.releaseLinks},
 		{"rows in Open vSwitch, flows of its bridges", u.clearSwitch},
 		{"interfaces of pods", func(context.Context) error { return removeLinks(links) }},
 		{"files in " + filepath.Dir(u.Socket), func(context.Context) error { return u.removeFiles() }},
@@ -69,6 +73,14 @@ func (u Uninstall) Run(ctx context.Context) error {
 		u.Log.Info("removed", "what", step.what)
 	}
 	return nil
+}
+
+// releaseLinks comes before the rows: with its row a bridge loses the host's addresses.
+func (u Uninstall) releaseLinks(ctx context.Context) error {
+	if u.Mover == nil {
+		return nil
+	}
+	return u.Mover.Release(ctx)
 }
 
 // mayBegin refuses what would be undone at once, and what would cut off pods.

@@ -26,6 +26,8 @@ type Agent struct {
 	CRISocket string
 	// ControllerDir is ovn-controller's run directory, SwitchDir ovs-vswitchd's.
 	ControllerDir, SwitchDir string
+	// Uplink says where links are moved from and to.
+	Uplink Uplink
 	// Health and Metrics are listen addresses; "0" switches metrics off.
 	Health, Metrics string
 }
@@ -38,6 +40,8 @@ type Uninstall struct {
 	SwitchDir string
 	// Socket, ConfDir and BinDir are paths of the CNI.
 	Socket, ConfDir, BinDir string
+	// Uplink says where links were moved from and to.
+	Uplink Uplink
 	// CutPods also takes the interfaces of pods that run.
 	CutPods bool
 	// Stay keeps the process when all is done, as a DaemonSet wants it.
@@ -50,6 +54,7 @@ func ParseUninstall(args []string) (Uninstall, error) {
 	flags := flag.NewFlagSet("weft-agent uninstall", flag.ContinueOnError)
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
 	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd")
+	o.Uplink.flags(flags)
 	flags.BoolVar(&o.CutPods, "cut-pods", false, "also remove the interfaces of pods that run; otherwise they stop it before anything is removed")
 	flags.BoolVar(&o.Stay, "stay", false, "do not end when all is removed, but wait for a signal")
 	if err := flags.Parse(args); err != nil {
@@ -75,6 +80,7 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of this Node (environment NODE_NAME)")
 	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
+	o.Uplink.flags(flags)
 	flags.StringVar(&controller, "ovn-remote", os.Getenv("WEFT_OVN_REMOTE"), "what ovn-controller is told of the southbound database, where that is another listener, with OVN's role (environment WEFT_OVN_REMOTE); empty: the same as --sb")
 	o.TLS.flags(flags)
 	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")

@@ -76,6 +76,12 @@ const (
 	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it; of GatewayReady: no link leads outside, or
 	// OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
+	// ReasonUplinkMoving: the node's link is on its way onto an Open vSwitch bridge.
+	ReasonUplinkMoving = "UplinkMoving"
+	// ReasonUplinkRefused: the node's link is not moved onto a bridge, and nothing was changed; the message says why.
+	ReasonUplinkRefused = "UplinkRefused"
+	// ReasonUplinkRolledBack: the node's link was moved onto a bridge and came back, because somebody did not answer any more.
+	ReasonUplinkRolledBack = "UplinkRolledBack"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"
 )

@@ -446,6 +446,41 @@ func withoutNeighbors(all []target) []target {
 	return found
 }
 
+// Tell sets who is told what became of a link.
+func (m *Mover) Tell(tell func(link, bridge string, err error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cfg.Tell = tell
+}
+
+// Bridges are those that links were moved to.
+func (m *Mover) Bridges() ([]Bridge, error) {
+	ledgers, err := m.dir().all()
+	var found []Bridge
+	for _, l := range ledgers {
+		if l.Phase == Confirmed {
+			found = append(found, bridgeOf(l))
+		}
+	}
+	return found, err
+}
+
+// Retry forgets the moves that were rolled back, so that they are tried again.
+func (m *Mover) Retry(ctx context.Context) error {
+	unlock, err := m.lock(ctx, lockTimeout)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ledgers, err := m.dir().all()
+	for _, l := range ledgers {
+		if l.Phase == RolledBack {
+			err = errors.Join(err, m.dir().remove(l.Snapshot.Link))
+		}
+	}
+	return err
+}
+
 // Ledgers tells how far the moves are that this host knows.
 func (m *Mover) Ledgers() ([]*Ledger, error) { return m.dir().all() }
 

@@ -1,0 +1,194 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/go-logr/logr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/uplink"
+)
+
+const (
+	plainNIC  = "nic9"
+	nicBridge = "brnic9"
+)
+
+// newMover is the agent's, with a guard that ends at once: package uplink tests what that does.
+func (n *node) newMover() *uplink.Mover {
+	return uplink.New(uplink.Config{Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
+		ProbeTimeout: 3 * time.Second, GuardCommand: []string{"/bin/true"}})
+}
+
+// plugIn gives the node a link as a host has one, with a router behind it, and returns where that is.
+func (n *node) plugIn() (router ns.NetNS) {
+	n.Helper()
+	router, err := ns.GetNS(n.newNetNS("router"))
+	n.must(err)
+	n.Cleanup(func() { router.Close() })
+	n.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: plainNIC, MTU: 1450}, PeerName: "wire9", PeerMTU: 1450, PeerNamespace: netlink.NsFd(int(router.Fd()))}))
+	n.must(configure(plainNIC, "198.51.100.10/24", "2001:db8:9::10/64"))
+	n.must(router.Do(func(ns.NetNS) error { return configure("wire9", "198.51.100.1/24", "2001:db8:9::1/64") }))
+	link, err := netlink.LinkByName(plainNIC)
+	n.must(err)
+	for _, hop := range []string{"198.51.100.1", "2001:db8:9::1"} {
+		n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(hop)}))
+	}
+	return router
+}
+
+func configure(name string, addresses ...string) error {
+	link, err := netlink.LinkByName(name)
+	for _, text := range addresses {
+		if err != nil {
+			return err
+		}
+		var address *netlink.Addr
+		if address, err = netlink.ParseAddr(text); err == nil {
+			if address.IP.To4() == nil {
+				address.Flags = unix.IFA_F_NODAD
+			}
+			err = netlink.AddrReplace(link, address)
+		}
+	}
+	return errors.Join(err, netlink.LinkSetUp(link))
+}
+
+// addressesOf are those of global scope.
+func addressesOf(name string) (found []string) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, a := range list {
+		if a.Scope == int(netlink.SCOPE_UNIVERSE) {
+			found = append(found, a.IPNet.String())
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// nodeEvents are the reasons of events on the Node.
+func (n *node) nodeEvents() (reasons []string) {
+	n.Helper()
+	var list eventsv1.EventList
+	n.must(api.List(n.Context(), &list, client.InNamespace("default")))
+	for _, e := range list.Items {
+		if e.Regarding.Kind == "Node" && e.Regarding.Name == nodeName {
+			reasons = append(reasons, e.Reason+": "+e.Note)
+		}
+	}
+	return reasons
+}
+
+func (n *node) awaitNodeEvent(words string) {
+	n.Helper()
+	n.until("an event on the Node: "+words, func() error {
+		events := n.nodeEvents()
+		return isTrue(slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, words) }), fmt.Sprint(events))
+	})
+}
+
+// TestAPlainLinkIsMovedOntoABridge, reported, and brought back when the product is removed.
+func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	n.plugIn()
+	before := addressesOf(plainNIC)
+	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
+	n.startAgent()
+	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC})
+	n.until("the bridge in the status", func() error {
+		s := n.status()
+		if s == nil || s.Gateway == nil {
+			return fmt.Errorf("status is %+v", s)
+		}
+		g := s.Gateway
+		return isTrue(g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == "[198.51.100.10/24 2001:db8:9::10/64] [198.51.100.1 2001:db8:9::1]", fmt.Sprintf("%+v", g))
+	})
+	if got := addressesOf(nicBridge); !slices.Equal(got, before) || len(addressesOf(plainNIC)) > 0 {
+		t.Errorf("the bridge has %v, the link %v", got, addressesOf(plainNIC))
+	}
+	n.awaitNodeEvent("UplinkMoved: link nic9 is a port of bridge brnic9")
+
+	n.stopAgent()
+	n.must(agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"), Mover: n.newMover(),
+		SwitchTimeout: 5 * time.Second, Log: logr.Discard()}.Run(n.Context()))
+	if got := addressesOf(plainNIC); !slices.Equal(got, before) {
+		t.Errorf("after the removal the link has %v", got)
+	}
+	if _, err := netlink.LinkByName(nicBridge); err == nil {
+		t.Error("the bridge is left")
+	}
+}
+
+// TestALinkThatCannotMoveSaysWhy, and one whose router falls silent comes back and says so.
+func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	router := n.plugIn()
+	before := addressesOf(plainNIC)
+	link, err := netlink.LinkByName(plainNIC)
+	n.must(err)
+	lease, err := netlink.ParseAddr("198.51.100.77/24")
+	n.must(err)
+	lease.ValidLft, lease.PreferedLft = 3600, 3600
+	n.must(netlink.AddrAdd(link, lease))
+
+	silence := func(point string) {
+		if point == "guard of nic9 true" {
+			n.must(router.Do(func(ns.NetNS) error {
+				wire, err := netlink.LinkByName("wire9")
+				return errors.Join(err, netlink.LinkSetARPOff(wire), netlink.AddrDel(wire, mustAddr("2001:db8:9::1/64")))
+			}))
+		}
+	}
+	n.options = func(o *agent.Options) {
+		o.Mover = uplink.New(uplink.Config{Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
+			ProbeTimeout: 2 * time.Second, GuardCommand: []string{"/bin/true"}, Passed: silence})
+	}
+	n.startAgent()
+	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC}
+	n.setGateway(gateway)
+	n.until("a refusal", func() error {
+		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRefused)
+	})
+
+	n.must(netlink.AddrDel(link, lease))
+	gateway.NextHops = []networkv1alpha1.IP{"198.51.100.1"}
+	n.setGateway(gateway) // asks for something else, so it is tried at once
+	n.until("a rollback", func() error {
+		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRolledBack)
+	})
+	n.awaitNodeEvent("gateway 198.51.100.1")
+	if got := addressesOf(plainNIC); !slices.Equal(got, before) {
+		t.Errorf("after the rollback the link has %v; want %v", got, before)
+	}
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
+func mustAddr(text string) *netlink.Addr {
+	address, err := netlink.ParseAddr(text)
+	if err != nil {
+		panic(err)
+	}
+	return address
+}

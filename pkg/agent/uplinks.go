@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/uplink"
+)
+
+// Reasons of events on the Node.
+const (
+	eventMoved      = "UplinkMoved"
+	eventRolledBack = "UplinkRolledBack"
+)
+
+// lookAgain is how long an outcome stands before an event has it looked for again: that reads all of Open vSwitch's database.
+const lookAgain = time.Minute
+
+// errMoving says that a link is on its way.
+var errMoving = errors.New("it is being moved onto an Open vSwitch bridge")
+
+// uplinks moves the node's link onto a bridge in the background: that takes up to a minute, which the node's other stages do not wait for.
+type uplinks struct {
+	mover   *uplink.Mover // nil: links are left where they are
+	changed func()
+
+	mu    sync.Mutex
+	busy  bool
+	asked string // the request of the outcome
+	since time.Time
+	err   error
+}
+
+// ensure has the link moved. It returns errMoving until there is an outcome, and then why the link is not moved; one that was moved is found
+// on its bridge. An outcome stands until it is old or another is asked for.
+func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
+	if u.mover == nil {
+		return errNoBridge
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	known := u.err != nil && u.asked == req.String()
+	if !u.busy && (!known || time.Since(u.since) > lookAgain) {
+		u.busy = true
+		go u.move(running, req)
+	}
+	if known {
+		return u.err
+	}
+	return errMoving
+}
+
+func (u *uplinks) move(running context.Context, req uplink.Request) {
+	_, err := u.mover.Ensure(running, req)
+	u.mu.Lock()
+	u.busy, u.asked, u.since, u.err = false, req.String(), time.Now(), err
+	u.mu.Unlock()
+	u.changed()
+}
+
+// lend gives a bridge's link what the host's link had that OVN has alone: the host has no address there.
+func (u *uplinks) lend(link *desired.Link) error {
+	if u.mover == nil {
+		return nil
+	}
+	bridges, err := u.mover.Bridges()
+	if err != nil {
+		return err
+	}
+	for _, bridge := range bridges {
+		if bridge.Name == link.Name {
+			link.Addresses, link.NextHops = bridge.Addresses, bridge.NextHops
+		}
+	}
+	return nil
+}
+
+// reasonOfOutside is the condition's while no bridge leads outside.
+func reasonOfOutside(err error) string {
+	switch {
+	case errors.Is(err, errMoving):
+		return networkv1alpha1.ReasonUplinkMoving
+	case errors.Is(err, uplink.ErrRefused):
+		return networkv1alpha1.ReasonUplinkRefused
+	case errors.Is(err, uplink.ErrRolledBack):
+		return networkv1alpha1.ReasonUplinkRolledBack
+	}
+	return networkv1alpha1.ReasonNoUplink
+}
+
+// uplinkRequest is what the node's gateway wants of a link. An API server behind a service's address tells nothing of the link.
+func (r *nodeReconciler) uplinkRequest(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec) uplink.Request {
+	req := uplink.Request{Interface: spec.Gateway.Interface, Uplink: spec.Gateway.Uplink, NodeAddresses: internalIPs(node), APIServer: r.apiServer}
+	for _, text := range spec.ServiceSubnets {
+		if services, err := text.Prefix(); err == nil && services.Contains(req.APIServer.Addr()) {
+			req.APIServer = netip.AddrPort{}
+		}
+	}
+	for _, text := range spec.Gateway.NextHops {
+		if hop, err := text.Addr(); err == nil {
+			req.NextHops = append(req.NextHops, hop)
+		}
+	}
+	return req
+}
+
+// tellNode makes an event of each move and rollback.
+func tellNode(recorder events.EventRecorder, node string) func(link, bridge string, err error) {
+	regarding := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}
+	return func(link, bridge string, err error) {
+		if err != nil {
+			recorder.Eventf(regarding, nil, corev1.EventTypeWarning, eventRolledBack, "MoveUplink", "%s", noteOf(fmt.Errorf("link %s is as before: %w", link, err)))
+			return
+		}
+		recorder.Eventf(regarding, nil, corev1.EventTypeNormal, eventMoved, "MoveUplink", "link %s is a port of bridge %s, which has its addresses and routes", link, bridge)
+	}
+}
