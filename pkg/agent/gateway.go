@@ -16,7 +16,6 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
-	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/vswitchdb"
@@ -89,8 +88,7 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 
 // applyRules makes the host's table of nftables.
 func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, gateway *networkv1alpha1.NodeGatewayStatus) error {
-	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets),
-		Services: prefixesOf(spec.ServiceSubnets), Sources: ipam.HostSources(int(spec.NodeID))}
+	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}
 	if gateway != nil {
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}

@@ -89,14 +89,6 @@ func Gateway(subnet netip.Prefix) netip.Addr { return offset(subnet, 1) }
 // Management returns the host's address in its node's subnet, the second.
 func Management(subnet netip.Prefix) netip.Addr { return offset(subnet, 2) }
 
-// HostSources are what a node's host has as its source when it sends to services: 169.254.64.0 and fd69::1:0 plus the node's ID, 1..16000. They
-// are nobody's addresses: an endpoint that is the host itself, or is reached through it, would take the host's own for its own.
-func HostSources(id int) []netip.Addr {
-	v4 := netip.AddrFrom4([4]byte{169, 254, 64 + byte(id>>8), byte(id)})
-	v6 := netip.AddrFrom16([16]byte{0xfd, 0x69, 13: 1, 14: byte(id >> 8), 15: byte(id)})
-	return []netip.Addr{v4, v6}
-}
-
 // FirstPod returns the first address of a subnet that a pod can have.
 func FirstPod(subnet netip.Prefix) netip.Addr { return offset(subnet, firstPod) }
 

@@ -3,8 +3,6 @@ package topology
 import (
 	"net"
 	"net/netip"
-	"slices"
-	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -122,17 +120,13 @@ func (g Gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.
 	return port
 }
 
-// addSourceRoutes sends what the node's pods, and the host through services, have for the world to the next hop of its family.
+// addSourceRoutes sends what the node's pods have for the world to the next hop of its family.
 func (g Gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
-	sources := textsOf(g.Node.Subnets)
-	for _, source := range g.Node.hostSources() {
-		sources = append(sources, netip.PrefixFrom(source, source.BitLen()).String())
-	}
-	for _, source := range sources {
+	for _, subnet := range g.Node.Subnets {
 		for _, hop := range nextHops {
-			if hop.Is4() == !strings.Contains(source, ":") {
+			if hop.Is4() == subnet.Addr().Is4() {
 				policy := nbdb.LogicalRouterStaticRoutePolicySrcIP
-				addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: source, Nexthop: hop.String(), Policy: &policy})
+				addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: subnet.String(), Nexthop: hop.String(), Policy: &policy})
 				break
 			}
 		}
@@ -147,8 +141,10 @@ func (g Gateway) addRoutes(u *unit.Unit) {
 		// The source routes of pods must not take the answers of this router's balancers to another gateway.
 		own := join.Addr().String()
 		addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: own, Nexthop: own})
-		for _, inside := range g.inside(join.Addr()) {
-			addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: inside, Nexthop: ipam.Gateway(join.Masked()).String()})
+		for _, cluster := range g.Clusters {
+			if cluster.Addr().Is4() == join.Addr().Is4() {
+				addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(), Nexthop: ipam.Gateway(join.Masked()).String()})
+			}
 		}
 	}
 	for _, hop := range g.NextHops {
@@ -173,27 +169,19 @@ func defaultRoute(hop netip.Addr) string {
 	return "::/0"
 }
 
-// inside is what the router has packets of and must find the way back to, of an address's family: all pods, and this node's host.
-func (g Gateway) inside(family netip.Addr) (inside []string) {
-	for _, cluster := range g.Clusters {
-		if cluster.Addr().Is4() == family.Is4() {
-			inside = append(inside, cluster.String())
-		}
-	}
-	for _, source := range g.Node.hostSources() {
-		if source.Is4() == family.Is4() {
-			inside = append(inside, source.String())
-		}
-	}
-	return inside
-}
-
-// addSNAT gives what comes from inside, and what the router sends of itself into the world, the router's address outside.
+// addSNAT gives what pods send, and what the router sends of itself into the world, the router's address outside.
 func (g Gateway) addSNAT(u *unit.Unit) {
+	if !g.SNAT {
+		return
+	}
 	router := names.GatewayRouter(g.Node.Name)
 	for _, outside := range g.Addresses {
-		// The host's source is nobody's: without the router's address nobody could answer.
-		inside := slices.DeleteFunc(g.inside(outside.Addr()), func(text string) bool { return !g.SNAT && strings.Contains(text, "/") })
+		inside := make([]string, 0, len(g.Clusters)+len(g.Join))
+		for _, cluster := range g.Clusters {
+			if cluster.Addr().Is4() == outside.Addr().Is4() {
+				inside = append(inside, cluster.String())
+			}
+		}
 		for _, join := range g.Join {
 			// ICMP errors of the router have its address on the join switch.
 			if join.Addr().Is4() == outside.Addr().Is4() {

@@ -3,7 +3,6 @@ package topology
 import (
 	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/names"
@@ -50,28 +49,10 @@ func NodeUnit(n Node) unit.Unit {
 			{Parent: ls, Column: "ports", Element: mp.UUID},
 		},
 	}
-	for _, source := range n.hostSources() {
-		addRoute(&u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: source.String(), Nexthop: managementOf(n.Subnets, source).String()})
-	}
 	if n.Chassis != "" {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.ChassisTemplateVar{UUID: templateVariables(n.Chassis).UUID, Chassis: n.Chassis}})
 	}
 	return u
-}
-
-// hostSources are those of the families of the node's subnets.
-func (n Node) hostSources() []netip.Addr {
-	return slices.DeleteFunc(ipam.HostSources(n.ID), func(source netip.Addr) bool { return !managementOf(n.Subnets, source).IsValid() })
-}
-
-// managementOf is the management port's address of the same family; not valid if there is none.
-func managementOf(subnets []netip.Prefix, address netip.Addr) netip.Addr {
-	for _, management := range ManagementAddresses(subnets) {
-		if management.Is4() == address.Is4() {
-			return management
-		}
-	}
-	return netip.Addr{}
 }
 
 func managementPort(n Node) *nbdb.LogicalSwitchPort {

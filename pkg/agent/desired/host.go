@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // Host is what the host's end of the management port shall have.
@@ -48,20 +47,15 @@ func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 			}
 		}
 	}
-	return host, host.addServiceRoutes(spec)
+	return host, host.addLocalBackends(spec)
 }
 
-// addServiceRoutes leads through OVN what it has to translate: answers to what the host sent to services, and, where the host sends them what
-// comes from outside, connections to the node's own endpoints.
-func (h *Host) addServiceRoutes(spec networkv1alpha1.NodeNetworkSpec) error {
-	var addresses []netip.Addr
-	if spec.NodeID > 0 {
-		addresses = ipam.HostSources(int(spec.NodeID))
+// addLocalBackends leads the host to the node's endpoints of services, in the mode in which it sends them what comes from outside.
+func (h *Host) addLocalBackends(spec networkv1alpha1.NodeNetworkSpec) error {
+	if spec.Gateway.Mode != networkv1alpha1.GatewayLocal {
+		return nil
 	}
-	if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
-		addresses = append(addresses, LocalBackends()...)
-	}
-	for _, address := range addresses {
+	for _, address := range LocalBackends() {
 		destination := netip.PrefixFrom(address, address.BitLen())
 		gateway, err := gatewayFor(destination, spec.Gateways)
 		if err != nil {

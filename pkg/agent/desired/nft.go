@@ -38,10 +38,7 @@ type HostRules struct {
 	// Addresses are the node's, at which node ports are.
 	Addresses []netip.Addr
 	// Pods are the networks of all pods.
-	Pods []netip.Prefix
-	// Services are the networks of cluster IPs, Sources what the host has as its source when it sends there (ipam.HostSources).
-	Services  []netip.Prefix
-	Sources   []netip.Addr
+	Pods      []netip.Prefix
 	Frontends []Frontend
 }
 
@@ -80,10 +77,9 @@ func (h HostRules) Table() NftTable {
 		output.Rules = append(output.Rules, f.translate("cluster"))
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
-		postrouting.Rules = append(postrouting.Rules, h.toServices(f)...)
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
-		if isLocal {
+		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
@@ -110,29 +106,11 @@ func (f nftFamily) filter() []string {
 	}
 }
 
-// toServices gives what the host sends to cluster IPs a source that is nobody's address: an endpoint that is the host itself, or is reached
-// through it, would answer to the host's own past OVN, which has to translate the answer.
-func (h HostRules) toServices(f nftFamily) (rules []string) {
-	for _, network := range h.Services {
-		for _, source := range h.Sources {
-			if network.Addr().Is4() == f.is4 && source.Is4() == f.is4 {
-				rules = append(rules, fmt.Sprintf("oifname %q %s daddr %s snat %s to %s", names.ManagementInterface, f.ip, network, f.ip, source))
-			}
-		}
-	}
-	return rules
-}
-
 func (h HostRules) masquerade(f nftFamily) []string {
 	var rules []string
 	for _, network := range h.Pods {
-		if network.Addr().Is4() == f.is4 && h.SNAT != networkv1alpha1.SNATNone {
+		if network.Addr().Is4() == f.is4 {
 			rules = append(rules, fmt.Sprintf("%s saddr %s oifname != %q masquerade", f.ip, network, names.ManagementInterface))
-		}
-	}
-	for _, source := range h.Sources {
-		if source.Is4() == f.is4 {
-			rules = append(rules, fmt.Sprintf("%s saddr %s oifname != %q masquerade", f.ip, source, names.ManagementInterface))
 		}
 	}
 	return rules

@@ -40,8 +40,6 @@ func rules() desired.HostRules {
 		Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode,
 		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
 		Pods:      []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
-		Services:  []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")},
-		Sources:   []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd69::1:1")},
 		Frontends: []desired.Frontend{
 			frontend("10.96.0.7", "", 30080, 30080), frontend("fd00:10:96::7", "", 30080, 30080),
 			frontend("fd00:10:96::7", "2001:db8::9", 80, 30080, "2001:db8:1::/64", "2001:db8:2::1/128"),
