@@ -66,6 +66,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 	r := newNodeReconciler(ctx, mgr.GetClient(), o, changed, counted)
 	r.trigger = again
+	r.uplinks.later = func() { again.EnqueueAfter(request, lookAgain) }
 	if err := r.cni.install(); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	} else if h.Status.Addresses != nil {
 		h.Used = int(h.Status.Addresses.Used)
 	}
-	ovs := r.applyOVS(ctx, node, &h.Status)
+	ovs := r.applyOVS(ctx, node, spec, &h.Status)
 	controller := r.checkController(&h.Status)
 	mtu := podMTU(spec, h.Status)
 	r.state.set(nn != nil, spec, mtu, h.Status.DatapathType)
@@ -135,7 +135,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 }
 
 // applyOVS makes the bridge and registers the chassis.
-func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionOVSReady}
 	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](r.ovs.Conn)
 	if !ok {
@@ -147,7 +147,7 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, status
 	}
 	chassis, err := r.chassis(node, ovs, status)
 	if errors.Is(err, errUplink) {
-		stage.Reason, stage.Err = networkv1alpha1.ReasonNoUplink, err
+		stage.Reason, stage.Err = r.moveEncapsulation(node, spec, err)
 		return stage
 	} else if err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
@@ -191,10 +191,10 @@ func (r *nodeReconciler) chassis(node *corev1.Node, ovs *vswitchdb.OpenvSwitch, 
 	if err != nil {
 		return c, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
 	}
+	r.uplink.Store(uplink.Name)
 	if err := r.checkUplink(c.Datapath, address, uplink.Name); err != nil {
 		return c, err
 	}
-	r.uplink.Store(uplink.Name)
 	c.EncapIP = address.String()
 	status.EncapIP, status.LinkMTU = networkv1alpha1.IP(c.EncapIP), int32(uplink.MTU)
 	return c, nil

@@ -22,7 +22,7 @@ const (
 	eventRolledBack = "UplinkRolledBack"
 )
 
-// lookAgain is how long an outcome stands before an event has it looked for again: that reads all of Open vSwitch's database.
+// lookAgain is how long an outcome stands before it is looked for again: that reads all of Open vSwitch's database.
 const lookAgain = time.Minute
 
 // errMoving says that a link is on its way.
@@ -32,6 +32,7 @@ var errMoving = errors.New("it is being moved onto an Open vSwitch bridge")
 type uplinks struct {
 	mover   *uplink.Mover // nil: links are left where they are
 	changed func()
+	later   func() // asks for a reconciliation after lookAgain
 
 	mu    sync.Mutex
 	busy  bool
@@ -49,7 +50,7 @@ func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	known := u.err != nil && u.asked == req.String()
-	if !u.busy && (!known || time.Since(u.since) > lookAgain) {
+	if !u.busy && (!known || time.Since(u.since) >= lookAgain) {
 		u.busy = true
 		go u.move(running, req)
 	}
@@ -65,6 +66,9 @@ func (u *uplinks) move(running context.Context, req uplink.Request) {
 	u.busy, u.asked, u.since, u.err = false, req.String(), time.Now(), err
 	u.mu.Unlock()
 	u.changed()
+	if err != nil {
+		u.later()
+	}
 }
 
 // lend gives a bridge's link what the host's link had that OVN has alone: the host has no address there.
@@ -97,9 +101,26 @@ func reasonOfOutside(err error) string {
 	return networkv1alpha1.ReasonNoUplink
 }
 
+// moveEncapsulation has the link moved that holds the encapsulation address, where it may be: on the userspace datapath the node is on no
+// network before, so that nothing of the gateway is known yet. The reason and the error are the stage's; missing is its own.
+func (r *nodeReconciler) moveEncapsulation(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, missing error) (string, error) {
+	link, _ := r.uplink.Load().(string)
+	if spec.Gateway.Mode != networkv1alpha1.GatewayShared || link == "" {
+		return networkv1alpha1.ReasonNoUplink, missing
+	}
+	req := r.uplinkRequest(node, spec, link)
+	if link != spec.Gateway.Interface {
+		req.Uplink = networkv1alpha1.UplinkBridge // the host's address stays the host's
+	}
+	if err := r.uplinks.ensure(r.running, req); !errors.Is(err, errNoBridge) {
+		return reasonOfOutside(err), fmt.Errorf("link %s has the encapsulation address: %w", link, err)
+	}
+	return networkv1alpha1.ReasonNoUplink, missing
+}
+
 // uplinkRequest is what the node's gateway wants of a link. An API server behind a service's address tells nothing of the link.
-func (r *nodeReconciler) uplinkRequest(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec) uplink.Request {
-	req := uplink.Request{Interface: spec.Gateway.Interface, Uplink: spec.Gateway.Uplink, NodeAddresses: internalIPs(node), APIServer: r.apiServer}
+func (r *nodeReconciler) uplinkRequest(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, link string) uplink.Request {
+	req := uplink.Request{Interface: link, Uplink: spec.Gateway.Uplink, NodeAddresses: internalIPs(node), APIServer: r.apiServer}
 	for _, text := range spec.ServiceSubnets {
 		if services, err := text.Prefix(); err == nil && services.Contains(req.APIServer.Addr()) {
 			req.APIServer = netip.AddrPort{}

@@ -34,6 +34,8 @@ type Machine struct {
 	IPv6 netip.Prefix
 	MAC  net.HardwareAddr // of eth0, and of br-ex on a node
 	MTU  int              // of its cable
+	// Plain is a node that has its addresses on eth0, and no br-ex: the product makes the bridge.
+	Plain bool
 }
 
 // ControlPlane is the machine that runs the API server and OVN's central part.

@@ -212,10 +212,13 @@ func forward() error {
 }
 
 // prepareUplink runs in a node's namespace. A node's addresses belong on br-ex, which owns eth0 as a port, so eth0 must have none, not even
-// a link-local one.
+// a link-local one; those of a plain node stay on eth0.
 func (m Machine) prepareUplink() error {
 	if err := forward(); err != nil {
 		return err
+	}
+	if m.Plain {
+		return setUp(uplink)
 	}
 	link, err := netlink.LinkByName(uplink)
 	if err != nil {

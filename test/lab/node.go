@@ -34,7 +34,7 @@ func (c *Cluster) nodeSpec(m Machine, tainted bool) initd.Spec {
 	return spec
 }
 
-// openVSwitch starts the switch and makes br-ex, which is all of its configuration that the product does not own.
+// openVSwitch starts the switch and makes br-ex, unless the node is plain, which is all of its configuration that the product does not own.
 func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 	db := filepath.Join(c.machineDir(m.Name), "conf.db")
 	vsctl := []string{c.Cache.OVN("ovs-vsctl"), "--timeout=60"}
@@ -42,7 +42,7 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 	if kernelDatapath() {
 		datapath = "system"
 	}
-	return []initd.Step{
+	steps := []initd.Step{
 		{Name: "ovs-create", Unless: db, Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", db, c.Cache.Schema("vswitch")}},
 		{Name: "ovsdb-server", Daemon: true, Ready: "unix:/run/openvswitch/db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), db,
 			logToConsole, noSyslog, "--remote=punix:/run/openvswitch/db.sock", "--pidfile"}},
@@ -54,19 +54,26 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 			"external_ids:ovn-bridge-datapath-type="+datapath)},
 		{Name: "ovs-vswitchd", Daemon: true, Argv: []string{c.Cache.OVN("ovs-vswitchd"), "unix:/run/openvswitch/db.sock",
 			logToConsole, noSyslog, "--pidfile"}},
-		{Name: "br-ex", Argv: append(vsctl, "--may-exist", "add-br", "br-ex",
-			"--", "set", "Bridge", "br-ex", "datapath_type="+datapath, "fail_mode=standalone",
-			fmt.Sprintf("other_config:hwaddr=%q", m.MAC),
-			"--", "--may-exist", "add-port", "br-ex", uplink)},
 	}
+	if m.Plain {
+		return steps
+	}
+	return append(steps, initd.Step{Name: "br-ex", Argv: append(vsctl, "--may-exist", "add-br", "br-ex",
+		"--", "set", "Bridge", "br-ex", "datapath_type="+datapath, "fail_mode=standalone",
+		fmt.Sprintf("other_config:hwaddr=%q", m.MAC),
+		"--", "--may-exist", "add-port", "br-ex", uplink)})
 }
 
-// addressSteps give br-ex the node's addresses; its device is persistent, so they outlive ovs-vswitchd.
+// addressSteps give br-ex the node's addresses, or eth0 where there is none; its device is persistent, so they outlive ovs-vswitchd.
 func addressSteps(m Machine) []initd.Step {
+	device := "br-ex"
+	if m.Plain {
+		device = uplink
+	}
 	calls := [][]string{
-		{"link", "set", "br-ex", "mtu", fmt.Sprint(fabricMTU), "up"},
-		{"address", "replace", m.IPv4.String(), "dev", "br-ex"},
-		{"address", "replace", m.IPv6.String(), "dev", "br-ex", "nodad"},
+		{"link", "set", device, "mtu", fmt.Sprint(fabricMTU), "up"},
+		{"address", "replace", m.IPv4.String(), "dev", device},
+		{"address", "replace", m.IPv6.String(), "dev", device, "nodad"},
 	}
 	for _, gateway := range m.gateways() {
 		calls = append(calls, []string{"route", "replace", "default", "via", gateway.Addr().String()})

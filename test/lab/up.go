@@ -17,12 +17,22 @@ import (
 type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
+	PlainLinks  bool // nodes have their addresses on eth0 and no br-ex: the product moves the link onto a bridge
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
 	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for, and not there WithoutWeft
 }
 
 // withDNS: CoreDNS needs pods that reach the API server.
 func (o UpOptions) withDNS() bool { return o.DNS && !o.WithoutWeft }
+
+// machines are the nodes.
+func (o UpOptions) machines() []Machine {
+	nodes := nodeMachines(o.Nodes)
+	for i := range nodes {
+		nodes[i].Plain = o.PlainLinks
+	}
+	return nodes
+}
 
 // Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
 func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
@@ -47,7 +57,7 @@ func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 	if !s.Empty() {
 		return fmt.Errorf("lab %s is up, or was not taken down: run down first", c.Name)
 	}
-	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: nodeMachines(o.Nodes)}).run(ctx)
+	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: o.machines()}).run(ctx)
 }
 
 // bringUp is one run of Up.

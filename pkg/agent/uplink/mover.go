@@ -73,7 +73,7 @@ type Request struct {
 	Peers     []netip.AddrPort
 }
 
-// String tells requests apart. Who is asked does not change what is wanted.
+// String tells requests apart that name their link. Who is asked does not change what is wanted.
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %v", cmp.Or(r.Interface, "default"), cmp.Or(r.Uplink, networkv1alpha1.UplinkBridge), r.NextHops)
 }
@@ -293,6 +293,7 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 		if name, err = defaultLink(); err != nil {
 			return Bridge{}, err
 		}
+		req.Interface = name // asked for by its name it is no other
 	}
 	if bridge, ok, err := m.present(sw, name); ok || err != nil {
 		return bridge, err

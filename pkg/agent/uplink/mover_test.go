@@ -230,8 +230,13 @@ func TestAMoveThatCutsOffTheNodeIsRolledBack(t *testing.T) {
 	if _, err := w.mover().Ensure(context.Background(), w.request()); !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") {
 		t.Errorf("asked again, the error is %v: nobody wants the node cut off again", err)
 	}
+	byName := w.request()
+	byName.Interface = nic
+	if _, err := w.mover().Ensure(context.Background(), byName); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("asked by the link's name, the error is %v", err)
+	}
 	other := w.request()
-	other.Interface = nic
+	other.NextHops = addrs("192.0.2.1")
 	if _, err := w.mover().Ensure(context.Background(), other); err != nil {
 		t.Errorf("something else is asked for: %v", err)
 	}
