@@ -163,16 +163,6 @@ func TestServicesAfterARestart(t *testing.T) {
 	}
 }
 
-func TestUnsupportedServiceIsTold(t *testing.T) {
-	w := settledServices(t)
-	w.service("guarded", func(s *corev1.Service) {
-		s.Spec.Type, s.Spec.LoadBalancerSourceRanges = corev1.ServiceTypeLoadBalancer, []string{"192.0.2.0/24"}
-	})
-	if note := w.event("guarded", "UnsupportedService"); note == "" {
-		t.Error("the event says nothing")
-	}
-}
-
 // clearServices leaves the API server's own service.
 func (w *world) clearServices(ctx context.Context) {
 	w.Helper()

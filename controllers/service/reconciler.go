@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
-	r.tell(&service, append(problems, topology.Unsupported(&service)...), conflicts, applied)
+	r.tell(&service, problems, conflicts, applied)
 	return ctrl.Result{}, ignorePending(applied)
 }
 
@@ -121,7 +121,7 @@ func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]co
 // tell says in events what of the service cannot be had.
 func (r *Reconciler) tell(service *corev1.Service, problems, conflicts []string, applied error) {
 	if len(problems) > 0 {
-		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "UnsupportedService", "Balance", "%s", strings.Join(problems, "; "))
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "InvalidService", "Balance", "%s", strings.Join(problems, "; "))
 	}
 	if len(conflicts) > 0 {
 		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "AddressConflict", "Balance", "%s", strings.Join(conflicts, "; "))

@@ -222,14 +222,3 @@ func isTrue(condition *bool, unset bool) bool {
 	}
 	return *condition
 }
-
-// Unsupported names what a service asks for and Weft does not do yet, with what it does instead.
-func Unsupported(service *corev1.Service) (problems []string) {
-	if !Balanced(service) {
-		return nil
-	}
-	if len(service.Spec.LoadBalancerSourceRanges) > 0 {
-		problems = append(problems, "spec.loadBalancerSourceRanges is not supported yet: every client is served")
-	}
-	return problems
-}

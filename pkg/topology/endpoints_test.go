@@ -4,30 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weft-network/weft/pkg/topology"
 )
-
-func TestWhatIsNotSupportedIsNamed(t *testing.T) {
-	for word, change := range map[string]func(*corev1.ServiceSpec){
-		"loadBalancerSourceRanges": func(s *corev1.ServiceSpec) { s.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} },
-	} {
-		service := claimant("web", 1, "10.96.0.1", []int32{80})
-		if problems := topology.Unsupported(&service); len(problems) != 0 {
-			t.Errorf("a plain service: %v", problems)
-		}
-		if change(&service.Spec); !strings.Contains(strings.Join(topology.Unsupported(&service), " "), word) {
-			t.Errorf("%s is not named: %v", word, topology.Unsupported(&service))
-		}
-		service.Spec.ClusterIPs = []string{corev1.ClusterIPNone}
-		if problems := topology.Unsupported(&service); len(problems) != 0 {
-			t.Errorf("a headless service: %v", problems)
-		}
-	}
-}
 
 // What the API server lets pass and nobody can balance is left out and named; the rest works.
 func TestWhatCannotBeReadIsNamed(t *testing.T) {
