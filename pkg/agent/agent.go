@@ -85,12 +85,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		o.Mover.Tell(tellNode(recorder, o.Node))
 	}
 	h := r.handler(sandboxes.collector, recorder, o, counted)
+	idle := newIdlers(mgr.GetClient(), recorder)
+	r.southbound.demanded = idle.demanded
 	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
 		observe: o.ObserveFailing, changed: changed}
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
-	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
+	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}

@@ -23,9 +23,10 @@ type southbound struct {
 	observer ovndb.Observer
 	log      logr.Logger
 	changed  func()
-	bound    func(*sbdb.PortBinding) // a pod's port changed
-	unbound  func()                  // a pod's port went, or any may have while the database was away
-	counted  func()                  // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
+	bound    func(*sbdb.PortBinding)    // a pod's port changed
+	demanded func(vip, protocol string) // somebody asked for an idle service; it must not wait
+	unbound  func()                     // a pod's port went, or any may have while the database was away
+	counted  func()                     // a binding came or went: after a DEL, the pod's stays until the API server has let go of it
 
 	conn     atomic.Pointer[ovndb.Conn]
 	systemID string
@@ -48,6 +49,9 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
 			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
 				s.bound(binding)
+			}
+			if e, ok := row.(*sbdb.ControllerEvent); ok && event != ovndb.RowRemoved {
+				s.toldOf(e)
 			}
 			if table == sbdb.ChassisTable || hasHostPorts(row) {
 				s.changed()
@@ -87,6 +91,17 @@ func (s *southbound) binding(port string) (*sbdb.PortBinding, bool) {
 		return nil, false
 	}
 	return ovndb.Find(conn, &sbdb.PortBinding{LogicalPort: port})
+}
+
+// toldOf passes on what this node's ovn-controller tells of connections to balancers without backends.
+func (s *southbound) toldOf(e *sbdb.ControllerEvent) {
+	conn := s.conn.Load()
+	if conn == nil || e.Chassis == nil || s.demanded == nil {
+		return
+	}
+	if chassis, ok := ovndb.Get[sbdb.Chassis](conn, *e.Chassis); ok && chassis.Name == s.systemID {
+		s.demanded(e.EventInfo["vip"], e.EventInfo["protocol"])
+	}
 }
 
 func hasHostPorts(row model.Model) bool {

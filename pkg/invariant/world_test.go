@@ -101,6 +101,9 @@ func (w *world) put(row model.Model) {
 
 func (w *world) member(m unit.Membership) {
 	w.Helper()
+	if m.Parent.Table == nbdb.NBGlobalTable {
+		return // its row is nobody's
+	}
 	for _, row := range w.Northbound[m.Parent.Table] {
 		v := reflect.ValueOf(row).Elem()
 		if v.FieldByName("UUID").String() != m.Parent.UUID {

@@ -15,6 +15,7 @@ func FullDatabaseModel() (model.ClientDBModel, error) {
 	return model.NewClientDBModel("OVN_Southbound", map[string]model.Model{
 		"Chassis":          &Chassis{},
 		"Chassis_Private":  &ChassisPrivate{},
+		"Controller_Event": &ControllerEvent{},
 		"Datapath_Binding": &DatapathBinding{},
 		"Encap":            &Encap{},
 		"Port_Binding":     &PortBinding{},
@@ -137,6 +138,45 @@ var schema = `{
           "name"
         ]
       ],
+      "isRoot": true
+    },
+    "Controller_Event": {
+      "columns": {
+        "chassis": {
+          "type": {
+            "key": {
+              "type": "uuid",
+              "refTable": "Chassis",
+              "refType": "weak"
+            },
+            "min": 0,
+            "max": 1
+          }
+        },
+        "event_info": {
+          "type": {
+            "key": {
+              "type": "string"
+            },
+            "value": {
+              "type": "string"
+            },
+            "min": 0,
+            "max": "unlimited"
+          }
+        },
+        "event_type": {
+          "type": {
+            "key": {
+              "type": "string",
+              "enum": "empty_lb_backends"
+            }
+          }
+        },
+        "seq_num": {
+          "type": "integer"
+        }
+      },
       "isRoot": true
     },
     "Datapath_Binding": {

@@ -25,7 +25,7 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 		return parsed, nil
 	}
 	addresses, problems := virtualAddresses(service)
-	parsed.Affinity = affinityOf(service.Spec)
+	parsed.Affinity, parsed.Idle = affinityOf(service.Spec), service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
 	for _, port := range service.Spec.Ports {
 		p := ServicePort{Protocol: port.Protocol, Number: uint16(port.Port)}
 		if p.Protocol == "" {

@@ -52,6 +52,8 @@ func NetworkUnit(n Network) unit.Unit {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(group).UUID, Name: group}})
 	}
 	discardNowhere(&u, names.ClusterRouter, n.Join)
+	// Idle services are told of by ovn-controllers.
+	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options", Element: "controller_event", Value: "true"})
 	return u
 }
 

@@ -29,6 +29,8 @@ type Service struct {
 	// Affinity is how many seconds a client stays with its backend after its last connection; 0: each connection is balanced anew.
 	Affinity int
 	Ports    []ServicePort
+	// Idle services tell when they are asked for without having a backend.
+	Idle bool
 	// Nodes are where the service may have other backends than elsewhere. They are needed only for VIPs that are not From All.
 	Nodes []ServiceNode
 }
@@ -132,7 +134,7 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 	lb := &nbdb.LoadBalancer{
 		UUID: unit.UUID(nbdb.LoadBalancerTable, name), Name: name, Protocol: &text, Vips: vips,
 		Options: map[string]string{
-			"reject": "true", "event": "false", "hairpin_snat_ip": hairpinAddresses,
+			"reject": strconv.FormatBool(!s.Idle), "event": strconv.FormatBool(s.Idle), "hairpin_snat_ip": hairpinAddresses,
 			// A router's balancer hides clients, so that answers come back through it; where the backend is on the same node they do anyway.
 			"skip_snat": strconv.FormatBool(b.reach == ReachRouters),
 			// The routers must not answer ARP for cluster IPs: nobody asks on a link.

@@ -185,7 +185,7 @@ func sameForeign(table, id string, before, now row) (wrong []error) {
 			if column != "options" && column != "external_ids" {
 				continue
 			}
-			ours := func(pair string) bool { return strings.HasPrefix(pair, "weft.dev/") }
+			ours := func(pair string) bool { return strings.HasPrefix(pair, "weft.dev/") || pair == "controller_event=true" }
 			x, y = slices.DeleteFunc(x, ours), slices.DeleteFunc(y, ours)
 		}
 		if !slices.Equal(x, y) {

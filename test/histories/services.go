@@ -28,7 +28,7 @@ func aService(r *rand.Rand) string {
 
 func aSlice(r *rand.Rand) string { return fmt.Sprintf("%s-%d", aService(r), r.IntN(sliceCount)) }
 
-var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external", "node-port", "local", "near"}
+var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external", "node-port", "local", "near", "idle"}
 
 // serviceChoices are the steps of services. They are drawn apart from the others: what a seed means for pods and nodes stays.
 var serviceChoices = []choice{
@@ -75,7 +75,10 @@ func (w *world) doService(ctx context.Context, s Step) (known bool, err error) {
 		return true, client.IgnoreNotFound(w.api.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	case "change-service":
 		service := &corev1.Service{}
-		return true, change(ctx, w.api, key, service, func() { service.Spec = serviceOf(key, s).Spec })
+		return true, change(ctx, w.api, key, service, func() {
+			made := serviceOf(key, s)
+			service.Spec, service.Annotations = made.Spec, made.Annotations
+		})
 	case "slice":
 		slice := sliceOf(key, s)
 		err := w.api.Create(ctx, slice)
@@ -128,6 +131,8 @@ func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 		spec.Type, spec.Ports[0].NodePort, spec.InternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, 30000+int32(s.N), &local
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 		spec.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", s.N)}
+	case "idle":
+		service.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: "true"}
 	case "near":
 		near := corev1.ServiceTrafficDistributionPreferSameNode
 		spec.TrafficDistribution = &near

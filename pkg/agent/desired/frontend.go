@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // Frontend is one address and port at which a service is reached from outside of the cluster.
@@ -110,6 +112,9 @@ func HasFrontends(service *corev1.Service) bool { return len(Frontends(service, 
 // StripService keeps of a service what Frontends and its health check read.
 func StripService(s *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}}
+	if idle := s.Annotations[networkv1alpha1.IdleAnnotation]; idle != "" {
+		kept.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: idle}
+	}
 	kept.Spec = corev1.ServiceSpec{
 		Type: s.Spec.Type, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
 		ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy, HealthCheckNodePort: s.Spec.HealthCheckNodePort,
@@ -121,7 +126,7 @@ func StripService(s *corev1.Service) *corev1.Service {
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode})
 	}
-	if !HasFrontends(kept) {
+	if !HasFrontends(kept) && kept.Annotations == nil {
 		kept.Spec, kept.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{} // most services are reached from inside only
 	}
 	return kept

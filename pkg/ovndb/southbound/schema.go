@@ -11,7 +11,8 @@ func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
 			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
-		sbdb.ChassisTable: {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
+		sbdb.ChassisTable:         {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
+		sbdb.ControllerEventTable: {Foreign: true},
 	}
 	model, err := sbdb.FullDatabaseModel()
 	return ovndb.NewSchema(model, err, tables)
