@@ -72,7 +72,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	checks := newHealthChecks(ctrl.Log.WithName("healthcheck"))
 	r.services = &services{client: mgr.GetClient(), checks: checks, changed: changed}
-	if err := errors.Join(r.register(mgr), r.services.register(mgr)); err != nil {
+	if err := errors.Join(r.register(mgr), r.services.register(ctx, mgr)); err != nil {
 		return err
 	}
 	recorder, err := nodeevents.NewRecorder(mgr, o.Node)

@@ -72,6 +72,10 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 	case !r.readHostPorts():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
+		if err := r.services.at(ctx, internalIPs(node)); err != nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+			return stage
+		}
 		mapped := ovs.ExternalIDs[desired.BridgeMappingsKey]
 		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
 			stage.Reason, stage.Err = r.applyLocal(ctx, node, spec, mapped, status)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -30,8 +31,8 @@ import (
 // proxyName is the label of services that are another proxy's (KEP-2447).
 const proxyName = "service.kubernetes.io/service-proxy-name"
 
-// CachedServices says what of services and their endpoints an agent's cache holds: of most a name, since they are reached from inside only
-// and OVN does the rest.
+// CachedServices says what of services and their endpoints an agent's cache holds: addresses and ports, and the
+// endpoints on its own node.
 func CachedServices(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Service{}: {Label: without(proxyName), Transform: func(object any) (any, error) {
@@ -69,12 +70,28 @@ type services struct {
 
 	mu     sync.Mutex
 	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
+	own    []netip.Addr                                // the node's addresses
+}
+
+// ofService is the index of EndpointSlices by their service.
+const ofService = "service"
+
+// at tells of the node's addresses, which endpoints on the host's network have. It is called when the services are read.
+func (s *services) at(ctx context.Context, own []netip.Addr) error {
+	s.mu.Lock()
+	same := slices.Equal(s.own, own)
+	s.own = own
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	return s.read(ctx)
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (s *services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !s.isRead() {
-		return ctrl.Result{}, s.read(ctx)
+		return ctrl.Result{}, s.begin(ctx)
 	}
 	service := &corev1.Service{}
 	err := s.client.Get(ctx, req.NamespacedName, service)
@@ -102,6 +119,15 @@ func (s *services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, nil
 }
 
+// begin reads the services for the first time, for which others wait.
+func (s *services) begin(ctx context.Context) error {
+	err := s.read(ctx)
+	if err == nil {
+		s.changed()
+	}
+	return err
+}
+
 // read reads all services; the caches are complete when it is called.
 func (s *services) read(ctx context.Context) error {
 	var list corev1.ServiceList
@@ -122,23 +148,25 @@ func (s *services) read(ctx context.Context) error {
 	s.mu.Lock()
 	s.byName = all
 	s.mu.Unlock()
-	s.changed()
 	return nil
 }
 
 // frontendsOf computes a service's, and lets its health check know. service is nil where there is none.
 func (s *services) frontendsOf(ctx context.Context, name types.NamespacedName, service *corev1.Service) ([]desired.Frontend, error) {
-	if service == nil || !desired.HasFrontends(service) {
+	if service == nil {
 		s.checks.forget(name)
 		return nil, nil
 	}
 	var list discoveryv1.EndpointSliceList
-	if err := s.client.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{ofService: name.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("service %s: list its endpoints: %w", name, err)
 	}
-	local := desired.CountLocal(list.Items)
+	s.mu.Lock()
+	own := s.own
+	s.mu.Unlock()
+	local := desired.FindLocal(list.Items, own)
 	s.checks.set(name, desired.HealthCheckPort(service), local.Ready)
-	return desired.Frontends(service, local.Usable), nil
+	return desired.Frontends(service, local, own), nil
 }
 
 func (s *services) isRead() bool {
@@ -160,7 +188,13 @@ func (s *services) frontends() (all []desired.Frontend, ok bool) {
 	return all, s.byName != nil
 }
 
-func (s *services) register(mgr ctrl.Manager) error {
+func (s *services) register(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, ofService, func(object client.Object) []string {
+		return []string{object.GetLabels()[discoveryv1.LabelServiceName]}
+	})
+	if err != nil {
+		return fmt.Errorf("index of endpoints: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("services").
 		For(&corev1.Service{}).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf), builder.WithPredicates(predicate.Funcs{UpdateFunc: localChanged})).
@@ -173,7 +207,7 @@ func (s *services) run(mgr ctrl.Manager) func(context.Context) error {
 		if !mgr.GetCache().WaitForCacheSync(ctx) || s.isRead() {
 			return nil
 		}
-		return s.read(ctx)
+		return s.begin(ctx)
 	}
 }
 

@@ -174,14 +174,20 @@ func (b ExternalBridge) tracked() []Flow {
 // protocolNumber is IANA's.
 var protocolNumber = map[corev1.Protocol]int{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
 
-// frontend lets new connections to a service in. They are matched by what conntrack knows of them, which the later fragments of a datagram have too.
+// frontend lets new connections to a service in, to the host where that has an endpoint itself. They are matched by what conntrack knows of them, which the later fragments of a datagram have too.
 func (b ExternalBridge) frontend(f Frontend) []Flow {
+	if f.Inside {
+		return nil
+	}
+	accept := commit(markOVN) + "," + output(b.Patch)
+	if f.Own.IsValid() {
+		accept = local
+	}
 	var flows []Flow
 	for _, address := range f.At(b.Addresses) {
 		family := familyOf(address)
 		match := fmt.Sprintf("ct_state=+new+trk,%s,%s=%s,ct_nw_proto=%d,ct_tp_dst=%d",
 			family.ip, family.trackedDestination, address, protocolNumber[f.Protocol], f.Port)
-		accept := commit(markOVN) + "," + output(b.Patch)
 		if f.Sources == nil {
 			flows = append(flows, Flow{tableTracked, 50, match, accept})
 			continue

@@ -28,26 +28,39 @@ type Frontend struct {
 	HasLocal bool
 	// Pod says that ClusterIP is a pod's on this node: its answers come through the host, so that clients keep their address.
 	Pod bool
+	// Own is an endpoint that has the node's own address; the zero AddrPort: there is none. OVN cannot send to it what comes through the gateway
+	// router, whose address it is too, nor what comes from the host: on its way back through the management port it meets itself in conntrack.
+	// So the host does it.
+	Own netip.AddrPort
+	// Inside says that this is the cluster IP itself, which concerns the host alone, and only because of Own.
+	Inside bool
 }
 
-// Frontends returns those of a service, by port and then family. hasLocal says whether this node has a ready endpoint of it.
-func Frontends(service *corev1.Service, hasLocal bool) []Frontend {
+// Frontends returns those of a service, by port and then family, as endpoints on this node have it, of which some may have one of its own
+// addresses.
+func Frontends(service *corev1.Service, endpoints LocalEndpoints, own []netip.Addr) []Frontend {
 	var found []Frontend
 	for i := range service.Spec.Ports {
 		for _, clusterIP := range addressesOf(service.Spec.ClusterIPs) {
-			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, hasLocal)...)
+			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, endpoints, own)...)
 		}
 	}
 	return found
 }
 
 // frontendsOf returns those of one port and one family.
-func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, hasLocal bool) []Frontend {
+func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints LocalEndpoints, own []netip.Addr) []Frontend {
 	base := Frontend{
-		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort), HasLocal: hasLocal,
+		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort), HasLocal: endpoints.Usable,
 		Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+		Own:   endpoints.own(port, clusterIP.Is4(), own),
 	}
 	var found []Frontend
+	if base.Own.IsValid() {
+		inside := base
+		inside.Address, inside.Port, inside.Inside = clusterIP, base.ClusterPort, true
+		found = append(found, inside)
+	}
 	if base.NodePort != 0 {
 		node := base
 		node.Port = node.NodePort
@@ -106,9 +119,6 @@ func prefixesOf(texts []string) []netip.Prefix {
 	return found
 }
 
-// HasFrontends reports whether anybody outside may reach the service: only then does a node need to know it.
-func HasFrontends(service *corev1.Service) bool { return len(Frontends(service, false)) > 0 }
-
 // StripService keeps of a service what Frontends and its health check read.
 func StripService(s *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}}
@@ -121,13 +131,10 @@ func StripService(s *corev1.Service) *corev1.Service {
 		LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
 	}
 	for _, port := range s.Spec.Ports {
-		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort})
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort})
 	}
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode})
-	}
-	if !HasFrontends(kept) && kept.Annotations == nil {
-		kept.Spec, kept.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{} // most services are reached from inside only
 	}
 	return kept
 }

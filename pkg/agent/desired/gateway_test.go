@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -126,13 +128,12 @@ func TestFrontends(t *testing.T) {
 		frontend("10.96.0.7", "198.51.100.7", 80, "198.51.100.0/24", "203.0.113.9/32"),
 		frontend("fd00:10:96::7", "", 30080), frontend("fd00:10:96::7", "2001:db8::9", 80),
 	}
-	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	equalNet := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), true), equal, equalNet); diff != "" {
+	equal := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netip.AddrPort{})
+	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), usable(), nil), equal); diff != "" {
 		t.Errorf("frontends (-want +got):\n%s", diff)
 	}
 	stripped := desired.StripService(loadBalancer())
-	if diff := cmp.Diff(want, desired.Frontends(stripped, true), equal, equalNet); diff != "" {
+	if diff := cmp.Diff(want, desired.Frontends(stripped, usable(), nil), equal); diff != "" {
 		t.Errorf("frontends of the stripped service (-want +got):\n%s", diff)
 	}
 	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
@@ -140,26 +141,61 @@ func TestFrontends(t *testing.T) {
 	}
 }
 
-// TestServicesOfTheInsideAreForgotten: they are most of all, and a node keeps nothing of them but the name.
-func TestServicesOfTheInsideAreForgotten(t *testing.T) {
-	for name, change := range map[string]func(*corev1.ServiceSpec){
-		"headless": func(s *corev1.ServiceSpec) { s.ClusterIPs = []string{"None"} },
-		"inside": func(s *corev1.ServiceSpec) {
-			s.Type, s.ExternalIPs, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, nil, 0
-		},
-	} {
-		service := loadBalancer()
-		change(&service.Spec)
-		kept := desired.StripService(service)
-		if desired.HasFrontends(service) || kept.Spec.ClusterIPs != nil || kept.Spec.Ports != nil || kept.Name != "web" {
-			t.Errorf("%s: kept %+v", name, kept)
+// usable says that the node has an endpoint, of which no more is known.
+func usable() desired.LocalEndpoints { return desired.LocalEndpoints{Usable: true} }
+
+func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
+	service := loadBalancer()
+	service.Spec.ClusterIPs = []string{"None"}
+	if got := desired.Frontends(service, usable(), nil); got != nil {
+		t.Errorf("frontends: %+v", got)
+	}
+}
+
+// TestTheHostsOwnEndpoint serves what the host sends and what comes from outside: OVN could not send to it.
+func TestTheHostsOwnEndpoint(t *testing.T) {
+	own := addrs("172.18.0.11", "fd00:18::11")
+	name, port, protocol, node := "http", int32(8080), corev1.ProtocolTCP, "n1"
+	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}}}
+	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, own), own)
+	for _, f := range frontends {
+		if want := f.ClusterIP.Is4(); f.Own.IsValid() != want || want && f.Own.String() != "172.18.0.11:8080" {
+			t.Errorf("own endpoint of %+v", f)
+		}
+	}
+	rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: own, Frontends: frontends}.Table()
+	for _, set := range rules.Sets {
+		switch set.Name {
+		case "cluster4": // cluster IP, node port, external IP, load balancer
+			if len(set.Elements) != 4 || set.Elements["10.96.0.7 . tcp . 80"] != "172.18.0.11 . 8080" || set.Elements["172.18.0.11 . tcp . 30080"] != "172.18.0.11 . 8080" {
+				t.Errorf("the host's own connections: %v", set.Elements)
+			}
+		case "outside4":
+			if len(set.Elements) != 3 || set.Elements["192.0.2.9 . tcp . 80"] != "172.18.0.11 . 8080" {
+				t.Errorf("connections from outside: %v", set.Elements)
+			}
+		case "cluster6":
+			if set.Elements["fd00:18::11 . tcp . 30080"] != "fd00:10:96::7 . 80" {
+				t.Errorf("of the other family: %v", set.Elements)
+			}
+		case "outside6":
+			if len(set.Elements) != 0 {
+				t.Errorf("connections from outside of the other family: %v", set.Elements)
+			}
+		}
+	}
+	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: own, Frontends: frontends}
+	for _, f := range bridge.Flows() {
+		if strings.Contains(f.Match, "ct_nw_dst=172.18.0.11") && f.Actions != "LOCAL" {
+			t.Errorf("flow %+v", f)
 		}
 	}
 }
 
 // TestFlowsMatchOnce: of two services that ask for one address and port, the first has it.
 func TestFlowsMatchOnce(t *testing.T) {
-	frontends := desired.Frontends(loadBalancer(), true)
+	frontends := desired.Frontends(loadBalancer(), usable(), nil)
 	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11")}
 	without := len(b.Flows())
 	b.Frontends = append(frontends, frontends...)

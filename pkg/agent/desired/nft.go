@@ -60,7 +60,8 @@ func nftFamilies() []nftFamily {
 }
 
 // Table computes the host's table. What the host itself sends to a service's address outside goes to the cluster IP in both modes, by the
-// management port. In Local mode the host does for others what in Shared mode the gateway router does:
+// management port. What the host has an endpoint for itself goes to that one, whoever sends it. In Local mode the host does for others what in
+// Shared mode the gateway router does:
 //
 //	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
 //	           or, for externalTrafficPolicy Local, to LocalBackends with the client's address
@@ -83,9 +84,9 @@ func (h HostRules) Table() NftTable {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
-	table.Chains = []NftChain{output, postrouting}
+	table.Chains = []NftChain{output, prerouting, postrouting}
 	if isLocal {
-		table.Chains = append(table.Chains, filter, prerouting)
+		table.Chains = append(table.Chains, filter)
 	}
 	return table
 }
@@ -116,7 +117,7 @@ func (h HostRules) masquerade(f nftFamily) []string {
 	return rules
 }
 
-// sets are those of one family; outside of Local mode only the host's own connections are translated.
+// sets are those of one family; outside of Local mode only the host's own connections are translated, and those to its own endpoints.
 func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	key, value := f.address+" . inet_proto . inet_service", f.address+" . inet_service"
 	cluster := NftSet{Name: "cluster" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
@@ -134,14 +135,17 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			if _, taken := cluster.Elements[at]; taken {
 				continue // of two services that ask for one address and port, the first has it
 			}
-			cluster.Elements[at] = fmt.Sprintf("%s . %d", frontend.ClusterIP, frontend.ClusterPort)
+			cluster.Elements[at] = frontend.clusterBackend()
 			if frontend.Pod {
 				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
 			}
-			if !isLocal {
+			if frontend.Inside || !isLocal && !frontend.Own.IsValid() {
 				continue
 			}
 			outside.Elements[at] = frontend.backend(f)
+			if !isLocal {
+				continue
+			}
 			if frontend.Local && !frontend.HasLocal {
 				refused.Elements[at] = ""
 			}
@@ -161,11 +165,21 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 
 // backend is where the host sends what comes from outside. A service without a node port has no address for the endpoints of one node.
 func (f Frontend) backend(family nftFamily) string {
-	if f.Local && f.NodePort != 0 {
-		return fmt.Sprintf("%s . %d", family.localBackend, f.NodePort)
+	if f.Local && f.NodePort != 0 && !f.Own.IsValid() {
+		return nftTarget(netip.AddrPortFrom(family.localBackend, f.NodePort))
 	}
-	return fmt.Sprintf("%s . %d", f.ClusterIP, f.ClusterPort)
+	return f.clusterBackend()
 }
+
+// clusterBackend is where the host sends what it may send to any endpoint.
+func (f Frontend) clusterBackend() string {
+	if f.Own.IsValid() {
+		return nftTarget(f.Own)
+	}
+	return nftTarget(netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
+}
+
+func nftTarget(a netip.AddrPort) string { return fmt.Sprintf("%s . %d", a.Addr(), a.Port()) }
 
 // nftPrefix writes a prefix as nft prints it.
 func nftPrefix(p netip.Prefix) string {

@@ -1,24 +1,30 @@
 package desired
 
 import (
+	"net/netip"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StripSlice keeps of an EndpointSlice the endpoints on this node that may serve, and of those whether they are ready. What it returned before
-// it returns again: a cache strips what it lists twice.
+// StripSlice keeps of an EndpointSlice the endpoints on this node, and those of which the node is not said, that may serve, and of those
+// whether they are ready. What it returned before it returns again: a cache strips what it lists twice.
 func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.EndpointSlice {
 	kept := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
-		Labels: map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}}}
+		Labels: map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}}, AddressType: s.AddressType}
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if e.NodeName == nil || *e.NodeName != node || !isReady(e) && !isServing(e) {
+		if e.NodeName != nil && *e.NodeName != node || !isReady(e) && !isServing(e) {
 			continue
 		}
 		ready := isReady(e)
 		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName, TargetRef: nameOf(e), Addresses: e.Addresses[:min(1, len(e.Addresses))],
 			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: e.Conditions.Serving}})
+	}
+	if len(kept.Endpoints) > 0 {
+		kept.Ports = s.Ports
 	}
 	return kept
 }
@@ -44,15 +50,19 @@ type LocalEndpoints struct {
 	Ready int
 	// Usable says that one may serve: where none is ready, one that still serves while it ends.
 	Usable bool
+	slices []discoveryv1.EndpointSlice
 }
 
-// CountLocal counts what StripSlice kept of a service's slices.
-func CountLocal(slices []discoveryv1.EndpointSlice) LocalEndpoints {
+// FindLocal reads what StripSlice kept of a service's slices. An endpoint whose node is not said is on this one if it has an address of it.
+func FindLocal(slices []discoveryv1.EndpointSlice, own []netip.Addr) LocalEndpoints {
 	ready := map[string]bool{} // pod, or address where there is none
-	local := LocalEndpoints{}
+	local := LocalEndpoints{slices: slices}
 	for i := range slices {
 		for j := range slices[i].Endpoints {
 			e := &slices[i].Endpoints[j]
+			if e.NodeName == nil && !hasAddressOf(e, own).IsValid() {
+				continue
+			}
 			local.Usable = true
 			if isReady(e) {
 				ready[identityOf(e)] = true
@@ -61,6 +71,53 @@ func CountLocal(slices []discoveryv1.EndpointSlice) LocalEndpoints {
 	}
 	local.Ready = len(ready)
 	return local
+}
+
+// hasAddressOf is the endpoint's address if it is one of these; else the zero Addr.
+func hasAddressOf(e *discoveryv1.Endpoint, own []netip.Addr) netip.Addr {
+	for _, address := range addressesOf(e.Addresses) {
+		if slices.Contains(own, address) {
+			return address
+		}
+	}
+	return netip.Addr{}
+}
+
+// own is an endpoint of a service's port that has an address of the node; of those that are not ready any more only where none is.
+func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool, own []netip.Addr) netip.AddrPort {
+	var ending netip.AddrPort
+	for i := range l.slices {
+		number := portOf(&l.slices[i], port)
+		for j := range l.slices[i].Endpoints {
+			e := &l.slices[i].Endpoints[j]
+			address := hasAddressOf(e, own)
+			switch {
+			case number == 0 || !address.IsValid() || address.Is4() != is4:
+			case isReady(e):
+				return netip.AddrPortFrom(address, number)
+			default:
+				ending = netip.AddrPortFrom(address, number)
+			}
+		}
+	}
+	return ending
+}
+
+// portOf is the number that a service's port has in a slice; 0: it is not there.
+func portOf(slice *discoveryv1.EndpointSlice, port *corev1.ServicePort) uint16 {
+	for _, p := range slice.Ports {
+		name, protocol := "", corev1.ProtocolTCP
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if p.Protocol != nil {
+			protocol = *p.Protocol
+		}
+		if name == port.Name && protocol == port.Protocol && p.Port != nil {
+			return uint16(*p.Port)
+		}
+	}
+	return 0
 }
 
 func identityOf(e *discoveryv1.Endpoint) string {

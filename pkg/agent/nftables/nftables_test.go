@@ -104,7 +104,7 @@ func TestTheModeChanges(t *testing.T) {
 	apply(t, table, facts.Table(), true)
 	facts.Mode = networkv1alpha1.GatewayShared
 	apply(t, table, facts.Table(), true)
-	if got := nft(t, "list", "table", "inet", "weft"); strings.Contains(got, "chain prerouting") || !strings.Contains(got, "chain output") {
+	if got := nft(t, "list", "table", "inet", "weft"); strings.Contains(got, "chain filter") || !strings.Contains(got, "chain output") {
 		t.Errorf("the table is:\n%s", got)
 	}
 	facts.Mode = networkv1alpha1.GatewayLocal
