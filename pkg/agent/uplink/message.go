@@ -2,7 +2,6 @@ package uplink
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -40,7 +39,7 @@ const (
 const kept = unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MANAGETEMPADDR | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MCAUTOJOIN
 
 // errNexthopObject says that a route cannot be given to another link.
-var errNexthopObject = errors.New("a route uses a nexthop object (ip nexthop), which names its link by itself")
+var errNexthopObject = refuse("a route uses a nexthop object (ip nexthop), which names its link by itself")
 
 // link is what a message is bound to.
 type link struct {

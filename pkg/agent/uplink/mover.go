@@ -25,6 +25,8 @@ const (
 	lockTimeout = 5 * time.Second
 	// lockInterval is how often the lock is tried.
 	lockInterval = 50 * time.Millisecond
+	// lockName is the lock's file, beside the ledgers.
+	lockName = "uplink.lock"
 	// switchTimeout bounds how long Open vSwitch is waited for.
 	switchTimeout = 5 * time.Second
 	// undoTimeout bounds one undoing.
@@ -129,7 +131,7 @@ func (m *Mover) lock(ctx context.Context, timeout time.Duration) (unlock func(),
 	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(m.cfg.Dir, "uplink.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	file, err := os.OpenFile(filepath.Join(m.cfg.Dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -485,7 +487,7 @@ func (m *Mover) Retry(ctx context.Context) error {
 // Ledgers tells how far the moves are that this host knows.
 func (m *Mover) Ledgers() ([]*Ledger, error) { return m.dir().all() }
 
-// Release brings all links back, with what their bridges carry now, and forgets them.
+// Release brings all links back, with what their bridges carry now, and leaves nothing.
 func (m *Mover) Release(ctx context.Context) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -493,9 +495,16 @@ func (m *Mover) Release(ctx context.Context) error {
 	}
 	defer unlock()
 	ledgers, err := m.dir().all()
-	if err != nil || len(ledgers) == 0 {
+	if err == nil && len(ledgers) > 0 {
+		err = m.releaseAll(ctx, ledgers)
+	}
+	if err != nil {
 		return err
 	}
+	return os.Remove(filepath.Join(m.cfg.Dir, lockName)) // nobody else is here any more who could want it
+}
+
+func (m *Mover) releaseAll(ctx context.Context, ledgers []*Ledger) error {
 	boot, err := m.cfg.BootID()
 	if err != nil {
 		return err

@@ -37,6 +37,9 @@ func take(name string, features bool) (Snapshot, error) {
 	on := link{found.Attrs().Index, name}
 	s := Snapshot{Link: name, MAC: found.Attrs().HardwareAddr.String(), MTU: found.Attrs().MTU}
 	if s.Layer3, err = readLayer3(on); err == nil {
+		_, err = readRoutes(on, newRoute) // one that cannot be given to another link is no matter later
+	}
+	if err == nil {
 		s.Rules, err = readRules(on)
 	}
 	if err == nil {
@@ -57,12 +60,25 @@ func take(name string, features bool) (Snapshot, error) {
 func readLayer3(on link) (l Layer3, err error) {
 	l.Addresses, err = dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, addressHeader, on, newAddress)
 	if err == nil {
-		l.Routes, err = dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, routeHeader, on, newRoute)
+		l.Routes, err = readRoutes(on, newMovableRoute)
 	}
 	if err == nil {
 		l.Neighbors, err = dump(unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, neighborHeader, on, newNeighbor)
 	}
 	return l, err
+}
+
+func readRoutes(on link, read func([]byte, link) (Message, bool, error)) ([]Message, error) {
+	return dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, routeHeader, on, read)
+}
+
+// newMovableRoute leaves out routes that newRoute refuses.
+func newMovableRoute(body []byte, on link) (Message, bool, error) {
+	m, ok, err := newRoute(body, on)
+	if errors.Is(err, errNexthopObject) {
+		return m, false, nil
+	}
+	return m, ok, err
 }
 
 func readRules(on link) ([]Message, error) {
