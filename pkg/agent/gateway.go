@@ -212,6 +212,11 @@ func (r *nodeReconciler) findOutside(ctx context.Context, node *corev1.Node, spe
 		return externalBridge{}, link, err
 	}
 	bridge, err := r.lookAt(ctx, row, link.Name)
+	if errors.Is(err, errNoNIC) {
+		if nic := r.uplinks.linkOf(row.Name); nic != "" {
+			err = r.uplinks.ensure(r.running, r.uplinkRequest(node, spec, nic)) // somebody took it off: the host is cut off
+		}
+	}
 	if err == nil && row.Name != link.Name {
 		link, err = hostnet.OutsideOf(row.Name) // the bridge's own link has the addresses of its port
 	}

@@ -20,6 +20,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const (
@@ -128,6 +130,14 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 		t.Errorf("the bridge has %v, the link %v", got, addressesOf(plainNIC))
 	}
 	n.awaitNodeEvent("UplinkMoved: link nic9 is a port of bridge brnic9")
+
+	// Somebody takes the port away, as a start of Open vSwitch does that drops transient ports: the node is cut off.
+	n.ovs.Ctl("--", "del-port", nicBridge, plainNIC, "--", "set", "Open_vSwitch", ".", "external_ids:cut=true")
+	n.until("the port once more", func() error {
+		ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+		row, isPort := ovndb.Find(n.rows, &vswitchdb.Interface{Name: plainNIC})
+		return isTrue(ok && ovs.ExternalIDs["cut"] != "" && isPort && row.Ofport != nil && *row.Ofport > 0 && slices.Equal(addressesOf(nicBridge), before), fmt.Sprint(row))
+	})
 
 	n.stopAgent()
 	n.must(agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"), Mover: n.newMover(),

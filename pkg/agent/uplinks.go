@@ -88,6 +88,20 @@ func (u *uplinks) lend(link *desired.Link) error {
 	return nil
 }
 
+// linkOf is the link that was moved to a bridge; empty: somebody else made the bridge.
+func (u *uplinks) linkOf(bridge string) string {
+	if u.mover == nil {
+		return ""
+	}
+	bridges, _ := u.mover.Bridges() // one that cannot be read is nobody's
+	for _, b := range bridges {
+		if b.Name == bridge {
+			return b.Interface
+		}
+	}
+	return ""
+}
+
 // reasonOfOutside is the condition's while no bridge leads outside.
 func reasonOfOutside(err error) string {
 	switch {

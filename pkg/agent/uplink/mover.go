@@ -122,37 +122,51 @@ func (m *Mover) dir() folder { return folder(m.cfg.Dir) }
 
 // lock keeps other processes away; the kernel lets go of it when this one dies.
 func (m *Mover) lock(ctx context.Context, timeout time.Duration) (unlock func(), err error) {
-	m.mu.Lock()
-	defer func() {
-		if err != nil {
-			m.mu.Unlock()
-		}
-	}()
-	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(filepath.Join(m.cfg.Dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
+	m.mu.Lock()
 	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		file, err := m.tryLock()
+		if file != nil {
 			return func() { file.Close(); m.mu.Unlock() }, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("lock: %w", err), file.Close())
+		if err == nil {
+			select {
+			case <-ticker.C:
+				continue
+			case <-ctx.Done():
+				err = fmt.Errorf("another process moves a link: %w", ctx.Err())
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("lock: another process moves a link: %w", ctx.Err()), file.Close())
-		case <-ticker.C:
-		}
+		m.mu.Unlock()
+		return nil, fmt.Errorf("lock: %w", err)
 	}
+}
+
+// tryLock returns nil while another process has the lock. One that has just let go of it may have removed the file: who locked that one
+// keeps nobody away.
+func (m *Mover) tryLock() (*os.File, error) {
+	path := filepath.Join(m.cfg.Dir, lockName)
+	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		locked, lockedErr := file.Stat()
+		present, presentErr := os.Stat(path)
+		if lockedErr == nil && presentErr == nil && os.SameFile(locked, present) {
+			return file, nil
+		}
+	} else if errors.Is(err, unix.EWOULDBLOCK) {
+		err = nil
+	}
+	return nil, errors.Join(err, file.Close())
 }
 
 // withSwitch calls do with a connection to Open vSwitch, or with nil when there is none.
