@@ -14,6 +14,8 @@ type latency struct {
 	// observe is told of each; nil: nobody measures.
 	observe func(time.Duration)
 	now     func() time.Time
+	// changed is told that the database has a change of endpoints; nil: nobody asks. It must not wait.
+	changed func()
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time // service -> the newest cause that the database has
@@ -38,6 +40,9 @@ func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.
 	if caused && cause.After(before) {
 		before = cause
 		l.observe(l.now().Sub(cause))
+		if l.changed != nil {
+			l.changed()
+		}
 	}
 	l.seen[service] = before
 }

@@ -39,8 +39,9 @@ type Reconciler struct {
 }
 
 // Measure has each change of endpoints measured: how long it took from its cause until the database had it.
-func (r *Reconciler) Measure(observe func(time.Duration)) *Reconciler {
-	r.latency.observe, r.latency.now = observe, time.Now
+// changed is told of each too; it must not wait.
+func (r *Reconciler) Measure(observe func(time.Duration), changed func()) *Reconciler {
+	r.latency.observe, r.latency.now, r.latency.changed = observe, time.Now, changed
 	return r
 }
 

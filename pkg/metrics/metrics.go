@@ -16,6 +16,7 @@ type Metrics struct {
 	violations   *prometheus.GaugeVec
 	requests     *prometheus.HistogramVec
 	programmed   prometheus.Histogram
+	propagated   prometheus.Histogram
 }
 
 // New registers the metrics.
@@ -41,7 +42,10 @@ func New(registry prometheus.Registerer) *Metrics {
 	m.programmed = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weft_service_programming_seconds",
 		Help:    "Time from what changed a service's endpoints, by the annotation of its EndpointSlices, until the northbound database had it.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
-	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests, m.programmed)
+	m.propagated = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weft_service_propagation_seconds",
+		Help:    "Time from the northbound database until every chassis had installed a change of a service's endpoints; measured at most once a minute.",
+		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
+	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests, m.programmed, m.propagated)
 	return m
 }
 
@@ -74,6 +78,9 @@ func (m *Metrics) Drift(database, table, state string) {
 func (m *Metrics) Violations(invariant string, n int) {
 	m.violations.WithLabelValues(invariant).Set(float64(n))
 }
+
+// Propagated observes how long one change was on its way from the database to every chassis.
+func (m *Metrics) Propagated(took time.Duration) { m.propagated.Observe(took.Seconds()) }
 
 // Programmed observes one change of a service's endpoints.
 func (m *Metrics) Programmed(took time.Duration) { m.programmed.Observe(took.Seconds()) }

@@ -1,0 +1,58 @@
+package ovndb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// Columns of NB_Global with which OVN answers (ovn-nb(5)).
+const (
+	askedColumn    = "nb_cfg"
+	answeredColumn = "hv_cfg"
+)
+
+// Propagation asks OVN to answer, and returns how long it took until every chassis had installed what the database has now: ovn-northd copies
+// the number, and each ovn-controller its own answer, so that one question costs a write per chassis. It is an error if one does not answer
+// within a call's deadline, if somebody else asks meanwhile, and while the engine is offline.
+func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
+	e.mu.Lock()
+	w := e.writer
+	e.mu.Unlock()
+	if w == nil || w.fence == nil {
+		return 0, errDisconnected
+	}
+	began := time.Now()
+	number, err := w.ask(ctx)
+	if err == nil {
+		err = w.answered(ctx, number)
+	}
+	return time.Since(began), err
+}
+
+func (w *writer) ask(ctx context.Context) (number any, err error) {
+	where := w.fence.wait().Where
+	results, _, err := w.session.transact(ctx, w.fence.wait(),
+		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: w.fence.table, Where: where, Mutations: []ovsdb.Mutation{{Column: askedColumn, Mutator: ovsdb.MutateOperationAdd, Value: 1}}},
+		ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: where, Columns: []string{askedColumn}})
+	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "propagation", 1, err)
+	if err != nil {
+		return nil, err
+	}
+	if rows := results[2].Rows; len(rows) == 1 {
+		return rows[0][askedColumn], nil
+	}
+	return nil, fmt.Errorf("%s is empty", w.fence.table)
+}
+
+// answered lets the server wait, shortly less long than the call.
+func (w *writer) answered(ctx context.Context, number any) error {
+	const margin = time.Second
+	wait := w.fence.wait()
+	timeout := int((w.session.limit - margin).Milliseconds())
+	wait.Timeout, wait.Columns, wait.Rows = &timeout, []string{answeredColumn}, []ovsdb.Row{{answeredColumn: number}}
+	_, _, err := w.session.transact(ctx, wait)
+	return err
+}
