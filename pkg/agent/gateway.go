@@ -72,7 +72,7 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 	case !r.readHostPorts():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
-		if err := r.services.at(ctx, internalIPs(node)); err != nil {
+		if err := r.services.at(ctx, desired.Place{Own: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}); err != nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}

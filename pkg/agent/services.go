@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -70,17 +69,17 @@ type services struct {
 
 	mu     sync.Mutex
 	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
-	own    []netip.Addr                                // the node's addresses
+	place  desired.Place
 }
 
 // ofService is the index of EndpointSlices by their service.
 const ofService = "service"
 
-// at tells of the node's addresses, which endpoints on the host's network have. It is called when the services are read.
-func (s *services) at(ctx context.Context, own []netip.Addr) error {
+// at tells where the node is, of which some endpoints have an address. It is called when the services are read.
+func (s *services) at(ctx context.Context, place desired.Place) error {
 	s.mu.Lock()
-	same := slices.Equal(s.own, own)
-	s.own = own
+	same := s.place.Equal(place)
+	s.place = place
 	s.mu.Unlock()
 	if same {
 		return nil
@@ -162,11 +161,11 @@ func (s *services) frontendsOf(ctx context.Context, name types.NamespacedName, s
 		return nil, fmt.Errorf("service %s: list its endpoints: %w", name, err)
 	}
 	s.mu.Lock()
-	own := s.own
+	place := s.place
 	s.mu.Unlock()
-	local := desired.FindLocal(list.Items, own)
+	local := desired.FindLocal(list.Items, place)
 	s.checks.set(name, desired.HealthCheckPort(service), local.Ready)
-	return desired.Frontends(service, local, own), nil
+	return desired.Frontends(service, local), nil
 }
 
 func (s *services) isRead() bool {

@@ -32,31 +32,33 @@ type Frontend struct {
 	// router, whose address it is too, nor what comes from the host: on its way back through the management port it meets itself in conntrack.
 	// So the host does it.
 	Own netip.AddrPort
-	// Inside says that this is the cluster IP itself, which concerns the host alone, and only because of Own.
+	// Beyond is an endpoint that is no pod and not on this node, as an API server. In Local mode OVN's way there is through the host: what
+	// comes from the host would come back to it with its own address. So the host does this too.
+	Beyond netip.AddrPort
+	// Inside says that this is the cluster IP itself, which concerns the host alone, and only because of Own or Beyond.
 	Inside bool
 }
 
-// Frontends returns those of a service, by port and then family, as endpoints on this node have it, of which some may have one of its own
-// addresses.
-func Frontends(service *corev1.Service, endpoints LocalEndpoints, own []netip.Addr) []Frontend {
+// Frontends returns those of a service, by port and then family.
+func Frontends(service *corev1.Service, endpoints LocalEndpoints) []Frontend {
 	var found []Frontend
 	for i := range service.Spec.Ports {
 		for _, clusterIP := range addressesOf(service.Spec.ClusterIPs) {
-			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, endpoints, own)...)
+			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, endpoints)...)
 		}
 	}
 	return found
 }
 
 // frontendsOf returns those of one port and one family.
-func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints LocalEndpoints, own []netip.Addr) []Frontend {
+func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints LocalEndpoints) []Frontend {
 	base := Frontend{
 		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort), HasLocal: endpoints.Usable,
 		Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		Own:   endpoints.own(port, clusterIP.Is4(), own),
+		Own:   endpoints.own(port, clusterIP.Is4()), Beyond: endpoints.beyond(port, clusterIP.Is4()),
 	}
 	var found []Frontend
-	if base.Own.IsValid() {
+	if base.Own.IsValid() || base.Beyond.IsValid() {
 		inside := base
 		inside.Address, inside.Port, inside.Inside = clusterIP, base.ClusterPort, true
 		found = append(found, inside)

@@ -129,11 +129,11 @@ func TestFrontends(t *testing.T) {
 		frontend("fd00:10:96::7", "", 30080), frontend("fd00:10:96::7", "2001:db8::9", 80),
 	}
 	equal := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netip.AddrPort{})
-	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), usable(), nil), equal); diff != "" {
+	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), usable()), equal); diff != "" {
 		t.Errorf("frontends (-want +got):\n%s", diff)
 	}
 	stripped := desired.StripService(loadBalancer())
-	if diff := cmp.Diff(want, desired.Frontends(stripped, usable(), nil), equal); diff != "" {
+	if diff := cmp.Diff(want, desired.Frontends(stripped, usable()), equal); diff != "" {
 		t.Errorf("frontends of the stripped service (-want +got):\n%s", diff)
 	}
 	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
@@ -147,7 +147,7 @@ func usable() desired.LocalEndpoints { return desired.LocalEndpoints{Usable: tru
 func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
 	service := loadBalancer()
 	service.Spec.ClusterIPs = []string{"None"}
-	if got := desired.Frontends(service, usable(), nil); got != nil {
+	if got := desired.Frontends(service, usable()); got != nil {
 		t.Errorf("frontends: %+v", got)
 	}
 }
@@ -158,7 +158,7 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	name, port, protocol, node := "http", int32(8080), corev1.ProtocolTCP, "n1"
 	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}}}
-	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, own), own)
+	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, desired.Place{Own: own, Pods: nets("10.244.0.0/16")}))
 	for _, f := range frontends {
 		if want := f.ClusterIP.Is4(); f.Own.IsValid() != want || want && f.Own.String() != "172.18.0.11:8080" {
 			t.Errorf("own endpoint of %+v", f)
@@ -193,9 +193,32 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	}
 }
 
+// TestAnEndpointElsewhereThatIsNoPod is the host's own matter in Local mode alone.
+func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
+	place := desired.Place{Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
+	name, port := "https", int32(6443)
+	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"172.18.0.2"}}}}
+	service := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Ports: []corev1.ServicePort{{Name: name, Protocol: corev1.ProtocolTCP, Port: 443}}}}
+	local := desired.FindLocal([]discoveryv1.EndpointSlice{slice}, place)
+	if local.Usable {
+		t.Error("it counts as one of this node")
+	}
+	for mode, want := range map[networkv1alpha1.GatewayMode]string{networkv1alpha1.GatewayLocal: "172.18.0.2 . 6443", networkv1alpha1.GatewayShared: ""} {
+		table := desired.HostRules{Mode: mode, Addresses: place.Own, Frontends: desired.Frontends(service, local)}.Table()
+		for _, set := range table.Sets {
+			_, masqueraded := set.Elements["172.18.0.2 . tcp . 6443"]
+			switch {
+			case set.Name == "cluster4" && set.Elements["10.96.0.1 . tcp . 443"] != want, set.Name == "outside4" && len(set.Elements) > 0,
+				set.Name == "beyond4" && masqueraded != (want != ""):
+				t.Errorf("%s: %s has %v", mode, set.Name, set.Elements)
+			}
+		}
+	}
+}
+
 // TestFlowsMatchOnce: of two services that ask for one address and port, the first has it.
 func TestFlowsMatchOnce(t *testing.T) {
-	frontends := desired.Frontends(loadBalancer(), usable(), nil)
+	frontends := desired.Frontends(loadBalancer(), usable())
 	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11")}
 	without := len(b.Flows())
 	b.Frontends = append(frontends, frontends...)

@@ -80,6 +80,10 @@ func (h HostRules) Table() NftTable {
 		filter.Rules = append(filter.Rules, f.filter()...)
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
+		if isLocal {
+			// Answers of an endpoint elsewhere must come back through this host.
+			postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname != %q ct status dnat %s @beyond%s masquerade", names.ManagementInterface, f.destination(), f.suffix))
+		}
 		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
@@ -125,6 +129,7 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	refused := NftSet{Name: "refused" + f.suffix, Key: key, Elements: map[string]string{}}
 	limited := NftSet{Name: "limited" + f.suffix, Key: key, Elements: map[string]string{}}
 	pods := NftSet{Name: "pods" + f.suffix, Key: key, Elements: map[string]string{}}
+	beyond := NftSet{Name: "beyond" + f.suffix, Key: key, Elements: map[string]string{}}
 	allowed := NftSet{Name: "allowed" + f.suffix, Key: f.address + " . " + key, Interval: true, Elements: map[string]string{}}
 	for _, frontend := range h.Frontends {
 		if frontend.ClusterIP.Is4() != f.is4 {
@@ -135,14 +140,21 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			if _, taken := cluster.Elements[at]; taken {
 				continue // of two services that ask for one address and port, the first has it
 			}
-			cluster.Elements[at] = frontend.clusterBackend()
+			target := frontend.direct(isLocal)
+			if frontend.Inside && !target.IsValid() {
+				continue
+			}
+			cluster.Elements[at] = frontend.clusterBackend(isLocal)
+			if target.IsValid() && target != frontend.Own {
+				beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), strings.ToLower(string(frontend.Protocol)), target.Port())] = ""
+			}
 			if frontend.Pod {
 				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
 			}
 			if frontend.Inside || !isLocal && !frontend.Own.IsValid() {
 				continue
 			}
-			outside.Elements[at] = frontend.backend(f)
+			outside.Elements[at] = frontend.backend(f, isLocal)
 			if !isLocal {
 				continue
 			}
@@ -160,23 +172,31 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			}
 		}
 	}
-	return []NftSet{cluster, outside, refused, limited, allowed, pods}
+	return []NftSet{cluster, outside, refused, limited, allowed, pods, beyond}
 }
 
 // backend is where the host sends what comes from outside. A service without a node port has no address for the endpoints of one node.
-func (f Frontend) backend(family nftFamily) string {
-	if f.Local && f.NodePort != 0 && !f.Own.IsValid() {
+func (f Frontend) backend(family nftFamily, isLocal bool) string {
+	if f.Local && f.NodePort != 0 && !f.direct(isLocal).IsValid() {
 		return nftTarget(netip.AddrPortFrom(family.localBackend, f.NodePort))
 	}
-	return f.clusterBackend()
+	return f.clusterBackend(isLocal)
 }
 
 // clusterBackend is where the host sends what it may send to any endpoint.
-func (f Frontend) clusterBackend() string {
-	if f.Own.IsValid() {
-		return nftTarget(f.Own)
+func (f Frontend) clusterBackend(isLocal bool) string {
+	if target := f.direct(isLocal); target.IsValid() {
+		return nftTarget(target)
 	}
 	return nftTarget(netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
+}
+
+// direct is an endpoint that the host sends to past OVN; the zero AddrPort: there is none.
+func (f Frontend) direct(isLocal bool) netip.AddrPort {
+	if f.Own.IsValid() || !isLocal {
+		return f.Own
+	}
+	return f.Beyond
 }
 
 func nftTarget(a netip.AddrPort) string { return fmt.Sprintf("%s . %d", a.Addr(), a.Port()) }

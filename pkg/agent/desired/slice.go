@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 
@@ -51,16 +53,29 @@ type LocalEndpoints struct {
 	// Usable says that one may serve: where none is ready, one that still serves while it ends.
 	Usable bool
 	slices []discoveryv1.EndpointSlice
+	place  Place
+}
+
+// Place is where a node is.
+type Place struct {
+	// Own are the node's addresses, Pods the networks of all pods.
+	Own  []netip.Addr
+	Pods []netip.Prefix
+}
+
+// Equal compares.
+func (p Place) Equal(other Place) bool {
+	return slices.Equal(p.Own, other.Own) && slices.Equal(p.Pods, other.Pods)
 }
 
 // FindLocal reads what StripSlice kept of a service's slices. An endpoint whose node is not said is on this one if it has an address of it.
-func FindLocal(slices []discoveryv1.EndpointSlice, own []netip.Addr) LocalEndpoints {
+func FindLocal(slices []discoveryv1.EndpointSlice, place Place) LocalEndpoints {
 	ready := map[string]bool{} // pod, or address where there is none
-	local := LocalEndpoints{slices: slices}
+	local := LocalEndpoints{slices: slices, place: place}
 	for i := range slices {
 		for j := range slices[i].Endpoints {
 			e := &slices[i].Endpoints[j]
-			if e.NodeName == nil && !hasAddressOf(e, own).IsValid() {
+			if e.NodeName == nil && !place.has(e) {
 				continue
 			}
 			local.Usable = true
@@ -73,34 +88,56 @@ func FindLocal(slices []discoveryv1.EndpointSlice, own []netip.Addr) LocalEndpoi
 	return local
 }
 
-// hasAddressOf is the endpoint's address if it is one of these; else the zero Addr.
-func hasAddressOf(e *discoveryv1.Endpoint, own []netip.Addr) netip.Addr {
-	for _, address := range addressesOf(e.Addresses) {
-		if slices.Contains(own, address) {
-			return address
-		}
-	}
-	return netip.Addr{}
+// has reports whether the endpoint has an address of the node.
+func (p Place) has(e *discoveryv1.Endpoint) bool {
+	return slices.ContainsFunc(addressesOf(e.Addresses), func(a netip.Addr) bool { return slices.Contains(p.Own, a) })
 }
 
-// own is an endpoint of a service's port that has an address of the node; of those that are not ready any more only where none is.
-func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool, own []netip.Addr) netip.AddrPort {
-	var ending netip.AddrPort
+// own is an endpoint of a service's port that has an address of the node.
+func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool) netip.AddrPort {
+	found := l.choose(port, is4, func(a netip.Addr) bool { return slices.Contains(l.place.Own, a) })
+	if len(found) == 0 {
+		return netip.AddrPort{}
+	}
+	return found[0]
+}
+
+// beyond is an endpoint of a service's port that is neither on this node nor a pod: of several, not the same on every node.
+func (l LocalEndpoints) beyond(port *corev1.ServicePort, is4 bool) netip.AddrPort {
+	found := l.choose(port, is4, func(a netip.Addr) bool {
+		return !slices.Contains(l.place.Own, a) && !slices.ContainsFunc(l.place.Pods, func(network netip.Prefix) bool { return network.Contains(a) })
+	})
+	if len(found) == 0 {
+		return netip.AddrPort{}
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, l.place.Own)
+	return found[int(h.Sum32()%uint32(len(found)))]
+}
+
+// choose lists the endpoints of a port with an address that is wanted, in order: those that are ready, or where none is, those that end.
+func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(netip.Addr) bool) []netip.AddrPort {
+	var ready, ending []netip.AddrPort
 	for i := range l.slices {
 		number := portOf(&l.slices[i], port)
 		for j := range l.slices[i].Endpoints {
 			e := &l.slices[i].Endpoints[j]
-			address := hasAddressOf(e, own)
-			switch {
-			case number == 0 || !address.IsValid() || address.Is4() != is4:
-			case isReady(e):
-				return netip.AddrPortFrom(address, number)
-			default:
-				ending = netip.AddrPortFrom(address, number)
+			for _, a := range addressesOf(e.Addresses) {
+				switch {
+				case number == 0 || a.Is4() != is4 || !wanted(a):
+				case isReady(e):
+					ready = append(ready, netip.AddrPortFrom(a, number))
+				default:
+					ending = append(ending, netip.AddrPortFrom(a, number))
+				}
 			}
 		}
 	}
-	return ending
+	if len(ready) == 0 {
+		ready = ending
+	}
+	slices.SortFunc(ready, netip.AddrPort.Compare)
+	return ready
 }
 
 // portOf is the number that a service's port has in a slice; 0: it is not there.
