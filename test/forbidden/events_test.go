@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/events"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 )
 
@@ -37,6 +38,9 @@ func TestAnAgentRecordsEvents(t *testing.T) {
 	if first.ReportingInstance != "n1" || first.Note != "no flows" {
 		t.Errorf("the event is %+v", first)
 	}
+	idle := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "idle"}}
+	recorder.Eventf(idle, nil, corev1.EventTypeNormal, networkv1alpha1.EventNeedPods, "WakeService", "it is asked for")
+	await(t, seen, watch.Added, func(e *eventsv1.Event) bool { return e.Reason == networkv1alpha1.EventNeedPods })
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedInterfaceCreation", "AddInterface", "no flows")
 	again := await(t, seen, watch.Modified, func(e *eventsv1.Event) bool { return e.Name == first.Name })
 	if again.Series == nil || again.Series.Count != 2 {

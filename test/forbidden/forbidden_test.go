@@ -74,6 +74,7 @@ func TestAnAgentWritesNothingButItsOwnStatus(t *testing.T) {
 		{"an event in kubelet's name", request{"POST", eventsPath, eventBody("e2", "n1", "kubelet", "Pod", "plain")}, []string{"event team-a/e2", "reportingController"}},
 		{"an event about another Node", request{"POST", nodeEvents, eventBody("e3", "n1", "weft-agent", "Node", "n2")}, []string{"event default/e3", "Node n2", "node n1"}},
 		{"an event about a Secret", request{"POST", eventsPath, eventBody("e4", "n1", "weft-agent", "Secret", "s")}, []string{"event team-a/e4", "Secret s"}},
+		{"an event about a Service that is not idle", request{"POST", eventsPath, eventBody("e5", "n1", "weft-agent", "Service", "s")}, []string{"event team-a/e5", "Service s"}},
 		{"another agent's event", request{"PATCH", eventsPath + "/of-n2", repeated}, []string{"event team-a/of-n2", "n1"}},
 		{"an event of the core group", request{"POST", "/api/v1/namespaces/team-a/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e5"},"involvedObject":{"kind":"Pod","namespace":"team-a","name":"plain"}}`}, []string{"events"}},
 		{"no event", request{"DELETE", eventsPath + "/of-n2", ""}, []string{`"of-n2"`}},
