@@ -27,6 +27,7 @@ type outside struct {
 	link    atomic.Value // name of the link, which is watched: a string
 	bridges map[string]*openflow.Bridge
 	table   nftables.Table
+	udp     map[netip.AddrPort]string // where the table sends datagrams; nil: not known
 
 	hostPorts     []desired.Frontend
 	hostPortsRead bool
@@ -97,8 +98,15 @@ func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}
 	rules.Frontends = r.frontends()
-	_, err := r.outside.table.Apply(ctx, rules.Table())
-	return err
+	if _, err := r.outside.table.Apply(ctx, rules.Table()); err != nil {
+		return err
+	}
+	former := r.outside.udp
+	r.outside.udp = rules.UDP()
+	if former == nil {
+		return nil // an agent that starts does not know what was before it
+	}
+	return hostnet.ForgetUDP(desired.Changed(former, r.outside.udp))
 }
 
 // frontends are what is reached from outside at this node: services, and pods by their host ports.

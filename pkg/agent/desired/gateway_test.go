@@ -216,6 +216,30 @@ func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
 	}
 }
 
+// TestDatagramsThatGoElsewhereNow are those of services that came, went or changed.
+func TestDatagramsThatGoElsewhereNow(t *testing.T) {
+	service := loadBalancer()
+	service.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+	rules := desired.HostRules{Mode: networkv1alpha1.GatewayLocal, Addresses: addrs("172.18.0.11")}
+	none := rules.UDP()
+	rules.Frontends = desired.Frontends(service, usable())
+	all := rules.UDP()
+	if got := desired.Changed(none, all); len(got) != 4 || got[0] != netip.MustParseAddrPort("172.18.0.11:30080") {
+		t.Errorf("a service came: %v", got)
+	}
+	if got := desired.Changed(all, none); len(got) != 4 {
+		t.Errorf("a service went: %v", got)
+	}
+	service.Spec.ClusterIPs[0] = "10.96.0.8"
+	rules.Frontends = desired.Frontends(service, usable())
+	if got := desired.Changed(all, rules.UDP()); len(got) != 3 { // of IPv4
+		t.Errorf("a service changed: %v", got)
+	}
+	if got := desired.Changed(all, all); len(got) != 0 {
+		t.Errorf("nothing changed: %v", got)
+	}
+}
+
 // TestFlowsMatchOnce: of two services that ask for one address and port, the first has it.
 func TestFlowsMatchOnce(t *testing.T) {
 	frontends := desired.Frontends(loadBalancer(), usable())

@@ -3,7 +3,10 @@ package desired
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
@@ -93,6 +96,40 @@ func (h HostRules) Table() NftTable {
 		table.Chains = append(table.Chains, filter)
 	}
 	return table
+}
+
+// UDP says where datagrams to an address and port of the node's go, in words that differ when that differs.
+func (h HostRules) UDP() map[netip.AddrPort]string {
+	targets := map[netip.AddrPort]string{}
+	for _, f := range h.Frontends {
+		if f.Protocol != corev1.ProtocolUDP || f.Inside {
+			continue
+		}
+		for _, address := range f.At(h.Addresses) {
+			at := netip.AddrPortFrom(address, f.Port)
+			if _, taken := targets[at]; !taken {
+				targets[at] = fmt.Sprint(h.Mode, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal)
+			}
+		}
+	}
+	return targets
+}
+
+// Changed lists what is in one alone of two maps, or differs.
+func Changed(former, present map[netip.AddrPort]string) []netip.AddrPort {
+	var changed []netip.AddrPort
+	for at, target := range former {
+		if present[at] != target {
+			changed = append(changed, at)
+		}
+	}
+	for at := range present {
+		if _, ok := former[at]; !ok {
+			changed = append(changed, at)
+		}
+	}
+	slices.SortFunc(changed, netip.AddrPort.Compare)
+	return changed
 }
 
 // destination matches a packet's, in maps and sets of frontends.
