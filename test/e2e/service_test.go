@@ -3,25 +3,20 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/test/lab/tools"
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
-
-// whoPort is the port of the peer that tells who answers.
-const whoPort = 7001
 
 // service selects pods by their label app, over both protocols and families.
 func service(name, app string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
@@ -45,143 +40,166 @@ func labelled(p *corev1.Pod, app string) *corev1.Pod {
 	return p
 }
 
-// called is what peer call prints of one call.
-type called struct {
-	Server, Client, Error string
-	Refused               bool
-}
+// Kinds of addresses of a service.
+const (
+	clusterIP  = "ClusterIP"
+	externalIP = "ExternalIP"
+)
 
-// caller is who calls: a pod, or a node itself.
-type caller struct {
-	name string
-	run  func(ctx context.Context, argv ...string) ([]byte, error)
-}
+// nodePort is the kind of the node port of a node's address.
+func nodePort(node string) string { return "NodePort " + node }
 
-func (b *testbed) podCaller(p *corev1.Pod) caller {
-	return caller{p.Name, func(ctx context.Context, argv ...string) ([]byte, error) {
-		return b.in(ctx, p, append([]string{peerPath}, argv...)...)
-	}}
-}
-
-func (b *testbed) hostCaller(node string) caller {
-	return caller{"host " + node, func(ctx context.Context, argv ...string) ([]byte, error) {
-		return b.Exec(ctx, node, append([]string{filepath.Join(b.peerDir, "peer")}, argv...)...)
-	}}
-}
-
-// call asks who answers at an address, count times.
-func (c caller) call(ctx context.Context, protocol string, to netip.AddrPort, count int, more ...string) (all []called, err error) {
-	out, err := c.run(ctx, append([]string{"call", "--protocol=" + protocol, "--to=" + to.String(), "--count=" + strconv.Itoa(count)}, more...)...)
-	if err != nil {
-		return nil, err
-	}
-	return all, json.Unmarshal(out, &all)
-}
-
-// cell is one element of the matrix that is written to _out/services.json.
-type cell struct {
-	From     string   `json:"from"`
-	Relation string   `json:"relation"` // same node, other node, host, hairpin
-	Address  string   `json:"address"`  // ClusterIP, ExternalIP
-	Protocol string   `json:"protocol"`
-	Family   string   `json:"family"`
-	To       string   `json:"to"`
-	Servers  []string `json:"servers"` // who answered
-	OK       bool     `json:"ok"`
-	Error    string   `json:"error,omitempty"`
-}
-
-// TestServices calls services from everywhere, over both protocols and families.
+// TestServices calls services from everywhere, over both protocols and families, with both traffic policies. What a pod, or a node itself, has
+// for a node port of its own node or for an external IP is the cluster's own traffic: it goes to all endpoints, also where the policy for
+// traffic from outside is Local. What it has for a node port of another node comes from outside there.
 func TestServices(t *testing.T) {
 	b1, b2, alone := labelled(bed.peerPod("svc-b1", "n1"), "svc"), labelled(bed.peerPod("svc-b2", "n2"), "svc"), labelled(bed.peerPod("svc-alone", "n1"), "svc-alone")
-	near := bed.peerPod("svc-client", "n1")
-	external := []string{"192.0.2.77", "2001:db8::77"}
-	both := service("svc", "svc", func(s *corev1.ServiceSpec) { s.ExternalIPs = external })
-	single := service("svc-alone", "svc-alone")
-	bed.create(t, both, single)
-	bed.run(t, b1, b2, alone, near)
+	near, far := bed.peerPod("svc-near", "n1"), bed.peerPod("svc-far", "n2")
+	services := map[string][2]*corev1.Service{ // policy -> of two backends, of one
+		"Cluster": {service("svc", "svc", published(1)), service("svc-alone", "svc-alone", published(2))},
+		"Local":   {service("svc-local", "svc", published(3), local), service("svc-alone-local", "svc-alone", published(4), local)},
+	}
+	for _, both := range services {
+		bed.create(t, both[0], both[1])
+	}
+	bed.run(t, b1, b2, alone, near, far)
 
-	var cells []cell
-	try := func(relation, kind string, from caller, addresses []string, want ...string) {
-		for _, text := range addresses {
-			for _, protocol := range []string{"tcp", "udp"} {
-				cells = append(cells, bed.tryService(t, cell{From: from.name, Relation: relation, Address: kind, Protocol: protocol}, from, netip.MustParseAddr(text), want))
+	m := &matrix{}
+	for policy, s := range services {
+		for kind, to := range entries(t, s[0]) {
+			for relation, from := range map[string]*corev1.Pod{"same node and other node": near, "other node and same node": far, "hairpin and other node": b1} {
+				m.add(bed.podCaller(from), relation, kind, policy, to.addresses, to.port, bed.promised(t, policy, to, from, b1, b2))
 			}
 		}
-	}
-	for _, kind := range []struct {
-		name      string
-		addresses []string
-	}{{"ClusterIP", both.Spec.ClusterIPs}, {"ExternalIP", external}} {
-		try("same and other node", kind.name, bed.podCaller(near), kind.addresses, b1.Name, b2.Name)
-		try("same and other node, hairpin", kind.name, bed.podCaller(b1), kind.addresses, b1.Name, b2.Name)
-	}
-	for _, node := range []string{"n1", "n2"} {
-		try("host", "ClusterIP", bed.hostCaller(node), both.Spec.ClusterIPs, b1.Name, b2.Name)
-	}
-	try("hairpin", "ClusterIP", bed.podCaller(alone), single.Spec.ClusterIPs, alone.Name)
-	try("other node", "ClusterIP", bed.podCaller(b2), single.Spec.ClusterIPs, alone.Name)
-	writeCells(t, cells)
-	for _, c := range cells {
-		if !c.OK {
-			t.Errorf("%+v", c)
+		for kind, to := range entries(t, s[1]) {
+			for relation, from := range map[string]*corev1.Pod{"same node": near, "other node": far, "hairpin": alone} {
+				m.add(bed.podCaller(from), relation, kind, policy, to.addresses, to.port, bed.promised(t, policy, to, from, alone))
+			}
 		}
+		to, onN2 := entries(t, s[1])[clusterIP], []string{alone.Name}
+		if policy == "Local" {
+			onN2 = nil
+		}
+		m.add(bed.hostCaller("n1"), "host, same node", clusterIP, policy, to.addresses, to.port, promise{[]string{alone.Name}, bed.managementOf(t, "n1")})
+		m.add(bed.hostCaller("n2"), "host, other node", clusterIP, policy, to.addresses, to.port, promise{onN2, bed.managementOf(t, "n2")})
 	}
+	m.try(t)
+	writeCells(t, "services.json", m.cells)
 }
 
-// tryService calls until every backend has answered, and each call was answered by one of them.
-func (b *testbed) tryService(t *testing.T, c cell, from caller, address netip.Addr, want []string) cell {
+// promised is what becomes of a pod's calls to one kind of address of a service that has these backends.
+func (b *testbed) promised(t *testing.T, policy string, to entry, from *corev1.Pod, backends ...*corev1.Pod) promise {
 	t.Helper()
-	const calls, attempts = 12, 5 // all of twelve calls go to one of two backends once in 2,048 times
-	to := netip.AddrPortFrom(address, 80)
-	c.To, c.Family = to.String(), "IPv4"
-	if address.Is6() {
-		c.Family = "IPv6"
+	own := from.Spec.NodeName
+	where := "" // the node whose backends alone are used
+	switch {
+	case policy == "Local" && to.node != "" && to.node != own:
+		where = to.node
+	case policy == "Local" && to.cluster:
+		where = own
 	}
-	for range attempts {
-		all, err := from.call(t.Context(), c.Protocol, to, calls)
-		if err != nil {
-			c.Error = err.Error()
+	p := promise{Source: itself(from)}
+	for _, backend := range backends {
+		if where != "" && backend.Spec.NodeName != where {
 			continue
 		}
-		if c.Servers, err = answered(all, want); err == nil {
-			c.OK, c.Error = true, ""
-			return c
+		p.Servers = append(p.Servers, backend.Name)
+		if backend.Name == from.Name {
+			p.Source = hairpin
 		}
-		c.Error = err.Error()
 	}
-	return c
+	switch {
+	case to.node != "" && to.node != own && policy == "Local":
+		// It leaves its node as everything does, and the node that it comes to keeps the client's address.
+		p.Source = either(itself(from), b.ofNode(own))
+	case to.node != "" && to.node != own:
+		p.Source = either(either(itself(from), b.anyOf(t, own)), b.anyOf(t, to.node))
+	case p.Source.Name == hairpin.Name && len(p.Servers) > 1:
+		p.Source = either(itself(from), hairpin)
+	}
+	return p
 }
 
-// answered lists who answered; an error says which call failed, or who never did.
-func answered(all []called, want []string) (servers []string, err error) {
-	count := map[string]int{}
-	for _, one := range all {
-		if one.Error != "" {
-			return nil, fmt.Errorf("call: %s", one.Error)
-		}
-		count[one.Server]++
+// published makes a service of node ports and of two external IPs, of numbers that no other service has: the lab's router has no route to them.
+func published(number int) func(*corev1.ServiceSpec) {
+	return func(s *corev1.ServiceSpec) {
+		s.Type = corev1.ServiceTypeNodePort
+		s.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", 70+number), fmt.Sprintf("2001:db8::%d", 70+number)}
 	}
-	for _, server := range want {
-		if count[server] == 0 {
-			return nil, fmt.Errorf("%s never answered: %v", server, count)
-		}
-		delete(count, server)
-	}
-	if len(count) > 0 {
-		return nil, fmt.Errorf("others answered: %v", count)
-	}
-	return want, nil
 }
 
-func writeCells(t *testing.T, cells []cell) {
+// local has both policies keep traffic on the node where it is.
+func local(s *corev1.ServiceSpec) {
+	policy := corev1.ServiceInternalTrafficPolicyLocal
+	s.InternalTrafficPolicy, s.ExternalTrafficPolicy = &policy, corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// entry is one kind of address of a service.
+type entry struct {
+	addresses []netip.Addr
+	port      func(protocol string) uint16
+	cluster   bool   // it is for traffic from within the cluster
+	node      string // whose node port it is; empty: none's
+}
+
+// entries are the addresses of a service, by kind.
+func entries(t *testing.T, s *corev1.Service) map[string]entry {
 	t.Helper()
-	root, err := tools.SourceRoot()
+	nodes, err := bed.Nodes()
 	must(t, err)
-	text, err := json.MarshalIndent(cells, "", "  ")
-	must(t, err)
-	must(t, os.MkdirAll(filepath.Join(root, "_out"), 0o755))
-	must(t, os.WriteFile(filepath.Join(root, "_out", "services.json"), append(text, '\n'), 0o644))
+	all := map[string]entry{
+		clusterIP:  {addresses: addressList(s.Spec.ClusterIPs...), port: fixed(80), cluster: true},
+		externalIP: {addresses: addressList(s.Spec.ExternalIPs...), port: fixed(80)},
+	}
+	for _, n := range nodes {
+		all[nodePort(n.Name)] = entry{addresses: ofMachine(n).Addresses, port: nodePortsOf(s), node: n.Name}
+	}
+	return all
+}
+
+// fixed is a port that is the same of both protocols.
+func fixed(port uint16) func(string) uint16 { return func(string) uint16 { return port } }
+
+func nodePortsOf(s *corev1.Service) func(protocol string) uint16 {
+	return func(protocol string) uint16 { return nodePortOf(s, protocol) }
+}
+
+// nodePortOf is 0 for a service that has none.
+func nodePortOf(s *corev1.Service, protocol string) uint16 {
+	for _, p := range s.Spec.Ports {
+		if strings.EqualFold(string(p.Protocol), protocol) {
+			return uint16(p.NodePort)
+		}
+	}
+	return 0
+}
+
+// hairpin is whom a pod sees that reaches itself.
+var hairpin = source{"the hairpin address", addressList("169.254.169.5", "fd69::5")}
+
+func itself(p *corev1.Pod) source { return source{"the pod " + p.Name, addressesOf(p)} }
+
+// managementOf are the addresses of a node's management port, by which pods see the node.
+func (b *testbed) managementOf(t *testing.T, node string) source {
+	t.Helper()
+	nn := nodeNetwork(node)
+	must(t, b.api.Get(t.Context(), client.ObjectKeyFromObject(nn), nn))
+	return source{"the management port of " + node, interfaceAddresses(t, nn.Spec.ManagementPort.Addresses)}
+}
+
+func interfaceAddresses(t *testing.T, texts []networkv1alpha1.InterfaceAddress) []netip.Addr {
+	t.Helper()
+	var all []netip.Addr
+	for _, text := range texts {
+		prefix, err := text.Prefix()
+		must(t, err)
+		all = append(all, prefix.Addr())
+	}
+	return all
+}
+
+func either(a, b source) source {
+	return source{a.Name + " or " + b.Name, slices.Concat(a.Addresses, b.Addresses)}
 }
 
 // A service without endpoints refuses at once, whatever the protocol and family, and works as soon as there is one. A UDP client

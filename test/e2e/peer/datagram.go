@@ -22,42 +22,52 @@ type outcome struct {
 
 func newDatagram() *cobra.Command {
 	var to string
-	size, attempts := 0, 3
+	size, attempts, fragments := 0, 3, false
 	cmd := &cobra.Command{
 		Use:   "datagram",
-		Short: "Send an IP packet of a size that nobody may fragment, and wait for its echo",
+		Short: "Send a datagram of the size of an IP packet, which nobody may fragment unless it says so, and wait for its echo",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			address, err := netip.ParseAddr(to)
+			address, err := netip.ParseAddrPort(to)
 			if err != nil {
-				return err
+				if address, err = withEchoPort(to); err != nil {
+					return err
+				}
 			}
 			var o outcome
 			for range attempts {
-				if o = send(address, size); o.Echoed || o.TooLong {
+				if o = send(address, size, fragments); o.Echoed || o.TooLong {
 					break
 				}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(o)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "address of a peer")
-	cmd.Flags().IntVar(&size, "size", 0, "of the IP packet, in bytes")
+	cmd.Flags().StringVar(&to, "to", "", "address of a peer, or ADDRESS:PORT of its echo")
+	cmd.Flags().IntVar(&size, "size", 0, "of the IP packet, in bytes; with fragments, of what they are put together to")
+	cmd.Flags().BoolVar(&fragments, "fragments", false, "the sender cuts it into packets that it believes to pass")
 	cmd.Flags().IntVar(&attempts, "attempts", attempts, "tries until one succeeds")
 	return cmd
 }
 
-func send(to netip.Addr, size int) outcome {
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, echoPort)))
+func withEchoPort(to string) (netip.AddrPort, error) {
+	address, err := netip.ParseAddr(to)
+	return netip.AddrPortFrom(address, echoPort), err
+}
+
+func send(to netip.AddrPort, size int, fragments bool) outcome {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return outcome{Error: err.Error()}
 	}
 	defer conn.Close()
-	if err := forbidFragments(conn, to); err != nil {
-		return outcome{Error: err.Error()}
+	if !fragments {
+		if err := forbidFragments(conn, to.Addr()); err != nil {
+			return outcome{Error: err.Error()}
+		}
 	}
 	header := 28 // IPv4 and UDP
-	if to.Is6() {
+	if to.Addr().Is6() {
 		header = 48
 	}
 	if _, err := conn.Write(make([]byte, size-header)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -16,12 +17,21 @@ import (
 
 func newServe() *cobra.Command {
 	var remote string
+	var attached bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Answer HTTP, echo TCP and UDP; optionally keep a TCP connection to another peer",
+		Short: "Answer HTTP, echo TCP and UDP, tell who calls; optionally keep a TCP connection to another peer",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), remote) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			if attached {
+				go func() { _, _ = io.Copy(io.Discard, cmd.InOrStdin()); cancel() }()
+			}
+			return serve(ctx, remote)
+		},
 	}
+	cmd.Flags().BoolVar(&attached, "attached", false, "end with the standard input")
 	cmd.Flags().StringVar(&remote, "flow", "", "ADDRESS:PORT to exchange a counter with over one connection")
 	return cmd
 }
@@ -63,19 +73,7 @@ func echoTCP(ctx context.Context) error {
 }
 
 func echoUDP(ctx context.Context) error {
-	conn, err := net.ListenPacket("udp", fmt.Sprintf(":%d", echoPort))
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { conn.Close() })
-	buffer := make([]byte, 1<<16)
-	for {
-		n, from, err := conn.ReadFrom(buffer)
-		if err != nil {
-			return err
-		}
-		_, _ = conn.WriteTo(buffer[:n], from) // a spoofed source need not be reachable
-	}
+	return serveUDP(ctx, echoPort, func(_ netip.AddrPort, datagram []byte) []byte { return datagram })
 }
 
 func serveHTTP(ctx context.Context, flow *flow) error {

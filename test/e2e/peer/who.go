@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 // whoPort tells over TCP and UDP who answers and whom it sees: "web-0 10.244.0.5:40312\n".
@@ -37,19 +39,7 @@ func whoTCP(ctx context.Context) error {
 }
 
 func whoUDP(ctx context.Context) error {
-	conn, err := net.ListenPacket("udp", fmt.Sprintf(":%d", whoPort))
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { conn.Close() })
-	buffer := make([]byte, 1<<10)
-	for {
-		_, from, err := conn.ReadFrom(buffer)
-		if err != nil {
-			return err
-		}
-		_, _ = conn.WriteTo(fmt.Appendln(nil, hostname(), from), from)
-	}
+	return serveUDP(ctx, whoPort, func(from netip.AddrPort, _ []byte) []byte { return fmt.Appendln(nil, hostname(), from) })
 }
 
 func hostname() string {
@@ -73,10 +63,7 @@ func newCall() *cobra.Command {
 		Short: "Ask a peer who it is, again and again, and print what became of each call",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := make([]called, 0, count)
-			for range count {
-				all = append(all, call(protocol, to, from))
-			}
+			all := calls{Protocol: protocol, To: to, Count: count, From: from}.make()
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
 		},
 	}
@@ -85,6 +72,54 @@ func newCall() *cobra.Command {
 	cmd.Flags().IntVar(&count, "count", 1, "calls, each over a connection of its own")
 	cmd.Flags().IntVar(&from, "from", 0, "the client's port; 0: any")
 	return cmd
+}
+
+// calls are several to one address, one after the other.
+type calls struct {
+	Protocol string `json:"protocol"`
+	To       string `json:"to"` // ADDRESS:PORT
+	Count    int    `json:"count"`
+	From     int    `json:"from,omitempty"` // the client's port; 0: any
+	Stop     bool   `json:"stop,omitempty"` // at the first that fails
+}
+
+func (c calls) make() []called {
+	all := make([]called, 0, c.Count)
+	for range c.Count {
+		all = append(all, call(c.Protocol, c.To, c.From))
+		if c.Stop && all[len(all)-1].Error != "" {
+			break
+		}
+	}
+	return all
+}
+
+func newCallAll() *cobra.Command {
+	return &cobra.Command{
+		Use:   "call-all",
+		Short: `Make the calls that the standard input names as JSON, [{"protocol","to","count","stop"}], and print what became of the calls of each`,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var wanted []calls
+			if err := json.NewDecoder(cmd.InOrStdin()).Decode(&wanted); err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(callAll(wanted))
+		},
+	}
+}
+
+// callAll calls several addresses at a time: those that nobody answers take their time.
+func callAll(wanted []calls) [][]called {
+	const parallel = 16
+	became := make([][]called, len(wanted))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i, c := range wanted {
+		group.Go(func() error { became[i] = c.make(); return nil })
+	}
+	_ = group.Wait() // the calls keep their own errors
+	return became
 }
 
 func call(protocol, to string, from int) called {

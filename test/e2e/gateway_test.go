@@ -1,0 +1,277 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab"
+)
+
+// outside is what the tests of a gateway have: pods, machines that answer outside and on the nodes themselves, and services.
+type outside struct {
+	pods  map[string]*corev1.Pod     // node -> a pod there; the one of n1 is the services' only backend
+	all   map[string]*corev1.Service // external traffic policy -> service
+	world *corev1.Service            // its endpoint is the host outside
+	nodes []lab.Machine
+
+	podMTU int
+}
+
+// public are the addresses of a kind that a service of a policy has, one of each family, and that the router brings to a node.
+func public(kind, policy, node string) []netip.Addr {
+	number := 80
+	for bit, set := range []bool{kind == loadBalancer, policy == "Local", node == "n2"} {
+		if set {
+			number += 1 << bit
+		}
+	}
+	return addressList(fmt.Sprintf("192.0.2.%d", number), fmt.Sprintf("2001:db8::%d", number))
+}
+
+// loadBalancer is the kind of the addresses in a service's status.
+const loadBalancer = "LoadBalancer"
+
+// TestGateway sends traffic into the cluster and out of it, in both modes, and checks whom the other end sees.
+func TestGateway(t *testing.T) {
+	o := makeOutside(t)
+	var cells []*cell
+	t.Cleanup(func() { writeCells(t, "gateway.json", cells) })
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), networkv1alpha1.GatewayShared) })
+	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
+		t.Run(string(mode), func(t *testing.T) {
+			bed.setGateway(t, t.Context(), mode)
+			m := &matrix{mode: string(mode)}
+			o.addEgress(t, m)
+			o.addIngress(t, m)
+			o.addHosts(t, m)
+			m.try(t)
+			cells = append(cells, m.cells...)
+			bed.awaitConsistent(t) // nothing of the other mode is left
+			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
+			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o, mode) })
+			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
+		})
+	}
+}
+
+func makeOutside(t *testing.T) outside {
+	nodes, err := bed.Nodes()
+	must(t, err)
+	o := outside{pods: map[string]*corev1.Pod{}, all: map[string]*corev1.Service{}, nodes: nodes, podMTU: clusterMTU(t)}
+	o.pods["n1"], o.pods["n2"] = labelled(bed.peerPod("gw-server", "n1"), "gw"), bed.peerPod("gw-other", "n2")
+	for _, policy := range []string{"Cluster", "Local"} {
+		o.all[policy] = publicService(t, policy, nodes)
+	}
+	o.world = service("gw-world", "")
+	o.world.Spec.Selector = nil
+	bed.create(t, o.world)
+	for i, a := range []netip.Addr{lab.Outside().IPv4.Addr(), lab.Outside().IPv6.Addr()} {
+		bed.create(t, worldSlice(o.world, i, a))
+	}
+	bed.run(t, o.pods["n1"], o.pods["n2"])
+	bed.serveOn(t, lab.Outside().Name, lab.Far().Name, "n1", "n2")
+	return o
+}
+
+// publicService is reached from outside by node ports, by external IPs, and as through a load balancer, which passes on what has its address.
+func publicService(t *testing.T, policy string, nodes []lab.Machine) *corev1.Service {
+	t.Helper()
+	var ingress []corev1.LoadBalancerIngress
+	s := service("gw-"+strings.ToLower(policy), "gw", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicy(policy)
+		s.Ports = append(s.Ports, echoPorts()...)
+		for _, n := range nodes {
+			for _, a := range public(externalIP, policy, n.Name) {
+				s.ExternalIPs = append(s.ExternalIPs, a.String())
+			}
+		}
+	})
+	bed.create(t, s)
+	for _, n := range nodes {
+		for _, a := range public(loadBalancer, policy, n.Name) {
+			ingress = append(ingress, corev1.LoadBalancerIngress{IP: a.String()})
+		}
+		for _, kind := range []string{externalIP, loadBalancer} {
+			routeTo(t, n, public(kind, policy, n.Name))
+		}
+	}
+	s.Status.LoadBalancer.Ingress = ingress
+	must(t, bed.api.Status().Update(t.Context(), s))
+	return s
+}
+
+// routeTo has the lab's router bring addresses to a node, as a network does that was told where external IPs are.
+func routeTo(t *testing.T, n lab.Machine, addresses []netip.Addr) {
+	t.Helper()
+	for _, a := range addresses {
+		hop := n.IPv4.Addr()
+		if a.Is6() {
+			hop = n.IPv6.Addr()
+		}
+		bed.mustExec(t, lab.Router().Name, "ip", "route", "replace", a.String(), "via", hop.String())
+		t.Cleanup(func() {
+			if _, err := bed.Exec(cleanup(), lab.Router().Name, "ip", "route", "delete", a.String()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// worldSlice is the endpoint of a service that selects no pods.
+func worldSlice(s *corev1.Service, number int, to netip.Addr) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprint(s.Name, "-", number),
+		Labels: map[string]string{discoveryv1.LabelServiceName: s.Name}}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{to.String()}}}}
+	if to.Is6() {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	for _, p := range s.Spec.Ports {
+		number := p.TargetPort.IntVal
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &number})
+	}
+	return slice
+}
+
+// setGateway asks for a mode and waits until every node has it.
+func (b *testbed) setGateway(t *testing.T, ctx context.Context, mode networkv1alpha1.GatewayMode) {
+	t.Helper()
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+	must(t, b.api.Patch(ctx, cn, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"gateway":{"mode":%q}}}`, mode))))
+	must(t, poll(ctx, recoveryTimeout, func() error {
+		var all networkv1alpha1.NodeNetworkList
+		if err := b.api.List(ctx, &all); err != nil {
+			return err
+		}
+		for _, nn := range all.Items {
+			if g := nn.Status.Gateway; g == nil || g.Mode != mode || !meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionGatewayReady) {
+				return fmt.Errorf("node %s has gateway %+v, conditions %+v", nn.Name, g, nn.Status.Conditions)
+			}
+		}
+		return nil
+	}))
+}
+
+// ofMachine are the addresses of a machine.
+func ofMachine(m lab.Machine) source {
+	return source{"the address of " + m.Name, []netip.Addr{m.IPv4.Addr(), m.IPv6.Addr()}}
+}
+
+// ofNode are those of a node.
+func (b *testbed) ofNode(name string) source {
+	nodes, err := b.Nodes()
+	if i := slices.IndexFunc(nodes, func(m lab.Machine) bool { return m.Name == name }); err == nil && i >= 0 {
+		return ofMachine(nodes[i])
+	}
+	return source{Name: "the address of " + name}
+}
+
+// anyOf are all addresses by which a node sends traffic to pods that is not its own: what masquerades for it, and it is the node's affair which.
+func (b *testbed) anyOf(t *testing.T, node string) source {
+	t.Helper()
+	nn := nodeNetwork(node)
+	must(t, b.api.Get(t.Context(), client.ObjectKeyFromObject(nn), nn))
+	return source{"an address of " + node, slices.Concat(b.ofNode(node).Addresses, interfaceAddresses(t, nn.Spec.JoinAddresses), interfaceAddresses(t, nn.Spec.ManagementPort.Addresses))}
+}
+
+// addEgress adds what pods reach outside of the pod network. It leaves the node with the node's address; the node itself sees the pod.
+func (o outside) addEgress(t *testing.T, m *matrix) {
+	out := ofMachine(lab.Outside()).Addresses
+	for _, n := range o.nodes {
+		pod := o.pods[n.Name]
+		from := bed.podCaller(pod)
+		m.add(from, "pod and outside", "host", "", out, fixed(whoPort), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+		m.add(from, "pod and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+		for _, other := range o.nodes {
+			relation, seen := "pod and own node", itself(pod)
+			if other.Name != n.Name {
+				relation, seen = "pod and other node", ofMachine(n)
+			}
+			m.add(from, relation, "host", "", ofMachine(other).Addresses, fixed(whoPort), promise{[]string{other.Name}, seen})
+		}
+	}
+}
+
+// addIngress adds what comes from outside to every node. Cluster: any node serves it, and hides the client. Local: nodes with a backend do, and
+// the backend sees the client.
+func (o outside) addIngress(t *testing.T, m *matrix) {
+	from, server := bed.hostCaller(lab.Outside().Name), []string{o.pods["n1"].Name}
+	for policy, s := range o.all {
+		for _, n := range o.nodes {
+			p := promise{server, bed.anyOf(t, n.Name)}
+			switch {
+			case policy == "Local" && n.Name == "n1":
+				p = promise{server, ofMachine(lab.Outside())}
+			case policy == "Local":
+				p = promise{}
+			}
+			own := ofMachine(n).Addresses
+			m.add(from, "outside and pod", nodePort(n.Name), policy, own, nodePortsOf(s), p)
+			for _, kind := range []string{externalIP, loadBalancer} {
+				m.add(from, "outside and pod", kind+" at "+n.Name, policy, public(kind, policy, n.Name), fixed(80), p)
+			}
+		}
+	}
+}
+
+// testHealthChecks: a load balancer is told which nodes have backends of a service whose external policy is Local.
+func testHealthChecks(t *testing.T, o outside) {
+	port := uint16(o.all["Local"].Spec.HealthCheckNodePort)
+	for _, n := range o.nodes {
+		for _, a := range ofMachine(n).Addresses {
+			url := fmt.Sprintf("http://%s/healthz", netip.AddrPortFrom(a, port))
+			eventually(t, recoveryTimeout, func() error {
+				out, err := bed.Exec(t.Context(), lab.Outside().Name, "busybox", "wget", "-T", "2", "-q", "-O-", url)
+				if has := n.Name == "n1"; !has {
+					return refuses503(url, err)
+				}
+				if err == nil && !strings.Contains(string(out), `"localEndpoints":1`) {
+					err = fmt.Errorf("%s: %s", url, out)
+				}
+				return err
+			})
+		}
+	}
+}
+
+// refuses503 is nil when a client complained of this status.
+func refuses503(url string, complaint error) error {
+	if complaint == nil {
+		return fmt.Errorf("%s: status 200, want 503", url)
+	}
+	if !strings.Contains(complaint.Error(), " 503 ") {
+		return fmt.Errorf("%s: want status 503: %w", url, complaint)
+	}
+	return nil
+}
+
+// addHosts adds what processes of the nodes themselves call. It is the cluster's own traffic, whatever the policy for traffic from outside.
+func (o outside) addHosts(t *testing.T, m *matrix) {
+	server := []string{o.pods["n1"].Name}
+	for _, n := range o.nodes {
+		from, seen := bed.hostCaller(n.Name), bed.managementOf(t, n.Name)
+		for _, pod := range o.pods {
+			m.add(from, "node and pod of "+pod.Spec.NodeName, "pod", "", addressesOf(pod), fixed(whoPort), promise{[]string{pod.Name}, seen})
+		}
+		for policy, s := range o.all {
+			m.add(from, "node and service", clusterIP, policy, addressList(s.Spec.ClusterIPs...), fixed(80), promise{server, seen})
+			m.add(from, "node and service", "own node port", policy, ofMachine(n).Addresses, nodePortsOf(s), promise{server, seen})
+			for _, kind := range []string{externalIP, loadBalancer} {
+				m.add(from, "node and service", kind, policy, public(kind, policy, n.Name), fixed(80), promise{server, seen})
+			}
+		}
+		m.add(from, "node and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+	}
+}
