@@ -79,7 +79,32 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 			return err
 		}
 	}
+	if link.Attrs().Flags&net.FlagUp != 0 { // since before: to one that comes up, the kernel gives it
+		want = withLinkLocal(link, want, have)
+	}
 	return addAddresses(link, want, have)
+}
+
+// withLinkLocal adds to what is wanted a link-local address where the link has none and IPv6 is wanted. The kernel gives one when the link comes
+// up, and not again to whom somebody took it from; without it, it asks for no neighbour on behalf of a source that is another link's.
+func withLinkLocal(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]netlink.Addr) []netip.Prefix {
+	for p := range have {
+		if p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() {
+			return want
+		}
+	}
+	if mac := link.Attrs().HardwareAddr; len(mac) == ethernet && slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+		return append(slices.Clone(want), netip.PrefixFrom(linkLocal(mac), 64))
+	}
+	return want
+}
+
+// ethernet is the length of a MAC in bytes.
+const ethernet = 6
+
+// linkLocal is the address that the kernel makes of a MAC (RFC 4291, appendix A).
+func linkLocal(mac net.HardwareAddr) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]})
 }
 
 // connectedSubnets are the networks that the kernel routes to the link because of its addresses.

@@ -126,6 +126,35 @@ func TestApplyGivesAddressesAndRoutes(t *testing.T) {
 	}
 }
 
+// Without a link-local address the kernel asks for no neighbour on behalf of a source that another link has: what somebody flushed comes back.
+func TestALinkLocalAddressComesBack(t *testing.T) {
+	link := newLink(t)
+	apply(t, dualStack())
+	settle(t, link)
+	var lost netip.Prefix
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_V6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if a.IP.IsLinkLocalUnicast() {
+			ip, _ := netip.AddrFromSlice(a.IP)
+			lost = netip.PrefixFrom(ip, 64)
+			if err := netlink.AddrDel(link, &a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	apply(t, dualStack())
+	if addresses, err = netlink.AddrList(link, netlink.FAMILY_V6); err != nil {
+		t.Fatal(err)
+	}
+	if !lost.IsValid() || !slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IPNet.String() == lost.String() }) {
+		t.Errorf("%s was lost, and there are %v", lost, addresses)
+	}
+	wantHas(t, link, dualStackText...)
+}
+
 // TestApplyTouchesNothingThatIsRight listens to what the kernel tells of changes: there is none.
 func TestApplyTouchesNothingThatIsRight(t *testing.T) {
 	link := newLink(t)
