@@ -18,12 +18,26 @@ func TestUninstall(t *testing.T) {
 	source, err := tools.SourceRoot()
 	must(t, err)
 	manifests := func(name string) string { return filepath.Join(source, "config", name) }
-	t.Cleanup(func() { reinstall(t, manifests("default")) })
 	kubectl := func(args ...string) {
 		t.Helper()
 		_, err := bed.Kubectl(t.Context(), args...)
 		must(t, err)
 	}
+	// Pods that run keep their network: the uninstaller waits until there are none.
+	scaleDNS := func(replicas int) {
+		t.Helper()
+		_, err := bed.Kubectl(cleanup(), "-n", "kube-system", "scale", "deployment", "coredns", fmt.Sprintf("--replicas=%d", replicas))
+		must(t, err)
+	}
+	t.Cleanup(func() {
+		scaleDNS(2)
+		_, err := bed.Kubectl(cleanup(), "-n", "kube-system", "rollout", "status", "--timeout=60s", "deployment/coredns")
+		must(t, err)
+	})
+	t.Cleanup(func() { reinstall(t, manifests("default")) })
+	scaleDNS(0)
+	_, err = bed.Kubectl(t.Context(), "-n", "kube-system", "wait", "--for=delete", "--timeout=60s", "pod", "-l", "k8s-app=kube-dns")
+	must(t, err)
 	kubectl("-n", "weft-system", "delete", "daemonset", "weft-agent", "--cascade=foreground", "--timeout=60s")
 	if left := productOn(t.Context(), "n1"); len(left) < 4 {
 		t.Fatalf("the agent took something along when it ended: only %q is there", left)
