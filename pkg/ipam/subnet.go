@@ -89,6 +89,12 @@ func Gateway(subnet netip.Prefix) netip.Addr { return offset(subnet, 1) }
 // Management returns the host's address in its node's subnet, the second.
 func Management(subnet netip.Prefix) netip.Addr { return offset(subnet, 2) }
 
+// LocalNodePorts are the addresses at which a node's host finds node ports of services whose external traffic policy is Local, with
+// the backends of that node alone: IPv4's, then IPv6's.
+func LocalNodePorts() []netip.Addr {
+	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: 3})}
+}
+
 // FirstPod returns the first address of a subnet that a pod can have.
 func FirstPod(subnet netip.Prefix) netip.Addr { return offset(subnet, firstPod) }
 

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS.
@@ -109,7 +110,7 @@ func nodePortVIPs(service *corev1.Service, port corev1.ServicePort) (vips []VIP)
 		address := netip.AddrPortFrom(node, uint16(port.NodePort))
 		vips = append(vips, addressVIPs(service, address)...)
 		if externalLocal(service) {
-			vips = append(vips, VIP{netip.AddrPortFrom(LocalNodePorts()[i], address.Port()), ReachSwitches, FromLocal})
+			vips = append(vips, VIP{netip.AddrPortFrom(ipam.LocalNodePorts()[i], address.Port()), ReachSwitches, FromLocal})
 		}
 	}
 	return vips

@@ -81,12 +81,6 @@ func Nowhere() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("169.254.169.4/32"), netip.MustParsePrefix("fd69::4/128")}
 }
 
-// LocalNodePorts are the addresses at which a node's host finds node ports of services whose external traffic policy is Local, with
-// the backends of that node alone.
-func LocalNodePorts() []netip.Addr {
-	return []netip.Addr{netip.MustParseAddr("169.254.169.3"), netip.MustParseAddr("fd69::3")}
-}
-
 // templateVariables is the row of a chassis' variables.
 func templateVariables(chassis string) unit.Ref {
 	return unit.Ref{Table: nbdb.ChassisTemplateVarTable, UUID: unit.UUID(nbdb.ChassisTemplateVarTable, chassis)}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // Host is what the host's end of the management port shall have.
@@ -47,15 +48,15 @@ func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 			}
 		}
 	}
-	return host, host.addLocalBackends(spec)
+	return host, host.addLocalNodePorts(spec)
 }
 
-// addLocalBackends leads the host to the node's endpoints of services, in the mode in which it sends them what comes from outside.
-func (h *Host) addLocalBackends(spec networkv1alpha1.NodeNetworkSpec) error {
+// addLocalNodePorts leads the host to the node's endpoints of services, in the mode in which it sends them what comes from outside.
+func (h *Host) addLocalNodePorts(spec networkv1alpha1.NodeNetworkSpec) error {
 	if spec.Gateway.Mode != networkv1alpha1.GatewayLocal {
 		return nil
 	}
-	for _, address := range LocalBackends() {
+	for _, address := range ipam.LocalNodePorts() {
 		destination := netip.PrefixFrom(address, address.BitLen())
 		gateway, err := gatewayFor(destination, spec.Gateways)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/names"
 )
 
@@ -45,11 +46,6 @@ type HostRules struct {
 	Frontends []Frontend
 }
 
-// LocalBackends are addresses of services' node ports at which a node's switch balances to that node's endpoints alone.
-func LocalBackends() []netip.Addr {
-	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.MustParseAddr("fd69::3")}
-}
-
 // nftFamily has the words of nft for one family.
 type nftFamily struct {
 	suffix, ip, address string
@@ -58,7 +54,7 @@ type nftFamily struct {
 }
 
 func nftFamilies() []nftFamily {
-	backends := LocalBackends()
+	backends := ipam.LocalNodePorts()
 	return []nftFamily{{"4", "ip", "ipv4_addr", true, backends[0]}, {"6", "ip6", "ipv6_addr", false, backends[1]}}
 }
 
@@ -67,7 +63,7 @@ func nftFamilies() []nftFamily {
 // Shared mode the gateway router does:
 //
 //	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
-//	           or, for externalTrafficPolicy Local, to LocalBackends with the client's address
+//	           or, for externalTrafficPolicy Local, to ipam.LocalNodePorts with the client's address
 //	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address unless SNAT is None
 func (h HostRules) Table() NftTable {
 	isLocal := h.Mode == networkv1alpha1.GatewayLocal

@@ -325,7 +325,7 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 	if former != nil && !mayRepeat(former, req, boot) {
 		return Bridge{}, fmt.Errorf("%w: %s", ErrRolledBack, former.Reason)
 	}
-	l, err := m.newLedger(sw, name, req, boot)
+	l, err := m.newLedger(ctx, sw, name, req, boot)
 	if err != nil {
 		return Bridge{}, err
 	}
@@ -375,20 +375,29 @@ func bridgeOf(l *Ledger) Bridge {
 	return b
 }
 
+// isFree reports whether a bridge of this name can be made. An ovs-vswitchd that has just started may make the link of a bridge whose rows went
+// meanwhile, and then take it away: that is waited for.
+func (m *Mover) isFree(ctx context.Context, sw *rows, bridge string) bool {
+	if sw.isBridge(bridge) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	return awaitLink(ctx, bridge, false) == nil && !sw.isBridge(bridge)
+}
+
 // newLedger takes the snapshot and says whether the link may be moved.
-func (m *Mover) newLedger(sw *rows, name string, req Request, boot string) (*Ledger, error) {
-	userspace := m.cfg.Datapath == networkv1alpha1.DatapathNetdev
-	s, err := take(name, userspace)
+func (m *Mover) newLedger(ctx context.Context, sw *rows, name string, req Request, boot string) (*Ledger, error) {
+	target := Target{BridgeName(name), m.cfg.Datapath, req.Uplink}
+	if !m.isFree(ctx, sw, target.Bridge) {
+		return nil, refuse("there is a bridge or link %s already, and %s is no port of it", target.Bridge, name)
+	}
+	s, err := take(name, m.cfg.Datapath == networkv1alpha1.DatapathNetdev)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.unsuited(s, req); err != nil {
 		return nil, err
-	}
-	target := Target{BridgeName(name), m.cfg.Datapath, req.Uplink}
-	_, err = netlink.LinkByName(target.Bridge)
-	if err == nil || sw.isBridge(target.Bridge) {
-		return nil, refuse("there is a bridge or link %s already, and %s is no port of it", target.Bridge, name)
 	}
 	now := time.Now()
 	return &Ledger{Phase: Moving, Attempt: uuid.NewString(), BootID: boot, Started: now, Deadline: now.Add(m.cfg.MoveTimeout + m.cfg.GuardGrace),
