@@ -42,7 +42,7 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 
 .PHONY: e2e
 e2e: ## The cluster with packets: what the README promises
-	go test -tags e2e -count=1 -timeout 25m -v ./test/e2e/...
+	go test -tags e2e -count=1 -timeout 50m -v ./test/e2e/...
 
 .PHONY: bench
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
