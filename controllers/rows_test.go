@@ -18,7 +18,7 @@ type rows map[string]map[string]map[string][]string
 
 // shared columns have elements of several units; ignored ones are northd's.
 var (
-	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "qos_rules"}, "Logical_Router": {"ports", "static_routes", "policies", "nat"}, "Load_Balancer_Group": {"load_balancer"},
+	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "qos_rules", "load_balancer_group"}, "Logical_Router": {"ports", "static_routes", "policies", "nat", "load_balancer_group"}, "Load_Balancer_Group": {"load_balancer"},
 		"Chassis_Template_Var": {"variables"}}
 	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
 )

@@ -97,7 +97,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		nodes, pods,
 		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway]},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed, spread.ask),
-		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Kinds: triggers},
+		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Awaited: addresses.Awaited, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
 			return nil, err
@@ -109,6 +109,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 			return nil
 		}
 		triggers[topology.KindNetwork].Enqueue(network.Name) // the addresses in use are known now
+		swept.Enqueue(network.Name)
 		return err
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}),

@@ -31,7 +31,7 @@ type Database interface {
 	Wanted(key unit.Key) bool
 }
 
-// Reconciler sweeps once after the start, after every reconnect, and when a ClusterNetwork comes.
+// Reconciler sweeps once after the start and once the addresses in use are known, after every reconnect, and when a ClusterNetwork comes.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, past the cache.
@@ -39,6 +39,9 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	Trigger  *trigger.Trigger
+	// Awaited lists nodes whose pods have addresses there, and whose subnets are not known: one that does not exist comes no more, and
+	// may have left no row to find it by.
+	Awaited func() []string
 	// Kinds gives the controller of each kind that this binary knows; rows of other kinds are kept.
 	Kinds map[string]*trigger.Trigger
 }
@@ -77,7 +80,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			r.Kinds[kind].Enqueue(trigger.NameOf(key))
 		}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.dismiss(ctx)
+}
+
+// dismiss lets the controller of nodes take leave of those that are awaited in vain.
+func (r *Reconciler) dismiss(ctx context.Context) error {
+	for _, node := range r.Awaited() {
+		name := types.NamespacedName{Name: node}
+		gone, err := r.gone(ctx, &corev1.Node{}, name)
+		if err != nil {
+			return err
+		}
+		if gone {
+			r.Kinds[topology.KindNode].Enqueue(name)
+		}
+	}
+	return nil
 }
 
 // keep says why the rows of vanished owners must stay; empty if they can go.

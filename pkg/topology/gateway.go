@@ -82,12 +82,11 @@ func (g Gateway) addRouter(u *unit.Unit) {
 	}
 	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(addressesOf(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
-	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name), Options: options,
-		LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.RouterLoadBalancers).UUID,
-			loadBalancersRef(names.NodeLoadBalancers(node.Name)).UUID}}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name), Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
 	u.Members = append(u.Members,
 		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
 		unit.Membership{Parent: switchRef(names.JoinSwitch), Column: "ports", Element: jtor.UUID})
+	addGroups(u, router, names.ClusterLoadBalancers, names.RouterLoadBalancers, names.NodeLoadBalancers(node.Name))
 }
 
 // addExternalSwitch wants the switch that leads outside, and the gateway router's link to it.

@@ -38,8 +38,7 @@ func NodeUnit(n Node) unit.Unit {
 		Key: NodeKey(n.Name),
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
-				OtherConfig:       map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)},
-				LoadBalancerGroup: []string{loadBalancersRef(names.ClusterLoadBalancers).UUID, loadBalancersRef(names.SwitchLoadBalancers).UUID, group.UUID}}},
+				OtherConfig: map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)}}},
 			{Model: rtos}, {Model: stor}, {Model: mp},
 			{Model: &nbdb.LoadBalancerGroup{UUID: group.UUID, Name: names.NodeLoadBalancers(n.Name)}},
 		},
@@ -49,10 +48,18 @@ func NodeUnit(n Node) unit.Unit {
 			{Parent: ls, Column: "ports", Element: mp.UUID},
 		},
 	}
+	addGroups(&u, ls, names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.NodeLoadBalancers(n.Name))
 	if n.Chassis != "" {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.ChassisTemplateVar{UUID: templateVariables(n.Chassis).UUID, Chassis: n.Chassis}})
 	}
 	return u
+}
+
+// addGroups gives a switch or router the load balancers of groups.
+func addGroups(u *unit.Unit, to unit.Ref, groups ...string) {
+	for _, group := range groups {
+		u.Members = append(u.Members, unit.Membership{Parent: to, Column: "load_balancer_group", Element: loadBalancersRef(group).UUID})
+	}
 }
 
 func managementPort(n Node) *nbdb.LogicalSwitchPort {

@@ -24,8 +24,8 @@ type expectation map[string]map[string]wanted
 
 // shared are the columns that are filled by memberships, and may hold elements of other people too.
 var shared = map[string][]string{
-	"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer", "dns_records"},
-	"Logical_Router": {"ports", "policies", "static_routes", "nat", "load_balancer"},
+	"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer", "load_balancer_group", "dns_records"},
+	"Logical_Router": {"ports", "policies", "static_routes", "nat", "load_balancer", "load_balancer_group"},
 	"Port_Group":     {"ports", "acls"},
 	"Address_Set":    {"addresses"},
 

@@ -38,6 +38,20 @@ func (a *Allocator) Awaits(owner string) bool {
 	return false
 }
 
+// Awaited lists the nodes that somebody has claims on and whose subnets are not known, sorted.
+func (a *Allocator) Awaited() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var nodes []string
+	for name, claims := range a.later {
+		if len(claims) > 0 {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
 // claimAwaited gives a node's owners what they claimed before it was known; of several claims of one owner the first that can be given.
 func (a *Allocator) claimAwaited(nodeName string, n *node) {
 	for _, c := range a.later[nodeName] {

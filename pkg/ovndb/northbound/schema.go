@@ -28,10 +28,10 @@ func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		nbdb.NBGlobalTable: {Root: true, Foreign: true, Shared: []string{"options"}, Ignored: []string{"name", "external_ids"},
 			Omitted: []string{"nb_cfg", "nb_cfg_timestamp", "sb_cfg", "sb_cfg_timestamp", "hv_cfg", "hv_cfg_timestamp", "ipsec"}},
-		nbdb.LogicalSwitchTable: shared(true, "ports", "acls", "qos_rules", "load_balancer", "dns_records"),
+		nbdb.LogicalSwitchTable: shared(true, "ports", "acls", "qos_rules", "load_balancer", "load_balancer_group", "dns_records"),
 		// northd fills dynamic_addresses, up and tag; comparing them would rewrite the row for ever.
 		nbdb.LogicalSwitchPortTable:        {Ignored: []string{"up", "dynamic_addresses", "tag"}},
-		nbdb.LogicalRouterTable:            shared(true, "ports", "policies", "static_routes", "nat", "load_balancer"),
+		nbdb.LogicalRouterTable:            shared(true, "ports", "policies", "static_routes", "nat", "load_balancer", "load_balancer_group"),
 		nbdb.LogicalRouterPortTable:        {Ignored: []string{"ipv6_prefix"}},
 		nbdb.LogicalRouterStaticRouteTable: {},
 		nbdb.LogicalRouterPolicyTable:      {},
@@ -47,6 +47,9 @@ func Schema() ovndb.Schema {
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]
 		t.Named = true
+		// A few elements, which can be put right as fast as any column. They are no column of the row: of a switch that somebody took our name
+		// off, they can be taken back, so that it does not keep what else was the node's.
+		t.Monitored = []string{"load_balancer_group"}
 		tables[table] = t
 	}
 	model, err := nbdb.FullDatabaseModel()
