@@ -272,7 +272,21 @@ func (r *Reconciler) networks(ctx context.Context, choose bool) (*networkv1alpha
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.caughtUp = !slices.ContainsFunc(live.Items, func(nn networkv1alpha1.NodeNetwork) bool { return !known[nn.UID] })
-	return &live, nil
+	return withCached(&live, cached.Items), nil
+}
+
+// withCached adds what only the cache has: one that somebody has just deleted comes back with what it had, if its Node is there.
+func withCached(live *networkv1alpha1.NodeNetworkList, cached []networkv1alpha1.NodeNetwork) *networkv1alpha1.NodeNetworkList {
+	there := make(map[string]bool, len(live.Items))
+	for i := range live.Items {
+		there[live.Items[i].Name] = true
+	}
+	for i := range cached {
+		if !there[cached[i].Name] {
+			live.Items = append(live.Items, cached[i])
+		}
+	}
+	return live
 }
 
 func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec) {
