@@ -36,7 +36,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, ignorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(req.Name)}))
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(req.Name)}))
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -57,13 +57,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
 	}
-	return ctrl.Result{}, ignorePending(applied)
-}
-
-// ignorePending leaves to the engine what it goes on with by itself.
-func ignorePending(err error) error {
-	if ovndb.IsPending(err) {
-		return nil
-	}
-	return err
+	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }

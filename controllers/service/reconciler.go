@@ -50,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var service corev1.Service
 	if err := r.Client.Get(ctx, req.NamespacedName, &service); apierrors.IsNotFound(err) {
 		r.latency.forget(req.NamespacedName)
-		return ctrl.Result{}, ignorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.ServiceKey(req.Namespace, req.Name)}))
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.ServiceKey(req.Namespace, req.Name)}))
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
 	r.tell(&service, problems, conflicts, applied)
-	return ctrl.Result{}, ignorePending(applied)
+	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }
 
 // endpoints lists the service's slices, those that mirror an old Endpoints object included, in the order of their names.
@@ -131,12 +131,4 @@ func (r *Reconciler) tell(service *corev1.Service, problems, conflicts []string,
 	if errors.As(applied, &refused) {
 		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "FailedLoadBalancer", "Balance", "%v", applied)
 	}
-}
-
-// ignorePending leaves to the engine what it goes on with by itself.
-func ignorePending(err error) error {
-	if ovndb.IsPending(err) {
-		return nil
-	}
-	return err
 }

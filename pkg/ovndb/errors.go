@@ -32,6 +32,14 @@ func IsPending(err error) bool {
 	return errors.As(err, &pending)
 }
 
+// IgnorePending returns nil for what the engine goes on with by itself, and other errors as they are.
+func IgnorePending(err error) error {
+	if IsPending(err) {
+		return nil
+	}
+	return err
+}
+
 // RejectedError carries the database's own words about a unit that it refuses.
 type RejectedError struct {
 	Unit unit.Key
