@@ -81,8 +81,8 @@ func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHand
 		return errDisconnected
 	}
 	s.cache.AddEventHandler(handler)
-	if _, err := c.Monitor(ctx, s.monitor(cfg.Where)); err != nil {
-		return fmt.Errorf("monitor database %s: %w", s.schema.Model.Name(), cmp.Or(context.Cause(ctx), err))
+	if err := s.answered(ctx, func(ctx context.Context) error { _, err := c.Monitor(ctx, s.monitor(cfg.Where)); return err }); err != nil {
+		return fmt.Errorf("monitor database %s: %w", s.schema.Model.Name(), err)
 	}
 	s.loaded.Store(true)
 	return nil
@@ -137,7 +137,26 @@ func (s *session) close() {
 func (s *session) echo(ctx context.Context) error {
 	ctx, done := s.link.patient(ctx, s.limit)
 	defer done()
-	return s.client.Echo(ctx)
+	return s.answered(ctx, s.client.Echo)
+}
+
+// answered makes a call that is answered or ends with the link, and never before: libovsdb looks at the answers to Monitor and Echo also
+// when the call was given up, while its reader may still be filling them in. So the end of ctx costs the session. A call that does not
+// end with its link is left behind, as in close.
+func (s *session) answered(ctx context.Context, call func(context.Context) error) error {
+	answer := make(chan error, 1)
+	go func() { answer <- call(context.WithoutCancel(ctx)) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		s.link.cut()
+	}
+	select {
+	case <-answer:
+	case <-time.After(closePatience):
+	}
+	return context.Cause(ctx)
 }
 
 // transact runs the operations in one transaction. The error is errDisconnected when it is unknown whether they were
