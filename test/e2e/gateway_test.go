@@ -53,6 +53,10 @@ func TestGateway(t *testing.T) {
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
 		t.Run(string(mode), func(t *testing.T) {
 			bed.setGateway(t, t.Context(), mode)
+			var lost *lostFragments
+			if mode == networkv1alpha1.GatewayShared {
+				lost = o.loseFragments(t)
+			}
 			m := &matrix{mode: string(mode)}
 			o.addEgress(t, m)
 			o.addIngress(t, m)
@@ -63,6 +67,9 @@ func TestGateway(t *testing.T) {
 			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
 			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o, mode) })
 			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
+			if lost != nil {
+				t.Run("lost fragments", func(t *testing.T) { lost.testNoneComesBack(t, o) })
+			}
 		})
 	}
 }

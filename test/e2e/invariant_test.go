@@ -23,6 +23,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/names"
 )
@@ -238,7 +239,7 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 			}
 		case r.text("type") == "patch":
 			have = append(have, name)
-		case name != names.IntegrationBridge && name != "br-ex" && name != "eth0" && r.text("type") != "geneve":
+		case name != names.IntegrationBridge && !slices.Contains(ownLinks, name) && r.text("type") != "geneve":
 			err = errors.Join(err, fmt.Errorf("node %s: interface %s is nobody's", node, name))
 		}
 	}
@@ -254,6 +255,9 @@ func patchesOf(nn *networkv1alpha1.NodeNetwork) []string {
 	return []string{names.PatchToIntegration(localnet), "patch-" + names.IntegrationBridge + "-to-" + localnet}
 }
 
+// ownLinks are the node's, and their bridges.
+var ownLinks = []string{"br-ex", "eth0", "eth1", uplink.BridgeName("eth1")}
+
 // linksAre compares the host's ends of the pods' links.
 func (b *testbed) linksAre(ctx context.Context, node string, want []string) error {
 	out, err := b.Exec(ctx, node, "ip", "-json", "link", "show", "type", "veth")
@@ -266,7 +270,7 @@ func (b *testbed) linksAre(ctx context.Context, node string, want []string) erro
 	}
 	have := []string{}
 	for _, l := range links {
-		if l.IfName != "eth0" { // the node's own
+		if !slices.Contains(ownLinks, l.IfName) {
 			have = append(have, l.IfName)
 		}
 	}

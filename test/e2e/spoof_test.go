@@ -108,7 +108,7 @@ func announcements(t *testing.T, from, to *corev1.Pod) []story {
 
 // testStories sends all lies and then each truth; once a truth has come, what was sent before it has come or never will.
 func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
-	heard := startListening(t, to)
+	heard := startListening(t, bed.podCaller(to))
 	send := func(label string, f ...flags) {
 		t.Helper()
 		all := flags{"label": label}
@@ -143,13 +143,14 @@ func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
 // truly ends the label of a frame that does not lie.
 const truly = ", truly"
 
-// listener tells which frames come to a pod.
+// listener tells which frames come to a link.
 type listener struct{ lines chan string }
 
 // startListening returns when every frame will be heard; it ends with the test.
-func startListening(t *testing.T, p *corev1.Pod) *listener {
+func startListening(t *testing.T, at caller) *listener {
 	t.Helper()
-	cmd := bed.KubectlCommand(t.Context(), "-n", p.Namespace, "exec", "-i", p.Name, "--", peerPath, "listen")
+	cmd, err := at.command(t.Context(), "listen")
+	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	in, err := cmd.StdinPipe()

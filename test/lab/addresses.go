@@ -75,6 +75,17 @@ func machine(name string, host int) Machine {
 	}
 }
 
+// Second is a node or the router on the second network, where each has eth1. The router leads from there to the world too; a node has no route
+// there but to the network itself.
+func (m Machine) Second() Machine {
+	host := int(m.MAC[len(m.MAC)-1])
+	second := machine(m.Name, host)
+	second.IPv4 = netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 31, 0, byte(host)}), 24)
+	second.IPv6 = netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf("fd00:172:31::%d", host)), 64)
+	second.MAC[3]++
+	return second
+}
+
 func behindRouter(name, v4, v6 string, mtu int) Machine {
 	m := Machine{Name: name, IPv4: netip.MustParsePrefix(v4), IPv6: netip.MustParsePrefix(v6), MTU: mtu}
 	m.MAC = append(net.HardwareAddr{0x02, 0}, m.IPv4.Addr().AsSlice()...)

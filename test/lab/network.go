@@ -25,6 +25,9 @@ const (
 	fabric = "fab" // the network namespace that stands for the physical network
 	bridge = "br0"
 	uplink = "eth0"
+
+	secondBridge = "br1"
+	secondUplink = "eth1"
 )
 
 // makeNetwork makes all network namespaces and the links between them. Nothing is added to this machine's own.
@@ -32,8 +35,10 @@ func (c *Cluster) makeNetwork(s *state.State, nodes []Machine) error {
 	if err := c.makeNetns(s, fabric); err != nil {
 		return err
 	}
-	if err := c.in(fabric, makeBridge); err != nil {
-		return err
+	for _, name := range []string{bridge, secondBridge} {
+		if err := c.in(fabric, func() error { return makeBridge(name) }); err != nil {
+			return err
+		}
 	}
 	for _, place := range []struct {
 		machines []Machine
@@ -51,7 +56,27 @@ func (c *Cluster) makeNetwork(s *state.State, nodes []Machine) error {
 			}
 		}
 	}
+	for _, m := range append([]Machine{Router()}, nodes...) {
+		if err := c.addSecond(m); err != nil {
+			return fmt.Errorf("second network of %s: %w", m.Name, err)
+		}
+	}
 	return c.in(Router().Name, addInternetRoutes)
+}
+
+// addSecond plugs a machine into the second network.
+func (c *Cluster) addSecond(m Machine) error {
+	second := m.Second()
+	if err := c.connect(second, secondUplink, fabric, m.Name+"-2", plugInto(secondBridge)); err != nil {
+		return err
+	}
+	return c.in(m.Name, func() error {
+		link, err := netlink.LinkByName(secondUplink)
+		if err != nil {
+			return err
+		}
+		return errors.Join(disableOffload(secondUplink), addAddresses(link, second.prefixes()), setUp(secondUplink))
+	})
 }
 
 func (c *Cluster) makeMachineNetwork(s *state.State, m Machine, cable, prepare func(Machine) error) error {
@@ -100,11 +125,11 @@ func (c *Cluster) in(machine string, do func() error) error {
 	return ns.WithNetNSPath(c.netnsPath(machine), func(ns.NetNS) error { return do() })
 }
 
-func makeBridge() error {
+func makeBridge(name string) error {
 	off := false
-	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge, MTU: fabricMTU}, MulticastSnooping: &off}
+	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: fabricMTU}, MulticastSnooping: &off}
 	if err := netlink.LinkAdd(link); err != nil {
-		return fmt.Errorf("bridge %s: %w", bridge, err)
+		return fmt.Errorf("bridge %s: %w", name, err)
 	}
 	// Else netfilter of this namespace would see, and could drop, what the bridge only forwards.
 	for _, family := range []string{"iptables", "ip6tables"} {
@@ -113,28 +138,31 @@ func makeBridge() error {
 			return err
 		}
 	}
-	return setUp(bridge)
+	return setUp(name)
 }
 
 // plugIntoFabric makes a port of the fabric, named as the machine, at the other end of its cable.
 func (c *Cluster) plugIntoFabric(m Machine) error {
-	return c.connect(m, fabric, func(port netlink.Link) error {
+	return c.connect(m, uplink, fabric, m.Name, plugInto(bridge))
+}
+
+func plugInto(bridge string) func(netlink.Link) error {
+	return func(port netlink.Link) error {
 		master, err := netlink.LinkByName(bridge)
 		if err != nil {
 			return err
 		}
 		return netlink.LinkSetMaster(port, master)
-	})
+	}
 }
 
 // plugIntoRouter gives the router a link of its own to a host, named as the host.
 func (c *Cluster) plugIntoRouter(m Machine) error {
-	return c.connect(m, Router().Name, func(link netlink.Link) error { return addAddresses(link, m.gateways()) })
+	return c.connect(m, uplink, Router().Name, m.Name, func(link netlink.Link) error { return addAddresses(link, m.gateways()) })
 }
 
-// connect makes a machine's cable: eth0 in its namespace, and in another one a link named as the machine, which is made ready there before
-// it comes up.
-func (c *Cluster) connect(m Machine, to string, prepare func(netlink.Link) error) error {
+// connect makes a machine's cable: a link in its namespace, and in another one a port, which is made ready there before it comes up.
+func (c *Cluster) connect(m Machine, link, to, port string, prepare func(netlink.Link) error) error {
 	peer, err := ns.GetNS(c.netnsPath(m.Name))
 	if err != nil {
 		return err
@@ -142,16 +170,16 @@ func (c *Cluster) connect(m Machine, to string, prepare func(netlink.Link) error
 	defer peer.Close()
 	return c.in(to, func() error {
 		cable := &netlink.Veth{
-			LinkAttrs:        netlink.LinkAttrs{Name: m.Name, MTU: m.MTU},
-			PeerName:         uplink,
+			LinkAttrs:        netlink.LinkAttrs{Name: port, MTU: m.MTU},
+			PeerName:         link,
 			PeerHardwareAddr: m.MAC,
 			PeerMTU:          uint32(m.MTU),
 			PeerNamespace:    netlink.NsFd(int(peer.Fd())),
 		}
 		if err := netlink.LinkAdd(cable); err != nil {
-			return fmt.Errorf("veth %s: %w", m.Name, err)
+			return fmt.Errorf("veth %s: %w", port, err)
 		}
-		return errors.Join(disableOffload(m.Name), prepare(cable), setUp(m.Name))
+		return errors.Join(disableOffload(port), prepare(cable), setUp(port))
 	})
 }
 

@@ -37,6 +37,8 @@ const (
 	markOVN, markHost = 1, 2
 	// tableTracked has the packets from outside, once conntrack knows them.
 	tableTracked = 1
+	// tableNoted has what goes outside, once conntrack has noted whose it is.
+	tableNoted = 2
 	// genevePort is the UDP port of tunnels (RFC 8926 §3.3).
 	genevePort = 6081
 	multicast  = "01:00:00:00:00:00/01:00:00:00:00:00"
@@ -71,6 +73,7 @@ func (b ExternalBridge) Flows() []Flow {
 	flows = append(flows, b.fromHost()...)
 	flows = append(flows, b.fromOutside()...)
 	flows = append(flows, b.tracked()...)
+	flows = append(flows, b.noted()...)
 	for _, f := range b.Frontends {
 		flows = append(flows, b.frontend(f)...)
 	}
@@ -105,6 +108,21 @@ func commit(mark int) string {
 
 func output(port int) string { return fmt.Sprintf("output:%d", port) }
 
+// note is commit for what goes outside. Open vSwitch's own conntrack lets fragments that it has given up go on with the next packet that it
+// looks at, from wherever they came: a look at the MAC afterwards keeps those of others from going back outside.
+func note(mark int) string {
+	return fmt.Sprintf("ct(commit,table=%d,zone=%d,exec(set_field:%#x->ct_mark))", tableNoted, zone, mark)
+}
+
+// noted lets out what conntrack has looked at, and nothing that came from elsewhere meanwhile.
+func (b ExternalBridge) noted() []Flow {
+	return []Flow{
+		{tableNoted, 100, from(b.Patch) + ",dl_src=" + b.MAC, output(b.Physical)},
+		{tableNoted, 100, "in_port=LOCAL,dl_src=" + b.MAC, normal},
+		{tableNoted, 0, "", drop},
+	}
+}
+
 // fromRouter lets out what the gateway router sends, and notes the connections as its own.
 func (b ExternalBridge) fromRouter() []Flow {
 	in, out := from(b.Patch), output(b.Physical)
@@ -121,7 +139,7 @@ func (b ExternalBridge) fromRouter() []Flow {
 		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})
 	}
 	for _, f := range []ipFamily{ipv4, ipv6} {
-		flows = append(flows, Flow{0, 100, fmt.Sprintf("%s,%s,dl_src=%s", in, f.ip, b.MAC), commit(markOVN) + "," + out})
+		flows = append(flows, Flow{0, 100, fmt.Sprintf("%s,%s,dl_src=%s", in, f.ip, b.MAC), note(markOVN)})
 	}
 	return flows
 }
@@ -136,7 +154,7 @@ func (b ExternalBridge) fromHost() []Flow {
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows,
 			Flow{0, 205, fmt.Sprintf("in_port=LOCAL,%s,tp_dst=%d", f.udp, genevePort), normal},
-			Flow{0, 100, "in_port=LOCAL," + f.ip, commit(markHost) + "," + normal})
+			Flow{0, 100, fmt.Sprintf("in_port=LOCAL,%s,dl_src=%s", f.ip, b.MAC), note(markHost)})
 	}
 	return flows
 }

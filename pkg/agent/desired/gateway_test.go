@@ -258,3 +258,24 @@ func TestFlowsMatchOnce(t *testing.T) {
 		t.Errorf("%d flows for the service", got)
 	}
 }
+
+// TestNothingLeavesWithAnotherPacket: behind conntrack comes a look at the MAC, since fragments that it gives up go on with any packet.
+func TestNothingLeavesWithAnotherPacket(t *testing.T) {
+	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Frontends: desired.Frontends(loadBalancer(), usable())}
+	looked := 0
+	for _, f := range b.Flows() {
+		outside := strings.HasSuffix(f.Actions, "output:1") || f.Actions == "NORMAL" || strings.HasSuffix(f.Actions, ",NORMAL")
+		switch {
+		case outside && strings.Contains(f.Actions, "ct("):
+			t.Errorf("flow %+v lets out whatever conntrack gives", f)
+		case outside && f.Table > 0 && !strings.Contains(f.Match, "dl_src="+b.MAC):
+			t.Errorf("flow %+v lets out any MAC", f)
+		case outside && f.Table > 0:
+			looked++
+		}
+	}
+	if looked != 2 {
+		t.Errorf("%d flows let out what conntrack has looked at, want the router's and the host's", looked)
+	}
+}

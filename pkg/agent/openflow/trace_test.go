@@ -89,13 +89,15 @@ func TestWherePacketsGo(t *testing.T) {
 		ct     []string
 		want   string // a part of the actions
 	}{
-		"the router's connections are noted":          {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct1 + ",outside"},
+		"the router's connections leave":              {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, "); outside"},
+		"the router's connections are noted":          {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct1 + ",recirc("},
 		"what was not translated does not leave":      {fromR + ",tcp,nw_src=10.244.1.5,nw_dst=192.0.2.5", nil, "drop"},
 		"of no family":                                {fromR + ",tcp6,ipv6_src=fd00:10:244:1::5,ipv6_dst=2001:db8::1", nil, "drop"},
 		"a MAC that is not the router's":              {"in_port=2,dl_src=" + theirMAC + ",dl_dst=" + ourMAC + ",tcp,nw_src=172.18.0.11", nil, "drop"},
 		"the router asks for a neighbour":             {"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1", nil, "outside"},
 		"the router's answer to the host stays":       {"in_port=2,dl_src=" + ourMAC + ",dl_dst=" + ourMAC + ",arp,arp_op=2", nil, "drop"},
 		"the host's connections are noted":            {fromH + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct2},
+		"another MAC at the host is none of ours":     {"in_port=LOCAL,dl_src=02:00:00:18:00:98,dl_dst=" + theirMAC + ",tcp,nw_src=172.18.0.98,nw_dst=192.0.2.5", nil, "outside"},
 		"the host's tunnels are not":                  {fromH + ",udp,nw_src=172.18.0.11,nw_dst=172.18.0.12,udp_dst=6081", nil, "outside"},
 		"tunnels from outside":                        {fmt.Sprintf(in4, "udp", "172.18.0.11") + ",udp_dst=6081", nil, bridgeName},
 		"a neighbour's answer is both's":              {in + ",arp,arp_op=2", nil, "router," + bridgeName},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 
@@ -15,6 +16,7 @@ import (
 // kinds are what a frame may carry: each has the label, so that a listener tells one from another.
 var kinds = map[string]func(lie, string) ([]byte, uint16){
 	"udp":           lie.udp,
+	"fragment":      lie.fragment,
 	"arp-reply":     arp(arpReply),
 	"arp-request":   arp(arpRequest),
 	"advertisement": neighbor(ipv6.ICMPTypeNeighborAdvertisement),
@@ -47,7 +49,7 @@ func newFrame() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return f.send() },
 	}
-	cmd.Flags().StringVar(&f.kind, "kind", "udp", "udp, arp-reply, arp-request, advertisement or solicitation")
+	cmd.Flags().StringVar(&f.kind, "kind", "udp", "udp, fragment, arp-reply, arp-request, advertisement or solicitation")
 	cmd.Flags().StringVar(&f.link, "link", "eth0", "the link to send on")
 	cmd.Flags().StringVar(&f.srcMAC, "src-mac", "", "source MAC of the frame (default: the link's)")
 	cmd.Flags().StringVar(&f.dstMAC, "dst-mac", "", "destination MAC of the frame")
@@ -122,6 +124,18 @@ func (l lie) udp(label string) ([]byte, uint16) {
 		return append(headerV4(l.src, l.dst, len(udp)), udp...), unix.ETH_P_IP
 	}
 	return append(headerV6(l.src, l.dst, unix.IPPROTO_UDP, len(udp)), udp...), unix.ETH_P_IPV6
+}
+
+// fragment is the first one of a datagram that never comes whole, with as many bytes as Open vSwitch takes for a fragment.
+func (l lie) fragment(label string) ([]byte, uint16) {
+	const least, more = 1200, 0x2000 // bytes; the flag of RFC 791 §3.1
+	udp := datagram(l.src, l.dst, label+string(make([]byte, least)))
+	h := headerV4(l.src, l.dst, len(udp)&^7)
+	binary.BigEndian.PutUint16(h[4:], uint16(rand.IntN(1<<16))) // none goes with another
+	binary.BigEndian.PutUint16(h[6:], more)
+	binary.BigEndian.PutUint16(h[10:], 0)
+	binary.BigEndian.PutUint16(h[10:], checksum(h))
+	return append(h, udp[:len(udp)&^7]...), unix.ETH_P_IP
 }
 
 // datagram is a UDP header (RFC 768) and payload, with the checksum over the pseudo header.
