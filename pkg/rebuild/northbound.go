@@ -27,7 +27,7 @@ func (r *rebuild) lookNorthbound(ctx context.Context) error {
 	if err := errors.Join(standalone(ctx, r.NB, northbound), r.northbound().check(ctx)); err != nil {
 		return err
 	}
-	_, all, err := readNorthbound(ctx, d)
+	_, all, err := readAll(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,8 @@ func (r *rebuild) lookNorthbound(ctx context.Context) error {
 	return r.kubernetes.InSync(ctx)
 }
 
-func readNorthbound(ctx context.Context, d *database) (json.RawMessage, snapshot, error) {
+// readAll reads a whole database and its schema.
+func readAll(ctx context.Context, d *database) (json.RawMessage, snapshot, error) {
 	schema, err := d.schema(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -100,6 +101,7 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	}
 	s.stop()
 	live := r.northbound()
+	r.replaced[northbound] = true
 	had, err := live.swap(ctx, s.file, "NB_Global", made["NB_Global"][0].uuid())
 	if err != nil {
 		return "", err
@@ -126,7 +128,7 @@ func (r *rebuild) oldNorthbound(ctx context.Context) (json.RawMessage, snapshot,
 		return schema, snapshot{}, err
 	}
 	defer d.Close()
-	return readNorthbound(ctx, d)
+	return readAll(ctx, d)
 }
 
 // portsAtOnce is the number of ports that one transaction waits for; the server looks at each of them after each change.

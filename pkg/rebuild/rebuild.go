@@ -80,8 +80,9 @@ type rebuild struct {
 
 	oldSB, liveNB *database // oldSB is nil when nobody answers there
 	chassis       []Chassis
-	before        snapshot // of the old southbound database, once ovn-northd pauses
-	northds       []string // control sockets
+	before        snapshot        // of the old southbound database, once ovn-northd pauses
+	northds       []string        // control sockets
+	replaced      map[string]bool // databases by name: ovn-northd has to connect again
 	paused        time.Time
 
 	incomplete bool // the northbound database lacks what the operator has to write, and there is no other to put in its place
@@ -95,7 +96,7 @@ func folderOf(file string) string { return filepath.Join(filepath.Dir(file), ".w
 
 // Run rebuilds. The report is complete also when there is an error.
 func Run(ctx context.Context, o Options, k Kubernetes) (Report, error) {
-	r := &rebuild{Options: o, run: run{told: o.Told}, kubernetes: k, sockets: filepath.Join(o.RunDir, ".weft-rebuild")}
+	r := &rebuild{replaced: map[string]bool{}, Options: o, run: run{told: o.Told}, kubernetes: k, sockets: filepath.Join(o.RunDir, ".weft-rebuild")}
 	start := time.Now()
 	err := r.locked(ctx)
 	r.report.Steps, r.report.Seconds = r.done, time.Since(start).Seconds()
