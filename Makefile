@@ -9,6 +9,8 @@ LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 NODE ?= 1
 FUZZTIME ?= 30s
+# What fails is repeated once, whole, and told at the end either way: servers, clusters and packets share one machine. More than three are no bad luck.
+GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
 ##@ Try it
 .PHONY: demo
@@ -34,7 +36,7 @@ lab-load: ## Build the product again and replace it in the running cluster
 ##@ Check it
 .PHONY: test
 test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detector
-	go test -race -timeout 20m ./...
+	$(GOTEST) --format pkgname --packages ./... -- -race -timeout 20m
 
 .PHONY: check-raft
 check-raft: tools ## Lose the leader of a three-member cluster under churn, N times by a transfer and N times by kill -9 (N=50)
@@ -42,7 +44,7 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 
 .PHONY: e2e
 e2e: ## The cluster with packets: what the README promises
-	go test -tags e2e -count=1 -timeout 50m -v ./test/e2e/...
+	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m
 
 .PHONY: bench
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
