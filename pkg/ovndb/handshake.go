@@ -90,25 +90,30 @@ func (c *call) serving(database string) error {
 	return nil
 }
 
-// handshake asks a new connection whether it is of use. It returns what the server has sent beyond its answers.
-func (l *link) handshake(ctx context.Context, m model.ClientDBModel) (io.Reader, error) {
+// handshake asks a new connection whether it is of use. It returns what the server has sent beyond its answers,
+// and the schema as far as the server has it.
+func (l *link) handshake(ctx context.Context, schema *Schema) (io.Reader, *Schema, error) {
 	stop := context.AfterFunc(ctx, l.cut)
 	defer stop()
 	if err := l.server.SetDeadline(time.Now().Add(min(l.limit, dialTimeout))); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := newCall(l.server)
-	if err := c.serving(m.Name()); err != nil {
-		return nil, err
+	if err := c.serving(schema.Model.Name()); err != nil {
+		return nil, nil, err
 	}
 	var db ovsdb.DatabaseSchema
-	if err := c.do("get_schema", &db, m.Name()); err != nil {
-		return nil, err
+	if err := c.do("get_schema", &db, schema.Model.Name()); err != nil {
+		return nil, nil, err
 	}
-	if err := checkSchema(m, db); err != nil {
-		return nil, err
+	schema, err := schema.servedBy(db)
+	if err != nil {
+		return nil, nil, err
 	}
-	return c.decoder.Buffered(), l.server.SetDeadline(time.Time{})
+	if err := checkSchema(schema.Model, db); err != nil {
+		return nil, nil, err
+	}
+	return c.decoder.Buffered(), schema, l.server.SetDeadline(time.Time{})
 }
 
 // checkSchema returns a SchemaError if the server lacks a table or column of the model. More than that is no harm: only columns
@@ -141,7 +146,7 @@ func Await(ctx context.Context, schema Schema, endpoints []string, security TLS)
 	for {
 		var failures []error
 		for _, endpoint := range endpoints {
-			err := probe(ctx, schema.Model, endpoint, security)
+			err := probe(ctx, &schema, endpoint, security)
 			if err == nil {
 				return nil
 			}
@@ -153,12 +158,12 @@ func Await(ctx context.Context, schema Schema, endpoints []string, security TLS)
 	}
 }
 
-func probe(ctx context.Context, m model.ClientDBModel, endpoint string, security TLS) error {
+func probe(ctx context.Context, schema *Schema, endpoint string, security TLS) error {
 	l, err := openLink(ctx, endpoint, security, dialTimeout, func(time.Duration) {})
 	if err != nil {
 		return err
 	}
 	defer l.cut()
-	_, err = l.handshake(ctx, m)
+	_, _, err = l.handshake(ctx, schema)
 	return err
 }

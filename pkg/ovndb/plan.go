@@ -1,6 +1,7 @@
 package ovndb
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
@@ -117,7 +118,7 @@ func (p *planner) removeMisplaced(uuid string) {
 // membership, or a row made by somebody else.
 func (p *planner) absentRow(u unit.Unit) *unit.Ref {
 	for _, m := range u.Members {
-		if !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
+		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
 			return &m.Parent
 		}
 	}
@@ -193,6 +194,7 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 	if have == nil {
 		p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: p.owner, Table: table, Model: row.Model})
 		p.reemit(u, uuidOf(row.Model))
+		p.populate(uuidOf(row.Model))
 		return
 	}
 	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
@@ -204,9 +206,31 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 // vanished silently.
 func (p *planner) reemit(u unit.Unit, uuid string) {
 	for _, m := range u.Members {
-		if key := memberOf(m); m.Element == uuid && !p.touched[key] {
+		if key := memberOf(m); m.Element == uuid && !p.touched[key] && !p.absent(m) {
 			p.touched[key] = true
 			p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
+		}
+	}
+}
+
+// absent reports whether a membership is left out: if its parent comes in this plan, populate sees to it.
+func (p *planner) absent(m unit.Membership) bool {
+	return m.Optional && (p.deleted[m.Parent.UUID] || !p.actual.hasRow(m.Parent.Table, m.Parent.UUID))
+}
+
+// populate plans the optional memberships of all units in a row that is inserted: they come with it, so that nothing of them is missing
+// between two transactions.
+func (p *planner) populate(parent string) {
+	for _, key := range slices.Sorted(maps.Keys(p.desired.below[parent])) {
+		st := p.desired.units[key]
+		if st.parked {
+			continue
+		}
+		for _, m := range st.unit.Members {
+			if id := memberOf(m); m.Optional && m.Parent.UUID == parent && !p.touched[id] {
+				p.touched[id] = true
+				p.plan.Adds = append(p.plan.Adds, Element{key, m})
+			}
 		}
 	}
 }
@@ -232,7 +256,7 @@ func (p *planner) changedColumns(table string, row unit.Row, have model.Model) [
 
 func (p *planner) planMember(m unit.Membership) {
 	key := memberOf(m)
-	if p.touched[key] {
+	if p.touched[key] || p.absent(m) {
 		return
 	}
 	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value {

@@ -22,7 +22,9 @@ import (
 // randomUnit is one of a few units in one of a few states, so that they meet: switches, ports that move between them and
 // change their UID, and addresses that several units add to one set.
 func randomUnit(r *rand.Rand) unit.Unit {
-	switch r.IntN(4) {
+	switch r.IntN(5) {
+	case 4:
+		return groupUnit(r)
 	case 0:
 		n := r.IntN(3)
 		u := switchUnit(fmt.Sprintf("n%d", n), 10+n)
@@ -38,11 +40,32 @@ func randomUnit(r *rand.Rand) unit.Unit {
 		for range r.IntN(3) {
 			u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses", Element: fmt.Sprintf("10.0.0.%d", r.IntN(4))})
 		}
+		if r.IntN(2) == 0 {
+			u.Members = append(u.Members, inGroup(u))
+		}
 		if r.IntN(4) == 0 {
 			return empty(u)
 		}
 		return u
 	}
+}
+
+// groupUnit is a group that ports are in while it is there.
+func groupUnit(r *rand.Rand) unit.Unit {
+	u := unit.Unit{Key: "group/g", Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: groupRef().UUID, Name: "g"}}}}
+	if r.IntN(3) == 0 {
+		return unit.Unit{Key: u.Key}
+	}
+	return u
+}
+
+func groupRef() unit.Ref {
+	return unit.Ref{Table: nbdb.PortGroupTable, UUID: unit.UUID(nbdb.PortGroupTable, "g")}
+}
+
+// inGroup is the optional membership of a port's unit in the group.
+func inGroup(port unit.Unit) unit.Membership {
+	return unit.Membership{Parent: groupRef(), Column: "ports", Element: port.Members[0].Element, Optional: true}
 }
 
 func setRef() unit.Ref {
@@ -59,7 +82,9 @@ func setUnit(r *rand.Rand) unit.Unit {
 
 // vandalise changes the database behind the engine's back.
 func vandalise(r *rand.Rand, nb *ovndbtest.Server) {
-	switch r.IntN(4) {
+	switch r.IntN(5) {
+	case 4:
+		nb.Ctl("--if-exists", "destroy", "Port_Group", "g")
 	case 0:
 		nb.Ctl("--if-exists", "lsp-del", fmt.Sprintf("p%d", r.IntN(6)))
 	case 1:
@@ -73,7 +98,7 @@ func vandalise(r *rand.Rand, nb *ovndbtest.Server) {
 
 func dump(nb *ovndbtest.Server) string {
 	var text strings.Builder
-	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Address_Set"} {
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Address_Set", "Port_Group"} {
 		rows := strings.Split(nb.Ctl("--format=csv", "--no-headings", "list", table), "\n")
 		slices.Sort(rows)
 		text.WriteString(table + strings.Join(rows, "\n") + "\n")

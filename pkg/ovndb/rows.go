@@ -25,6 +25,7 @@ func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 	}
 	all := make(map[string][]model.Model, len(s.schema.Tables))
 	for table, t := range s.schema.Tables {
+		written := c.cfg.Schema.Model.Types()[table]
 		rows := s.cache.Table(table)
 		if rows == nil {
 			continue // the server's schema has no such table
@@ -38,7 +39,7 @@ func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 			for _, name := range t.Shared {
 				shared.fill(row, slot{refOf(table, t, id), name})
 			}
-			all[table] = append(all[table], row)
+			all[table] = append(all[table], converted(row, written))
 		}
 	}
 	return all, nil

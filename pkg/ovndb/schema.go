@@ -19,6 +19,8 @@ type Schema struct {
 	Fence string
 	// TunnelKey returns the tunnel key that a row requests, where the table has one.
 	TunnelKey func(table string, row model.Model) (TunnelKey, bool, error)
+
+	written map[reflect.Type]string // type of the rows in units -> table; nil: those of Model
 }
 
 // Table says who writes which column.
@@ -27,6 +29,9 @@ type Table struct {
 	Root bool
 	// Ignored columns are read but written by OVN or OVS: never compared.
 	Ignored []string
+	// Optional columns are newer than the oldest server that Weft works with. Where one lacks them, they are left out: whoever needs them asks
+	// Conn.Has before.
+	Optional []string
 	// Omitted columns are neither read nor compared (statistics that change all the time).
 	Omitted []string
 	// Merge columns are maps in which only the keys that a row names are owned.
@@ -97,6 +102,9 @@ func (s *Schema) ownerOf(table string, m model.Model) unit.Key {
 // tableOf returns the table of a model.
 func (s *Schema) tableOf(m model.Model) (string, error) {
 	t := reflect.TypeOf(m)
+	if table, ok := s.written[t]; ok {
+		return table, nil
+	}
 	for table, mt := range s.Model.Types() {
 		if mt == t {
 			if _, ok := s.Tables[table]; !ok {

@@ -57,10 +57,11 @@ func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.Event
 
 // load makes the client and its copy of the database.
 func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHandler) error {
-	before, err := s.link.handshake(ctx, s.schema.Model)
+	before, schema, err := s.link.handshake(ctx, s.schema)
 	if err != nil {
 		return err
 	}
+	s.schema = schema
 	endpoint, err := s.link.serve(before)
 	if err != nil {
 		return err
@@ -227,6 +228,7 @@ func (s *session) hasRow(table, uuid string) bool {
 // info maps a model of the table to columns and back.
 func (s *session) info(table string, m model.Model) (*mapper.Info, error) {
 	dbModel := s.cache.DatabaseModel()
+	m = s.schema.served(table, m)
 	if reflect.TypeOf(m) != dbModel.Types()[table] {
 		return nil, fmt.Errorf("%T is not a row of table %s", m, table)
 	}

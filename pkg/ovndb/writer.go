@@ -317,6 +317,9 @@ func (w *writer) audit(ctx context.Context) error {
 	defer e.mu.Unlock()
 	w.ledger = fresh
 	for m, units := range e.desired.elems {
+		if !w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) {
+			continue // its coming asks for them
+		}
 		value, ok := fresh.get(m.slot, m.element)
 		for key, want := range units {
 			if !ok || value != want {

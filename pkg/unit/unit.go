@@ -61,6 +61,9 @@ type Membership struct {
 	Element string
 	// Value is the value of a map's pair; empty for sets.
 	Value string
+	// Optional memberships do not need their parent: they are there while it is, from the transaction on that makes it. So a pod can name
+	// the groups that it would be in, whether anybody uses them or not.
+	Optional bool
 }
 
 // Unit is the desired state of one Key. The zero Rows and Members mean that nothing of the unit shall exist.

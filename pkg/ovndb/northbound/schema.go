@@ -35,7 +35,7 @@ func Schema() ovndb.Schema {
 		nbdb.LogicalRouterPortTable:        {Ignored: []string{"ipv6_prefix"}},
 		nbdb.LogicalRouterStaticRouteTable: {},
 		nbdb.LogicalRouterPolicyTable:      {},
-		nbdb.NATTable:                      {},
+		nbdb.NATTable:                      {Optional: []string{"match", "priority"}}, // OVN 24.09
 		nbdb.PortGroupTable:                shared(true, "ports", "acls"),
 		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                      {},
