@@ -8,15 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
-	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -30,12 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/isolation"
 	"github.com/weft-network/weft/test/lab/tools"
 	"github.com/weft-network/weft/test/rbac"
 )
-
-// isolated says that the process has its own network, mount and process namespaces.
-const isolated = "WEFT_TEST_ISOLATED"
 
 // One API server serves all tests, one after the other.
 var (
@@ -113,57 +108,19 @@ func isTrue(holds bool, text string) error {
 // TestMain runs the tests as the first process of new namespaces: processes, mounts and links end with it, whatever fails.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if os.Getuid() != 0 {
-		fmt.Fprintln(os.Stderr, "agent: network namespaces need root: nothing is tested")
-		return
-	}
-	if os.Getenv(isolated) == "" {
-		os.Exit(runIsolated())
-	}
-	ctrl.SetLogger(funcr.New(log.add, funcr.Options{}))
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
-
-func runIsolated() int {
-	child := exec.Command("/proc/self/exe", os.Args[1:]...)
-	child.Env = append(os.Environ(), isolated+"=1")
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	err := child.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode()
-	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// prepare gives the namespaces what a node has: loopback, and a /run that is nobody else's. Temporary files are there too:
-// they end with the namespace, and no disk makes the databases slow.
-func prepare() error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	return errors.Join(err,
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-		unix.Mount("proc", "/proc", "proc", 0, ""),
-		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
-		os.MkdirAll("/run/netns", 0o755),
-		os.MkdirAll("/run/tmp", 0o755),
-		os.Setenv("TMPDIR", "/run/tmp"))
+	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() int {
+		ctrl.SetLogger(funcr.New(log.add, funcr.Options{}))
+		code, err := run(m)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "agent:", err)
+			return 1
+		}
+		return code
+	}))
 }
 
 func run(m *testing.M) (code int, err error) {
-	if err := prepare(); err != nil {
+	if err := isolation.Furnish(); err != nil {
 		return 0, fmt.Errorf("prepare the namespaces: %w", err)
 	}
 	programs, err := tools.DefaultCache()

@@ -4,43 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/test/isolation"
 )
 
-// isolated says that the process has a network and mount namespace of its own.
-const isolated = "WEFT_TEST_ISOLATED"
-
-// TestMain runs the tests in namespaces of their own, which end with the
-// process: the machine keeps nothing, whatever fails, and the tests see no links
-// but theirs.
 func TestMain(m *testing.M) {
-	if os.Getuid() != 0 || os.Getenv(isolated) != "" {
+	if os.Getuid() != 0 { // some need no namespaces
 		os.Exit(m.Run())
 	}
-	os.Exit(runIsolated())
-}
-
-func runIsolated() int {
-	child := exec.Command("/proc/self/exe", os.Args[1:]...)
-	child.Env = append(os.Environ(), isolated+"=1")
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	child.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
-	err := child.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS, func() int {
+		if err := isolation.Furnish(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}))
 }
 
 func needRoot(t testing.TB) {

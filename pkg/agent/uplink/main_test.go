@@ -3,27 +3,21 @@ package uplink
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/isolation"
 )
 
-// isolated says that the process has its own network, mount and process namespaces; order is what a child shall do.
-const (
-	isolated = "WEFT_TEST_ISOLATED"
-	orderEnv = "WEFT_TEST_ORDER"
-)
+// orderEnv has what a child shall do.
+const orderEnv = "WEFT_TEST_ORDER"
 
 // order is what a child process does, and where it dies.
 type order struct {
@@ -47,19 +41,12 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
 		os.Exit(exitCode(childRole(text)))
 	}
-	flag.Parse()
-	if os.Getuid() != 0 {
-		fmt.Fprintln(os.Stderr, "network namespaces need root: nothing is tested")
-		return
-	}
-	if os.Getenv(isolated) == "" {
-		os.Exit(runIsolated())
-	}
-	if err := prepare(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
+	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() int {
+		if err := isolation.Furnish(); err != nil {
+			return exitCode(err)
+		}
+		return m.Run()
+	}))
 }
 
 func exitCode(err error) int {
@@ -68,37 +55,6 @@ func exitCode(err error) int {
 		return 1
 	}
 	return 0
-}
-
-func runIsolated() int {
-	child := exec.Command("/proc/self/exe", os.Args[1:]...)
-	child.Env = append(os.Environ(), isolated+"=1")
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	err := child.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode()
-	case err != nil:
-		return exitCode(err)
-	}
-	return 0
-}
-
-// prepare gives the namespaces loopback, and files that end with them.
-func prepare() error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	return errors.Join(err,
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-		unix.Mount("proc", "/proc", "proc", 0, ""),
-		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
-		os.MkdirAll("/run/netns", 0o755),
-		os.MkdirAll("/run/tmp", 0o755),
-		os.Setenv("TMPDIR", "/run/tmp"))
 }
 
 // configOf is a mover's that does not wait as long as a real one.
