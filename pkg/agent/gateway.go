@@ -93,7 +93,8 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 
 // applyRules makes the host's table of nftables.
 func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, gateway *networkv1alpha1.NodeGatewayStatus) error {
-	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}
+	rules := desired.HostRules{Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets),
+		Apart: isApart(spec.Gateway)}
 	if gateway != nil {
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}
@@ -107,6 +108,11 @@ func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec
 		return nil // an agent that starts does not know what was before it
 	}
 	return hostnet.ForgetUDP(desired.Changed(former, r.outside.udp))
+}
+
+// isApart reports whether the gateway router has a link of its own, and the host others.
+func isApart(gateway networkv1alpha1.NodeGateway) bool {
+	return gateway.Mode == networkv1alpha1.GatewayShared && gateway.Uplink == networkv1alpha1.UplinkInterface
 }
 
 // frontends are what is reached from outside at this node: services, and pods by their host ports.
@@ -166,7 +172,21 @@ func (r *nodeReconciler) applyLocal(ctx context.Context, node *corev1.Node, spec
 	}
 	found.Interface = link.Name
 	status.Gateway = &found
+	if err := r.giveBack(spec.Gateway); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
 	return "", nil
+}
+
+// forwardApart lets the host serve clients by links that the gateway router does not have.
+func forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
+	link, err := hostnet.OutsideOf("")
+	if errors.Is(err, hostnet.ErrNoDefaultRoute) {
+		return nil // nobody comes from elsewhere
+	} else if err != nil {
+		return err
+	}
+	return hostnet.Forward(link.Name, families(spec))
 }
 
 // applyShared lets the gateway router have the bridge together with the host. Flows come before the mapping, which makes ovn-controller
@@ -192,6 +212,11 @@ func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spe
 	if reason, err := r.leaveBridge(ctx, mapped, bridge.name); err != nil {
 		return reason, err
 	}
+	if isApart(spec.Gateway) {
+		if err := forwardApart(spec); err != nil {
+			return networkv1alpha1.ReasonHostError, err
+		}
+	}
 	found.Bridge, found.Interface = bridge.name, bridge.nic
 	status.Gateway = &found
 	if bridge.patch == 0 {
@@ -203,6 +228,9 @@ func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spe
 // findOutside returns the bridge that leads outside and the host's link of that name. A link that is on none is moved, and so is one that
 // was and is not to be found any more.
 func (r *nodeReconciler) findOutside(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec) (externalBridge, desired.Link, error) {
+	if err := r.giveBack(spec.Gateway); err != nil {
+		return externalBridge{}, desired.Link{}, err
+	}
 	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
 	if err != nil {
 		if r.uplinks.mover != nil {
@@ -319,10 +347,7 @@ func portNumber(i *vswitchdb.Interface) int {
 }
 
 func (r *nodeReconciler) externalFlows(bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus) []desired.Flow {
-	if spec.Gateway.Uplink == networkv1alpha1.UplinkInterface {
-		return nil // the link is OVN's alone: the bridge is a plain switch between it and the router
-	}
-	facts := desired.ExternalBridge{Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found)}
+	facts := desired.ExternalBridge{Alone: isApart(spec.Gateway), Physical: bridge.physical, Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found)}
 	facts.Frontends = r.frontends()
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
 		facts.Hidden = prefixesOf(spec.ClusterSubnets)

@@ -150,6 +150,48 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 	}
 }
 
+// TestALinkThatOVNHadAloneComesBack when the gateway is to share it with the host.
+func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	n.plugIn()
+	before := addressesOf(plainNIC)
+	link, err := netlink.LinkByName(plainNIC)
+	n.must(err)
+	hops := []networkv1alpha1.IP{"198.51.100.1", "2001:db8:9::1"}
+	for _, hop := range hops { // the host's way outside is another
+		n.must(netlink.RouteDel(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(string(hop))}))
+	}
+	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
+	n.startAgent()
+	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC, NextHops: hops}
+	for _, step := range []struct {
+		uplink networkv1alpha1.UplinkType
+		hosts  []string // addresses of the bridge
+	}{{networkv1alpha1.UplinkInterface, nil}, {networkv1alpha1.UplinkBridge, before}} {
+		gateway.Uplink = step.uplink
+		n.setGateway(gateway)
+		n.until("the link for "+string(step.uplink), func() error {
+			s := n.status()
+			if s == nil || s.Gateway == nil || s.Gateway.Uplink != step.uplink {
+				return fmt.Errorf("status is %+v", s)
+			}
+			g := s.Gateway
+			return isTrue(g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == "[198.51.100.10/24 2001:db8:9::10/64] [198.51.100.1 2001:db8:9::1]" &&
+				len(addressesOf(plainNIC)) == 0 && slices.Equal(addressesOf(nicBridge), step.hosts), fmt.Sprintf("%+v; the bridge has %v", g, addressesOf(nicBridge)))
+		})
+	}
+
+	gateway.Uplink = networkv1alpha1.UplinkInterface // not by itself: the host may need what it has there
+	n.setGateway(gateway)
+	n.until("a refusal", func() error {
+		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRefused)
+	})
+	if got := addressesOf(nicBridge); !slices.Equal(got, before) {
+		t.Errorf("the bridge has %v; want %v", got, before)
+	}
+}
+
 // TestALinkThatCannotMoveSaysWhy, and one whose router falls silent comes back and says so.
 func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
 	n := readyNodeWith(t, nil)

@@ -14,6 +14,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 // Reasons of events on the Node.
@@ -36,7 +39,7 @@ type uplinks struct {
 
 	mu    sync.Mutex
 	busy  bool
-	asked string // the request of the outcome
+	asked string // what the outcome is of
 	since time.Time
 	err   error
 }
@@ -47,12 +50,20 @@ func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
 	if u.mover == nil {
 		return errNoBridge
 	}
+	return u.attempt(req.String(), func() error {
+		_, err := u.mover.Ensure(running, req)
+		return err
+	})
+}
+
+// attempt does something in the background, unless the last outcome still stands.
+func (u *uplinks) attempt(what string, do func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	known := u.err != nil && u.asked == req.String()
+	known := u.err != nil && u.asked == what
 	if !u.busy && (!known || time.Since(u.since) >= lookAgain) {
 		u.busy = true
-		go u.move(running, req)
+		go u.do(what, do)
 	}
 	if known {
 		return u.err
@@ -60,15 +71,38 @@ func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
 	return errMoving
 }
 
-func (u *uplinks) move(running context.Context, req uplink.Request) {
-	_, err := u.mover.Ensure(running, req)
+func (u *uplinks) do(what string, do func() error) {
+	err := do()
 	u.mu.Lock()
-	u.busy, u.asked, u.since, u.err = false, req.String(), time.Now(), err
+	u.busy, u.asked, u.since, u.err = false, what, time.Now(), err
 	u.mu.Unlock()
 	u.changed()
 	if err != nil {
 		u.later()
 	}
+}
+
+// giveBack brings back the links that OVN had alone and is not to have any more, as soon as no router is connected with them. It returns
+// errMoving while the gateway itself is to use such a link otherwise.
+func (r *nodeReconciler) giveBack(gateway networkv1alpha1.NodeGateway) error {
+	if r.uplinks.mover == nil {
+		return nil
+	}
+	bridges, err := r.uplinks.mover.Bridges()
+	for _, b := range bridges {
+		named := gateway.Interface == b.Interface || gateway.Interface == b.Name
+		if !b.Alone || named && isApart(gateway) {
+			continue
+		}
+		outcome := errMoving
+		if _, connected := ovndb.Find(r.ovs.Conn, &vswitchdb.Interface{Name: names.PatchToIntegration(names.Localnet(b.Name, r.node))}); !connected {
+			outcome = r.uplinks.attempt("give back "+b.Interface, func() error { return r.uplinks.mover.GiveBack(r.running, b.Interface) })
+		}
+		if named && gateway.Mode == networkv1alpha1.GatewayShared {
+			err = errors.Join(err, fmt.Errorf("link %s was OVN's alone and comes back: %w", b.Interface, outcome))
+		}
+	}
+	return err
 }
 
 // lend gives a bridge's link what the host's link had that OVN has alone: the host has no address there.
@@ -81,11 +115,12 @@ func (u *uplinks) lend(link *desired.Link) error {
 		return err
 	}
 	for _, bridge := range bridges {
-		if bridge.Name == link.Name {
+		if bridge.Name == link.Name && bridge.Alone {
 			link.Addresses, link.NextHops = bridge.Addresses, bridge.NextHops
+			return nil
 		}
 	}
-	return nil
+	return fmt.Errorf("%w: bridge %s is the host's too, and uplink Interface wants a link for OVN alone: name one that is on no bridge", uplink.ErrRefused, link.Name)
 }
 
 // linkOf is the link that was moved to a bridge; empty: somebody else made the bridge.

@@ -29,6 +29,8 @@ type Gateway struct {
 	SNAT bool
 	// MTU is the pods', in bytes; 0 while it is not known.
 	MTU int
+	// Alone says that the link outside is OVN's alone: the gateway router's addresses are not the host's.
+	Alone bool
 	// HostAddresses are reached through the management port: Addresses, unless the link is OVN's alone.
 	HostAddresses []netip.Addr
 }
@@ -45,7 +47,7 @@ const (
 func GatewayUnit(g Gateway) unit.Unit {
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
 	if g.Node.Chassis != "" {
-		u.Members = nodeAddresses(g.Node.Chassis, g.HostAddresses)
+		u.Members = nodeAddresses(g.Node.Chassis, g.servedAt())
 	}
 	if len(g.Addresses) == 0 {
 		return u
@@ -65,6 +67,14 @@ func GatewayUnit(g Gateway) unit.Unit {
 	discardNowhere(&u, names.GatewayRouter(g.Node.Name), g.Join)
 	g.addSNAT(&u)
 	return u
+}
+
+// servedAt are the addresses at which OVN has node ports and host ports, the first of each family: those that packets from outside come to.
+func (g Gateway) servedAt() []netip.Addr {
+	if g.Alone {
+		return append(addressesOf(g.Addresses), g.HostAddresses...)
+	}
+	return g.HostAddresses
 }
 
 // addRouter wants the gateway router and its link to the join switch.

@@ -45,7 +45,8 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	if err != nil || status == nil {
 		return Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}, err
 	}
-	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge, SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU)}
+	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge, SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
+		Alone: status.Mode == networkv1alpha1.GatewayShared && status.Uplink == networkv1alpha1.UplinkInterface}
 	if status.MACAddress != "" {
 		if g.MAC, err = net.ParseMAC(string(status.MACAddress)); err == nil && len(g.MAC) != ethernet {
 			err = fmt.Errorf("%s has %d bytes, not %d", g.MAC, len(g.MAC), ethernet)

@@ -40,18 +40,26 @@ func (o outside) loseFragments(t *testing.T) *lostFragments {
 		t.Log("the kernel's datapath does not let given up fragments go on")
 		return nil
 	}
-	l := &lostFragments{heard: startListening(t, bed.hostCaller("n1")), sent: 20, given: givenUp(t)}
+	l := &lostFragments{heard: startListening(t, bed.hostCaller("n1"), o.column.link()), sent: 20, given: givenUp(t)}
 	for range l.sent {
 		o.frameToNode(t, "fragment", lostLabel)
 	}
 	return l
 }
 
+// link is the one by which nodes and the router are on the network outside.
+func (c column) link() string {
+	if c.apart() {
+		return secondLink
+	}
+	return "eth0"
+}
+
 // frameToNode has the router send a frame to n1.
 func (o outside) frameToNode(t *testing.T, kind, label string) {
 	t.Helper()
-	node := o.nodes[0]
-	_, err := bed.hostCaller(lab.Router().Name).run(t.Context(), nil, "frame", "--kind="+kind, "--label="+label, "--dst-mac="+node.MAC.String(),
+	node := o.column.at(o.nodes[0])
+	_, err := bed.hostCaller(lab.Router().Name).run(t.Context(), nil, "frame", "--link="+o.column.link(), "--kind="+kind, "--label="+label, "--dst-mac="+node.MAC.String(),
 		"--src="+lab.Outside().IPv4.Addr().String(), "--dst="+node.IPv4.Addr().String())
 	must(t, err)
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,7 +29,39 @@ type outside struct {
 	nodes []lab.Machine
 
 	podMTU int
+	column column
 }
+
+// column is one way in which nodes lead outside.
+type column struct {
+	mode   networkv1alpha1.GatewayMode
+	uplink networkv1alpha1.UplinkType
+}
+
+func (c column) String() string { return fmt.Sprint(c.mode, " ", c.uplink) }
+
+// apart says that OVN has the nodes' links to the second network alone.
+func (c column) apart() bool { return c.uplink == networkv1alpha1.UplinkInterface }
+
+// at is a machine by the addresses with which it, or a node's gateway router, is on the network outside.
+func (c column) at(m lab.Machine) lab.Machine {
+	if c.apart() {
+		return m.Second()
+	}
+	return m
+}
+
+// gateway is the part of ClusterNetwork's spec that asks for it; of another column's it leaves nothing.
+func (c column) gateway() map[string]any {
+	spec := map[string]any{"mode": c.mode, "uplink": c.uplink, "interface": nil, "nextHops": nil}
+	if c.apart() {
+		spec["interface"], spec["nextHops"] = secondLink, ofMachine(c.at(lab.Router())).Addresses
+	}
+	return spec
+}
+
+// secondLink is a node's link to the second network.
+const secondLink = "eth1"
 
 // public are the addresses of a kind that a service of a policy has, one of each family, and that the router brings to a node.
 func public(kind, policy, node string) []netip.Addr {
@@ -44,26 +77,30 @@ func public(kind, policy, node string) []netip.Addr {
 // loadBalancer is the kind of the addresses in a service's status.
 const loadBalancer = "LoadBalancer"
 
-// TestGateway sends traffic into the cluster and out of it, in both modes, and checks whom the other end sees.
+// TestGateway sends traffic into the cluster and out of it, in both modes and with both uplinks, and checks whom the other end sees.
 func TestGateway(t *testing.T) {
 	o := makeOutside(t)
 	var cells []*cell
 	t.Cleanup(func() { writeCells(t, "gateway.json", cells) })
-	t.Cleanup(func() { bed.setGateway(t, cleanup(), networkv1alpha1.GatewayShared) })
-	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		t.Run(string(mode), func(t *testing.T) {
-			bed.setGateway(t, t.Context(), mode)
+	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
+	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface}, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+		t.Run(c.String(), func(t *testing.T) {
+			o, mode := o, c.mode
+			o.column = c
+			bed.setGateway(t, t.Context(), c)
+			o.routePublic(t)
 			var lost *lostFragments
 			if mode == networkv1alpha1.GatewayShared {
 				lost = o.loseFragments(t)
 			}
-			m := &matrix{mode: string(mode)}
+			m := &matrix{mode: string(mode), uplink: string(c.uplink)}
 			o.addEgress(t, m)
 			o.addIngress(t, m)
 			o.addHosts(t, m)
 			m.try(t)
 			cells = append(cells, m.cells...)
-			bed.awaitConsistent(t) // nothing of the other mode is left
+			bed.awaitConsistent(t) // nothing of the column before is left
 			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
 			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o, mode) })
 			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
@@ -111,13 +148,22 @@ func publicService(t *testing.T, policy string, nodes []lab.Machine) *corev1.Ser
 		for _, a := range public(loadBalancer, policy, n.Name) {
 			ingress = append(ingress, corev1.LoadBalancerIngress{IP: a.String()})
 		}
-		for _, kind := range []string{externalIP, loadBalancer} {
-			routeTo(t, n, public(kind, policy, n.Name))
-		}
 	}
 	s.Status.LoadBalancer.Ingress = ingress
 	must(t, bed.api.Status().Update(t.Context(), s))
 	return s
+}
+
+// routePublic brings the services' addresses to their nodes.
+func (o outside) routePublic(t *testing.T) {
+	t.Helper()
+	for _, n := range o.nodes {
+		for policy := range o.all {
+			for _, kind := range []string{externalIP, loadBalancer} {
+				routeTo(t, o.column.at(n), public(kind, policy, n.Name))
+			}
+		}
+	}
 }
 
 // routeTo has the lab's router bring addresses to a node, as a network does that was told where external IPs are.
@@ -152,23 +198,44 @@ func worldSlice(s *corev1.Service, number int, to netip.Addr) *discoveryv1.Endpo
 	return slice
 }
 
-// setGateway asks for a mode and waits until every node has it.
-func (b *testbed) setGateway(t *testing.T, ctx context.Context, mode networkv1alpha1.GatewayMode) {
+// setGateway asks for a column and waits until every node has it, and its second link where OVN does not.
+func (b *testbed) setGateway(t *testing.T, ctx context.Context, c column) {
 	t.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"gateway": c.gateway()}})
+	must(t, err)
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
-	must(t, b.api.Patch(ctx, cn, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"gateway":{"mode":%q}}}`, mode))))
+	must(t, b.api.Patch(ctx, cn, client.RawPatch("application/merge-patch+json", patch)))
 	must(t, poll(ctx, recoveryTimeout, func() error {
 		var all networkv1alpha1.NodeNetworkList
 		if err := b.api.List(ctx, &all); err != nil {
 			return err
 		}
 		for _, nn := range all.Items {
-			if g := nn.Status.Gateway; g == nil || g.Mode != mode || !meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionGatewayReady) {
+			if g := nn.Status.Gateway; g == nil || g.Mode != c.mode || g.Uplink != c.uplink || !meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionGatewayReady) {
 				return fmt.Errorf("node %s has gateway %+v, conditions %+v", nn.Name, g, nn.Status.Conditions)
+			}
+			if err := b.secondLinkIs(ctx, nn.Name, !c.apart()); err != nil {
+				return err
 			}
 		}
 		return nil
 	}))
+}
+
+// secondLinkIs looks whether a node's second link has its addresses.
+func (b *testbed) secondLinkIs(ctx context.Context, node string, hosts bool) error {
+	out, err := b.Exec(ctx, node, "ip", "-o", "address", "show", "scope", "global", "dev", secondLink)
+	if err != nil {
+		return err
+	}
+	want := 0
+	if hosts {
+		want = 2
+	}
+	if have := strings.Count(string(out), "172.31.0.") + strings.Count(string(out), "fd00:172:31::"); have < want || want == 0 && have > 0 {
+		return fmt.Errorf("%s of node %s has %q, want %d addresses", secondLink, node, out, want)
+	}
+	return nil
 }
 
 // ofMachine are the addresses of a machine.
@@ -199,12 +266,13 @@ func (o outside) addEgress(t *testing.T, m *matrix) {
 	for _, n := range o.nodes {
 		pod := o.pods[n.Name]
 		from := bed.podCaller(pod)
-		m.add(from, "pod and outside", "host", "", out, fixed(whoPort), promise{[]string{lab.Outside().Name}, ofMachine(n)})
-		m.add(from, "pod and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+		seenOutside := promise{[]string{lab.Outside().Name}, ofMachine(o.column.at(n))}
+		m.add(from, "pod and outside", "host", "", out, fixed(whoPort), seenOutside)
+		m.add(from, "pod and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), seenOutside)
 		for _, other := range o.nodes {
 			relation, seen := "pod and own node", itself(pod)
 			if other.Name != n.Name {
-				relation, seen = "pod and other node", ofMachine(n)
+				relation, seen = "pod and other node", seenOutside.Source
 			}
 			m.add(from, relation, "host", "", ofMachine(other).Addresses, fixed(whoPort), promise{[]string{other.Name}, seen})
 		}
@@ -224,13 +292,25 @@ func (o outside) addIngress(t *testing.T, m *matrix) {
 			case policy == "Local":
 				p = promise{}
 			}
-			own := ofMachine(n).Addresses
-			m.add(from, "outside and pod", nodePort(n.Name), policy, own, nodePortsOf(s), p)
+			m.add(from, "outside and pod", nodePort(n.Name), policy, ofMachine(o.column.at(n)).Addresses, nodePortsOf(s), p)
+			if o.column.apart() {
+				o.addHostsNodePorts(t, m, policy, n)
+			}
 			for _, kind := range []string{externalIP, loadBalancer} {
 				m.add(from, "outside and pod", kind+" at "+n.Name, policy, public(kind, policy, n.Name), fixed(80), p)
 			}
 		}
 	}
+}
+
+// addHostsNodePorts adds node ports at a node's own addresses, where that is not the gateway router's too: the host serves them, and hides the
+// client, which a service with policy Local does not allow.
+func (o outside) addHostsNodePorts(t *testing.T, m *matrix, policy string, n lab.Machine) {
+	p := promise{[]string{o.pods["n1"].Name}, bed.anyOf(t, n.Name)}
+	if policy == "Local" {
+		p = promise{}
+	}
+	m.add(bed.hostCaller(lab.Outside().Name), "outside and pod", nodePort(n.Name)+" at the host", policy, ofMachine(n).Addresses, nodePortsOf(o.all[policy]), p)
 }
 
 // testHealthChecks: a load balancer is told which nodes have backends of a service whose external policy is Local.
@@ -279,6 +359,6 @@ func (o outside) addHosts(t *testing.T, m *matrix) {
 				m.add(from, "node and service", kind, policy, public(kind, policy, n.Name), fixed(80), promise{server, seen})
 			}
 		}
-		m.add(from, "node and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+		m.add(from, "node and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(o.column.at(n))})
 	}
 }

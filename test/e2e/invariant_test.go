@@ -206,7 +206,7 @@ func (b *testbed) nodeIs(ctx context.Context, node string, pods []corev1.Pod) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, links, nn.Status.DatapathType), countIs(&nn, len(pods)))
+	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, append(links, lent(&nn)...), nn.Status.DatapathType), countIs(&nn, len(pods)))
 }
 
 func countIs(nn *networkv1alpha1.NodeNetwork, pods int) error {
@@ -227,6 +227,10 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 	for i := range pods {
 		want = append(want, portOf(&pods[i]))
 	}
+	switched := append([]string{"br-ex", "eth0"}, lent(nn)...)
+	for _, link := range lent(nn) {
+		switched = append(switched, uplink.BridgeName(link))
+	}
 	for _, r := range rows {
 		port, name := r.pairs("external_ids")["iface-id"], r.text("name")
 		switch {
@@ -239,7 +243,7 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 			}
 		case r.text("type") == "patch":
 			have = append(have, name)
-		case name != names.IntegrationBridge && !slices.Contains(ownLinks, name) && r.text("type") != "geneve":
+		case name != names.IntegrationBridge && !slices.Contains(switched, name) && r.text("type") != "geneve":
 			err = errors.Join(err, fmt.Errorf("node %s: interface %s is nobody's", node, name))
 		}
 	}
@@ -255,8 +259,13 @@ func patchesOf(nn *networkv1alpha1.NodeNetwork) []string {
 	return []string{names.PatchToIntegration(localnet), "patch-" + names.IntegrationBridge + "-to-" + localnet}
 }
 
-// ownLinks are the node's, and their bridges.
-var ownLinks = []string{"br-ex", "eth0", "eth1", uplink.BridgeName("eth1")}
+// lent are the node's links that OVN has alone.
+func lent(nn *networkv1alpha1.NodeNetwork) []string {
+	if g := nn.Status.Gateway; g != nil && g.Uplink == networkv1alpha1.UplinkInterface {
+		return []string{g.Interface}
+	}
+	return nil
+}
 
 // linksAre compares the host's ends of the pods' links.
 func (b *testbed) linksAre(ctx context.Context, node string, want []string) error {
@@ -270,7 +279,7 @@ func (b *testbed) linksAre(ctx context.Context, node string, want []string) erro
 	}
 	have := []string{}
 	for _, l := range links {
-		if !slices.Contains(ownLinks, l.IfName) {
+		if l.IfName != "eth0" && l.IfName != secondLink { // the node's own
 			have = append(have, l.IfName)
 		}
 	}

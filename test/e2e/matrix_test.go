@@ -28,6 +28,7 @@ const whoPort = 7001
 // cell is one element of a matrix: a call from somewhere to somewhere, what Kubernetes promises of it, and what became of it.
 type cell struct {
 	Mode     string `json:"mode,omitempty"` // of the gateway
+	Uplink   string `json:"uplink,omitempty"`
 	From     string `json:"from"`
 	Relation string `json:"relation"`         // of who calls and who answers
 	Address  string `json:"address"`          // the kind of address that is called
@@ -136,8 +137,8 @@ func (c caller) callAll(ctx context.Context, wanted []calls) (became [][]called,
 
 // matrix is a table of cells that is tried as a whole.
 type matrix struct {
-	mode  string
-	cells []*cell
+	mode, uplink string
+	cells        []*cell
 }
 
 // add has a caller call addresses over both protocols; port tells the number for each.
@@ -147,7 +148,7 @@ func (m *matrix) add(from caller, relation, address, policy string, to []netip.A
 	}
 	for _, a := range to {
 		for _, protocol := range []string{"tcp", "udp"} {
-			c := &cell{Mode: m.mode, From: from.name, Relation: relation, Address: address, Policy: policy, Protocol: protocol, Family: "IPv4", promise: p, caller: from}
+			c := &cell{Mode: m.mode, Uplink: m.uplink, From: from.name, Relation: relation, Address: address, Policy: policy, Protocol: protocol, Family: "IPv4", promise: p, caller: from}
 			if a.Is6() {
 				c.Family = "IPv6"
 			}
@@ -159,7 +160,7 @@ func (m *matrix) add(from caller, relation, address, policy string, to []netip.A
 }
 
 func (c *cell) String() string {
-	return strings.Join(strings.Fields(fmt.Sprint(c.Mode, " ", c.From, " (", c.Relation, ") calls ", c.Address, " ", c.Policy, " ", c.Protocol, " ", c.To, ", wants ", c.Servers, " to see ", c.Source.Name, ": ", c.Error)), " ")
+	return strings.Join(strings.Fields(fmt.Sprint(c.Mode, " ", c.Uplink, " ", c.From, " (", c.Relation, ") calls ", c.Address, " ", c.Policy, " ", c.Protocol, " ", c.To, ", wants ", c.Servers, " to see ", c.Source.Name, ": ", c.Error)), " ")
 }
 
 func (c *cell) reachable() bool { return len(c.Servers) > 0 }

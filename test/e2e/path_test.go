@@ -88,7 +88,7 @@ func (o outside) ways() []way {
 		ways = append(ways,
 			way{name: "pod of " + n.Name + " to outside", from: from, to: ofMachine(lab.Outside()).Addresses, udp: echoPort, tcp: echoPort},
 			way{name: "pod of " + n.Name + " to a narrow link", from: from, to: ofMachine(lab.Far()).Addresses, udp: echoPort, tcp: echoPort, mtu: lab.Far().MTU},
-			way{name: "outside to the node port of " + n.Name, from: bed.hostCaller(lab.Outside().Name), to: ofMachine(n).Addresses,
+			way{name: "outside to the node port of " + n.Name, from: bed.hostCaller(lab.Outside().Name), to: ofMachine(o.column.at(n)).Addresses,
 				udp: echoNodePort(s, corev1.ProtocolUDP), tcp: echoNodePort(s, corev1.ProtocolTCP), mtu: o.podMTU, balanced: true})
 	}
 	return ways
@@ -159,7 +159,7 @@ func testRouters(t *testing.T, o outside, mode networkv1alpha1.GatewayMode) {
 	for _, n := range o.nodes {
 		from := bed.podCaller(o.pods[n.Name])
 		for i, to := range ofMachine(lab.Outside()).Addresses {
-			router := ofMachine(lab.Router()).Addresses[i]
+			router := ofMachine(o.column.at(lab.Router())).Addresses[i]
 			way := bed.routersOf(t, n.Name, to.Is4(), mode, router)
 			t.Run(fmt.Sprint("pod of ", n.Name, " to ", to), func(t *testing.T) {
 				eventually(t, recoveryTimeout, func() error { return from.passes(t, netip.AddrPortFrom(to, echoPort), way) })

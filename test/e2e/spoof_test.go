@@ -108,7 +108,7 @@ func announcements(t *testing.T, from, to *corev1.Pod) []story {
 
 // testStories sends all lies and then each truth; once a truth has come, what was sent before it has come or never will.
 func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
-	heard := startListening(t, bed.podCaller(to))
+	heard := startListening(t, bed.podCaller(to), "eth0")
 	send := func(label string, f ...flags) {
 		t.Helper()
 		all := flags{"label": label}
@@ -147,9 +147,9 @@ const truly = ", truly"
 type listener struct{ lines chan string }
 
 // startListening returns when every frame will be heard; it ends with the test.
-func startListening(t *testing.T, at caller) *listener {
+func startListening(t *testing.T, at caller, link string) *listener {
 	t.Helper()
-	cmd, err := at.command(t.Context(), "listen")
+	cmd, err := at.command(t.Context(), "listen", "--link="+link)
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)

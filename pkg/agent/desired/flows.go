@@ -21,6 +21,8 @@ type Flow struct {
 //	wire ── Physical ─┬─ LOCAL ── the host
 //	                  └─ Patch ── the gateway router
 type ExternalBridge struct {
+	// Alone says that the link is OVN's alone: the host has nothing there.
+	Alone bool
 	// Physical and Patch are OpenFlow port numbers; 0: there is no such port yet.
 	Physical, Patch int
 	MAC             string
@@ -65,6 +67,9 @@ func familyOf(address netip.Addr) ipFamily {
 // Flows computes those of the bridge. What concerns neither the router nor one of its connections goes as on any switch, so that the host has
 // what it had before. While there is no port of the router, only its MAC is kept from being learnt elsewhere than at the host.
 func (b ExternalBridge) Flows() []Flow {
+	if b.Alone {
+		return b.alone()
+	}
 	flows := b.foundation()
 	if b.Physical == 0 || b.Patch == 0 {
 		return flows
@@ -89,6 +94,27 @@ func distinct(flows []Flow) []Flow {
 		seen[f] = true
 		return double
 	})
+}
+
+// alone is a plain switch which lets out what the router sends from its own MAC, and of that nothing that was not translated.
+func (b ExternalBridge) alone() []Flow {
+	flows := []Flow{{0, 1, "", normal}}
+	if b.Physical == 0 || b.Patch == 0 {
+		return flows
+	}
+	in := from(b.Patch)
+	flows = append(flows, Flow{0, 100, in + ",dl_src=" + b.MAC, output(b.Physical)}, Flow{0, 90, in, drop},
+		Flow{0, 50, from(b.Physical) + ",dl_dst=" + b.MAC, output(b.Patch)})
+	return append(flows, b.hide(in)...)
+}
+
+// hide drops what was not translated.
+func (b ExternalBridge) hide(in string) (flows []Flow) {
+	for _, network := range b.Hidden {
+		f := familyOf(network.Addr())
+		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})
+	}
+	return flows
 }
 
 // foundation is a switch that learns our MAC at the host alone: learnt at the router's port, it would cut the host off.
@@ -134,10 +160,7 @@ func (b ExternalBridge) fromRouter() []Flow {
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=135", out},
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=136", out},
 	}
-	for _, network := range b.Hidden {
-		f := familyOf(network.Addr())
-		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})
-	}
+	flows = append(flows, b.hide(in)...)
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows, Flow{0, 100, fmt.Sprintf("%s,%s,dl_src=%s", in, f.ip, b.MAC), note(markOVN)})
 	}

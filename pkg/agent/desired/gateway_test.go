@@ -279,3 +279,34 @@ func TestNothingLeavesWithAnotherPacket(t *testing.T) {
 		t.Errorf("%d flows let out what conntrack has looked at, want the router's and the host's", looked)
 	}
 }
+
+// TestApartFromTheRouter the host serves clients from outside at its own addresses, but for services that want to know them.
+func TestApartFromTheRouter(t *testing.T) {
+	service := loadBalancer()
+	for policy, want := range map[corev1.ServiceExternalTrafficPolicy]int{corev1.ServiceExternalTrafficPolicyCluster: 3, corev1.ServiceExternalTrafficPolicyLocal: 0} {
+		service.Spec.ExternalTrafficPolicy = policy
+		rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Apart: true, Addresses: addrs("172.18.0.11"), Frontends: desired.Frontends(service, usable())}
+		for _, set := range rules.Table().Sets {
+			switch {
+			case set.Name == "outside4" && len(set.Elements) != want, set.Name == "cluster4" && set.Elements["172.18.0.11 . tcp . 30080"] != "10.96.0.7 . 80",
+				set.Name == "limited4" && len(set.Elements) != want/3, set.Name == "refused4" && len(set.Elements) > 0:
+				t.Errorf("policy %s: %s has %v", policy, set.Name, set.Elements)
+			}
+		}
+	}
+}
+
+// TestALinkOfItsOwn lets out what has the router's MAC and was translated, and nothing else of the router's.
+func TestALinkOfItsOwn(t *testing.T) {
+	b := desired.ExternalBridge{Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"), Frontends: desired.Frontends(loadBalancer(), usable())}
+	want := []desired.Flow{
+		{Priority: 1, Actions: "NORMAL"},
+		{Priority: 100, Match: "in_port=2,dl_src=02:00:00:18:00:11", Actions: "output:1"},
+		{Priority: 90, Match: "in_port=2", Actions: "drop"},
+		{Priority: 50, Match: "in_port=1,dl_dst=02:00:00:18:00:11", Actions: "output:2"},
+		{Priority: 105, Match: "in_port=2,ip,nw_src=10.244.0.0/16", Actions: "drop"},
+	}
+	if diff := cmp.Diff(want, b.Flows()); diff != "" {
+		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+}

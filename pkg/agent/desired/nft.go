@@ -39,6 +39,8 @@ type NftSet struct {
 type HostRules struct {
 	Mode networkv1alpha1.GatewayMode
 	SNAT networkv1alpha1.SNATPolicy
+	// Apart says that the host's addresses are not the gateway router's, which has a link of its own: nobody else serves clients there.
+	Apart bool
 	// Addresses are the node's, at which node ports are.
 	Addresses []netip.Addr
 	// Pods are the networks of all pods.
@@ -65,6 +67,8 @@ func nftFamilies() []nftFamily {
 //	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
 //	           or, for externalTrafficPolicy Local, to ipam.LocalNodePorts with the client's address
 //	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address unless SNAT is None
+//
+// Apart from the gateway router it does the first of these, and hides all clients: pods answer by the router.
 func (h HostRules) Table() NftTable {
 	isLocal := h.Mode == networkv1alpha1.GatewayLocal
 	output := NftChain{Name: "output", Type: "nat", Hook: "output", Priority: "dstnat"}
@@ -75,6 +79,11 @@ func (h HostRules) Table() NftTable {
 	for _, f := range nftFamilies() {
 		table.Sets = append(table.Sets, h.sets(f, isLocal)...)
 		output.Rules = append(output.Rules, f.translate("cluster"))
+		if h.Apart {
+			// Pods call their node's own addresses as from inside the cluster.
+			prerouting.Rules = append(prerouting.Rules, fmt.Sprintf("iifname %q %s", names.ManagementInterface, f.translate("cluster")))
+			postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat fib saddr type != local masquerade", names.ManagementInterface, f.ip, f.localBackend))
+		}
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
@@ -88,7 +97,7 @@ func (h HostRules) Table() NftTable {
 		}
 	}
 	table.Chains = []NftChain{output, prerouting, postrouting}
-	if isLocal {
+	if isLocal || h.Apart {
 		table.Chains = append(table.Chains, filter)
 	}
 	return table
@@ -104,7 +113,7 @@ func (h HostRules) UDP() map[netip.AddrPort]string {
 		for _, address := range f.At(h.Addresses) {
 			at := netip.AddrPortFrom(address, f.Port)
 			if _, taken := targets[at]; !taken {
-				targets[at] = fmt.Sprint(h.Mode, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal)
+				targets[at] = fmt.Sprint(h.Mode, h.Apart, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal)
 			}
 		}
 	}
@@ -154,6 +163,12 @@ func (h HostRules) masquerade(f nftFamily) []string {
 	return rules
 }
 
+// serves reports whether the host has something to do with what comes from outside for a frontend. Apart from the router it cannot keep a
+// client's address, as policy Local wants.
+func (h HostRules) serves(f Frontend) bool {
+	return h.Mode == networkv1alpha1.GatewayLocal || f.Own.IsValid() || h.Apart && !f.Local
+}
+
 // sets are those of one family; outside of Local mode only the host's own connections are translated, and those to its own endpoints.
 func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	key, value := f.address+" . inet_proto . inet_service", f.address+" . inet_service"
@@ -184,11 +199,11 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			if frontend.Pod {
 				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
 			}
-			if frontend.Inside || !isLocal && !frontend.Own.IsValid() {
+			if frontend.Inside || !h.serves(frontend) {
 				continue
 			}
 			outside.Elements[at] = frontend.backend(f, isLocal)
-			if !isLocal {
+			if !isLocal && !h.Apart {
 				continue
 			}
 			if frontend.Local && !frontend.HasLocal {

@@ -70,10 +70,10 @@ func fresh(t *testing.T) *nftables.Table {
 }
 
 func TestNothingIsWrittenWhenNothingDiffers(t *testing.T) {
-	for name, mode := range map[string]networkv1alpha1.GatewayMode{"Local": networkv1alpha1.GatewayLocal, "Shared": networkv1alpha1.GatewayShared} {
+	for name, mode := range map[string]networkv1alpha1.GatewayMode{"Local": networkv1alpha1.GatewayLocal, "Shared": networkv1alpha1.GatewayShared, "apart": networkv1alpha1.GatewayShared} {
 		t.Run(name, func(t *testing.T) {
 			facts := rules()
-			facts.Mode = mode
+			facts.Mode, facts.Apart = mode, name == "apart"
 			apply(t, fresh(t), facts.Table(), true)
 			restarted := &nftables.Table{}
 			apply(t, restarted, facts.Table(), false)

@@ -85,7 +85,8 @@ type Bridge struct {
 	Name string
 	// Interface is the port that leads outside; empty: somebody else made the bridge.
 	Interface string
-	// Addresses and NextHops are what the link had, for uplink Interface; the host has none of them.
+	// Alone says that the link was moved for uplink Interface; Addresses and NextHops are what it had then, and the host has not.
+	Alone     bool
 	Addresses []netip.Prefix
 	NextHops  []netip.Addr
 }
@@ -366,7 +367,7 @@ func bridgeOf(l *Ledger) Bridge {
 	if l.Target.Uplink != networkv1alpha1.UplinkInterface {
 		return b
 	}
-	b.Addresses = prefixes(l.Snapshot.Layer3)
+	b.Alone, b.Addresses = true, prefixes(l.Snapshot.Layer3)
 	for _, route := range l.Snapshot.Routes {
 		if hop, ok := route.gateway(); ok {
 			b.NextHops = append(b.NextHops, hop)
@@ -535,13 +536,31 @@ func (m *Mover) releaseAll(ctx context.Context, ledgers []*Ledger) error {
 	return m.withSwitch(ctx, func(sw *rows) error {
 		var failed error
 		for _, l := range ledgers {
-			failed = errors.Join(failed, m.release(ctx, sw, l, boot))
+			failed = errors.Join(failed, m.release(ctx, sw, l, boot, "Weft is removed"))
 		}
 		return failed
 	})
 }
 
-func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot string) error {
+// GiveBack brings one link back, that OVN had alone.
+func (m *Mover) GiveBack(ctx context.Context, link string) error {
+	unlock, err := m.lock(ctx, lockTimeout)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	l, err := m.dir().read(link)
+	if l == nil || err != nil {
+		return err
+	}
+	boot, err := m.cfg.BootID()
+	if err != nil {
+		return err
+	}
+	return m.withSwitch(ctx, func(sw *rows) error { return m.release(ctx, sw, l, boot, "the gateway does not use it any more") })
+}
+
+func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot, reason string) error {
 	if l.Phase == RolledBack {
 		return m.dir().remove(l.Snapshot.Link)
 	}
@@ -557,5 +576,5 @@ func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot string) e
 		}
 	}
 	l.Forget = true
-	return m.undo(ctx, sw, l, boot, "Weft is removed")
+	return m.undo(ctx, sw, l, boot, reason)
 }
