@@ -254,7 +254,7 @@ func nameOf(row reflect.Value) string {
 		return name.String()
 	}
 	for _, column := range []string{"Match", "IPPrefix", "LogicalIP", "Chassis"} {
-		if text := row.FieldByName(column); text.IsValid() {
+		if text := row.FieldByName(column); text.IsValid() && text.String() != "" {
 			return text.String()
 		}
 	}
