@@ -46,6 +46,10 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 e2e: ## The cluster with packets: what the README promises
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m
 
+.PHONY: e2e-upstream
+e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others", PROCS=4 at once); reports in _out/e2e
+	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
+
 .PHONY: bench
 bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench

@@ -106,6 +106,19 @@ func (c *Cluster) binary(ctx context.Context, p program, dir string) (string, er
 	return binary, goBuild(ctx, p.pkg, binary)
 }
 
+// Import makes an image and gives it to every node.
+func (c *Cluster) Import(ctx context.Context, i image.Image) error {
+	nodes, err := c.Nodes()
+	if err != nil {
+		return err
+	}
+	archive := filepath.Join(c.Dir, "images", strings.NewReplacer("/", "_", ":", "_").Replace(i.Ref)+".tar")
+	if err := writeImage(i, archive); err != nil {
+		return err
+	}
+	return c.importImage(ctx, nodes, archive)
+}
+
 func writeImage(i image.Image, path string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -54,8 +54,12 @@ func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) ([]b
 
 // KubectlCommand is kubectl as the cluster's administrator. It sees this machine's files and the lab's network.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	argv := []string{"--net=" + c.netnsPath("cp"), c.Cache.Bin("kubectl"), "--kubeconfig", c.KubeConfig()}
-	return exec.CommandContext(ctx, "nsenter", append(argv, args...)...)
+	return c.NetworkCommand(ctx, append([]string{c.Cache.Bin("kubectl"), "--kubeconfig", c.KubeConfig()}, args...)...)
+}
+
+// NetworkCommand is a program of this machine in the control plane's network.
+func (c *Cluster) NetworkCommand(ctx context.Context, argv ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netnsPath("cp")}, argv...)...)
 }
 
 // Kubectl runs kubectl and returns its standard output; a failure tells its standard error.

@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -24,9 +26,11 @@ type File struct {
 
 // Image is a file tree with a command.
 type Image struct {
-	Ref        string // complete, as docker.io/library/weft:dev
+	Ref        string   // complete, as docker.io/library/weft:dev
+	Aliases    []string // more references
 	Files      []File
 	Entrypoint []string
+	Cmd        []string
 	Env        []string
 }
 
@@ -79,6 +83,34 @@ func directories(files []File) []string {
 	return slices.Compact(dirs)
 }
 
+// Tree lists what is below a folder of this machine, without the documentation that nobody reads in a container.
+func Tree(root string) (files []File, err error) {
+	skipped := []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info"}
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains(skipped, inside):
+			return fs.SkipDir
+		case entry.Type().IsRegular():
+			files = append(files, File{Path: "/" + inside, Source: name})
+		case entry.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			files = append(files, File{Path: "/" + inside, Link: target})
+		}
+		return nil
+	})
+	return files, err
+}
+
 func inArchive(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
 func (f File) write(archive *tar.Writer) error {
@@ -110,7 +142,7 @@ func (i Image) writeArchive(out io.Writer, layer *os.File, digest string) error 
 	}
 	configName, layerName := hashName(config)+".json", digest+"/layer.tar"
 	manifest, err := json.Marshal([]map[string]any{{
-		"Config": configName, "RepoTags": []string{i.Ref}, "Layers": []string{layerName},
+		"Config": configName, "RepoTags": append([]string{i.Ref}, i.Aliases...), "Layers": []string{layerName},
 	}})
 	if err != nil {
 		return err
@@ -146,7 +178,7 @@ func (i Image) config(layerDigest string) map[string]any {
 	env := append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, i.Env...)
 	return map[string]any{
 		"architecture": "amd64", "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": map[string]any{"Env": env, "WorkingDir": "/", "Entrypoint": i.Entrypoint},
+		"config": map[string]any{"Env": env, "WorkingDir": "/", "Entrypoint": i.Entrypoint, "Cmd": i.Cmd},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + layerDigest}},
 	}
 }

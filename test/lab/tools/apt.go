@@ -113,3 +113,29 @@ func mirrorInLine(words []string) string {
 func debianSuite(s string) bool {
 	return slices.Contains([]string{"bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable"}, s)
 }
+
+// fetch downloads packages of ovnSuite with all that they depend on; state is the folder of the cache that keeps apt's state and the packages.
+func (c Cache) fetch(ctx context.Context, state string, packages []string) (debs []string, err error) {
+	mirror, err := debianMirror()
+	if err != nil {
+		return nil, err
+	}
+	a, err := newApt(filepath.Join(c.Dir, state), mirror, ovnSuite)
+	if err != nil {
+		return nil, err
+	}
+	return a.download(ctx, packages...)
+}
+
+// unpack puts the files of packages below root; their scripts are not run.
+func unpack(ctx context.Context, debs []string, root string) error {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	for _, deb := range debs {
+		if err := run(ctx, root, nil, "dpkg-deb", "-x", deb, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -23,6 +23,7 @@ type Program struct {
 	LDFlags string
 	Tags    string
 	CGO     bool
+	Test    bool // a package's tests, to be run anywhere
 }
 
 const stampKubernetes = " -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
@@ -61,6 +62,15 @@ func Node() []Program {
 	}
 }
 
+// Upstream is Kubernetes' own tests of networks, what runs several of them at once, and the program of the pods that they start.
+func Upstream() []Program {
+	return []Program{
+		{Name: "e2e.test", Module: "upstream", Package: ".", LDFlags: "-s -w" + stampKubernetes, Test: true},
+		{Name: "ginkgo", Module: "upstream", Package: "github.com/onsi/ginkgo/v2/ginkgo", LDFlags: "-s -w"},
+		{Name: "agnhost", Module: "upstream", Package: "k8s.io/kubernetes/test/images/agnhost", LDFlags: "-s -w"},
+	}
+}
+
 // Build makes one program; built is false when it was there.
 func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, err error) {
 	dir := filepath.Join(root, "test", "lab", p.Module)
@@ -90,7 +100,11 @@ func sourceSum(dir string) ([]byte, error) {
 }
 
 func (p Program) args(out string) []string {
-	args := []string{"build", "-trimpath", "-ldflags", p.LDFlags, "-o", out}
+	args := []string{"build"}
+	if p.Test {
+		args = []string{"test", "-c"}
+	}
+	args = append(args, "-trimpath", "-ldflags", p.LDFlags, "-o", out)
 	if p.Tags != "" {
 		args = append(args, "-tags", p.Tags)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Make makes the tools that are not there yet and says on out what each took: "ovn" is OVN and Open vSwitch, "envtest"
-// what the API server's tests run, "all" what a lab runs.
+// what the API server's tests run, "all" what a lab runs, "upstream" what Kubernetes' own tests need beside a lab.
 func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 	if what == "all" {
 		if err := InstallHostPackages(ctx); err != nil {
@@ -18,6 +18,11 @@ func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 	}
 	if what == "ovn" || what == "all" {
 		if err := timed(out, "ovn", func() (bool, error) { return c.MakeOVN(ctx) }); err != nil {
+			return err
+		}
+	}
+	if what == "upstream" {
+		if err := timed(out, "shell", func() (bool, error) { return c.MakeShell(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -31,6 +36,8 @@ func (c Cache) buildPrograms(ctx context.Context, what string, out io.Writer) er
 		programs = Envtest()
 	case "all":
 		programs = slices.Concat(Envtest(), Node())
+	case "upstream":
+		programs = Upstream()
 	}
 	root, err := SourceRoot()
 	if err != nil {

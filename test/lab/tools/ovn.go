@@ -36,15 +36,7 @@ func (c Cache) MakeOVN(ctx context.Context) (built bool, err error) {
 }
 
 func (c Cache) fetchOVN(ctx context.Context) error {
-	mirror, err := debianMirror()
-	if err != nil {
-		return err
-	}
-	state, err := newApt(filepath.Join(c.Dir, "apt", ovnSuite), mirror, ovnSuite)
-	if err != nil {
-		return err
-	}
-	debs, err := state.download(ctx, ovnPackages...)
+	debs, err := c.fetch(ctx, "apt/"+ovnSuite, ovnPackages)
 	if err != nil {
 		return err
 	}
@@ -57,14 +49,8 @@ func (c Cache) unpackOVN(ctx context.Context, debs []string) error {
 	if err := os.RemoveAll(temp); err != nil {
 		return err
 	}
-	root := filepath.Join(temp, "root")
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := unpack(ctx, debs, filepath.Join(temp, "root")); err != nil {
 		return err
-	}
-	for _, deb := range debs {
-		if err := run(ctx, temp, nil, "dpkg-deb", "-x", deb, root); err != nil {
-			return err
-		}
 	}
 	if err := errors.Join(writeWrappers(temp, final), copySchemas(temp)); err != nil {
 		return err

@@ -1,0 +1,49 @@
+package upstream
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// report is what ginkgo writes, as far as it is read.
+const report = `<?xml version="1.0" encoding="UTF-8"?>
+<testsuites tests="5" failures="1" errors="0"><testsuite name="Kubernetes e2e suite">
+<testcase name="[It] [sig-network] Services should serve" status="passed" time="3.1"></testcase>
+<testcase name="[It] [sig-network] Services should not" status="failed" time="3.1"><failure message="it did" type="failed"></failure></testcase>
+<testcase name="[It] [sig-network] Services on a cloud" status="skipped" time="0"><skipped message="skipped - only on a cloud"></skipped></testcase>
+<testcase name="[It] [sig-storage] of others" status="skipped" time="0"><skipped message="skipped"></skipped></testcase>
+<testcase name="[SynchronizedBeforeSuite]" status="passed" time="0"></testcase>
+</testsuite></testsuites>`
+
+func TestReports(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.xml")
+	if err := os.WriteFile(path, []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Result{Passed: 1, Failed: []string{"[sig-network] Services should not"}, Skipped: map[string]string{"[sig-network] Services on a cloud": "only on a cloud"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read as %+v, want %+v", got, want)
+	}
+	var text strings.Builder
+	got.Suite, got.Took = "conformance", 61*time.Second
+	if err := write(&text, []Result{got}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`conformance +1 +1 +1 +1m1s`, `failed: \[sig-network\] Services should not`} {
+		if !regexp.MustCompile(line).MatchString(text.String()) {
+			t.Errorf("the table lacks %s:\n%s", line, text.String())
+		}
+	}
+	if _, err := read(filepath.Join(t.TempDir(), "absent.xml")); err == nil {
+		t.Error("a report that is not there was read")
+	}
+}
