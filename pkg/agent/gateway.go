@@ -102,6 +102,11 @@ func (r *nodeReconciler) applyRules(ctx context.Context, node *corev1.Node, spec
 	if _, err := r.outside.table.Apply(ctx, rules.Table()); err != nil {
 		return err
 	}
+	if rules.Loopback() { // behind the table: it guards what this opens
+		if err := hostnet.RouteLoopback(names.ManagementInterface); err != nil {
+			return err
+		}
+	}
 	former := r.outside.udp
 	r.outside.udp = rules.UDP()
 	if former == nil {

@@ -45,8 +45,8 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is no IP address", container.Name, p.HostPort, p.HostIP))
 				continue
 			}
-			if port.Address.IsLoopback() {
-				problems = append(problems, fmt.Sprintf("container %s, host port %d: %s never leaves the host", container.Name, p.HostPort, p.HostIP))
+			if port.Address == netip.IPv6Loopback() {
+				problems = append(problems, fmt.Sprintf("container %s, host port %d: what is for %s never leaves the host, and the kernel does not translate it", container.Name, p.HostPort, p.HostIP))
 				continue
 			}
 			if !slices.Contains(ports, port) {
@@ -69,6 +69,9 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	balancers := map[string]*nbdb.LoadBalancer{}
 	for _, h := range p.HostPorts {
 		told = append(told, h.text())
+		if h.Address.IsLoopback() {
+			continue // the host alone gets there
+		}
 		for _, address := range p.Addresses {
 			if h.Address.IsValid() && h.Address.Is4() != address.Is4() {
 				continue

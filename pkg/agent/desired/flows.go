@@ -217,7 +217,7 @@ var protocolNumber = map[corev1.Protocol]int{corev1.ProtocolTCP: 6, corev1.Proto
 
 // frontend lets new connections to a service in, to the host where that has an endpoint itself. They are matched by what conntrack knows of them, which the later fragments of a datagram have too.
 func (b ExternalBridge) frontend(f Frontend) []Flow {
-	if f.Inside {
+	if f.Inside || f.Address.IsLoopback() {
 		return nil
 	}
 	accept := commit(markOVN) + "," + output(b.Patch)

@@ -11,7 +11,7 @@ import (
 
 // Frontend is one address and port at which a service is reached from outside of the cluster.
 type Frontend struct {
-	// Address is an external IP or a load balancer's; the zero Addr: every address of the node, by NodePort.
+	// Address is an external IP or a load balancer's; the zero Addr: every address of the node, by NodePort. One of 127.0.0.0/8 is for the host alone.
 	Address  netip.Addr
 	Protocol corev1.Protocol
 	Port     uint16

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -28,8 +29,13 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 				if port.Address.IsValid() && port.Address.Is4() != address.Is4() {
 					continue
 				}
-				found = append(found, Frontend{Address: port.Address, Protocol: corev1.Protocol(strings.ToUpper(port.Protocol)), Port: port.Port,
-					ClusterIP: address, ClusterPort: port.Target, Pod: true})
+				at := Frontend{Address: port.Address, Protocol: corev1.Protocol(strings.ToUpper(port.Protocol)), Port: port.Port,
+					ClusterIP: address, ClusterPort: port.Target, Pod: true}
+				found = append(found, at)
+				if !at.Address.IsValid() && address.Is4() { // the kernel translates nothing that is for ::1
+					at.Address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+					found = append(found, at)
+				}
 			}
 		}
 	}

@@ -76,6 +76,8 @@ func (h HostRules) Table() NftTable {
 	prerouting := NftChain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: "dstnat"}
 	postrouting := NftChain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: "srcnat"}
 	var table NftTable
+	// Answers cannot come to a source of the host's own.
+	postrouting.Rules = []string{fmt.Sprintf("oifname %q ip saddr %s masquerade", names.ManagementInterface, loopback)}
 	for _, f := range nftFamilies() {
 		table.Sets = append(table.Sets, h.sets(f, isLocal)...)
 		output.Rules = append(output.Rules, f.translate("cluster"))
@@ -96,11 +98,28 @@ func (h HostRules) Table() NftTable {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
-	table.Chains = []NftChain{output, prerouting, postrouting}
+	table.Chains = []NftChain{guard(), output, prerouting, postrouting}
 	if isLocal || h.Apart {
 		table.Chains = append(table.Chains, filter)
 	}
 	return table
+}
+
+// loopback are the addresses that the kernel keeps within the host unless route_localnet is set for a link, as hostnet.RouteLoopback does.
+const loopback = "127.0.0.0/8"
+
+// guard drops what comes from the cluster as if from within the host, or for it: with route_localnet the kernel would take it.
+func guard() NftChain {
+	chain := NftChain{Name: "guard", Type: "filter", Hook: "prerouting", Priority: "raw"}
+	for _, side := range []string{"saddr", "daddr"} {
+		chain.Rules = append(chain.Rules, fmt.Sprintf("iifname %q ip %s %s drop", names.ManagementInterface, side, loopback))
+	}
+	return chain
+}
+
+// Loopback says that something is reached at an address of 127.0.0.0/8, which takes hostnet.RouteLoopback.
+func (h HostRules) Loopback() bool {
+	return slices.ContainsFunc(h.Frontends, func(f Frontend) bool { return f.Address.IsLoopback() })
 }
 
 // UDP says where datagrams to an address and port of the node's go, in words that differ when that differs.
@@ -199,7 +218,7 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			if frontend.Pod {
 				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
 			}
-			if frontend.Inside || !h.serves(frontend) {
+			if frontend.Inside || address.IsLoopback() || !h.serves(frontend) {
 				continue
 			}
 			outside.Elements[at] = frontend.backend(f, isLocal)

@@ -30,18 +30,24 @@ func Forward(linkName string, families Families) error {
 	return setTo("ipv6/conf/all/forwarding", "0", "1")
 }
 
+// RouteLoopback lets connections of the host's to 127.0.0.0/8 leave by a link once they are translated (route_localnet in ip-sysctl.rst). The
+// setting ends with the link.
+func RouteLoopback(linkName string) error {
+	return setTo(filepath.Join("ipv4/conf", linkName, "route_localnet"), "0", "1")
+}
+
 // setTo changes a setting that has the former value; another is left as it is.
 func setTo(name, former, value string) error {
 	path := filepath.Join(sysctls, name)
 	have, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("forwarding: %w", err)
+		return fmt.Errorf("sysctl: %w", err)
 	}
 	if strings.TrimSpace(string(have)) != former {
 		return nil
 	}
 	if err := os.WriteFile(path, []byte(value), 0); err != nil {
-		return fmt.Errorf("forwarding: %w", err)
+		return fmt.Errorf("sysctl: %w", err)
 	}
 	return nil
 }

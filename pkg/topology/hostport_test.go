@@ -1,0 +1,23 @@
+package topology_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// 127.0.0.1 is the host's to translate, ::1 nobody's.
+func TestHostPortsAtLoopback(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{
+		{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1"}, {ContainerPort: 80, HostPort: 8081, HostIP: "::1"}}}}}}
+	ports, problems := topology.HostPorts(pod)
+	if len(ports) != 1 || ports[0].Address.String() != "127.0.0.1" || ports[0].Port != 8080 {
+		t.Errorf("host ports are %+v", ports)
+	}
+	if len(problems) != 1 || !strings.Contains(problems[0], "container web, host port 8081") {
+		t.Errorf("problems are %q", problems)
+	}
+}
