@@ -183,5 +183,5 @@ func healthChanged(e event.UpdateEvent) bool {
 		return true
 	}
 	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
-		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets)
+		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets) || topology.MoveState(before) != topology.MoveState(after)
 }

@@ -84,6 +84,8 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
 	case f.drift != nil && f.drift.Standing > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
+	case rolledBack(f.networks) != "":
+		c.Reason, c.Message = networkv1alpha1.ReasonUplinkRolledBack, rolledBack(f.networks)
 	case f.mtu != "":
 		c.Reason, c.Message = networkv1alpha1.ReasonMTUMismatch, f.mtu
 	case f.services != "":
@@ -94,6 +96,28 @@ func degradedCondition(f facts) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
 	}
 	return c
+}
+
+// rolledBack says which nodes moved their link and had to take it back, and who waits behind them.
+func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
+	var failed []string
+	for i := range networks {
+		if text := topology.RolledBack(&networks[i]); text != "" {
+			failed = append(failed, text)
+		}
+	}
+	if len(failed) == 0 {
+		return ""
+	}
+	slices.Sort(failed)
+	text := failed[0]
+	if len(failed) > 1 {
+		text += fmt.Sprintf(", and %d more", len(failed)-1)
+	}
+	if waiting := topology.Asking(networks); len(waiting) > 0 {
+		text += "; until that is settled these do not move theirs: " + nameSome(waiting)
+	}
+	return text
 }
 
 // databaseReason sorts what the database has against us.

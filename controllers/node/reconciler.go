@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
 		return ctrl.Result{}, nil // frozen as it is
 	}
-	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS})
+	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS}, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, ipam.ErrExhausted) {
 		r.wait(node.Name)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
@@ -161,10 +161,13 @@ func (r *Reconciler) wait(name string) {
 	r.waiting[name] = struct{}{}
 }
 
-// ensure creates or completes the node's NodeNetwork.
-func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings) (*networkv1alpha1.NodeNetwork, error) {
+// ensure creates or completes the node's NodeNetwork. So many nodes may move their links at a time.
+func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
 	nn, found, err := r.get(ctx, node)
 	if err != nil {
+		return nil, err
+	}
+	if settings.Gateway.Move, err = r.turn(ctx, nn, maxMoving); err != nil {
 		return nil, err
 	}
 	others, err := r.others(ctx, node.Name, nn.Spec.NodeID == 0 || len(nn.Spec.PodSubnets) == 0)

@@ -26,6 +26,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
+		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.asking), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: planChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
@@ -61,14 +63,14 @@ func unavailable(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// networkChanged lets changes of the spec, the chassis and the health pass.
+// networkChanged lets changes of the spec, the chassis, the move asked for and the health pass.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	if !ok || !ok2 {
 		return true
 	}
-	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis || before.Status.Move != after.Status.Move ||
 		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after))
 }
 

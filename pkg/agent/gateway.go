@@ -239,13 +239,13 @@ func (r *nodeReconciler) findOutside(ctx context.Context, node *corev1.Node, spe
 	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
 	if err != nil {
 		if r.uplinks.mover != nil {
-			err = cmp.Or(r.uplinks.ensure(r.running, r.uplinkRequest(node, spec, spec.Gateway.Interface)), err)
+			err = cmp.Or(r.move(spec, r.uplinkRequest(node, spec, spec.Gateway.Interface)), err)
 		}
 		return externalBridge{}, link, err
 	}
 	row, err := r.bridgeOf(ctx, link.Name)
 	if errors.Is(err, errNoBridge) {
-		if err := r.uplinks.ensure(r.running, r.uplinkRequest(node, spec, link.Name)); err != nil && !errors.Is(err, errNoBridge) {
+		if err := r.move(spec, r.uplinkRequest(node, spec, link.Name)); err != nil && !errors.Is(err, errNoBridge) {
 			return externalBridge{}, link, fmt.Errorf("link %s: %w", link.Name, err)
 		}
 		return externalBridge{}, link, fmt.Errorf("link %s: %w: put it on a bridge that has its addresses, name one in ClusterNetwork's spec.gateway.interface, or choose spec.gateway.mode Local", link.Name, err)
@@ -255,7 +255,7 @@ func (r *nodeReconciler) findOutside(ctx context.Context, node *corev1.Node, spe
 	bridge, err := r.lookAt(ctx, row, link.Name)
 	if errors.Is(err, errNoNIC) {
 		if nic := r.uplinks.linkOf(row.Name); nic != "" {
-			err = r.uplinks.ensure(r.running, r.uplinkRequest(node, spec, nic)) // somebody took it off: the host is cut off
+			err = r.move(spec, r.uplinkRequest(node, spec, nic)) // somebody took it off: the host is cut off
 		}
 	}
 	if err == nil && row.Name != link.Name {

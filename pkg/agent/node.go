@@ -48,6 +48,7 @@ type nodeReconciler struct {
 	outside     *outside  // the link to the outside
 	services    *services // what is reached from outside
 	uplinks     *uplinks
+	moves       string // the move of a link that this look at the node found wanting
 	apiServer   netip.AddrPort
 	uplink      atomic.Value    // name of the link that holds the encapsulation address: a string
 	running     context.Context // ends with the agent; outlives a reconciliation
@@ -117,6 +118,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	} else if h.Status.Addresses != nil {
 		h.Used = int(h.Status.Addresses.Used)
 	}
+	r.moves = ""
 	ovs := r.applyOVS(ctx, node, spec, &h.Status)
 	controller := r.checkController(&h.Status)
 	mtu := podMTU(spec, h.Status)
@@ -131,6 +133,9 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	h.Stages = []desired.Stage{ovs, controller, management}
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
 	h.Notes = []desired.Stage{r.check.stage(), r.applyGateway(ctx, node, spec, &h.Status)}
+	if r.ovs.Connected() {
+		h.Status.Move = r.moves
+	}
 	return h
 }
 

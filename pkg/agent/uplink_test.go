@@ -27,6 +27,7 @@ import (
 const (
 	plainNIC  = "nic9"
 	nicBridge = "brnic9"
+	nicMove   = "nic9 Bridge"
 )
 
 // newMover is the agent's, with a guard that ends at once: package uplink tests what that does.
@@ -117,7 +118,19 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 	before := addressesOf(plainNIC)
 	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
 	n.startAgent()
-	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC})
+	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC}
+	n.setGateway(gateway)
+	n.until("the question whether it is the node's turn", func() error {
+		if err := n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkWaiting); err != nil {
+			return err
+		}
+		return isTrue(n.status().Move == nicMove, n.status().Move)
+	})
+	if got := addressesOf(plainNIC); !slices.Equal(got, before) {
+		t.Errorf("before its turn the link has %v", got)
+	}
+	gateway.Move = nicMove
+	n.setGateway(gateway)
 	n.until("the bridge in the status", func() error {
 		s := n.status()
 		if s == nil || s.Gateway == nil {
@@ -130,6 +143,10 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 		t.Errorf("the bridge has %v, the link %v", got, addressesOf(plainNIC))
 	}
 	n.awaitNodeEvent("UplinkMoved: link nic9 is a port of bridge brnic9")
+	n.until("no more question", func() error { return isTrue(n.status().Move == "", n.status().Move) })
+
+	gateway.Move = "" // what follows cuts the node off from who could allow it
+	n.setGateway(gateway)
 
 	// Somebody takes the port away, as a start of Open vSwitch does that drops transient ports: the node is cut off.
 	n.ovs.Ctl("--", "del-port", nicBridge, plainNIC, "--", "set", "Open_vSwitch", ".", "external_ids:cut=true")
@@ -169,7 +186,7 @@ func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
 		uplink networkv1alpha1.UplinkType
 		hosts  []string // addresses of the bridge
 	}{{networkv1alpha1.UplinkInterface, nil}, {networkv1alpha1.UplinkBridge, before}} {
-		gateway.Uplink = step.uplink
+		gateway.Uplink, gateway.Move = step.uplink, fmt.Sprint(plainNIC, " ", step.uplink)
 		n.setGateway(gateway)
 		n.until("the link for "+string(step.uplink), func() error {
 			s := n.status()
@@ -218,7 +235,7 @@ func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
 			ProbeTimeout: 2 * time.Second, GuardCommand: []string{"/bin/true"}, Passed: silence})
 	}
 	n.startAgent()
-	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC}
+	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC, Move: nicMove}
 	n.setGateway(gateway)
 	n.until("a refusal", func() error {
 		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRefused)

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,9 @@ const (
 // lookAgain is how long an outcome stands before it is looked for again: that reads all of Open vSwitch's database.
 const lookAgain = time.Minute
 
+// errWaiting says that a link may not be moved yet.
+var errWaiting = errors.New("it waits for its turn to be moved onto an Open vSwitch bridge: few nodes move at a time (spec.gateway.maxMoving), and none after one whose move was rolled back, which ClusterNetwork's condition Degraded names")
+
 // errMoving says that a link is on its way.
 var errMoving = errors.New("it is being moved onto an Open vSwitch bridge")
 
@@ -42,6 +47,33 @@ type uplinks struct {
 	asked string // what the outcome is of
 	since time.Time
 	err   error
+}
+
+// move asks the operator for the node's turn, and has the link moved when it is. A link that was moved before and has lost its bridge may cut
+// the node off from the operator, and is moved at once.
+func (r *nodeReconciler) move(spec networkv1alpha1.NodeNetworkSpec, req uplink.Request) error {
+	if r.uplinks.mover == nil {
+		return errNoBridge
+	}
+	wanted := moveOf(req)
+	if r.moves == "" {
+		r.moves = wanted
+	}
+	if spec.Gateway.Move != wanted && !r.uplinks.isMoved(req.Interface) {
+		return errWaiting
+	}
+	return r.uplinks.ensure(r.running, req)
+}
+
+// moveOf names a move as spec and status of a NodeNetwork do.
+func moveOf(req uplink.Request) string {
+	return fmt.Sprint(cmp.Or(req.Interface, "default"), " ", cmp.Or(req.Uplink, networkv1alpha1.UplinkBridge))
+}
+
+// isMoved reports whether the link, or a bridge of that name, is one that was moved; the empty name is any.
+func (u *uplinks) isMoved(name string) bool {
+	bridges, _ := u.mover.Bridges()
+	return slices.ContainsFunc(bridges, func(b uplink.Bridge) bool { return name == "" || name == b.Name || name == b.Interface })
 }
 
 // ensure has the link moved. It returns errMoving until there is an outcome, and then why the link is not moved; one that was moved is found
@@ -140,6 +172,8 @@ func (u *uplinks) linkOf(bridge string) string {
 // reasonOfOutside is the condition's while no bridge leads outside.
 func reasonOfOutside(err error) string {
 	switch {
+	case errors.Is(err, errWaiting):
+		return networkv1alpha1.ReasonUplinkWaiting
 	case errors.Is(err, errMoving):
 		return networkv1alpha1.ReasonUplinkMoving
 	case errors.Is(err, uplink.ErrRefused):
@@ -161,7 +195,7 @@ func (r *nodeReconciler) moveEncapsulation(node *corev1.Node, spec networkv1alph
 	if link != spec.Gateway.Interface {
 		req.Uplink = networkv1alpha1.UplinkBridge // the host's address stays the host's
 	}
-	if err := r.uplinks.ensure(r.running, req); !errors.Is(err, errNoBridge) {
+	if err := r.move(spec, req); !errors.Is(err, errNoBridge) {
 		return reasonOfOutside(err), fmt.Errorf("link %s has the encapsulation address: %w", link, err)
 	}
 	return networkv1alpha1.ReasonNoUplink, missing

@@ -40,6 +40,7 @@ func TestPlainNodesAreMoved(t *testing.T) {
 	}
 	moved := func() error { return carries(ctx, c, "breth0", "eth0") }
 	poll(t, ctx, moved)
+	poll(t, ctx, func() error { return allowed(ctx, c) })
 	reached := func() error {
 		_, err := c.Exec(ctx, "out", "busybox", "ping", "-c", "1", "-W", "2", Node(1).IPv4.Addr().String())
 		return err
@@ -67,6 +68,15 @@ func TestPlainNodesAreMoved(t *testing.T) {
 	poll(t, ctx, reached)
 	poll(t, ctx, moved) // now that somebody answers
 	poll(t, ctx, reached)
+}
+
+// allowed expects that each node was given its turn to move, and has made use of it.
+func allowed(ctx context.Context, c *Cluster) error {
+	out, err := c.Kubectl(ctx, "get", "nodenetworks", "-o", "jsonpath={range .items[*]}{.spec.gateway.move},{.status.move},{.status.gateway.bridge};{end}")
+	if want := "eth0 Bridge,,breth0;eth0 Bridge,,breth0;"; err == nil && string(out) != want {
+		err = fmt.Errorf("moves allowed, asked for, and bridges: %s, want %s", out, want)
+	}
+	return err
 }
 
 // carries expects the node's addresses on one link and none on another, which need not be there.

@@ -230,6 +230,12 @@ type Gateway struct {
 	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
 	Interface string `json:"interface,omitempty"`
 
+	// maxMoving is how many nodes at a time may move their link onto a bridge. After a move that was rolled back no further node moves.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	MaxMoving int32 `json:"maxMoving,omitempty"`
+
 	// nextHops are the routers to send egress to, at most one per family. Omitted, those of the default routes.
 	// +optional
 	// +listType=atomic

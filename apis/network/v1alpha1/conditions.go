@@ -76,6 +76,8 @@ const (
 	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it; of GatewayReady: no link leads outside, or
 	// OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
+	// ReasonUplinkWaiting: the node's link is to be moved onto an Open vSwitch bridge, and it is not the node's turn.
+	ReasonUplinkWaiting = "UplinkWaiting"
 	// ReasonUplinkMoving: the node's link is on its way onto an Open vSwitch bridge.
 	ReasonUplinkMoving = "UplinkMoving"
 	// ReasonUplinkRefused: the node's link is not moved onto a bridge, and nothing was changed; the message says why.

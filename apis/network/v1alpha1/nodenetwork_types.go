@@ -125,6 +125,11 @@ type NodeGateway struct {
 
 	// +optional
 	SNAT SNATPolicy `json:"snat,omitempty"`
+
+	// move is the move of a link that the node may make: what status.move asks for, when it is this node's turn.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Move string `json:"move,omitempty"`
 }
 
 // ManagementPort is the host's own port on its node's switch.
@@ -191,6 +196,11 @@ type NodeNetworkStatus struct {
 	// gateway is the node's link to the outside as it is; absent while the agent has none to offer.
 	// +optional
 	Gateway *NodeGatewayStatus `json:"gateway,omitempty"`
+
+	// move is the move of a link onto a bridge that the node asks for, "eth0 Bridge"; absent when there is none to be made.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Move string `json:"move,omitempty"`
 
 	// ovsVersion is the version of Open vSwitch.
 	// +optional

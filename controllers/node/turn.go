@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// turn says which move of its link the node may make. A new one is allowed only by what the API server says past the cache, which may lack
+// what another process allowed just before this one leads.
+func (r *Reconciler) turn(ctx context.Context, nn *networkv1alpha1.NodeNetwork, maxMoving int32) (string, error) {
+	move, err := r.turnBy(ctx, r.Client, nn, maxMoving)
+	if err != nil || move == nn.Spec.Gateway.Move || r.Live == nil {
+		return move, err
+	}
+	return r.turnBy(ctx, r.Live, nn, maxMoving)
+}
+
+func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *networkv1alpha1.NodeNetwork, maxMoving int32) (string, error) {
+	if len(topology.Asking([]networkv1alpha1.NodeNetwork{*nn})) == 0 {
+		return nn.Spec.Gateway.Move, nil
+	}
+	var list networkv1alpha1.NodeNetworkList
+	if err := reader.List(ctx, &list); err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range list.Items {
+		if written, ok := r.assigned[list.Items[i].Name]; ok && written.Gateway.Move != "" {
+			list.Items[i].Spec.Gateway.Move = written.Gateway.Move // may not be in the cache yet
+		}
+	}
+	return topology.Move(nn, list.Items, maxMoving), nil
+}
+
+// asking are the nodes that wait for their turn to move.
+func (r *Reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	var requests []reconcile.Request
+	for _, name := range topology.Asking(list.Items) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return requests
+}
+
+// moveChanged lets changes pass on which others' turns depend.
+func moveChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || topology.MoveState(before) != topology.MoveState(after)
+}
