@@ -179,6 +179,7 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 
 		"encapsulation VXLAN":       {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
 		"unknown gateway mode":      {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
+		"no node may move":          {with4(`gateway: {maxMoving: 0}`), refusal{"spec.gateway.maxMoving", []string{"greater than or equal to 1"}}},
 		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
 		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
 		"link name too long":        {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},

@@ -29,7 +29,7 @@ func TestClusterNetworkIsDefaulted(t *testing.T) {
 		ServiceNetwork: []v1alpha1.CIDR{"10.96.0.0/16"},
 		JoinSubnet:     []v1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"},
 		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve},
-		Gateway:        v1alpha1.Gateway{Mode: v1alpha1.GatewayShared, Uplink: v1alpha1.UplinkBridge, SNAT: v1alpha1.SNATNode},
+		Gateway:        v1alpha1.Gateway{Mode: v1alpha1.GatewayShared, Uplink: v1alpha1.UplinkBridge, MaxMoving: 1, SNAT: v1alpha1.SNATNode},
 		PodRecord:      v1alpha1.PodRecordOnRequest,
 		Drift:          v1alpha1.Drift{Mode: v1alpha1.DriftRepair},
 	}
