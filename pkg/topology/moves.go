@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -58,14 +58,18 @@ func RolledBack(node *networkv1alpha1.NodeNetwork) string {
 	if node.Status.Move == "" || reasonOfGateway(node) != networkv1alpha1.ReasonUplinkRolledBack {
 		return ""
 	}
-	return fmt.Sprintf("node %s: %s", node.Name, meta.FindStatusCondition(node.Status.Conditions, networkv1alpha1.ConditionGatewayReady).Message)
+	return fmt.Sprintf("node %s: %s", node.Name, gatewayReady(node).Message)
 }
 
-func reasonOfGateway(node *networkv1alpha1.NodeNetwork) string {
-	if c := meta.FindStatusCondition(node.Status.Conditions, networkv1alpha1.ConditionGatewayReady); c != nil {
-		return c.Reason
+func reasonOfGateway(node *networkv1alpha1.NodeNetwork) string { return gatewayReady(node).Reason }
+
+func gatewayReady(node *networkv1alpha1.NodeNetwork) metav1.Condition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == networkv1alpha1.ConditionGatewayReady {
+			return c
+		}
 	}
-	return ""
+	return metav1.Condition{}
 }
 
 // MoveState is what of a node others' turns depend on.
