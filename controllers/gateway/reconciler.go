@@ -48,6 +48,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It was made anew, and its agent has not reported yet: what it reported before goes on to carry traffic.
 		return ctrl.Result{}, nil
 	}
+	usurped, err := r.usurped(ctx, &nn)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if told := r.tell(ctx, &nn, usurped); apierrors.IsConflict(told) {
+		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil // the agent has written meanwhile
+	} else if told != nil {
+		return ctrl.Result{}, told
+	}
+	if usurped != "" {
+		return ctrl.Result{}, nil // it stays as it is
+	}
 	facts, err := topology.ParseGateway(&nn, &node)
 	if err != nil { // it stays as it is
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)

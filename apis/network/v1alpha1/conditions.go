@@ -27,6 +27,9 @@ const (
 
 // Further condition types that the operator writes.
 const (
+	// ConditionGatewayAccepted of a NodeNetwork: false while status.gateway has an address that is another node's; the gateway stays as it was. A
+	// node of which that was never so does not have it.
+	ConditionGatewayAccepted = "GatewayAccepted"
 	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
 	ConditionTopologyReady = "TopologyReady"
 	// PodPortReady of a Pod: false while the database refuses its port. A pod that was never refused does not have it.
@@ -76,6 +79,8 @@ const (
 	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it; of GatewayReady: no link leads outside, or
 	// OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
+	// ReasonAddressConflict: an address is another node's; the message names both.
+	ReasonAddressConflict = "AddressConflict"
 	// ReasonUplinkWaiting: the node's link is to be moved onto an Open vSwitch bridge, and it is not the node's turn.
 	ReasonUplinkWaiting = "UplinkWaiting"
 	// ReasonUplinkMoving: the node's link is on its way onto an Open vSwitch bridge.

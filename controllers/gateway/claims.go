@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their gateways claim.
+const ByAddress = "gatewayAddress"
+
+// IndexByAddress is its function.
+func IndexByAddress(o client.Object) (texts []string) {
+	for _, address := range addressesOf(o) {
+		texts = append(texts, address.String())
+	}
+	return texts
+}
+
+func addressesOf(o client.Object) []netip.Addr {
+	switch o := o.(type) {
+	case *corev1.Node:
+		return topology.InternalIPs(o)
+	case *networkv1alpha1.NodeNetwork:
+		return topology.GatewayAddresses(o)
+	}
+	return nil
+}
+
+// usurped says which address of the node's gateway is another node's.
+func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (string, error) {
+	var owners []corev1.Node
+	var claims []networkv1alpha1.NodeNetwork
+	for _, address := range topology.GatewayAddresses(nn) {
+		var nodes corev1.NodeList
+		if err := r.Client.List(ctx, &nodes, client.MatchingFields{ByAddress: address.String()}); err != nil {
+			return "", err
+		}
+		var networks networkv1alpha1.NodeNetworkList
+		if err := r.Client.List(ctx, &networks, client.MatchingFields{ByAddress: address.String()}); err != nil {
+			return "", err
+		}
+		owners, claims = append(owners, nodes.Items...), append(claims, networks.Items...)
+	}
+	return topology.Usurped(nn, owners, claims), nil
+}
+
+// tell writes the condition of a gateway that is not accepted, and of one that was not.
+func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, usurped string) error {
+	want := metav1.Condition{Type: networkv1alpha1.ConditionGatewayAccepted, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
+	if usurped != "" {
+		want.Status, want.Reason, want.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAddressConflict, usurped
+	}
+	have := meta.FindStatusCondition(nn.Status.Conditions, want.Type)
+	if usurped == "" && (have == nil || have.Status == metav1.ConditionTrue) || have != nil && have.Status == want.Status && have.Message == want.Message {
+		return nil
+	}
+	patched := nn.DeepCopy()
+	meta.SetStatusCondition(&patched.Status.Conditions, want)
+	// A merge patch replaces the list: the resource version makes one fail that does not know what the agent has written.
+	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+}
+
+// claimers asks for the nodes whose gateways claim an address that a Node or NodeNetwork has got or lost.
+func (r *Reconciler) claimers() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(ctx context.Context, q queue, addresses []netip.Addr) {
+		for _, address := range addresses {
+			var list networkv1alpha1.NodeNetworkList
+			if err := r.Client.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}); err != nil {
+				return // the cache answers; it has no errors to give once it is in sync
+			}
+			for i := range list.Items {
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, q, addressesOf(e.Object)) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, q, addressesOf(e.Object)) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := addressesOf(e.ObjectOld), addressesOf(e.ObjectNew)
+			if !slices.Equal(before, after) {
+				ask(ctx, q, append(before, after...))
+			}
+		},
+	}
+}

@@ -1,0 +1,62 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// GatewayAddresses are those that a node's gateway claims, as its agent says.
+func GatewayAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
+	if nn.Status.Gateway == nil {
+		return nil
+	}
+	parsed, err := interfaceAddresses("", nn.Status.Gateway.Addresses)
+	if err != nil {
+		return nil // ParseGateway tells
+	}
+	return addressesOf(parsed)
+}
+
+// InternalIPs are a Node's own addresses.
+func InternalIPs(node *corev1.Node) []netip.Addr {
+	return hostAddresses(node, nil, networkv1alpha1.UplinkInterface)
+}
+
+// Usurped says which address of a node's gateway is another node's; empty: none is. An address is first of the Nodes of which it is an
+// InternalIP, and then of the oldest NodeNetwork that claims it. nodes and claims are at least those that have one of the addresses.
+func Usurped(nn *networkv1alpha1.NodeNetwork, nodes []corev1.Node, claims []networkv1alpha1.NodeNetwork) string {
+	for _, address := range GatewayAddresses(nn) {
+		var owners []string
+		for i := range nodes {
+			if slices.Contains(InternalIPs(&nodes[i]), address) {
+				owners = append(owners, nodes[i].Name)
+			}
+		}
+		if len(owners) > 0 {
+			if !slices.Contains(owners, nn.Name) {
+				return fmt.Sprintf("address %s of node %s's gateway is an InternalIP of node %s", address, nn.Name, slices.Min(owners))
+			}
+			continue
+		}
+		first := nn
+		for i := range claims {
+			if slices.Contains(GatewayAddresses(&claims[i]), address) && older(&claims[i], first) < 0 {
+				first = &claims[i]
+			}
+		}
+		if first.Name != nn.Name {
+			return fmt.Sprintf("address %s of node %s's gateway is that of node %s's gateway", address, nn.Name, first.Name)
+		}
+	}
+	return ""
+}
+
+func older(a, b *networkv1alpha1.NodeNetwork) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
