@@ -19,6 +19,7 @@ type UpOptions struct {
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
 	PlainLinks  bool // nodes have their addresses on eth0 and no br-ex: the product moves the link onto a bridge
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
+	ThroughNode bool // the API server reaches pods, by the first node: for its proxies to pods and services
 	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for, and not there WithoutWeft
 }
 
@@ -120,7 +121,7 @@ func (u *bringUp) say(name string, began time.Time) {
 func (u *bringUp) bootAll(ctx context.Context) error {
 	return u.steps(ctx, []step{
 		{"init built", func(ctx context.Context) error {
-			return goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram())
+			return errors.Join(goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram()), goBuild(ctx, module+"/test/lab/cmd/lab-connect", u.connectProgram()))
 		}},
 		{"record and certificates", func(context.Context) error {
 			return errors.Join(u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
@@ -134,11 +135,19 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 }
 
 func (u *bringUp) startAll() error {
-	if err := u.boot(u.state, ControlPlane(), u.controlPlaneSpec()); err != nil {
+	control := u.controlPlaneSpec()
+	if u.options.ThroughNode {
+		control = u.throughNode(control)
+	}
+	if err := u.boot(u.state, ControlPlane(), control); err != nil {
 		return err
 	}
-	for _, n := range u.nodes {
-		if err := u.boot(u.state, n, u.nodeSpec(n, !u.options.WithoutWeft)); err != nil {
+	for i, n := range u.nodes {
+		spec := u.nodeSpec(n, !u.options.WithoutWeft)
+		if i == 0 && u.options.ThroughNode {
+			spec.Steps = append(spec.Steps, u.connects())
+		}
+		if err := u.boot(u.state, n, spec); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if _, err := o.Cluster.Nodes(); err != nil {
-		if err := o.Cluster.Up(ctx, lab.UpOptions{DNS: true}); err != nil {
+		if err := o.Cluster.Up(ctx, lab.UpOptions{DNS: true, ThroughNode: true}); err != nil {
 			return err
 		}
 	}
