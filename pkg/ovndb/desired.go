@@ -105,7 +105,7 @@ func rowTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) (Tunn
 	}
 	if ok && key.Scope == table {
 		for _, m := range u.Members {
-			if m.Element == uuidOf(row.Model) && m.Column == "ports" {
+			if m.Element == uuidOf(row.Model) && m.Column == "ports" && !m.Optional { // what is optional is a group
 				key.Scope = table + " of " + m.Parent.UUID
 			}
 		}

@@ -56,6 +56,14 @@ func (p Plan) Network(cluster string) Network {
 }
 
 // joinSubnets are the join subnets of the families that pods have.
+// PodNetworks are the networks of all pods.
+func (p Plan) PodNetworks() (networks []netip.Prefix) {
+	for _, cluster := range p.Clusters {
+		networks = append(networks, cluster.CIDR)
+	}
+	return networks
+}
+
 func (p Plan) joinSubnets() []netip.Prefix {
 	families := p.families()
 	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })

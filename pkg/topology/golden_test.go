@@ -3,6 +3,7 @@ package topology_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -94,6 +95,10 @@ func build(t *testing.T, objects string) []unit.Unit {
 		case "Service":
 			b.service(doc, documents)
 		case "EndpointSlice": // read with its service
+		case "EgressFirewall":
+			b.egressFirewall(doc)
+		case "DNS":
+			b.dns(doc)
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
@@ -207,6 +212,35 @@ func (b *builder) service(doc string, documents []string) {
 	b.units = append(b.units, topology.ServiceUnit(parsed))
 }
 
+func (b *builder) egressFirewall(doc string) {
+	var firewall networkv1alpha1.EgressFirewall
+	b.decode(doc, &firewall)
+	facts, err := topology.ParseEgressFirewall(&firewall, b.plan.PodNetworks())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.units = append(b.units, topology.EgressFirewallUnit(facts))
+	var nodes []corev1.Node
+	for _, name := range slices.Sorted(maps.Keys(b.hosts)) {
+		nodes = append(nodes, *b.hosts[name])
+	}
+	for _, set := range facts.Sets() {
+		if selector := topology.SelectorOf(&firewall, set); selector != nil {
+			b.units = append(b.units, topology.NodesUnit(set, selector, nodes))
+		}
+	}
+}
+
+// dns is what a name server answers.
+func (b *builder) dns(doc string) {
+	var answer struct {
+		Metadata  struct{ Name string }
+		Addresses []netip.Addr
+	}
+	b.decode(doc, &answer)
+	b.units = append(b.units, topology.AddressSetUnit(topology.DNSKey(answer.Metadata.Name), answer.Addresses))
+}
+
 // serviceNodes are the nodes as services see them.
 func (b *builder) serviceNodes() (nodes []topology.ServiceNode) {
 	for name, chassis := range b.chassis {
@@ -238,7 +272,13 @@ func render(units []unit.Unit) string {
 			renderRow(&text, row)
 		}
 		for _, m := range u.Members {
-			element := names[m.Element]
+			if _, there := names[m.Parent.UUID]; m.Optional && !there {
+				continue
+			}
+			element, row := names[m.Element]
+			if !row {
+				element = m.Element
+			}
 			if m.Value != "" {
 				element = m.Element + "=" + m.Value
 			}
@@ -250,7 +290,7 @@ func render(units []unit.Unit) string {
 
 // nameOf is a row's name; one without is told by what it matches.
 func nameOf(row reflect.Value) string {
-	if name := row.FieldByName("Name"); name.IsValid() {
+	if name := row.FieldByName("Name"); name.Kind() == reflect.String {
 		return name.String()
 	}
 	for _, column := range []string{"Match", "IPPrefix", "LogicalIP", "Chassis"} {

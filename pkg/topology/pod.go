@@ -70,7 +70,7 @@ func PodUnit(p Pod) unit.Unit {
 	u := unit.Unit{
 		Key:     PodKey(p.Namespace, p.Name),
 		Rows:    append([]unit.Row{{Model: port}}, limits...),
-		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}}, rules...),
+		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}, inNamespace(p.Namespace, port.UUID)}, rules...),
 	}
 	p.addHostPorts(&u, port)
 	return u

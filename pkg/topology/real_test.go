@@ -35,14 +35,21 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// trace checks one line: "<datapath> | <microflow> | <text that the output has>", or "no:<text>" that it has not.
+// trace checks one line: "<datapath> | <microflow> | <text that the output has>", or "no:<text>" that it has not. Before the microflow may be
+// what connection tracking says: "ct=est,rpl ct=new ".
 func trace(t *testing.T, central *ovndbtest.Central, line string) {
 	t.Helper()
 	parts := strings.SplitN(line, " | ", 3)
 	if len(parts) != 3 {
 		t.Fatalf("trace.txt: %q is not datapath | microflow | text", line)
 	}
-	got := central.Trace(parts[0], parts[1])
+	var states []string
+	microflow := parts[1]
+	for strings.HasPrefix(microflow, "ct=") {
+		state, rest, _ := strings.Cut(strings.TrimPrefix(microflow, "ct="), " ")
+		states, microflow = append(states, state), rest
+	}
+	got := central.Trace(parts[0], microflow, states...)
 	want, none := strings.CutPrefix(strings.TrimSpace(parts[2]), "no:")
 	if strings.Contains(got, want) == none {
 		t.Errorf("%s\ngave\n%s", line, got)
@@ -166,7 +173,7 @@ func content(t *testing.T, all, sequence []unit.Unit) string {
 	}
 	var text strings.Builder
 	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Load_Balancer", "Load_Balancer_Group",
-		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var"} {
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set"} {
 		rows := lines(nb.Ctl("--format=csv", "--no-headings", "list", table))
 		slices.Sort(rows)
 		text.WriteString(table + "\n" + strings.Join(rows, "\n") + "\n")

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -12,6 +13,10 @@ const (
 	KindPod     = "pod"
 	KindGateway = "gateway"
 	KindService = "service"
+	// KindEgressFirewall is of one namespace, KindNodes of the addresses of nodes that a selector selects, KindDNS of those of a DNS name.
+	KindEgressFirewall = "egressfirewall"
+	KindNodes          = "nodes"
+	KindDNS            = "dns"
 )
 
 // NetworkKey is the unit of the cluster network.
@@ -25,6 +30,17 @@ func GatewayKey(node string) unit.Key { return unit.NewKey(KindGateway, node) }
 
 // PodKey is the unit of a pod.
 func PodKey(namespace, name string) unit.Key { return unit.NewKey(KindPod, namespace, name) }
+
+// EgressFirewallKey is the unit of a namespace's firewall, of which there is one.
+func EgressFirewallKey(namespace string) unit.Key {
+	return unit.NewKey(KindEgressFirewall, namespace, networkv1alpha1.EgressFirewallName)
+}
+
+// NodesKey is the unit of the set of nodes' addresses of a selector, by the selector's hash.
+func NodesKey(hash string) unit.Key { return unit.NewKey(KindNodes, hash) }
+
+// DNSKey is the unit of the set of a DNS name's addresses.
+func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 
 func switchRef(name string) unit.Ref {
 	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}

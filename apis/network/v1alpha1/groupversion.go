@@ -23,6 +23,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterNetwork{}, &ClusterNetworkList{},
 		&NodeNetwork{}, &NodeNetworkList{},
+		&EgressFirewall{}, &EgressFirewallList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -29,9 +29,18 @@ func (c *Central) Sync() {
 }
 
 // Trace runs ovn-trace --minimal on a datapath and returns its output. Connections are new ones.
-func (c *Central) Trace(datapath, microflow string) string {
+// What connection tracking says of the packet each time it is asked is new, or as given: "est,rpl".
+func (c *Central) Trace(datapath, microflow string, states ...string) string {
 	c.SB.t.Helper()
-	return Command(c.SB.t, "ovn-trace", "--db="+c.SB.Endpoint(), "--ct=new", "--ct=new", "--ct=new", "--minimal", datapath, microflow)
+	args := []string{"--db=" + c.SB.Endpoint()}
+	for i := range max(len(states), 3) {
+		state := "new"
+		if i < len(states) {
+			state = states[i]
+		}
+		args = append(args, "--ct="+state)
+	}
+	return Command(c.SB.t, "ovn-trace", append(args, "--minimal", datapath, microflow)...)
 }
 
 // Northd runs one of northd's control commands (ovn-northd(8)) and returns its output.

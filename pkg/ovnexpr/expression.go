@@ -1,0 +1,114 @@
+package ovnexpr
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Match is an expression over packets (ovn-sb(5), Logical_Flow.match). The zero Match is none: And and Or leave it out.
+type Match struct {
+	text  string
+	loose byte // '&' or '|': what it is joined with at the top
+}
+
+// String writes the expression.
+func (m Match) String() string { return m.text }
+
+func atom(text string) Match { return Match{text: text} }
+
+// And matches what all of them match.
+func And(all ...Match) Match { return join('&', " && ", all) }
+
+// Or matches what one of them matches.
+func Or(all ...Match) Match { return join('|', " || ", all) }
+
+func join(operator byte, between string, all []Match) Match {
+	var texts []string
+	var last Match
+	for _, m := range all {
+		if m.text == "" {
+			continue
+		}
+		text := m.text
+		if m.loose != 0 && m.loose != operator { // OVN refuses && and || side by side
+			text = "(" + text + ")"
+		}
+		texts, last = append(texts, text), m
+	}
+	if len(texts) <= 1 {
+		return last
+	}
+	return Match{strings.Join(texts, between), operator}
+}
+
+// IP matches IPv4 and IPv6.
+func IP() Match { return atom("ip") }
+
+// Multicast matches what is for many.
+func Multicast() Match { return Or(atom("ip4.mcast"), atom("ip6.mcast")) }
+
+// FromGroup matches what a port of a port group sends.
+func FromGroup(group string) Match { return atom("inport == @" + group) }
+
+// ToNetworks matches what is for an address in one of the networks; none for no networks.
+func ToNetworks(networks ...netip.Prefix) Match {
+	var v4, v6 []string
+	for _, n := range networks {
+		text := n.String()
+		if n.IsSingleIP() {
+			text = n.Addr().String()
+		}
+		if n.Addr().Is4() {
+			v4 = append(v4, text)
+		} else {
+			v6 = append(v6, text)
+		}
+	}
+	return Or(oneOf("ip4.dst", v4), oneOf("ip6.dst", v6))
+}
+
+// ToSets matches what is for an address in a set of IPv4 addresses or in one of IPv6 addresses.
+func ToSets(v4, v6 string) Match { return Or(atom("ip4.dst == $"+v4), atom("ip6.dst == $"+v6)) }
+
+// Ports is a protocol ("tcp", "udp", "sctp") and a range of its ports; from First 0 on: all.
+type Ports struct {
+	Protocol    string
+	First, Last uint16
+}
+
+// ToPorts matches what is for one of the ports; none for no ports.
+func ToPorts(ports ...Ports) Match {
+	var all []Match
+	singles := map[string][]string{} // protocol -> ports
+	var protocols []string
+	for _, p := range ports {
+		switch {
+		case p.First == 0:
+			all = append(all, atom(p.Protocol))
+		case p.First < p.Last:
+			all = append(all, atom(number(p.First)+" <= "+p.Protocol+".dst <= "+number(p.Last)))
+		default:
+			if singles[p.Protocol] == nil {
+				protocols = append(protocols, p.Protocol)
+			}
+			singles[p.Protocol] = append(singles[p.Protocol], number(p.First))
+		}
+	}
+	for _, protocol := range protocols {
+		all = append(all, oneOf(protocol+".dst", singles[protocol]))
+	}
+	return Or(all...)
+}
+
+func number(n uint16) string { return strconv.Itoa(int(n)) }
+
+func oneOf(field string, values []string) Match {
+	switch len(values) {
+	case 0:
+		return Match{}
+	case 1:
+		return atom(field + " == " + values[0])
+	}
+	return atom(field + " == {" + strings.Join(values, ", ") + "}")
+}

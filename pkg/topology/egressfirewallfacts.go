@@ -1,0 +1,148 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// ParseEgressFirewall reads the facts for EgressFirewallUnit; clusters are the networks of pods. A rule that cannot be read is an error that
+// names its field, and the firewall denies everything then: which part of it was meant nobody can know.
+func ParseEgressFirewall(firewall *networkv1alpha1.EgressFirewall, clusters []netip.Prefix) (EgressFirewall, error) {
+	facts := EgressFirewall{Namespace: firewall.Namespace, Clusters: clusters}
+	var wrong []error
+	for i := range firewall.Spec.Egress {
+		rule, err := parseEgressRule(&firewall.Spec.Egress[i])
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("spec.egress[%d].%w", i, err))
+		}
+		facts.Rules = append(facts.Rules, rule)
+	}
+	if len(wrong) > 0 {
+		facts.Rules = []EgressRule{{Deny: true, Text: "Deny everything: the firewall cannot be read"}}
+	}
+	return facts, errors.Join(wrong...)
+}
+
+func parseEgressRule(rule *networkv1alpha1.EgressFirewallRule) (EgressRule, error) {
+	parsed, text := EgressRule{}, ""
+	switch rule.Type {
+	case networkv1alpha1.EgressFirewallAllow:
+	case networkv1alpha1.EgressFirewallDeny:
+		parsed.Deny = true
+	default:
+		return parsed, fmt.Errorf("type: %q is not Allow or Deny", rule.Type)
+	}
+	switch to := rule.To; {
+	case to.CIDRSelector != "":
+		network, err := netip.ParsePrefix(to.CIDRSelector)
+		if err != nil || network != network.Masked() {
+			return parsed, fmt.Errorf("to.cidrSelector: %q is not a CIDR without host bits", to.CIDRSelector)
+		}
+		parsed.Networks, text = []netip.Prefix{network}, "cidrSelector "+network.String()
+	case to.DNSName != "":
+		name := CanonicalName(to.DNSName)
+		parsed.Set, text = DNSKey(name), "dnsName "+name
+	case to.NodeSelector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(to.NodeSelector)
+		if err != nil {
+			return parsed, fmt.Errorf("to.nodeSelector: %w", err)
+		}
+		parsed.Set, text = NodesKey(selectorHash(selector.String())), "nodeSelector "+strconv.Quote(selector.String())
+	default:
+		return parsed, errors.New("to: one of cidrSelector, dnsName and nodeSelector is needed")
+	}
+	ports, err := parseEgressPorts(rule.Ports)
+	parsed.Ports, parsed.Text = ports, strings.Join(append([]string{string(rule.Type), text}, textOfPorts(rule.Ports)...), " ")
+	return parsed, err
+}
+
+func parseEgressPorts(ports []networkv1alpha1.EgressFirewallPort) (parsed []ovnexpr.Ports, err error) {
+	const highest = 65535
+	for i, p := range ports {
+		last := max(p.Port, p.EndPort)
+		switch {
+		case p.Protocol != corev1.ProtocolTCP && p.Protocol != corev1.ProtocolUDP && p.Protocol != corev1.ProtocolSCTP:
+			return nil, fmt.Errorf("ports[%d].protocol: %q is not TCP, UDP or SCTP", i, p.Protocol)
+		case p.Port < 0, last > highest:
+			return nil, fmt.Errorf("ports[%d].port: not in 1..%d", i, highest)
+		case p.EndPort != 0 && (p.Port == 0 || p.EndPort < p.Port):
+			return nil, fmt.Errorf("ports[%d].endPort: needs a port that is not above it", i)
+		}
+		parsed = append(parsed, ovnexpr.Ports{Protocol: strings.ToLower(string(p.Protocol)), First: uint16(p.Port), Last: uint16(last)})
+	}
+	return parsed, nil
+}
+
+func textOfPorts(ports []networkv1alpha1.EgressFirewallPort) (texts []string) {
+	for _, p := range ports {
+		text := string(p.Protocol)
+		if p.Port != 0 {
+			text += ":" + strconv.Itoa(int(p.Port))
+		}
+		if p.EndPort != 0 {
+			text += "-" + strconv.Itoa(int(p.EndPort))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// CanonicalName is how a DNS name is known: in lower case and without the dot at its end.
+func CanonicalName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// Sets lists the address sets that the firewall needs, each once.
+func (f EgressFirewall) Sets() (keys []unit.Key) {
+	for _, rule := range f.Rules {
+		if rule.Set != "" && !slices.Contains(keys, rule.Set) {
+			keys = append(keys, rule.Set)
+		}
+	}
+	return keys
+}
+
+// SelectorOf finds the selector of a set of nodes among a firewall's rules; nil: no rule has it.
+func SelectorOf(firewall *networkv1alpha1.EgressFirewall, set unit.Key) labels.Selector {
+	for i := range firewall.Spec.Egress {
+		if to := firewall.Spec.Egress[i].To; to.NodeSelector != nil {
+			selector, err := metav1.LabelSelectorAsSelector(to.NodeSelector)
+			if err == nil && NodesKey(selectorHash(selector.String())) == set {
+				return selector
+			}
+		}
+	}
+	return nil
+}
+
+// NodesUnit wants the addresses of the nodes that a selector selects.
+func NodesUnit(key unit.Key, selector labels.Selector, nodes []corev1.Node) unit.Unit {
+	var addresses []netip.Addr
+	for i := range nodes {
+		if selector.Matches(labels.Set(nodes[i].Labels)) {
+			addresses = append(addresses, addressesOfNode(&nodes[i])...)
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return AddressSetUnit(key, slices.Compact(addresses))
+}
+
+// addressesOfNode are all that Kubernetes knows of a node.
+func addressesOfNode(node *corev1.Node) (addresses []netip.Addr) {
+	for _, a := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(a.Address); err == nil && (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) {
+			addresses = append(addresses, address.Unmap())
+		}
+	}
+	return addresses
+}
