@@ -83,7 +83,7 @@ func (p *program) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf})
 	if err != nil {
 		return err
 	}

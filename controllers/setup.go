@@ -5,6 +5,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/controllers/network"
@@ -23,6 +25,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
+	"github.com/weft-network/weft/pkg/resolver"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -55,13 +58,20 @@ type Options struct {
 	// Propagated is told, after a change of a service's endpoints and at most once in PropagationInterval, how long it took from the database
 	// until every chassis had it; nil: it is not measured, which costs a write per chassis.
 	Propagated func(took time.Duration)
+	// ResolvConf is the file that names the name servers for DNS names in policies; empty: /etc/resolv.conf.
+	ResolvConf string
+	// Lookup asks for a DNS name instead of those name servers.
+	Lookup resolver.Lookup
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
 
 // Setup makes the engine and registers every reconciler with the manager.
 func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
-	triggers := map[string]*trigger.Trigger{topology.KindNetwork: {}, topology.KindNode: {}, topology.KindGateway: {}, topology.KindPod: {}, topology.KindService: {}}
+	triggers := map[string]*trigger.Trigger{}
+	for _, kind := range kinds {
+		triggers[kind] = &trigger.Trigger{}
+	}
 	swept := &trigger.Trigger{}
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
@@ -81,7 +91,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		}
 	})
 	spread := newPropagation(db.Engine, options.Propagated)
-	addresses := alloc.New(time.Now)
+	addresses, answers := alloc.New(time.Now), resolver.New(options.lookup(), time.Now)
 	recorder := mgr.GetEventRecorder("weft")
 	first := &firstPass{done: func() { db.Complete() }}
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
@@ -97,6 +107,9 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		nodes, pods,
 		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway]},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed, spread.ask),
+		&egressfirewall.Reconciler{Client: mgr.GetClient(), Database: db, Names: answers, Events: recorder, Trigger: triggers[topology.KindEgressFirewall], Sets: triggers},
+		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},
+		&egressfirewall.DNS{Client: mgr.GetClient(), Database: db, Resolver: answers, Trigger: triggers[topology.KindDNS], Firewalls: triggers[topology.KindEgressFirewall]},
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Awaited: addresses.Awaited, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
@@ -113,7 +126,15 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		return err
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}),
-		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods}))
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers}))
+}
+
+// lookup is how names are asked for.
+func (o Options) lookup() resolver.Lookup {
+	if o.Lookup != nil {
+		return o.Lookup
+	}
+	return (&resolver.Client{Servers: resolver.FromFile(cmp.Or(o.ResolvConf, "/etc/resolv.conf"))}).Lookup
 }
 
 // wakingAddresses lets the pods of a node go on when the allocator hears of its subnets: their own look at the NodeNetwork may have

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
@@ -19,6 +20,7 @@ import (
 	"github.com/weft-network/weft/controllers/pod"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/resolver"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -29,16 +31,19 @@ type origin struct {
 	addresses *alloc.Allocator
 	nodes     *node.Reconciler
 	pods      *pod.Reconciler
+	answers   *resolver.Names
 }
 
 // simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
 // addresses are given by a clone of the allocator.
 type simulation struct {
+	before   client.Reader // the objects as they are
 	objects  *overlay.Client
 	database *recorder
 	notes    *notes
 
 	services    *service.Reconciler
+	nodeSets    *egressfirewall.Nodes
 	reconcilers map[string]reconcile.Reconciler
 	triggers    map[string]*trigger.Trigger // what a reconciler was asked for by others
 	queues      map[string][]types.NamespacedName
@@ -55,12 +60,13 @@ type request struct {
 }
 
 // kinds lists the kinds of units, those that others build on first.
-var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService}
+var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService,
+	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
 	s = &simulation{
-		database: newRecorder(), notes: &notes{}, triggers: map[string]*trigger.Trigger{}, queues: map[string][]types.NamespacedName{},
+		before: from.objects, database: newRecorder(), notes: &notes{}, triggers: map[string]*trigger.Trigger{}, queues: map[string][]types.NamespacedName{},
 		queued: map[request]bool{}, seen: map[request]bool{}, laid: map[types.NamespacedName]bool{},
 	}
 	for _, kind := range kinds {
@@ -71,11 +77,13 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	s.objects.Index(service.ByService, service.IndexByService)
 	s.objects.Index(service.ByAddress, service.IndexByAddress)
 	s.objects.Index(service.ByNodes, service.IndexByNodes)
+	s.objects.Index(egressfirewall.BySet, egressfirewall.IndexBySet)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
 	addresses := from.addresses.Clone()
 	pods.Addresses = addresses
 	s.services = &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]}
+	s.nodeSets = &egressfirewall.Nodes{Client: s.objects, Database: s.database, Trigger: s.triggers[topology.KindNodes], Firewalls: s.triggers[topology.KindEgressFirewall]}
 	s.reconcilers = map[string]reconcile.Reconciler{
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
 		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
@@ -83,6 +91,11 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindGateway: &gateway.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindGateway]},
 		topology.KindPod:     pods,
 		topology.KindService: s.services,
+		topology.KindEgressFirewall: &egressfirewall.Reconciler{Client: s.objects, Database: s.database, Names: from.answers, Events: s.notes,
+			Trigger: s.triggers[topology.KindEgressFirewall], Sets: s.triggers},
+		topology.KindNodes: s.nodeSets,
+		topology.KindDNS: &egressfirewall.DNS{Client: s.objects, Database: s.database, Resolver: egressfirewall.Frozen{Names: from.answers},
+			Trigger: s.triggers[topology.KindDNS], Firewalls: s.triggers[topology.KindEgressFirewall]},
 	}
 	return s, ok
 }
@@ -162,12 +175,27 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		for i := range nodes.Items {
 			s.ask(topology.KindNode, types.NamespacedName{Name: nodes.Items[i].Name})
 		}
+		if err := s.askForFirewalls(ctx); err != nil {
+			return err
+		}
 		return s.askForPods(ctx, func(*corev1.Pod) bool { return true })
 	case *corev1.Node:
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
 		s.ask(topology.KindGateway, name)
 		s.askForServices(ctx, object)
+		for _, set := range s.nodeSets.InUse(ctx, object) {
+			s.ask(topology.KindNodes, set.NamespacedName)
+		}
+	case *networkv1alpha1.EgressFirewall:
+		s.ask(topology.KindEgressFirewall, name)
+		before := &networkv1alpha1.EgressFirewall{}
+		if err := s.before.Get(ctx, name, before); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		for _, set := range append(egressfirewall.SetsOf(object), egressfirewall.SetsOf(before)...) {
+			s.ask(set.Kind(), trigger.NameOf(set))
+		}
 	case *networkv1alpha1.NodeNetwork:
 		s.ask(topology.KindNetwork, network.Name)
 		s.ask(topology.KindNode, name)
@@ -192,6 +220,18 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 }
 
 // askForServices asks for the services that a node may change.
+// askForFirewalls asks for all of them.
+func (s *simulation) askForFirewalls(ctx context.Context) error {
+	var firewalls networkv1alpha1.EgressFirewallList
+	if err := s.objects.List(ctx, &firewalls); err != nil {
+		return err
+	}
+	for i := range firewalls.Items {
+		s.ask(topology.KindEgressFirewall, client.ObjectKeyFromObject(&firewalls.Items[i]))
+	}
+	return nil
+}
+
 func (s *simulation) askForServices(ctx context.Context, node client.Object) {
 	for _, of := range s.services.PerNode(ctx, node) {
 		s.ask(topology.KindService, of.NamespacedName)

@@ -23,6 +23,14 @@ func (r *recorder) Apply(_ context.Context, u unit.Unit) error {
 }
 
 // Connected is true: without a database there is no plan.
+// Wanted: in a plan, which is one change, it does not matter what comes first.
+func (*recorder) Wanted(unit.Key) bool { return true }
+
+// Elements is not asked for: what is in the database is known.
+func (*recorder) Elements(context.Context, string, string, string) ([]string, error) {
+	return nil, errors.New("a plan reads no sets")
+}
+
 func (*recorder) Connected() bool { return true }
 
 // Wait does not: whatever is waited for is there.

@@ -117,6 +117,10 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map
 		if r.Database.Wanted(key) {
 			continue
 		}
+		if known := r.Kinds[key.Kind()]; known != nil && decides[key.Kind()] {
+			known.Enqueue(trigger.NameOf(key))
+			continue
+		}
 		object := objectOf(key)
 		if object == nil {
 			if key.Kind() != topology.KindNetwork {
@@ -152,6 +156,9 @@ func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.
 	return true, nil
 }
 
+// decides are the kinds of sets that are shared: no object is their owner, and their own controller knows whether somebody uses them.
+var decides = map[string]bool{topology.KindNodes: true, topology.KindDNS: true}
+
 func objectOf(key unit.Key) client.Object {
 	switch key.Kind() {
 	case topology.KindPod:
@@ -160,6 +167,8 @@ func objectOf(key unit.Key) client.Object {
 		return &corev1.Node{}
 	case topology.KindService:
 		return &corev1.Service{}
+	case topology.KindEgressFirewall:
+		return &networkv1alpha1.EgressFirewall{}
 	}
 	return nil
 }

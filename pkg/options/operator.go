@@ -26,6 +26,8 @@ type Operator struct {
 	Namespace string
 	// Identity is the lease holder's name, the same for every process of a pod; empty: each process has its own.
 	Identity string
+	// ResolvConf is the file that names the name servers for DNS names in policies.
+	ResolvConf string
 	// AdminSocket is the unix socket for "weft admin"; empty: none.
 	AdminSocket string
 }
@@ -42,6 +44,7 @@ func ParseOperator(args []string) (Operator, error) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	flags.StringVar(&o.Namespace, "leader-election-namespace", "weft-system", "namespace of the lease")
 	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID); empty: each process has its own")
+	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file that names the name servers for DNS names in policies, as resolv.conf(5)")
 	flags.StringVar(&o.AdminSocket, "admin-socket", DefaultAdminSocket, "unix socket on which \"weft admin\" is answered; empty for none")
 	if err := flags.Parse(args); err != nil {
 		return o, err

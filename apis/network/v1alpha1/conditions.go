@@ -36,8 +36,14 @@ const (
 	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
 )
 
+// ConditionResolved of an EgressFirewall: every DNS name of its rules has an answer. One without such rules does not have it.
+const ConditionResolved = "Resolved"
+
 // Reasons of conditions.
 const (
+	// ReasonUnresolvedNames: name servers do not answer for DNS names, or say that they have no address; the message names them and their
+	// rules. What was known before stays as long as nobody answers.
+	ReasonUnresolvedNames = "UnresolvedNames"
 	// ReasonAsExpected: nothing is wrong.
 	ReasonAsExpected = "AsExpected"
 	// ReasonInvalidSpec: spec cannot be applied; the message says why.

@@ -1,0 +1,93 @@
+package egressfirewall
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// namedProblems bounds what a message lists.
+const namedProblems = 10
+
+// conditionsOf are the conditions of a firewall that is being told about.
+type conditionsOf struct {
+	*networkv1alpha1.EgressFirewall
+}
+
+func (c conditionsOf) set(kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation})
+}
+
+// ready says whether the rules are in force.
+func (c conditionsOf) ready(invalid, applied error) {
+	var refused *ovndb.RejectedError
+	switch {
+	case errors.As(applied, &refused):
+		c.set(networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error())
+	case applied != nil: // the end of this process; the next one says
+	case invalid != nil:
+		c.set(networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec,
+			fmt.Sprintf("everything outside the cluster is denied: %s", list(strings.Split(invalid.Error(), "\n"))))
+	default:
+		c.set(networkv1alpha1.ConditionReady, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, fmt.Sprintf("rules in force: %d", len(c.Spec.Egress)))
+	}
+}
+
+// resolved says which names have no answer; before all were asked for, it says what it said before.
+func (c conditionsOf) resolved(names Names) {
+	var problems []string
+	named, waiting := 0, 0
+	for i, rule := range c.Spec.Egress {
+		if rule.To.DNSName == "" {
+			continue
+		}
+		named++
+		_, asked, err := names.Known(topology.CanonicalName(rule.To.DNSName))
+		switch {
+		case !asked:
+			waiting++
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("spec.egress[%d].to.dnsName: %s: %v", i, rule.To.DNSName, err))
+		}
+	}
+	switch {
+	case named == 0:
+		meta.RemoveStatusCondition(&c.Status.Conditions, networkv1alpha1.ConditionResolved)
+	case waiting > 0:
+	case len(problems) > 0:
+		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, list(problems))
+	default:
+		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "every DNS name has an address")
+	}
+}
+
+func list(problems []string) string {
+	more := ""
+	if n := len(problems) - namedProblems; n > 0 {
+		problems, more = problems[:namedProblems], fmt.Sprintf("; and %d more", n)
+	}
+	return strings.Join(problems, "; ") + more
+}
+
+func (c conditionsOf) differ(before *networkv1alpha1.EgressFirewall) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, c.Status.Conditions)
+}
+
+// worse are the conditions that are false, and were not or said something else before.
+func (c conditionsOf) worse(before *networkv1alpha1.EgressFirewall) (found []metav1.Condition) {
+	for _, now := range c.Status.Conditions {
+		had := meta.FindStatusCondition(before.Status.Conditions, now.Type)
+		if now.Status == metav1.ConditionFalse && (had == nil || had.Status != now.Status || had.Message != now.Message) {
+			found = append(found, now)
+		}
+	}
+	return found
+}

@@ -1,0 +1,63 @@
+package egressfirewall
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Nodes reconciles the sets of nodes' addresses: its request is the hash of a selector.
+type Nodes struct {
+	Client   client.Client
+	Database Database
+	Trigger  *trigger.Trigger
+	// Firewalls asks for firewalls.
+	Firewalls *trigger.Trigger
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	key := topology.NodesKey(req.Name)
+	firewalls, err := users(ctx, r.Client, string(key))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(firewalls) == 0 {
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
+	}
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, err
+	}
+	made := !r.Database.Wanted(key)
+	applied := ovndb.IgnorePending(r.Database.Apply(ctx, topology.NodesUnit(key, topology.SelectorOf(&firewalls[0], key), nodes.Items)))
+	if made {
+		ask(r.Firewalls, firewalls)
+	}
+	return ctrl.Result{}, applied
+}
+
+// InUse asks for all sets of nodes that firewalls name.
+func (r *Nodes) InUse(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	firewalls, err := users(ctx, r.Client, topology.KindNodes)
+	if err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	seen := map[reconcile.Request]bool{}
+	for i := range firewalls {
+		for _, request := range requests(topology.KindNodes)(ctx, &firewalls[i]) {
+			if !seen[request] {
+				seen[request], all = true, append(all, request)
+			}
+		}
+	}
+	return all
+}
