@@ -38,14 +38,17 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		nodes    corev1.NodeList
 		networks networkv1alpha1.NodeNetworkList
 		cn       networkv1alpha1.ClusterNetwork
+
+		firewalls networkv1alpha1.EgressFirewallList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls} {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
-	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items}
+	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items,
+		EgressFirewalls: firewalls.Items}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if err == nil {
 		world.ClusterNetwork = &cn

@@ -48,6 +48,29 @@ var violations = []violation{
 	{"OwnerLives", "a service that does not exist", []string{"service/default/gone"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "service/default/gone"}})
 	}},
+	{"OwnerLives", "a firewall that does not exist", []string{"egressfirewall/gone/default"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "egressfirewall/gone/default"}})
+	}},
+	{"OwnerLives", "a set that nobody uses", []string{"dns/gone.example.org"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "dns/gone.example.org"}})
+	}},
+	{"FirewallOfNamespace", "a port that is not in the group", []string{"default_a", "EgressFirewall default/default"}, func(w *world) {
+		g := find[nbdb.PortGroup](w, nbdb.PortGroupTable, "ns_default")
+		g.Ports = slices.DeleteFunc(g.Ports, func(p string) bool { return p == w.port("a").UUID })
+	}},
+	{"FirewallOfNamespace", "a host's port in the group", []string{"k8s-n1"}, func(w *world) {
+		g := find[nbdb.PortGroup](w, nbdb.PortGroupTable, "ns_default")
+		g.Ports = append(g.Ports, find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1").UUID)
+	}},
+	{"FirewallOfNamespace", "a group without its rules", []string{"namespace default"}, func(w *world) {
+		find[nbdb.PortGroup](w, nbdb.PortGroupTable, "ns_default").ACLs = nil
+	}},
+	{"SetsExist", "a set that is gone", []string{"$dns_www.example.org_IPv6"}, func(w *world) {
+		w.Northbound[nbdb.AddressSetTable] = slices.DeleteFunc(w.Northbound[nbdb.AddressSetTable], func(row model.Model) bool {
+			set, ok := row.(*nbdb.AddressSet)
+			return ok && set.Name == "dns_www.example.org_IPv6"
+		})
+	}},
 	{"BalancerOnEveryNode", "not in the group", []string{"Service_default/web_TCP_cluster", "clusterLBGroup"}, func(w *world) {
 		find[nbdb.LoadBalancerGroup](w, nbdb.LoadBalancerGroupTable, names.ClusterLoadBalancers).LoadBalancer = nil
 	}},

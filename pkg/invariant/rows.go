@@ -65,6 +65,14 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.balanced[owner] {
 			return "a service that does not exist or has no address"
 		}
+	case topology.KindEgressFirewall:
+		if !v.firewalls[owner] {
+			return "an egress firewall that does not exist"
+		}
+	case topology.KindNodes, topology.KindDNS:
+		if !v.sets[owner] {
+			return "a set that no rule names"
+		}
 	}
 	return ""
 }

@@ -25,6 +25,8 @@ type World struct {
 	NodeNetworks   []networkv1alpha1.NodeNetwork
 	Pods           []corev1.Pod
 	Services       []corev1.Service
+
+	EgressFirewalls []networkv1alpha1.EgressFirewall
 }
 
 // Rows are rows of generated models by the name of their table.
@@ -59,6 +61,9 @@ type view struct {
 	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
 	pods     map[unit.Key]*corev1.Pod                // those that want a port
 	balanced map[unit.Key]bool                       // services with addresses
+
+	firewalls map[unit.Key]bool
+	sets      map[unit.Key]bool // those that rules name
 }
 
 func newView(w World) *view {
@@ -68,7 +73,7 @@ func newView(w World) *view {
 		ports: rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable), routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
 		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
-		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{},
+		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -91,6 +96,10 @@ func newView(w World) *view {
 		if service := &w.Services[i]; topology.Balanced(service) {
 			v.balanced[topology.ServiceKey(service.Namespace, service.Name)] = true
 		}
+	}
+	v.sets = usedSets(w.EgressFirewalls)
+	for i := range w.EgressFirewalls {
+		v.firewalls[topology.EgressFirewallKey(w.EgressFirewalls[i].Namespace)] = true
 	}
 	return v
 }

@@ -50,6 +50,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 		w.addNode(name, plan)
 	}
 	w.addService("web")
+	w.addFirewall("default")
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
@@ -104,6 +105,14 @@ func (w *world) member(m unit.Membership) {
 	if m.Parent.Table == nbdb.NBGlobalTable {
 		return // its row is nobody's
 	}
+	if m.Optional { // the world has the group only where it says so
+		for _, row := range w.Northbound[m.Parent.Table] {
+			if group, ok := row.(*nbdb.PortGroup); ok && group.UUID == m.Parent.UUID {
+				group.Ports = append(group.Ports, m.Element)
+			}
+		}
+		return
+	}
 	for _, row := range w.Northbound[m.Parent.Table] {
 		v := reflect.ValueOf(row).Elem()
 		if v.FieldByName("UUID").String() != m.Parent.UUID {
@@ -129,6 +138,21 @@ func (w *world) addService(name string) {
 		w.Fatal(problems)
 	}
 	w.add(topology.ServiceUnit(parsed))
+}
+
+func (w *world) addFirewall(namespace string) {
+	w.Helper()
+	firewall := networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: networkv1alpha1.EgressFirewallName}}
+	firewall.Spec.Egress = []networkv1alpha1.EgressFirewallRule{{Type: networkv1alpha1.EgressFirewallDeny, To: networkv1alpha1.EgressFirewallDestination{DNSName: "www.example.org"}}}
+	w.EgressFirewalls = append(w.EgressFirewalls, firewall)
+	facts, err := topology.ParseEgressFirewall(&firewall, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.add(topology.EgressFirewallUnit(facts))
+	for _, set := range facts.Sets() {
+		w.add(topology.AddressSetUnit(set, nil))
+	}
 }
 
 func (w *world) addNode(name string, plan topology.Plan) {
