@@ -21,15 +21,16 @@ import (
 
 // objects are what the API server has.
 type objects struct {
-	pods     []corev1.Pod
-	nodes    map[string]*corev1.Node
-	networks map[string]*networkv1alpha1.NodeNetwork // by node
-	cn       *networkv1alpha1.ClusterNetwork
-	plan     topology.Plan
-	asking   map[string]bool // namespaces whose pods get a record
-	services []corev1.Service
-	slices   []discoveryv1.EndpointSlice
-	cluster  string // UID of kube-system
+	pods      []corev1.Pod
+	nodes     map[string]*corev1.Node
+	networks  map[string]*networkv1alpha1.NodeNetwork // by node
+	cn        *networkv1alpha1.ClusterNetwork
+	plan      topology.Plan
+	asking    map[string]bool // namespaces whose pods get a record
+	services  []corev1.Service
+	slices    []discoveryv1.EndpointSlice
+	firewalls []networkv1alpha1.EgressFirewall
+	cluster   string // UID of kube-system
 }
 
 // read lists everything.
@@ -40,12 +41,13 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var namespaces corev1.NamespaceList
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
-	err := errors.Join(w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	var firewalls networkv1alpha1.EgressFirewallList
+	err := errors.Join(w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
-	o.pods, o.services, o.slices = pods.Items, services.Items, endpoints.Items
+	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {
 		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}

@@ -57,6 +57,7 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
+	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
@@ -101,7 +102,7 @@ func startOperator(c *cluster, name string, stale int64, told func()) (*operator
 	})
 	mgr, err := newManager(config, c.mapper)
 	if err == nil {
-		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay,
+		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay, Lookup: lookup,
 			FirstConnection: patience}) // on a machine that is not ours alone, a connection may take as long as everything else
 	}
 	if err != nil {

@@ -58,6 +58,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 		}
 	}
 	o.expectServices()
+	o.expectFirewalls()
 	return o.units, errors.Join(o.wrong...)
 }
 

@@ -65,6 +65,9 @@ func (w *world) clear(ctx context.Context) error {
 	return w.news.until(patience, func(context.Context) error {
 		var left int
 		for _, namespace := range []string{"a", "b"} {
+			if err := w.api.DeleteAllOf(ctx, &networkv1alpha1.EgressFirewall{}, client.InNamespace(namespace)); err != nil {
+				return err
+			}
 			if err := w.api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
 				return err
 			}

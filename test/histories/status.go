@@ -91,6 +91,7 @@ func (o *oracle) checkStatus() {
 			o.checkTopology(nn)
 		}
 	}
+	o.checkFirewalls()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}

@@ -58,6 +58,8 @@ func (w *world) vandalise(what string, n int) error {
 	switch what {
 	case "delete-switch", "rename", "copy", "disown":
 		return w.vandaliseSwitch(what, n)
+	case "delete-Port_Group", "delete-Address_Set", "priority", "match":
+		return w.vandaliseFirewall(what, n)
 	case "delete-balancer", "spoil-balancer":
 		return w.vandaliseBalancer(what, n)
 	case "delete-router":

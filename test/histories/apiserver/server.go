@@ -26,6 +26,7 @@ var kinds = map[string]kind{
 	"namespaces":      {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
 	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
+	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
 }
 
 // Server is the API server.
