@@ -41,12 +41,12 @@ func (c conditionsOf) ready(invalid, applied error) {
 	}
 }
 
-// resolved says which names have no answer; before all were asked for, it says what it said before.
-func (c conditionsOf) resolved(names Names) {
+// resolved says which names have no answer; before all were asked for, it says what it said before. Rules that are not in force name nothing.
+func (c conditionsOf) resolved(names Names, inForce bool) {
 	var problems []string
 	named, waiting := 0, 0
 	for i, rule := range c.Spec.Egress {
-		if rule.To.DNSName == "" {
+		if rule.To.DNSName == "" || !inForce {
 			continue
 		}
 		named++

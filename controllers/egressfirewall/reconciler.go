@@ -99,7 +99,7 @@ func (r *Reconciler) tell(ctx context.Context, firewall *networkv1alpha1.EgressF
 	told := firewall.DeepCopy()
 	conditions := conditionsOf{told}
 	conditions.ready(invalid, applied)
-	conditions.resolved(r.Names)
+	conditions.resolved(r.Names, invalid == nil)
 	if !conditions.differ(firewall) {
 		return nil
 	}

@@ -167,7 +167,7 @@ func (o *oracle) checkFirewalls() {
 			bad = bad || strings.HasPrefix(rule.To.DNSName, "bad.")
 		}
 		for kind, want := range map[string]struct{ there, yes bool }{
-			networkv1alpha1.ConditionReady: {true, invalid == nil}, networkv1alpha1.ConditionResolved: {named, !bad},
+			networkv1alpha1.ConditionReady: {true, invalid == nil}, networkv1alpha1.ConditionResolved: {named && invalid == nil, !bad},
 		} {
 			c := meta.FindStatusCondition(firewall.Status.Conditions, kind)
 			if want.there != (c != nil) || c != nil && (c.Status == metav1.ConditionTrue) != want.yes || c != nil && c.ObservedGeneration != firewall.Generation {
