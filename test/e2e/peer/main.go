@@ -22,7 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "peer", Short: "Be tested", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen(), newTake(), newCall(), newCallAll(), newResolve(), newTrace(), newBulk())
+	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen(), newTake(), newCall(), newCallAll(), newResolve(), newTrace(), newBulk(), newNames())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)
