@@ -55,7 +55,6 @@ func (p Plan) Network(cluster string) Network {
 	return Network{Cluster: cluster, Join: p.joinSubnets()}
 }
 
-// joinSubnets are the join subnets of the families that pods have.
 // PodNetworks are the networks of all pods.
 func (p Plan) PodNetworks() (networks []netip.Prefix) {
 	for _, cluster := range p.Clusters {
@@ -64,6 +63,7 @@ func (p Plan) PodNetworks() (networks []netip.Prefix) {
 	return networks
 }
 
+// joinSubnets are the join subnets of the families that pods have.
 func (p Plan) joinSubnets() []netip.Prefix {
 	families := p.families()
 	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })
