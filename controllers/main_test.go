@@ -122,7 +122,7 @@ func watch(ctx context.Context) error {
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { news.tell() }, UpdateFunc: func(any, any) { news.tell() }, DeleteFunc: func(any) { news.tell() },
 	}
-	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &eventsv1.Event{}, &networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}} {
+	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &eventsv1.Event{}, &networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressFirewall{}} {
 		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err

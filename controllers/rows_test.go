@@ -19,7 +19,8 @@ type rows map[string]map[string]map[string][]string
 // shared columns have elements of several units; ignored ones are northd's.
 var (
 	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "qos_rules", "load_balancer_group"}, "Logical_Router": {"ports", "static_routes", "policies", "nat", "load_balancer_group"}, "Load_Balancer_Group": {"load_balancer"},
-		"Chassis_Template_Var": {"variables"}}
+		"Chassis_Template_Var": {"variables"}, "Port_Group": {"ports", "acls"}, "Address_Set": {"addresses"}}
+	defaults       = []string{"0", "false"} // of columns that are neither set nor map
 	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
 )
 
@@ -28,7 +29,7 @@ func (w *world) selectRows() rows {
 	w.Helper()
 	found := rows{}
 	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS", "Load_Balancer", "Load_Balancer_Group",
-		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var"} {
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		_, text, _ = strings.Cut(text, "\n") // "<table> table"
 		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -120,6 +121,7 @@ func rowDifferences(table, uuid string, before, after rows) (found []string) {
 					found = append(found, fmt.Sprintf("remove %s %s %s %s", table, name, column, nameOf(element, before, after)))
 				}
 			}
+		case op == "insert" && len(has[column]) == 1 && slices.Contains(defaults, has[column][0]):
 		case !slices.Equal(had[column], has[column]):
 			found = append(found, fmt.Sprintf("%s %s %s %s: %q", op, table, name, column, strings.Join(has[column], ", ")))
 		}

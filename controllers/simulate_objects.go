@@ -65,6 +65,8 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &networkv1alpha1.ClusterNetwork{}
 	case networkv1alpha1.GroupVersion.WithKind("NodeNetwork"):
 		object = &networkv1alpha1.NodeNetwork{}
+	case networkv1alpha1.GroupVersion.WithKind("EgressFirewall"):
+		object = &networkv1alpha1.EgressFirewall{}
 	default:
 		return nil, nil
 	}
@@ -75,7 +77,7 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 	return object, json.Unmarshal(text, object)
 }
 
-// remove takes an object away, and with a namespace its pods and services.
+// remove takes an object away, and with a namespace its pods, services and firewall.
 func (s *simulation) remove(ctx context.Context, object client.Object, document manifest.Document) error {
 	if err := s.objects.Delete(ctx, object); apierrors.IsNotFound(err) {
 		s.notes.add("%s: there is none", nameIn(document))
@@ -87,6 +89,11 @@ func (s *simulation) remove(ctx context.Context, object client.Object, document 
 		return nil
 	}
 	if err := s.removeServices(ctx, object.GetName()); err != nil {
+		return err
+	}
+	firewall := &networkv1alpha1.EgressFirewall{}
+	firewall.Namespace, firewall.Name = object.GetName(), networkv1alpha1.EgressFirewallName
+	if err := s.objects.Delete(ctx, firewall); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	pods, err := s.podsThat(ctx, func(p *corev1.Pod) bool { return p.Namespace == object.GetName() })

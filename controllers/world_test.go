@@ -22,6 +22,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/resolver"
 )
 
 // patience is how long a test waits for what must come; a tenth of a second is usual.
@@ -34,8 +35,9 @@ type world struct {
 	rows      *ovndb.Conn // the test's own copy of the database
 	operators []*operator
 
-	countDelay time.Duration // of the operators to start
-	unsound    string        // why invariants do not hold at the end of the test; empty: they must
+	countDelay time.Duration   // of the operators to start
+	lookup     resolver.Lookup // of the operators to start; nil: they ask the name servers of this machine
+	unsound    string          // why invariants do not hold at the end of the test; empty: they must
 }
 
 func newWorld(t *testing.T) *world {
@@ -86,6 +88,7 @@ func (w *world) clear() {
 	w.Helper()
 	ctx := context.Background()
 	w.must(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
+	w.clearFirewalls(ctx)
 	w.clearServices(ctx)
 	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
 		w.must(api.DeleteAllOf(ctx, kind))

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -59,7 +60,7 @@ func parseEgressRule(rule *networkv1alpha1.EgressFirewallRule) (EgressRule, erro
 		if err != nil {
 			return parsed, fmt.Errorf("to.nodeSelector: %w", err)
 		}
-		parsed.Set, text = NodesKey(selectorHash(selector.String())), "nodeSelector "+strconv.Quote(selector.String())
+		parsed.Set, text = NodesKey(selectorHash(selector.String())), "nodeSelector "+cmp.Or(selector.String(), "{}")
 	default:
 		return parsed, errors.New("to: one of cidrSelector, dnsName and nodeSelector is needed")
 	}
