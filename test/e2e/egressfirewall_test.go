@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -186,27 +187,34 @@ func (f *fence) reachOf(t *testing.T, protocols []string, from []*corev1.Pod, al
 	var wanted []calls
 	for _, protocol := range protocols {
 		for _, a := range all {
-			wanted = append(wanted, calls{protocol, netip.AddrPortFrom(a, whoPort).String(), 2, false})
+			wanted = append(wanted, calls{protocol, netip.AddrPortFrom(a, whoPort).String(), 1, false})
 		}
 	}
+	var group errgroup.Group
 	for _, p := range from {
-		eventually(t, recoveryTimeout, func() error {
-			became, err := bed.podCaller(p).callAll(t.Context(), wanted)
-			if err != nil {
-				return err
-			}
-			var wrong []error
-			for i, c := range wanted {
-				to := netip.MustParseAddrPort(c.To).Addr()
-				for _, one := range became[i] {
-					if (one.Error == "") != slices.Contains(want, to) {
-						wrong = append(wrong, fmt.Errorf("pod %s calls %s %s: answered by %q, %s; should be reached: %t", p.Name, c.Protocol, c.To, one.Server, one.Error, slices.Contains(want, to)))
-					}
-				}
-			}
-			return errors.Join(wrong...)
+		group.Go(func() error {
+			return poll(t.Context(), recoveryTimeout, func() error { return reaches(t.Context(), p, wanted, want) })
 		})
 	}
+	must(t, group.Wait())
+}
+
+// reaches makes the calls of a pod; the error says which should have had another end.
+func reaches(ctx context.Context, p *corev1.Pod, wanted []calls, want []netip.Addr) error {
+	became, err := bed.podCaller(p).callAll(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for i, c := range wanted {
+		reached := slices.Contains(want, netip.MustParseAddrPort(c.To).Addr())
+		for _, one := range became[i] {
+			if (one.Error == "") != reached {
+				wrong = append(wrong, fmt.Errorf("pod %s calls %s %s: answered by %q, %s; should be reached: %t", p.Name, c.Protocol, c.To, one.Server, one.Error, reached))
+			}
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // testNames serves a name on the host outside, changes its address, takes it away, and stops to answer.
@@ -357,6 +365,7 @@ func testAnswers(t *testing.T, f *fence) {
 // testFirstPacket starts pods that do nothing but call: of the one that is denied no call succeeds, of the other the first.
 func testFirstPacket(t *testing.T, f *fence, out []netip.Addr) {
 	f.rules(t, deny(anywhere4), deny(anywhere6))
+	var pods []*corev1.Pod
 	for _, denied := range []bool{false, true} {
 		for _, to := range out {
 			for _, protocol := range []string{"tcp", "udp"} {
@@ -367,10 +376,14 @@ func testFirstPacket(t *testing.T, f *fence, out []netip.Addr) {
 				p.Spec.RestartPolicy, p.Spec.Containers[0].ReadinessProbe = corev1.RestartPolicyNever, nil
 				p.Spec.Containers[0].Command = []string{peerPath, "call", "--protocol=" + protocol, "--to=" + netip.AddrPortFrom(to, whoPort).String(), "--count=3"}
 				bed.create(t, p)
-				if all := lastWords(t, p); slices.ContainsFunc(all, func(c called) bool { return (c.Error == "") == denied }) {
-					t.Errorf("pod %s/%s, denied: %t: %+v", p.Namespace, p.Name, denied, all)
-				}
+				pods = append(pods, p)
 			}
+		}
+	}
+	for _, p := range pods {
+		denied := p.Namespace == fenced
+		if all := lastWords(t, p); slices.ContainsFunc(all, func(c called) bool { return (c.Error == "") == denied }) {
+			t.Errorf("pod %s/%s, denied: %t: %+v", p.Namespace, p.Name, denied, all)
 		}
 	}
 }
