@@ -145,16 +145,20 @@ func (s *session) echo(ctx context.Context) error {
 // when the call was given up, while its reader may still be filling them in. So the end of ctx costs the session. A call that does not
 // end with its link is left behind, as in close.
 func (s *session) answered(ctx context.Context, call func(context.Context) error) error {
-	answer := make(chan error, 1)
-	go func() { answer <- call(context.WithoutCancel(ctx)) }()
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = call(context.WithoutCancel(ctx))
+	}()
 	select {
-	case err := <-answer:
+	case <-ended:
 		return err
 	case <-ctx.Done():
 		s.link.cut()
 	}
 	select {
-	case <-answer:
+	case <-ended:
 	case <-time.After(closePatience):
 	}
 	return context.Cause(ctx)
