@@ -17,6 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
@@ -83,13 +84,22 @@ func (p *program) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,
+		Probe: probe(p.options.ProbePort), ProbeInterval: p.options.ProbeInterval, ProbeMisses: p.options.ProbeMisses})
 	if err != nil {
 		return err
 	}
 	p.health.Begin(mgr.Elected(), engine)
 	defer p.health.End()
 	return mgr.Start(ctx)
+}
+
+// probe asks nodes at a port; nil where there is none.
+func probe(port int) egressip.Probe {
+	if port == 0 {
+		return nil
+	}
+	return egressip.TCPProbe(port)
 }
 
 func (p *program) serveMetrics(ctx context.Context) error {

@@ -18,6 +18,9 @@ import (
 func (w *world) limits() map[string]int {
 	found := map[string]int{}
 	for _, rule := range ovndb.List(w.rows, func(*nbdb.QoS) bool { return true }) {
+		if rule.Bandwidth == nil { // the mark of replies
+			continue
+		}
 		found[rule.Direction+" "+rule.Match] = rule.Bandwidth[nbdb.QoSBandwidthRate]
 	}
 	return found

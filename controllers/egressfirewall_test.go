@@ -121,6 +121,9 @@ func (w *world) rulesOf(group string) (acls map[string]string, ports, members []
 	found := w.selectRows()
 	acls = map[string]string{}
 	for id, row := range found[nbdb.ACLTable] {
+		if slices.Contains(row["external_ids"], "weft.dev/unit=network/default") { // what all EgressIPs have in common
+			continue
+		}
 		acls[id] = fmt.Sprint(row["priority"], row["match"])
 	}
 	for _, row := range found[nbdb.PortGroupTable] {

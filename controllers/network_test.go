@@ -210,7 +210,7 @@ func TestNodeDeletedAndRecreated(t *testing.T) {
 		t.Errorf("pod of n2 has %v, which is not in %s", port.Addresses, subnet)
 	}
 	w.until(func() error {
-		if got, want := len(w.dump()), len(before)+4; got != want { // the switch, its router port and two ports of n3
+		if got, want := len(w.dump()), len(before)+7; got != want { // the switch, its router port, two ports and the three marks of replies of n3
 			return fmt.Errorf("%d rows, want %d", got, want)
 		}
 		return nil

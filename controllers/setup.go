@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/weft-network/weft/controllers/egressfirewall"
+	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/controllers/network"
@@ -62,6 +63,11 @@ type Options struct {
 	ResolvConf string
 	// Lookup asks for a DNS name instead of those name servers.
 	Lookup resolver.Lookup
+	// Probe asks whether a node answers at an address; nil: every node counts as reachable. It is asked each ProbeInterval, of the nodes that may
+	// carry egress IPs; one that missed ProbeMisses in a row is unreachable. 0 are the defaults.
+	Probe         egressip.Probe
+	ProbeInterval time.Duration
+	ProbeMisses   int
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
@@ -81,6 +87,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)
 			if up {
 				swept.Enqueue(network.Name)
+				triggers[topology.KindEgressIP].Enqueue(egressip.All)
 			}
 		},
 		OnDrift: func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) },
@@ -101,6 +108,10 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode],
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
+	probes := egressip.NewProber(mgr.GetClient(), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
+	egress := &egressip.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindEgressIP],
+		Reachable: probes.Reachable, ServicesByAddress: service.ByAddress}
+
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			FirstConnection: options.FirstConnection, Violations: watch.Violations},
@@ -110,6 +121,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&egressfirewall.Reconciler{Client: mgr.GetClient(), Database: db, Names: answers, Events: recorder, Trigger: triggers[topology.KindEgressFirewall], Sets: triggers},
 		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},
 		&egressfirewall.DNS{Client: mgr.GetClient(), Database: db, Resolver: answers, Trigger: triggers[topology.KindDNS], Firewalls: triggers[topology.KindEgressFirewall]},
+		egress,
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Awaited: addresses.Awaited, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
@@ -125,8 +137,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		swept.Enqueue(network.Name)
 		return err
 	}
-	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}),
-		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers}))
+	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}),
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress}))
 }
 
 // lookup is how names are asked for.

@@ -13,6 +13,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/egressfirewall"
+	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
@@ -32,6 +33,7 @@ type origin struct {
 	nodes     *node.Reconciler
 	pods      *pod.Reconciler
 	answers   *resolver.Names
+	egress    *egressip.Reconciler
 }
 
 // simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
@@ -44,6 +46,7 @@ type simulation struct {
 
 	services    *service.Reconciler
 	nodeSets    *egressfirewall.Nodes
+	egress      *egressip.Reconciler
 	reconcilers map[string]reconcile.Reconciler
 	triggers    map[string]*trigger.Trigger // what a reconciler was asked for by others
 	queues      map[string][]types.NamespacedName
@@ -60,7 +63,7 @@ type request struct {
 }
 
 // kinds lists the kinds of units, those that others build on first.
-var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService,
+var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService, topology.KindEgressIP,
 	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
@@ -82,6 +85,9 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
 	addresses := from.addresses.Clone()
 	pods.Addresses = addresses
+	s.database.has = from.egress.Database.Has
+	s.egress = &egressip.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindEgressIP],
+		Reachable: from.egress.Reachable, ServicesByAddress: service.ByAddress}
 	s.services = &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]}
 	s.nodeSets = &egressfirewall.Nodes{Client: s.objects, Database: s.database, Trigger: s.triggers[topology.KindNodes], Firewalls: s.triggers[topology.KindEgressFirewall]}
 	s.reconcilers = map[string]reconcile.Reconciler{
@@ -96,6 +102,8 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindNodes: s.nodeSets,
 		topology.KindDNS: &egressfirewall.DNS{Client: s.objects, Database: s.database, Resolver: egressfirewall.Frozen{Names: from.answers},
 			Trigger: s.triggers[topology.KindDNS], Firewalls: s.triggers[topology.KindEgressFirewall]},
+
+		topology.KindEgressIP: s.egress,
 	}
 	return s, ok
 }
@@ -168,6 +176,7 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 	switch object.(type) {
 	case *networkv1alpha1.ClusterNetwork:
 		s.ask(topology.KindNetwork, network.Name)
+		s.askForEgressIPs(s.egress.Every(ctx))
 		var nodes corev1.NodeList
 		if err := s.objects.List(ctx, &nodes); err != nil {
 			return err
@@ -184,6 +193,7 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindNode, name)
 		s.ask(topology.KindGateway, name)
 		s.askForServices(ctx, object)
+		s.askForEgressIPs(s.egress.Every(ctx))
 		for _, set := range s.nodeSets.InUse(ctx, object) {
 			s.ask(topology.KindNodes, set.NamespacedName)
 		}
@@ -201,13 +211,19 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindNode, name)
 		s.ask(topology.KindGateway, name)
 		s.askForServices(ctx, object)
+		s.askForEgressIPs(s.egress.Every(ctx))
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Spec.NodeName == name.Name })
 	case *corev1.Namespace:
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })
 	case *corev1.Pod:
 		s.ask(topology.KindPod, name)
+	case *networkv1alpha1.EgressIP:
+		s.ask(topology.KindEgressIP, name)
+		s.askForEgressIPs(s.egress.Every(ctx))
+		return s.askForPods(ctx, func(*corev1.Pod) bool { return true })
 	case *corev1.Service:
 		s.ask(topology.KindService, name)
+		s.askForEgressIPs(s.egress.On(ctx, object))
 		for _, other := range s.services.Sharing(ctx, object) {
 			s.ask(topology.KindService, other.NamespacedName)
 		}
@@ -217,6 +233,12 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		}
 	}
 	return nil
+}
+
+func (s *simulation) askForEgressIPs(requests []ctrl.Request) {
+	for _, r := range requests {
+		s.ask(topology.KindEgressIP, r.NamespacedName)
+	}
 }
 
 // askForServices asks for the services that a node may change.

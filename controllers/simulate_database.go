@@ -12,6 +12,7 @@ import (
 // recorder is a database for reconcilers that plan: it notes units and applies none.
 type recorder struct {
 	units map[unit.Key]unit.Unit
+	has   func(table, column string) bool
 }
 
 func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
@@ -32,6 +33,9 @@ func (*recorder) Elements(context.Context, string, string, string) ([]string, er
 }
 
 func (*recorder) Connected() bool { return true }
+
+// Has reports what the server has.
+func (r *recorder) Has(table, column string) bool { return r.has(table, column) }
 
 // Wait does not: whatever is waited for is there.
 func (*recorder) Wait(context.Context, func() (bool, error)) error { return nil }

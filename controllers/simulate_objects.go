@@ -67,6 +67,8 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &networkv1alpha1.NodeNetwork{}
 	case networkv1alpha1.GroupVersion.WithKind("EgressFirewall"):
 		object = &networkv1alpha1.EgressFirewall{}
+	case networkv1alpha1.GroupVersion.WithKind("EgressIP"):
+		object = &networkv1alpha1.EgressIP{}
 	default:
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,18 +38,27 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		services corev1.ServiceList
 		nodes    corev1.NodeList
 		networks networkv1alpha1.NodeNetworkList
+		egress   networkv1alpha1.EgressIPList
 		cn       networkv1alpha1.ClusterNetwork
 
 		firewalls networkv1alpha1.EgressFirewallList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress} {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items,
-		EgressFirewalls: firewalls.Items}
+		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, Namespaces: map[string]map[string]string{}}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Client.List(ctx, namespaces); err != nil {
+		return invariant.World{}, err
+	}
+	for _, namespace := range namespaces.Items {
+		world.Namespaces[namespace.Name] = namespace.Labels
+	}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if err == nil {
 		world.ClusterNetwork = &cn

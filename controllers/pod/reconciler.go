@@ -111,7 +111,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return r.explain(pod, err)
 	}
-	applied := r.Database.Apply(ctx, topology.PodUnit(r.facts(pod, &nn, got)))
+	facts := r.facts(pod, &nn, got)
+	if facts.EgressIP, err = r.egressIP(ctx, pod); err != nil {
+		return err
+	}
+	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
 	told := r.tell(ctx, pod, applied)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError

@@ -40,9 +40,7 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 	if pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" {
 		return true, nil
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, namespace)
+	namespace, err := r.namespace(ctx, pod.Namespace)
 	if err == nil && namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" {
 		return true, nil
 	}

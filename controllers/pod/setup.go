@@ -2,9 +2,11 @@ package pod
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +45,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(policyChanged))).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(requestChanged))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(namespaceChanged))).
+		Watches(&networkv1alpha1.EgressIP{}, handler.Funcs{
+			CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				r.askSelected(ctx, q, e.Object)
+			},
+			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				r.askSelected(ctx, q, e.Object)
+			},
+			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				if selectorsChanged(e) {
+					r.askSelected(ctx, q, e.ObjectOld, e.ObjectNew)
+				}
+			},
+		}).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -84,7 +99,7 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) || !maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
 		asksOtherwise(before, after)
 }
@@ -104,9 +119,10 @@ func policyChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord
 }
 
-func requestChanged(e event.UpdateEvent) bool {
+// namespaceChanged lets the updates pass that change what is asked for, or who selects the pods.
+func namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
-	return e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
+	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 
 // nodeChanged lets the updates pass that every port of a node, or its record, depends on.

@@ -169,6 +169,8 @@ func objectOf(key unit.Key) client.Object {
 		return &corev1.Service{}
 	case topology.KindEgressFirewall:
 		return &networkv1alpha1.EgressFirewall{}
+	case topology.KindEgressIP:
+		return &networkv1alpha1.EgressIP{}
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func uniqueNAT(v *view) (found []Violation) {
 	nats := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable))
 	for _, router := range v.routers {
 		found = append(found, twins(v, router, router.Nat, nats, func(n *nbdb.NAT) string {
-			return fmt.Sprintf("type %s, external %s %s, logical %s, gateway port %s", n.Type, n.ExternalIP, n.ExternalPortRange, n.LogicalIP, text(n.GatewayPort))
+			return fmt.Sprintf("type %s, external %s %s, logical %s, gateway port %s, match %q", n.Type, n.ExternalIP, n.ExternalPortRange, n.LogicalIP, text(n.GatewayPort), n.Match)
 		})...)
 	}
 	return found

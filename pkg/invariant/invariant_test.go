@@ -235,6 +235,25 @@ var violations = []violation{
 		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.99.0.0/24"} })
 	}},
 	{"UniqueChassis", "of two nodes", []string{"chassis-n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Status.Chassis = "chassis-n1" }) }},
+	{"EgressWhereCarried", "a translation that stayed behind", []string{"egressip/team 192.0.2.7 n1", "should not be there", "egressip/team 192.0.2.7 n2", "is missing"}, func(w *world) {
+		w.EgressIPs[0].Status.Items[0].Node = "n2"
+		w.put(&nbdb.LogicalRouter{UUID: "1", Name: names.GatewayRouter("n2"), ExternalIDs: owned()})
+	}},
+	{"EgressWhereCarried", "a policy that sends elsewhere", []string{"egressip/team n1 false", "is missing", "egressip/team n2 false"}, func(w *world) {
+		other, err := w.nodeNetwork("n2").Spec.JoinAddresses[0].Prefix()
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, row := range w.Northbound[nbdb.LogicalRouterPolicyTable] {
+			if policy := row.(*nbdb.LogicalRouterPolicy); len(policy.Nexthops) > 0 && policy.ExternalIDs[unit.OwnerKey] == "egressip/team" {
+				policy.Nexthops = []string{other.Addr().String()}
+			}
+		}
+	}},
+	{"EgressOfSelected", "a pod that is not selected any more", []string{"egressip/team 10.244.1.5", "should not be there"}, func(w *world) { w.Pods[2].Labels = nil }},
+	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
+		w.Pods[1].Labels = map[string]string{"out": "yes"}
+	}},
 	{"CountsAreRight", "used addresses", []string{"4 are used", "10.244.0.0/16", "have 3"}, func(w *world) {
 		w.ClusterNetwork.Status.Addresses[0].Used, w.ClusterNetwork.Status.Addresses[0].Free = 4, 96
 	}},

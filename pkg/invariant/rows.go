@@ -61,6 +61,10 @@ func (v *view) dead(owner unit.Key) string {
 		if v.nodes[owner.Name()] == nil {
 			return "a node that does not exist"
 		}
+	case topology.KindEgressIP:
+		if v.egress[owner] == nil {
+			return "an EgressIP that does not exist"
+		}
 	case topology.KindService:
 		if !v.balanced[owner] {
 			return "a service that does not exist or has no address"

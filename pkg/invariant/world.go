@@ -27,6 +27,9 @@ type World struct {
 	Services       []corev1.Service
 
 	EgressFirewalls []networkv1alpha1.EgressFirewall
+	EgressIPs       []networkv1alpha1.EgressIP
+	// Namespaces are the labels of namespaces, by name.
+	Namespaces map[string]map[string]string
 }
 
 // Rows are rows of generated models by the name of their table.
@@ -64,6 +67,7 @@ type view struct {
 
 	firewalls map[unit.Key]bool
 	sets      map[unit.Key]bool // those that rules name
+	egress    map[unit.Key]*networkv1alpha1.EgressIP
 }
 
 func newView(w World) *view {
@@ -74,6 +78,7 @@ func newView(w World) *view {
 		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{},
+		egress: map[unit.Key]*networkv1alpha1.EgressIP{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -91,6 +96,9 @@ func newView(w World) *view {
 		if pod := &w.Pods[i]; topology.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
+	}
+	for i := range w.EgressIPs {
+		v.egress[topology.EgressIPKey(w.EgressIPs[i].Name)] = &w.EgressIPs[i]
 	}
 	for i := range w.Services {
 		if service := &w.Services[i]; topology.Balanced(service) {

@@ -51,6 +51,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	}
 	w.addService("web")
 	w.addFirewall("default")
+	w.addEgressIP()
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
@@ -105,13 +106,8 @@ func (w *world) member(m unit.Membership) {
 	if m.Parent.Table == nbdb.NBGlobalTable {
 		return // its row is nobody's
 	}
-	if m.Optional { // the world has the group only where it says so
-		for _, row := range w.Northbound[m.Parent.Table] {
-			if group, ok := row.(*nbdb.PortGroup); ok && group.UUID == m.Parent.UUID {
-				group.Ports = append(group.Ports, m.Element)
-			}
-		}
-		return
+	if m.Optional && !w.has(m.Parent) {
+		return // the world has the group only where it says so
 	}
 	for _, row := range w.Northbound[m.Parent.Table] {
 		v := reflect.ValueOf(row).Elem()
@@ -187,8 +183,37 @@ func (w *world) addPod(name, node string, n int) {
 		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address.String()})
 	}
 	facts.MAC = ipam.MAC(facts.Addresses)
+	if name == "c" {
+		pod.Labels, facts.EgressIP = map[string]string{"out": "yes"}, "team"
+	}
 	w.add(topology.PodUnit(facts))
 	w.Pods = append(w.Pods, pod)
+}
+
+// has reports whether a row is there: an optional membership needs it.
+func (w *world) has(row unit.Ref) bool {
+	return slices.ContainsFunc(w.Northbound[row.Table], func(m model.Model) bool { return reflect.ValueOf(m).Elem().FieldByName("UUID").String() == row.UUID })
+}
+
+// addEgressIP makes an EgressIP that node n1 carries, and what it needs of the node's gateway router.
+func (w *world) addEgressIP() {
+	w.Helper()
+	e := networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: networkv1alpha1.EgressIPSpec{EgressIPs: []networkv1alpha1.EgressAddress{"192.0.2.7"},
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"out": "yes"}}}}
+	e.Status.Items = []networkv1alpha1.EgressIPStatusItem{{EgressIP: "192.0.2.7", Node: "n1"}}
+	w.EgressIPs, w.Namespaces = append(w.EgressIPs, e), map[string]map[string]string{}
+	router := names.GatewayRouter("n1")
+	w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router, ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
+	join, err := w.nodeNetwork("n1").Spec.JoinAddresses[0].Prefix()
+	if err != nil {
+		w.Fatal(err)
+	}
+	facts, err := topology.ParseEgressIP(&e, map[string]topology.Gateway{"n1": {Node: topology.Node{Name: "n1", Chassis: "chassis-n1"}, Bridge: "br-ex",
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}, Join: []netip.Prefix{join}, Clusters: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.add(topology.EgressIPUnit(facts))
 }
 
 // copySouthbound makes what northd would.

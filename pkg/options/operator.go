@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // DefaultAdminSocket is where the operator listens for its administrator in its pod.
@@ -28,6 +29,11 @@ type Operator struct {
 	Identity string
 	// ResolvConf is the file that names the name servers for DNS names in policies.
 	ResolvConf string
+	// ProbePort is the port at which nodes that may carry egress IPs are asked whether they are there; 0: they are not.
+	ProbePort int
+	// ProbeInterval is how often, ProbeMisses how many answers in a row must be missing.
+	ProbeInterval time.Duration
+	ProbeMisses   int
 	// AdminSocket is the unix socket for "weft admin"; empty: none.
 	AdminSocket string
 }
@@ -46,8 +52,15 @@ func ParseOperator(args []string) (Operator, error) {
 	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID); empty: each process has its own")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file that names the name servers for DNS names in policies, as resolv.conf(5)")
 	flags.StringVar(&o.AdminSocket, "admin-socket", DefaultAdminSocket, "unix socket on which \"weft admin\" is answered; empty for none")
+	flags.IntVar(&o.ProbePort, "egressip-probe-port", 9442, "TCP port at which nodes that may carry egress IPs are asked whether they are there: that of the agent's health; 0: they are not asked, and count as reachable")
+	flags.DurationVar(&o.ProbeInterval, "egressip-probe-interval", time.Second, "how often they are asked, and how long an answer may take")
+	flags.IntVar(&o.ProbeMisses, "egressip-probe-misses", 3, "how many answers in a row must be missing before a node's egress IPs move to another")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.ProbePort < 0 || o.ProbePort > 65535 || o.ProbeInterval <= 0 || o.ProbeMisses < 1 {
+		return o, fmt.Errorf("--egressip-probe-port %d, --egressip-probe-interval %s, --egressip-probe-misses %d: a port is in 0..65535, the others are positive",
+			o.ProbePort, o.ProbeInterval, o.ProbeMisses)
 	}
 	var err error
 	o.Northbound, err = remotes("--nb", northbound)

@@ -1,6 +1,11 @@
 package topology
 
 import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
@@ -29,6 +34,28 @@ func (p Pod) bandwidth(port *nbdb.LogicalSwitchPort, on unit.Ref) (rows []unit.R
 		}
 		rows = append(rows, unit.Row{Model: qos})
 		members = append(members, unit.Membership{Parent: on, Column: "qos_rules", Element: qos.UUID})
+		if p.EgressIP != "" && limit.direction == nbdb.QoSDirectionFromLport {
+			rows, members = p.limitReplies(port, on, limit.bits, rows, members)
+		}
+	}
+	return rows, members
+}
+
+// limitReplies wants the limit once more, with the mark of replies, which the limit would hide; and without it for what stays inside.
+func (p Pod) limitReplies(port *nbdb.LogicalSwitchPort, on unit.Ref, bits int64, rows []unit.Row, members []unit.Membership) ([]unit.Row, []unit.Membership) {
+	matches := map[string]int{ovnexpr.PortReplies(port.Name): replyMark}
+	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		matches[ovnexpr.PortReplies(port.Name)+" && "+ovnexpr.ToSet(names.Inside(names.Family(like)), like)] = 0
+	}
+	for _, match := range slices.Sorted(maps.Keys(matches)) {
+		priority := bandwidthPriority + 2
+		if matches[match] == replyMark {
+			priority = bandwidthPriority + 1
+		}
+		replies := &nbdb.QoS{UUID: unit.UUID(nbdb.QoSTable, port.UUID+" "+match), Direction: nbdb.QoSDirectionFromLport, Match: match, Priority: priority,
+			Bandwidth: meter(bits), Action: map[string]int{nbdb.QoSActionMark: matches[match]}}
+		rows = append(rows, unit.Row{Model: replies})
+		members = append(members, unit.Membership{Parent: on, Column: "qos_rules", Element: replies.UUID})
 	}
 	return rows, members
 }

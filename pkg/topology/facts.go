@@ -52,7 +52,11 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 
 // Network returns the facts for NetworkUnit; cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
-	return Network{Cluster: cluster, Join: p.joinSubnets()}
+	n := Network{Cluster: cluster, Join: p.joinSubnets()}
+	for _, c := range p.Clusters {
+		n.Clusters = append(n.Clusters, c.CIDR)
+	}
+	return n
 }
 
 // PodNetworks are the networks of all pods.

@@ -128,11 +128,11 @@ func FuzzParseNodeNetwork(f *testing.F) {
 			t.Errorf("%q is read as the MAC %s of %d bytes", mac, node.ManagementMAC, len(node.ManagementMAC))
 		}
 		const groups = 3
-		rows := 5
+		rows := 8
 		if chassis != "" { // its variables
 			rows++
 		}
-		if u := topology.NodeUnit(node); len(u.Rows) != rows || len(u.Members) != 3+groups {
+		if u := topology.NodeUnit(node); len(u.Rows) != rows || len(u.Members) != 6+groups {
 			t.Errorf("the node wants %d rows and %d memberships", len(u.Rows), len(u.Members))
 		}
 	})

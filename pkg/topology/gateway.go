@@ -46,8 +46,11 @@ const (
 // management port. One without addresses, whose agent has found none yet, only says what the node's own address is.
 func GatewayUnit(g Gateway) unit.Unit {
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
+	for _, address := range g.HostAddresses {
+		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.Inside(names.Family(address))), Column: "addresses", Element: address.String()})
+	}
 	if g.Node.Chassis != "" {
-		u.Members = nodeAddresses(g.Node.Chassis, g.servedAt())
+		u.Members = append(u.Members, nodeAddresses(g.Node.Chassis, g.servedAt())...)
 	}
 	if len(g.Addresses) == 0 {
 		return u
@@ -57,7 +60,7 @@ func GatewayUnit(g Gateway) unit.Unit {
 		g.addSourceRoutes(&u, ManagementAddresses(g.Node.Subnets))
 		return u
 	}
-	if g.Node.Chassis == "" || g.Bridge == "" {
+	if !g.HasRouter() {
 		return u
 	}
 	g.addRouter(&u)
@@ -75,6 +78,11 @@ func (g Gateway) servedAt() []netip.Addr {
 		return append(addressesOf(g.Addresses), g.HostAddresses...)
 	}
 	return g.HostAddresses
+}
+
+// HasRouter reports whether the node has a gateway router.
+func (g Gateway) HasRouter() bool {
+	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }
 
 // addRouter wants the gateway router and its link to the join switch.

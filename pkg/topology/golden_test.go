@@ -17,6 +17,7 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -78,6 +79,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 	t.Helper()
 	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
 	documents := strings.Split(objects, "\n---\n")
+	b.egressIPs(documents)
 	for _, doc := range documents {
 		var kind struct{ Kind string }
 		b.decode(doc, &kind)
@@ -99,11 +101,34 @@ func build(t *testing.T, objects string) []unit.Unit {
 			b.egressFirewall(doc)
 		case "DNS":
 			b.dns(doc)
+		case "Namespace", "EgressIP": // read with the pods
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
 	}
+	for i := range b.egress {
+		facts, err := topology.ParseEgressIP(&b.egress[i], b.ways)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.units = append(b.units, topology.EgressIPUnit(facts))
+	}
 	return b.units
+}
+
+// egressIPs reads the EgressIPs and the namespaces that they choose pods in.
+func (b *builder) egressIPs(documents []string) {
+	b.namespaces, b.ways = map[string]labels.Set{}, map[string]topology.Gateway{}
+	for _, doc := range documents {
+		var egress networkv1alpha1.EgressIP
+		var namespace corev1.Namespace
+		if b.decode(doc, &egress); egress.Kind == "EgressIP" {
+			b.egress = append(b.egress, egress)
+		}
+		if b.decode(doc, &namespace); namespace.Kind == "Namespace" {
+			b.namespaces[namespace.Name] = namespace.Labels
+		}
+	}
 }
 
 type builder struct {
@@ -115,6 +140,10 @@ type builder struct {
 	hosts     map[string]*corev1.Node
 	chassis   map[string]string
 	units     []unit.Unit
+
+	egress     []networkv1alpha1.EgressIP
+	namespaces map[string]labels.Set
+	ways       map[string]topology.Gateway
 }
 
 func (b *builder) decode(doc string, into any) {
@@ -165,6 +194,7 @@ func (b *builder) node(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.ways[nn.Name] = way
 	b.units = append(b.units, topology.NodeUnit(node))
 	if u := topology.GatewayUnit(way); !u.Empty() {
 		b.units = append(b.units, u)
@@ -192,7 +222,7 @@ func (b *builder) pod(doc string) {
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
-		Bandwidth: limits, HostPorts: ports}))
+		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace], pod.Labels)}))
 }
 
 func (b *builder) service(doc string, documents []string) {

@@ -14,6 +14,8 @@ import (
 type Network struct {
 	// Join is the join switch's subnets, one per family; the cluster router has the first address of each.
 	Join []netip.Prefix
+	// Clusters are the CIDRs of all pods.
+	Clusters []netip.Prefix
 	// Cluster identifies the Kubernetes cluster: the UID of its namespace kube-system.
 	Cluster string
 }
@@ -52,6 +54,7 @@ func NetworkUnit(n Network) unit.Unit {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(group).UUID, Name: group}})
 	}
 	discardNowhere(&u, names.ClusterRouter, n.Join)
+	n.addEgress(&u)
 	// Idle services are told of by ovn-controllers.
 	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options", Element: "controller_event", Value: "true"})
 	return u

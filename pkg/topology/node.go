@@ -48,6 +48,7 @@ func NodeUnit(n Node) unit.Unit {
 			{Parent: ls, Column: "ports", Element: mp.UUID},
 		},
 	}
+	addReplyMark(&u, n.Name)
 	addGroups(&u, ls, names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.NodeLoadBalancers(n.Name))
 	if n.Chassis != "" {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.ChassisTemplateVar{UUID: templateVariables(n.Chassis).UUID, Chassis: n.Chassis}})

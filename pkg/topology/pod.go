@@ -30,6 +30,8 @@ type Pod struct {
 	// Bandwidth limits what the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []HostPort
+	// EgressIP is the name of the EgressIP that the pod has; empty: none.
+	EgressIP string
 }
 
 // WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
@@ -73,6 +75,7 @@ func PodUnit(p Pod) unit.Unit {
 		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}, inNamespace(p.Namespace, port.UUID)}, rules...),
 	}
 	p.addHostPorts(&u, port)
+	p.addEgress(&u, port)
 	return u
 }
 

@@ -17,6 +17,8 @@ const (
 	KindEgressFirewall = "egressfirewall"
 	KindNodes          = "nodes"
 	KindDNS            = "dns"
+	// KindEgressIP is the kind of EgressIPs.
+	KindEgressIP = "egressip"
 )
 
 // NetworkKey is the unit of the cluster network.
@@ -41,6 +43,9 @@ func NodesKey(hash string) unit.Key { return unit.NewKey(KindNodes, hash) }
 
 // DNSKey is the unit of the set of a DNS name's addresses.
 func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
+
+// EgressIPKey is the unit of an EgressIP.
+func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
 
 func switchRef(name string) unit.Ref {
 	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}

@@ -85,7 +85,7 @@ func install(ctx context.Context) error {
 	if err := kubectl(ctx, "apply", "-f", bundle); err != nil {
 		return err
 	}
-	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev"); err != nil {
+	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev"); err != nil {
 		return err
 	}
 	return enforced(ctx, true)

@@ -222,7 +222,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 5 || len(m.bindings) != 5 {
-		t.Errorf("%d policies and %d bindings, not 5", len(m.policies), len(m.bindings))
+	if len(m.policies) != 6 || len(m.bindings) != 6 {
+		t.Errorf("%d policies and %d bindings, not 6", len(m.policies), len(m.bindings))
 	}
 }

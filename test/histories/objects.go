@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -30,7 +31,9 @@ type objects struct {
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
 	firewalls []networkv1alpha1.EgressFirewall
-	cluster   string // UID of kube-system
+	egress    []networkv1alpha1.EgressIP
+	labels    map[string]labels.Set // of namespaces
+	cluster   string                // UID of kube-system
 }
 
 // read lists everything.
@@ -42,11 +45,13 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
 	var firewalls networkv1alpha1.EgressFirewallList
-	err := errors.Join(w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	var egress networkv1alpha1.EgressIPList
+	err := errors.Join(w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
+	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {
 		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
@@ -55,6 +60,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 		o.networks[networks.Items[i].Name] = &networks.Items[i]
 	}
 	for _, namespace := range namespaces.Items {
+		o.labels[namespace.Name] = namespace.Labels
 		o.asking[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
 		if namespace.Name == metav1.NamespaceSystem {
 			o.cluster = string(namespace.UID)

@@ -61,7 +61,7 @@ func newMapper() meta.RESTMapper {
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"ClusterNetwork", "NodeNetwork"} {
+	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP"} {
 		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper

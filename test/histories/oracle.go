@@ -59,6 +59,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	}
 	o.expectServices()
 	o.expectFirewalls()
+	o.expectEgress()
 	return o.units, errors.Join(o.wrong...)
 }
 
@@ -130,7 +131,8 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 		o.complain("pod %s/%s: %s", pod.Namespace, pod.Name, problem)
 	}
 	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: node.Name,
-		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: hostPorts}))
+		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: hostPorts,
+		EgressIP: topology.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels)}))
 	return true
 }
 

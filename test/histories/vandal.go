@@ -62,6 +62,16 @@ func (w *world) vandalise(what string, n int) error {
 		return w.vandaliseFirewall(what, n)
 	case "delete-balancer", "spoil-balancer":
 		return w.vandaliseBalancer(what, n)
+	case "delete-set":
+		if id, _, ok := w.pick("Address_Set", n); ok {
+			return w.mirror.transact(operation{"op": "delete", "table": "Address_Set", "where": where(id)})
+		}
+		return nil
+	case "spoil-translation":
+		if id, _, ok := w.pick("NAT", n); ok {
+			return w.mirror.transact(operation{"op": "update", "table": "NAT", "where": where(id), "row": operation{"external_ip": "192.0.2.99"}})
+		}
+		return nil
 	case "delete-router":
 		if id, _, ok := w.pick("Logical_Router", n); ok {
 			return w.mirror.transact(operation{"op": "delete", "table": "Logical_Router", "where": where(id)})

@@ -24,6 +24,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterNetwork{}, &ClusterNetworkList{},
 		&NodeNetwork{}, &NodeNetworkList{},
 		&EgressFirewall{}, &EgressFirewallList{},
+		&EgressIP{}, &EgressIPList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

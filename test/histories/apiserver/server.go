@@ -25,6 +25,7 @@ var kinds = map[string]kind{
 	"endpointslices":  {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 	"namespaces":      {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
 	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
+	"egressips":       {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
 }

@@ -1,0 +1,59 @@
+package egressip
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// TestProberCountsMissesInARow: a node is unreachable after so many, at once reachable when it answers, and told of each time.
+func TestProberCountsMissesInARow(t *testing.T) {
+	p := NewProber(nil, nil, 0, 3, nil)
+	silent := errors.New("no answer")
+	for i, step := range []struct {
+		n1, n2    error
+		reachable bool // n1
+		changed   bool
+	}{
+		{silent, nil, true, false}, {silent, nil, true, false}, {nil, nil, true, false},
+		{silent, nil, true, false}, {silent, nil, true, false}, {silent, nil, false, true}, {silent, nil, false, false}, {nil, nil, true, true},
+	} {
+		if changed := p.learn(map[string]error{"n1": step.n1, "n2": step.n2}); changed != step.changed {
+			t.Errorf("step %d: changed %t", i, changed)
+		}
+		if got := p.Reachable("n1"); got != step.reachable || !p.Reachable("n2") {
+			t.Errorf("step %d: n1 is reachable %t", i, got)
+		}
+	}
+	for range 3 {
+		p.learn(map[string]error{"n1": silent})
+	}
+	p.learn(nil) // nobody asks it any more: what was known of it is forgotten
+	if !p.Reachable("n1") {
+		t.Error("a node that nobody asks is unreachable")
+	}
+}
+
+// TestProbeTakesAClosedPortForAnAnswer: an agent that is being replaced moves nothing.
+func TestProbeTakesAClosedPortForAnAnswer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := TCPProbe(listener.Addr().(*net.TCPAddr).Port)
+	local := netip.MustParseAddr("127.0.0.1")
+	if err := probe(t.Context(), local); err != nil {
+		t.Errorf("open: %v", err)
+	}
+	listener.Close()
+	if err := probe(t.Context(), local); err != nil {
+		t.Errorf("closed: %v", err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := probe(over, local); err == nil {
+		t.Error("without an answer there is no error")
+	}
+}

@@ -1,0 +1,119 @@
+package egressip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// record writes a decision to the status of e, unless that says so already.
+func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision) error {
+	before := e.DeepCopy()
+	e.Status.Items = nil
+	for _, a := range d.assigned {
+		e.Status.Items = append(e.Status.Items, networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
+	}
+	changed := meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
+	if slices.Equal(before.Status.Items, e.Status.Items) && !changed {
+		return nil
+	}
+	// The resource version makes one fail that does not know what was decided before, such as a leader that is none any more.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, e, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.tell(before, e, d)
+	return nil
+}
+
+// condition says whether a node carries each address.
+func (d decision) condition(e *networkv1alpha1.EgressIP) metav1.Condition {
+	c := metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, ObservedGeneration: e.Generation}
+	switch {
+	case d.trouble != "":
+		c.Reason, c.Message = d.reason, d.trouble
+	case len(d.unassigned) > 0:
+		var texts []string
+		for _, u := range d.unassigned {
+			texts = append(texts, fmt.Sprintf("%s: %s", u.Address, u.Message))
+		}
+		c.Reason, c.Message = d.unassigned[0].Reason, strings.Join(texts, "; ")
+	case len(d.silent) > 0:
+		c.Status, c.Reason = metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable
+		c.Message = "no node that could carry an address answers: the addresses stay where they are"
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "nodes carry all addresses"
+	}
+	return c
+}
+
+// tell says in events what came, moved and went.
+func (r *Reconciler) tell(before, after *networkv1alpha1.EgressIP, d decision) {
+	was, is := nodes(before), nodes(after)
+	for _, item := range after.Status.Items {
+		switch from := was[item.EgressIP]; from {
+		case item.Node:
+		case "":
+			r.Events.Eventf(after, nil, corev1.EventTypeNormal, "EgressIPAssigned", "AssignEgressIP", "node %s carries %s", item.Node, item.EgressIP)
+		default:
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPMoved", "AssignEgressIP", "%s moved from node %s to %s", item.EgressIP, from, item.Node)
+		}
+	}
+	for _, item := range before.Status.Items {
+		if is[item.EgressIP] == "" {
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPUnassigned", "AssignEgressIP", "node %s does not carry %s any more: %s",
+				item.Node, item.EgressIP, d.why(item.EgressIP))
+		}
+	}
+	c := meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionAssigned)
+	old := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionAssigned)
+	if c.Status != metav1.ConditionTrue && (old == nil || old.Message != c.Message) {
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, c.Reason, "AssignEgressIP", "%s", c.Message)
+	}
+}
+
+func nodes(e *networkv1alpha1.EgressIP) map[networkv1alpha1.IP]string {
+	found := map[networkv1alpha1.IP]string{}
+	for _, item := range e.Status.Items {
+		found[item.EgressIP] = item.Node
+	}
+	return found
+}
+
+// why says why no node carries an address.
+func (d decision) why(address networkv1alpha1.IP) string {
+	for _, u := range d.unassigned {
+		if u.Address.String() == string(address) {
+			return u.Message
+		}
+	}
+	if d.trouble != "" {
+		return d.trouble
+	}
+	return "it is not asked for any more"
+}
+
+// refused says in the condition that the database refuses the rows, in its own words.
+func (r *Reconciler) refused(ctx context.Context, e *networkv1alpha1.EgressIP, applied error) error {
+	var rejected *ovndb.RejectedError
+	if !errors.As(applied, &rejected) {
+		return applied
+	}
+	before := e.DeepCopy()
+	if !meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse,
+		ObservedGeneration: e.Generation, Reason: networkv1alpha1.ReasonDatabaseRefused, Message: rejected.Err.Error()}) {
+		return applied
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return errors.Join(applied, client.IgnoreNotFound(r.Client.Status().Patch(ctx, e, patch)))
+}

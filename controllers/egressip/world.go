@@ -1,0 +1,181 @@
+package egressip
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// world is what the choice of nodes depends on.
+type world struct {
+	all       []networkv1alpha1.EgressIP
+	nodes     []corev1.Node
+	networks  []networkv1alpha1.NodeNetwork
+	gateways  map[string]topology.Gateway // by node
+	carriers  []topology.Carrier          // without what they carry
+	plan      topology.Plan
+	allSilent bool // no node that could carry addresses answers
+}
+
+func (r *Reconciler) look(ctx context.Context) (*world, error) {
+	var all networkv1alpha1.EgressIPList
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks)); err != nil {
+		return nil, err
+	}
+	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]topology.Gateway{}}
+	var cn networkv1alpha1.ClusterNetwork
+	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err == nil {
+		if plan, err := topology.ParseClusterNetwork(&cn); err == nil {
+			w.plan = plan
+		}
+	}
+	w.addCarriers(r.Reachable)
+	return w, nil
+}
+
+// addCarriers finds the nodes that may carry addresses. Who is alone in hearing nobody is cut off himself: then nobody counts as unreachable.
+func (w *world) addCarriers(reachable func(string) bool) {
+	networks := map[string]*networkv1alpha1.NodeNetwork{}
+	for i := range w.networks {
+		networks[w.networks[i].Name] = &w.networks[i]
+	}
+	heard := false
+	for i := range w.nodes {
+		node := &w.nodes[i]
+		nn := networks[node.Name]
+		if nn == nil {
+			continue
+		}
+		gateway, err := topology.ParseGateway(nn, node)
+		if err != nil {
+			continue // its own controller tells
+		}
+		w.gateways[node.Name] = gateway
+		if !topology.Assignable(node) {
+			continue
+		}
+		c := topology.CarrierOf(gateway)
+		c.Unreachable = reachable != nil && !reachable(node.Name)
+		heard = heard || c.Router && !c.Unreachable
+		w.carriers = append(w.carriers, c)
+	}
+	w.allSilent = !heard && slices.ContainsFunc(w.carriers, func(c topology.Carrier) bool { return c.Router })
+	for i := range w.carriers {
+		w.carriers[i].Unreachable = w.carriers[i].Unreachable && heard
+	}
+	slices.SortFunc(w.carriers, func(a, b topology.Carrier) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+// carriersFor counts what others than an EgressIP have on each node.
+func (w *world) carriersFor(name string) []topology.Carrier {
+	carriers := slices.Clone(w.carriers)
+	for i := range w.all {
+		if w.all[i].Name == name {
+			continue
+		}
+		for _, item := range w.all[i].Status.Items {
+			for j := range carriers {
+				if carriers[j].Node == item.Node {
+					carriers[j].Carries++
+				}
+			}
+		}
+	}
+	return carriers
+}
+
+// owner says whose an address is already; empty: nobody's.
+func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, address netip.Addr, w *world) (string, error) {
+	for i := range w.all {
+		other := &w.all[i]
+		addresses, err := topology.EgressAddresses(other)
+		if err == nil && other.Name != e.Name && slices.Contains(addresses, address) && topology.PrecedesEgressIP(other, e) {
+			return "it is EgressIP " + other.Name + "'s", nil
+		}
+	}
+	if whose := w.ownerOnNode(address); whose != "" {
+		return whose, nil
+	}
+	if whose := w.ownerInside(address); whose != "" {
+		return whose, nil
+	}
+	var services corev1.ServiceList
+	if err := r.Client.List(ctx, &services, client.MatchingFields{r.ServicesByAddress: address.String()}); err != nil {
+		return "", err
+	}
+	slices.SortFunc(services.Items, func(a, b corev1.Service) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for i := range services.Items {
+		// Who may make services must not take away an address that is carried.
+		if s := &services.Items[i]; !e.CreationTimestamp.Time.Before(s.CreationTimestamp.Time) {
+			return fmt.Sprintf("service %s/%s is balanced on it", s.Namespace, s.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// ownerOnNode finds an address of a node, or of a router that nodes send to.
+func (w *world) ownerOnNode(address netip.Addr) string {
+	for i := range w.nodes {
+		for _, a := range w.nodes[i].Status.Addresses {
+			if own, err := netip.ParseAddr(a.Address); err == nil && own == address {
+				return "it is node " + w.nodes[i].Name + "'s own"
+			}
+		}
+	}
+	for i := range w.networks {
+		gateway := w.networks[i].Status.Gateway
+		if gateway == nil {
+			continue
+		}
+		for _, text := range gateway.Addresses {
+			if own, err := text.Prefix(); err == nil && own.Addr() == address {
+				return "it is node " + w.networks[i].Name + "'s own"
+			}
+		}
+		for _, text := range gateway.NextHops {
+			if hop, err := text.Addr(); err == nil && hop == address {
+				return "it is that of a router that node " + w.networks[i].Name + " sends to"
+			}
+		}
+	}
+	return ""
+}
+
+// ownerInside finds the network inside that an address belongs to.
+func (w *world) ownerInside(address netip.Addr) string {
+	for _, c := range w.plan.Clusters {
+		if c.CIDR.Contains(address) {
+			return "it is in the network of pods " + c.CIDR.String()
+		}
+	}
+	for _, n := range w.plan.Services {
+		if n.Contains(address) {
+			return "it is in the network of services " + n.String()
+		}
+	}
+	for _, n := range w.plan.Join {
+		if n.Contains(address) {
+			return "it is in the join subnet " + n.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package pod
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// namespace returns what is cached of a namespace: its metadata.
+func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
+}
+
+// egressIP returns the name of the EgressIP that a pod has; empty: none. There are few of them, so that each is looked at.
+func (r *Reconciler) egressIP(ctx context.Context, pod *corev1.Pod) (string, error) {
+	var all networkv1alpha1.EgressIPList
+	if err := r.Client.List(ctx, &all); err != nil || len(all.Items) == 0 {
+		return "", err
+	}
+	namespace, err := r.namespace(ctx, pod.Namespace)
+	if err != nil {
+		return "", client.IgnoreNotFound(err) // the pod goes with it
+	}
+	return topology.SelectEgressIP(all.Items, namespace.Labels, pod.Labels), nil
+}
+
+// selectorsChanged reports whether other pods may be selected than before.
+func selectorsChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
+	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector, after.Spec.NamespaceSelector) ||
+		!equality.Semantic.DeepEqual(before.Spec.PodSelector, after.Spec.PodSelector)
+}
+
+// askSelected asks for the pods that EgressIPs select, or selected.
+func (r *Reconciler) askSelected(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
+	for _, o := range objects {
+		e, ok := o.(*networkv1alpha1.EgressIP)
+		if !ok {
+			continue
+		}
+		for _, request := range r.SelectedBy(ctx, e) {
+			q.Add(request)
+		}
+	}
+}
+
+// SelectedBy asks for the pods that an EgressIP selects.
+func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) (requests []reconcile.Request) {
+	namespaces := map[string]*metav1.PartialObjectMetadata{}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods); err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		namespace, known := namespaces[pod.Namespace]
+		if !known {
+			if found, err := r.namespace(ctx, pod.Namespace); err == nil {
+				namespace = found
+			}
+			namespaces[pod.Namespace] = namespace
+		}
+		if namespace == nil {
+			continue
+		}
+		if selected, err := topology.Selects(e, namespace.Labels, pod.Labels); err == nil && selected && topology.WantsPort(pod) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,121 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// egressInvariants are those of EgressIPs.
+func egressInvariants() []Invariant {
+	return []Invariant{
+		{"EgressWhereCarried", "A gateway router translates to an egress IP just if the status of its EgressIP says that the router's node carries it, and the EgressIP's policies send to just these routers.", egressWhereCarried},
+		{"EgressOfSelected", "The set of an EgressIP's pods has just the addresses of the ports of the pods that it selects and no older one does.", egressOfSelected},
+	}
+}
+
+// egressWhereCarried compares what routers do with what the status says of nodes that have a router.
+func egressWhereCarried(v *view) (found []Violation) {
+	nats, policies := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable)), byUUID(rowsIn[nbdb.LogicalRouterPolicy](v.Northbound, nbdb.LogicalRouterPolicyTable))
+	nodes := map[string]string{} // join address -> node
+	for name, nn := range v.networks {
+		for _, join := range nn.Spec.JoinAddresses {
+			if prefix, err := join.Prefix(); err == nil {
+				nodes[prefix.Addr().String()] = name
+			}
+		}
+	}
+	routers := map[string]bool{}
+	translates, sends := map[string]bool{}, map[string]bool{} // "egressip/a 192.0.2.7 n1", "egressip/a IPv4 n1"
+	for _, router := range v.routers {
+		node, gateway := strings.CutPrefix(router.Name, names.GatewayRouter(""))
+		routers[node] = gateway
+		for _, id := range router.Nat {
+			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindEgressIP && !strings.Contains(nat.Match, names.Inside("")) {
+				translates[fmt.Sprint(ownerOf(nat), " ", nat.ExternalIP, " ", node)] = true
+			}
+		}
+		for _, id := range router.Policies {
+			if policy := policies[id]; policy != nil && ownerOf(policy).Kind() == topology.KindEgressIP {
+				for _, hop := range policy.Nexthops {
+					sends[fmt.Sprint(ownerOf(policy), " ", nodes[hop], " ", strings.Contains(hop, ":"))] = true
+				}
+			}
+		}
+	}
+	wantTranslates, wantSends := map[string]bool{}, map[string]bool{}
+	for key, e := range v.egress {
+		for _, item := range e.Status.Items {
+			if routers[item.Node] {
+				wantTranslates[fmt.Sprint(key, " ", item.EgressIP, " ", item.Node)] = true
+				wantSends[fmt.Sprint(key, " ", item.Node, " ", strings.Contains(string(item.EgressIP), ":"))] = true
+			}
+		}
+	}
+	found = append(found, differing("translation", wantTranslates, translates)...)
+	return append(found, differing("way (EgressIP, node, IPv6)", wantSends, sends)...)
+}
+
+// differing tells what is missing and what is too much.
+func differing(what string, want, have map[string]bool) (found []Violation) {
+	for _, text := range slices.Sorted(maps.Keys(want)) {
+		if !have[text] {
+			found = append(found, Violation{Message: fmt.Sprintf("the %s %s is missing", what, text)})
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(have)) {
+		if !want[text] {
+			found = append(found, Violation{Message: fmt.Sprintf("the %s %s should not be there", what, text)})
+		}
+	}
+	return found
+}
+
+// egressOfSelected compares the sets with the ports of the pods that are selected.
+func egressOfSelected(v *view) (found []Violation) {
+	want := map[string]bool{} // "egressip/a 10.244.0.5"
+	for key, pod := range v.pods {
+		name := topology.SelectEgressIP(v.EgressIPs, v.Namespaces[pod.Namespace], pod.Labels)
+		if name == "" || len(v.owned[key]) != 1 || len(v.owned[key][0].Addresses) != 1 {
+			continue
+		}
+		address, err := ovnexpr.ParsePortAddress(v.owned[key][0].Addresses[0])
+		if err != nil {
+			continue
+		}
+		for _, a := range address.Addresses {
+			if hasFamily(v.egress[topology.EgressIPKey(name)], a.Is4()) {
+				want[fmt.Sprint(topology.EgressIPKey(name), " ", a)] = true
+			}
+		}
+	}
+	have := map[string]bool{}
+	for _, set := range rowsIn[nbdb.AddressSet](v.Northbound, nbdb.AddressSetTable) {
+		if owner := ownerOf(set); owner.Kind() == topology.KindEgressIP && v.egress[owner] != nil {
+			for _, a := range set.Addresses {
+				have[fmt.Sprint(owner, " ", a)] = true
+			}
+		}
+	}
+	return differing("address in the set (EgressIP, address)", want, have)
+}
+
+func hasFamily(e *networkv1alpha1.EgressIP, is4 bool) bool {
+	addresses, err := topology.EgressAddresses(e)
+	if err != nil {
+		return false
+	}
+	for _, a := range addresses {
+		if a.Is4() == is4 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package topology_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+func carrier(node string, change ...func(*topology.Carrier)) topology.Carrier {
+	c := topology.Carrier{Node: node, Router: true, Families: []bool{true, false},
+		Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")}}
+	for _, do := range change {
+		do(&c)
+	}
+	return c
+}
+
+func carrying(n int) func(*topology.Carrier) {
+	return func(c *topology.Carrier) { c.Carries = n }
+}
+
+func unreachable(c *topology.Carrier) { c.Unreachable = true }
+
+func local(c *topology.Carrier) { c.Router, c.Local = false, true }
+
+// TestAssign: "192.0.2.7 n1" is an address on a node, "192.0.2.7 ?Reason" one on none.
+func TestAssign(t *testing.T) {
+	for name, test := range map[string]struct {
+		addresses, current string
+		carriers           []topology.Carrier
+		want               string
+	}{
+		"the node with the fewest":                {"192.0.2.7", "", []topology.Carrier{carrier("n1", carrying(2)), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+		"each of a family on another":             {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 192.0.2.8 n2"},
+		"both families on one":                    {"192.0.2.7 2001:db8::7", "", []topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 2001:db8::7 n1"},
+		"it stays where it is":                    {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", carrying(5)), carrier("n2")}, "192.0.2.7 n1"},
+		"it does not go back":                     {"192.0.2.7", "192.0.2.7 n2", []topology.Carrier{carrier("n1"), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+		"its node is gone":                        {"192.0.2.7", "192.0.2.7 n3", []topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
+		"its node does not answer":                {"192.0.2.7 192.0.2.8", "192.0.2.7 n1, 192.0.2.8 n2", []topology.Carrier{carrier("n1", unreachable), carrier("n2"), carrier("n3")}, "192.0.2.7 n3, 192.0.2.8 n2"},
+		"the order of the spec is not the choice": {"192.0.2.8 192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
+		"nobody":                    {"192.0.2.7", "", nil, "192.0.2.7 ?NoAssignableNode"},
+		"another network":           {"203.0.113.7", "", []topology.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
+		"Local mode":                {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", local)}, "192.0.2.7 ?UnsupportedGatewayMode"},
+		"only silent ones are left": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
+		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1")}, "192.0.2.7 n1, 192.0.2.8 ?NoAssignableNode"},
+		"somebody else's":           {"192.0.2.99", "192.0.2.99 n1", []topology.Carrier{carrier("n1")}, "192.0.2.99 ?AddressInUse"},
+		"a family that pods lack": {"2001:db8::7", "", []topology.Carrier{carrier("n1", func(c *topology.Carrier) { c.Families = []bool{true} })},
+			"2001:db8::7 ?NoAssignableNode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addresses := parseAll(strings.Fields(test.addresses))
+			assigned, unassigned := topology.Assign(addresses, parseAssignments(test.current), test.carriers, func(a netip.Addr) string {
+				return map[string]string{"192.0.2.99": "it is taken"}[a.String()]
+			})
+			var got []string
+			for _, a := range addresses {
+				for _, x := range assigned {
+					if x.Address == a {
+						got = append(got, fmt.Sprint(a, " ", x.Node))
+					}
+				}
+				for _, x := range unassigned {
+					if x.Address == a {
+						got = append(got, fmt.Sprint(a, " ?", x.Reason))
+						if x.Message == "" {
+							t.Errorf("%s has no reason in words", a)
+						}
+					}
+				}
+			}
+			if text := strings.Join(got, ", "); text != test.want {
+				t.Errorf("assigned are %s, want %s", text, test.want)
+			}
+			again, _ := topology.Assign(addresses, assigned, test.carriers, func(netip.Addr) string { return "" })
+			for _, a := range assigned {
+				if !slices.Contains(again, a) {
+					t.Errorf("%v does not stay: %v", a, again)
+				}
+			}
+		})
+	}
+}
+
+func parseAll(texts []string) (addresses []netip.Addr) {
+	for _, text := range texts {
+		addresses = append(addresses, netip.MustParseAddr(text))
+	}
+	return addresses
+}
+
+func parseAssignments(text string) (found []topology.Assignment) {
+	for one := range strings.SplitSeq(text, ", ") {
+		if address, node, ok := strings.Cut(one, " "); ok {
+			found = append(found, topology.Assignment{Address: netip.MustParseAddr(address), Node: node})
+		}
+	}
+	return found
+}
+
+// TestTheOldestEgressIPHasThePod: one that cannot be read has none.
+func TestTheOldestEgressIPHasThePod(t *testing.T) {
+	var all []networkv1alpha1.EgressIP
+	for _, name := range []string{"b", "a"} {
+		e := networkv1alpha1.EgressIP{}
+		e.Name, e.Spec.PodSelector.MatchLabels = name, map[string]string{"out": "yes"}
+		all = append(all, e)
+	}
+	pod := map[string]string{"out": "yes"}
+	if got := topology.SelectEgressIP(all, nil, pod); got != "a" {
+		t.Errorf("of two of one age the pod has %q", got)
+	}
+	all[1].CreationTimestamp.Time = all[0].CreationTimestamp.Add(1)
+	if got := topology.SelectEgressIP(all, nil, pod); got != "b" {
+		t.Errorf("the pod has %q, want the older", got)
+	}
+	if got := topology.SelectEgressIP(all, nil, nil); got != "" {
+		t.Errorf("a pod that nobody selects has %q", got)
+	}
+}

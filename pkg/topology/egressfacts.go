@@ -1,0 +1,90 @@
+package topology
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// ParseEgressIP reads the facts for EgressIPUnit: status says which node carries an address, and gateways, by node, how it is reached. A node
+// without a gateway router carries nothing.
+func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (EgressIP, error) {
+	facts := EgressIP{Name: e.Name, Drop: e.Spec.WhenUnassigned == networkv1alpha1.UnassignedDrop}
+	var err error
+	if facts.Addresses, err = EgressAddresses(e); err != nil {
+		return facts, err
+	}
+	for i, item := range e.Status.Items {
+		address, err := item.EgressIP.Addr()
+		if err != nil {
+			return facts, fmt.Errorf("status.items[%d].egressIP: %w", i, err)
+		}
+		if g, known := gateways[item.Node]; known && g.HasRouter() {
+			carried := CarriedAddress{Address: address, Node: item.Node, Join: g.Join, Clusters: g.Clusters}
+			for _, own := range g.Addresses {
+				if g.SNAT && own.Addr().Is4() == address.Is4() {
+					carried.Own = own.Addr()
+				}
+			}
+			facts.Carried = append(facts.Carried, carried)
+		}
+	}
+	return facts, nil
+}
+
+// EgressAddresses are the addresses of an EgressIP, in the order of its spec.
+func EgressAddresses(e *networkv1alpha1.EgressIP) ([]netip.Addr, error) {
+	addresses := make([]netip.Addr, 0, len(e.Spec.EgressIPs))
+	for i, text := range e.Spec.EgressIPs {
+		address, err := netip.ParseAddr(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("spec.egressIPs[%d]: %w", i, err)
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses, nil
+}
+
+// Selects reports whether an EgressIP selects pods with these labels in a namespace with those. A selector that cannot be read selects nothing,
+// and is an error that names its field.
+func Selects(e *networkv1alpha1.EgressIP, namespace, pod labels.Set) (bool, error) {
+	namespaces, err := metav1.LabelSelectorAsSelector(&e.Spec.NamespaceSelector)
+	if err != nil {
+		return false, fmt.Errorf("spec.namespaceSelector: %w", err)
+	}
+	pods, err := metav1.LabelSelectorAsSelector(&e.Spec.PodSelector)
+	if err != nil {
+		return false, fmt.Errorf("spec.podSelector: %w", err)
+	}
+	return namespaces.Matches(namespace) && pods.Matches(pod), nil
+}
+
+// SelectEgressIP returns the name of the EgressIP that a pod has: of those that select it the oldest, and of these the first by name. Empty: none.
+func SelectEgressIP(all []networkv1alpha1.EgressIP, namespace, pod labels.Set) string {
+	var chosen *networkv1alpha1.EgressIP
+	for i := range all {
+		if chosen != nil && !PrecedesEgressIP(&all[i], chosen) {
+			continue
+		}
+		if selects, err := Selects(&all[i], namespace, pod); err == nil && selects {
+			chosen = &all[i]
+		}
+	}
+	if chosen == nil {
+		return ""
+	}
+	return chosen.Name
+}
+
+// PrecedesEgressIP reports whether an EgressIP comes before another where only one of them can have something: the older one, then by name.
+func PrecedesEgressIP(a, b *networkv1alpha1.EgressIP) bool {
+	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
+		return x.Before(y)
+	}
+	return strings.Compare(a.Name, b.Name) < 0
+}
