@@ -67,6 +67,10 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	before := r.said(req.Name)
 	again := r.Resolver.Resolve(ctx, req.Name)
 	if r.said(req.Name) != before {
+		// Whoever came to name it meanwhile may have looked before there was an answer.
+		if firewalls, err = users(ctx, r.Client, string(key)); err != nil {
+			return ctrl.Result{}, err
+		}
 		ask(r.Firewalls, firewalls)
 	}
 	if err := r.apply(ctx, key); err != nil {
