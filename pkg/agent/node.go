@@ -40,6 +40,7 @@ type nodeReconciler struct {
 	state       *nodeState
 	cni         *cniConfig
 	check       *selfCheck
+	reported    reported
 	trigger     *trigger.Trigger
 	datapath    networkv1alpha1.DatapathType
 	started     time.Time
@@ -66,6 +67,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Re
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
+	nn = r.reported.latest(nn)
 	health := r.apply(ctx, &node, nn)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil // the agent ends: the connections that it closed are no news
@@ -353,5 +355,9 @@ func (r *nodeReconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNet
 	patched.Status = want
 	// A merge patch replaces the list of conditions, in which the operator has one too: the resource version makes one fail that does
 	// not know it.
-	return r.client.Status().Patch(ctx, patched, client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{}))
+	if err := r.client.Status().Patch(ctx, patched, client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	r.reported.over(nn.ResourceVersion, patched)
+	return nil
 }

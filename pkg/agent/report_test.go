@@ -47,3 +47,44 @@ func TestReportKeepsTheOperatorsCondition(t *testing.T) {
 		}
 	}
 }
+
+// Changes of the status wake nobody. So what is as it was in the cache is written all the same, when this agent has written something else since.
+func TestReportsAreComparedWithWhatWasWritten(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := networkv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(nn).WithStatusSubresource(nn).Build()
+	read := func() *networkv1alpha1.NodeNetwork {
+		var nn networkv1alpha1.NodeNetwork
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, &nn); err != nil {
+			t.Fatal(err)
+		}
+		return &nn
+	}
+	r := &nodeReconciler{client: c}
+	report := func(cached *networkv1alpha1.NodeNetwork, pods int32) {
+		t.Helper()
+		health := desired.Health{}
+		health.Status.Pods = pods
+		if err := r.report(t.Context(), r.reported.latest(cached), health); err != nil {
+			t.Fatal(err)
+		}
+		if got := read().Status.Pods; got != pods {
+			t.Errorf("%d pods are reported, want %d", got, pods)
+		}
+	}
+	report(read(), 2)
+	cached := read()
+	for _, pods := range []int32{1, 2, 3, 2} { // the cache stays behind
+		report(cached, pods)
+	}
+	report(read(), 4)
+	changed := read()
+	changed.Labels = map[string]string{"by": "somebody"}
+	if err := c.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	report(read(), 5)
+}
