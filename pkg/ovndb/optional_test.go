@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -58,4 +59,35 @@ func TestOptionalMembershipsComeAndGoWithTheirParent(t *testing.T) {
 	}
 	r.apply(t, group)
 	r.repairs(t, func() { nb.Ctl("destroy", "Port_Group", "g") }, func() bool { return in() == ports })
+}
+
+// A port ends with its switch. In a group that the same transaction changes, ovsdb-server would leave the reference to it.
+func TestNothingStaysOfAPortThatEndsWithItsSwitch(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	r := runWith(t, quick(nb.Endpoint()))
+	port := portUnit("n1", "p1", "u", 16)
+	port.Members = append(port.Members, inGroup(port))
+	group := unit.Unit{Key: "group/g", Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: groupRef().UUID, Name: "g"}}}}
+	for _, u := range []unit.Unit{switchUnit("n1", 10), switchUnit("n2", 11), group, port} {
+		r.settle(t, u)
+	}
+	acl := unit.UUID(nbdb.ACLTable, "a")
+	group.Rows = append(group.Rows, unit.Row{Model: &nbdb.ACL{UUID: acl, Action: nbdb.ACLActionDrop, Direction: nbdb.ACLDirectionFromLport, Match: "ip4", Priority: 1}})
+	group.Members = append(group.Members, unit.Membership{Parent: groupRef(), Column: "acls", Element: acl})
+	nb.Stop()
+	// The first is on its way already; the others come together in the next session's first transaction.
+	for _, u := range []unit.Unit{switchUnit("n3", 12), group, empty(switchUnit("n1", 10))} {
+		if err := r.try(u); !ovndb.IsPending(err) {
+			t.Fatalf("from a frozen server: %v, want it pending", err)
+		}
+	}
+	nb.Continue()
+	r.await(t, "the switch to go", func() bool { return strings.TrimSpace(nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch", "name=n1")) == "" })
+	if got := strings.TrimSpace(nb.Ctl("--bare", "--columns=ports", "list", "Port_Group", "g")); got != "" {
+		t.Errorf("the group has %s, of which there is no row", got)
+	}
+	if got := strings.TrimSpace(nb.Ctl("--bare", "--columns=acls", "list", "Port_Group", "g")); got != acl {
+		t.Errorf("the group's ACLs are %q", got)
+	}
 }

@@ -32,6 +32,8 @@ type Table struct {
 	// Optional columns are newer than the oldest server that Weft works with. Where one lacks them, they are left out: whoever needs them asks
 	// Conn.Has before.
 	Optional []string
+	// Weak columns are shared ones whose references do not keep the rows that they name.
+	Weak []string
 	// Omitted columns are neither read nor compared (statistics that change all the time).
 	Omitted []string
 	// Merge columns are maps in which only the keys that a row names are owned.

@@ -238,6 +238,7 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		}
 		group[i].drifts = append(group[i].drifts, w.collisions(st.unit, false)...)
 	}
+	p.letGo()
 	return p.plan, group
 }
 

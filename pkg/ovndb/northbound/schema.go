@@ -36,7 +36,7 @@ func Schema() ovndb.Schema {
 		nbdb.LogicalRouterStaticRouteTable: {},
 		nbdb.LogicalRouterPolicyTable:      {},
 		nbdb.NATTable:                      {Optional: []string{"match", "priority"}}, // OVN 24.09
-		nbdb.PortGroupTable:                shared(true, "ports", "acls"),
+		nbdb.PortGroupTable:                {Root: true, Shared: []string{"ports", "acls"}, Weak: []string{"ports"}},
 		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                      {},
 		nbdb.QoSTable:                      {},
