@@ -83,7 +83,9 @@ func TestNothingStaysOfAPortThatEndsWithItsSwitch(t *testing.T) {
 		}
 	}
 	nb.Continue()
-	r.await(t, "the switch to go", func() bool { return strings.TrimSpace(nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch", "name=n1")) == "" })
+	r.await(t, "the switch to go", func() bool {
+		return strings.TrimSpace(nb.Ctl("--bare", "--columns=name", "find", "Logical_Switch", "name=n1")) == ""
+	})
 	if got := strings.TrimSpace(nb.Ctl("--bare", "--columns=ports", "list", "Port_Group", "g")); got != "" {
 		t.Errorf("the group has %s, of which there is no row", got)
 	}
