@@ -25,7 +25,7 @@ import (
 // SetupWithManager registers the controller. It reconciles one EgressIP after the other: each choice counts what the others have.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("egressip").
-		For(&networkv1alpha1.EgressIP{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: specChanged})).
+		For(&networkv1alpha1.EgressIP{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
 		// An address that one leaves may be another's now.
 		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: specChanged, CreateFunc: func(event.CreateEvent) bool { return false },
@@ -39,7 +39,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// specChanged lets changes of the spec pass, and of the status those that are not our own.
+// changed lets changes of the spec and the status pass, our own too: a decision that was compared with a status from before the last write, and
+// left out as nothing new, is made again when that write comes.
+func changed(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
+	return specChanged(e) || !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
+}
+
+// specChanged lets changes of the spec pass.
 func specChanged(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }

@@ -62,6 +62,7 @@ type planner struct {
 	plan    Plan
 	owner   unit.Key        // the unit that is being planned
 	deleted map[string]bool // row UUIDs that this plan deletes
+	made    map[string]bool // row UUIDs that this plan inserts
 	touched map[member]bool // memberships already planned
 }
 
@@ -74,7 +75,7 @@ type member struct {
 func memberOf(m unit.Membership) member { return member{slot{m.Parent, m.Column}, m.Element} }
 
 func newPlanner(schema *Schema, d *desired, a actual) *planner {
-	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, touched: map[member]bool{}}
+	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, touched: map[member]bool{}}
 }
 
 // park finds out whether a unit builds on an absent row, and returns that row. It comes before any unit of the group is
@@ -193,6 +194,7 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 	have := p.actual.row(table, uuidOf(row.Model))
 	if have == nil {
 		p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: p.owner, Table: table, Model: row.Model})
+		p.made[uuidOf(row.Model)] = true
 		p.reemit(u, uuidOf(row.Model))
 		p.populate(uuidOf(row.Model))
 		return
@@ -259,7 +261,8 @@ func (p *planner) planMember(m unit.Membership) {
 	if p.touched[key] || p.absent(m) {
 		return
 	}
-	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value {
+	// A row that is made anew has nothing, whatever the ledger knows of its predecessor: it hears of that one's end after the copy does.
+	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value && !p.made[m.Parent.UUID] {
 		return
 	}
 	p.touched[key] = true
