@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall").
-		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.All), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
@@ -60,6 +60,14 @@ func (r *Nodes) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(r)
+}
+
+// changed lets changes of the spec and the status pass, our own too: conditions that were compared with those from before the last write, and left
+// out as nothing new, are told when that write comes.
+func changed(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.EgressFirewall)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressFirewall)
+	return !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // nodeChanged lets changes of the node's labels and addresses pass.
