@@ -5,8 +5,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
