@@ -220,8 +220,9 @@ func (p *planner) absent(m unit.Membership) bool {
 	return m.Optional && (p.deleted[m.Parent.UUID] || !p.actual.hasRow(m.Parent.Table, m.Parent.UUID))
 }
 
-// populate plans the optional memberships of all units in a row that is inserted: they come with it, so that nothing of them is missing
-// between two transactions.
+// populate plans the memberships of all units in a row that is inserted: the optional ones, which come with it, so that nothing of them is missing
+// between two transactions, and those in columns that are ours alone, whose units may not have heard yet that the row's predecessor went.
+// What refers to rows of those units is theirs to add: the row may be gone too.
 func (p *planner) populate(parent string) {
 	for _, key := range slices.Sorted(maps.Keys(p.desired.below[parent])) {
 		st := p.desired.units[key]
@@ -229,7 +230,8 @@ func (p *planner) populate(parent string) {
 			continue
 		}
 		for _, m := range st.unit.Members {
-			if id := memberOf(m); m.Optional && m.Parent.UUID == parent && !p.touched[id] {
+			comes := m.Optional || slices.Contains(p.schema.Tables[m.Parent.Table].Whole, m.Column)
+			if id := memberOf(m); comes && m.Parent.UUID == parent && !p.touched[id] {
 				p.touched[id] = true
 				p.plan.Adds = append(p.plan.Adds, Element{key, m})
 			}
