@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	// The status comes first: it is the record, of which the rows are made.
-	if err := r.record(ctx, &e, decided); err != nil {
+	if err := r.record(ctx, &e, decided, isRefused(&e)); err != nil {
 		return ctrl.Result{}, err
 	}
 	facts, err := topology.ParseEgressIP(&e, w.gateways)
@@ -76,6 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	applied := r.Database.Apply(ctx, topology.EgressIPUnit(facts))
 	if ovndb.IsPending(applied) {
 		return ctrl.Result{}, nil // a router that goes or comes at this moment: it asks again
+	}
+	if applied == nil {
+		return ctrl.Result{}, r.record(ctx, &e, decided, false)
 	}
 	return ctrl.Result{}, r.refused(ctx, &e, applied)
 }

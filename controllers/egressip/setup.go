@@ -26,10 +26,8 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("egressip").
 		For(&networkv1alpha1.EgressIP{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
-		// An address that one leaves may be another's now.
-		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: specChanged, CreateFunc: func(event.CreateEvent) bool { return false },
-		})).
+		// An address that one leaves may be another's now. One that comes takes it, where both are of the same second and it is first by name.
+		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), builder.WithPredicates(predicate.Funcs{UpdateFunc: specChanged})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -16,14 +16,21 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// record writes a decision to the status of e, unless that says so already.
-func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision) error {
+// isRefused reports whether the condition says that the database refuses the rows of this spec.
+func isRefused(e *networkv1alpha1.EgressIP) bool {
+	c := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionAssigned)
+	return c != nil && c.Reason == networkv1alpha1.ReasonDatabaseRefused && c.ObservedGeneration == e.Generation
+}
+
+// record writes a decision to the status of e, unless that says so already. With refused the condition stays as it is until the database has
+// been asked again: it would come and go with each attempt, and each write asks for the next.
+func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision, refused bool) error {
 	before := e.DeepCopy()
 	e.Status.Items = nil
 	for _, a := range d.assigned {
 		e.Status.Items = append(e.Status.Items, networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
 	}
-	changed := meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
+	changed := !refused && meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
 	if slices.Equal(before.Status.Items, e.Status.Items) && !changed {
 		return nil
 	}
