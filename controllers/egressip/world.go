@@ -35,6 +35,15 @@ func (r *Reconciler) look(ctx context.Context) (*world, error) {
 	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks)); err != nil {
 		return nil, err
 	}
+	// The cache has no order, and what is told of several owners of one address shall be the same each time.
+	slices.SortFunc(all.Items, func(a, b networkv1alpha1.EgressIP) int {
+		if topology.PrecedesEgressIP(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]topology.Gateway{}}
 	var cn networkv1alpha1.ClusterNetwork
 	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
@@ -80,7 +89,6 @@ func (w *world) addCarriers(reachable func(string) bool) {
 	for i := range w.carriers {
 		w.carriers[i].Unreachable = w.carriers[i].Unreachable && heard
 	}
-	slices.SortFunc(w.carriers, func(a, b topology.Carrier) int { return cmp.Compare(a.Node, b.Node) })
 }
 
 // carriersFor counts what others than an EgressIP have on each node.
