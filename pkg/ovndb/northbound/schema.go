@@ -36,13 +36,14 @@ func Schema() ovndb.Schema {
 		nbdb.LogicalRouterStaticRouteTable: {},
 		nbdb.LogicalRouterPolicyTable:      {},
 		nbdb.NATTable:                      {Optional: []string{"match", "priority"}}, // OVN 24.09
-		nbdb.PortGroupTable:                {Root: true, Shared: []string{"ports", "acls"}, Weak: []string{"ports"}},
-		nbdb.AddressSetTable:               {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
-		nbdb.ACLTable:                      {},
-		nbdb.QoSTable:                      {},
-		nbdb.LoadBalancerTable:             shared(true),
-		nbdb.LoadBalancerGroupTable:        {Root: true, Shared: []string{"load_balancer"}, ByName: &groups},
-		nbdb.ChassisTemplateVarTable:       shared(true, "variables"),
+		// Whole: what a reference is left to that nobody wants, the group itself lets go.
+		nbdb.PortGroupTable:          {Root: true, Shared: []string{"ports", "acls"}, Weak: []string{"ports"}, Whole: []string{"ports"}},
+		nbdb.AddressSetTable:         {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
+		nbdb.ACLTable:                {},
+		nbdb.QoSTable:                {},
+		nbdb.LoadBalancerTable:       shared(true),
+		nbdb.LoadBalancerGroupTable:  {Root: true, Shared: []string{"load_balancer"}, ByName: &groups},
+		nbdb.ChassisTemplateVarTable: shared(true, "variables"),
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]
