@@ -1,4 +1,4 @@
-# The one image: operator, agent, and the CNI plugins that the agent installs on its host.
+# The one image: operator, agent, the CNI plugins that the agent installs on its host, OVN and Open vSwitch.
 ARG GO_VERSION=1.26
 FROM golang:${GO_VERSION} AS build
 WORKDIR /src
@@ -7,12 +7,12 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent \
+RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn \
  && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
 
-# The agent runs ovs-ofctl and nft.
+# The agent runs ovs-ofctl and nft; weft-ovn becomes one of the servers.
 FROM debian:trixie-slim
-RUN apt-get update && apt-get install -y --no-install-recommends openvswitch-common nftables && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/weft /out/weft-agent /usr/bin/
+RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
 ENTRYPOINT ["/usr/bin/weft"]

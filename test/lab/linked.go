@@ -3,8 +3,10 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/weft-network/weft/test/lab/image"
@@ -16,15 +18,26 @@ const (
 	libraryPath = "/usr/lib/x86_64-linux-gnu"
 )
 
-// linkedPrograms are those that the agent runs, with their libraries: ovs-ofctl of the cache, and this machine's nft, which is older and
-// so does with the other's C library.
+// debianPrograms are what the Dockerfile's packages put into the image and the product runs: path -> path in the packages, where that is another.
+// A container's own ovs-vsctl and the like are for people.
+var debianPrograms = map[string]string{
+	"/usr/bin/ovs-ofctl": "", "/usr/bin/ovs-vsctl": "", "/usr/bin/ovs-appctl": "",
+	"/usr/bin/ovsdb-tool": "", "/usr/bin/ovsdb-client": "", "/usr/sbin/ovsdb-server": "",
+	"/usr/sbin/ovs-vswitchd": "/usr/lib/openvswitch-switch/ovs-vswitchd", // by update-alternatives
+	"/usr/bin/ovn-northd":    "", "/usr/bin/ovn-controller": "",
+	"/usr/bin/ovn-nbctl": "", "/usr/bin/ovn-sbctl": "", "/usr/bin/ovn-appctl": "",
+}
+
+var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema", "/usr/share/openvswitch/vswitch.ovsschema"}
+
+// linkedPrograms are those of debianPrograms with their libraries, from the cache, and this machine's nft, which is older and so does with
+// the others' C library.
 func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 	root := filepath.Join(c.Cache.Dir, "ovn", "root")
 	nft, err := exec.LookPath("nft")
 	if err != nil {
 		return nil, err
 	}
-	ofctl := filepath.Join(root, "usr/bin/ovs-ofctl")
 	var files []image.File
 	seen := map[string]bool{}
 	add := func(path, source string) {
@@ -33,11 +46,24 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 			files = append(files, image.File{Path: path, Source: source})
 		}
 	}
-	add("/usr/bin/ovs-ofctl", ofctl)
-	add("/usr/sbin/nft", nft)
 	loader := filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2")
 	add(loaderPath, loader)
-	for _, list := range [][]string{{loader, "--library-path", filepath.Join(root, libraryPath), "--list", ofctl}, {loaderPath, "--list", nft}} {
+	add("/usr/sbin/nft", nft)
+	var lists [][]string
+	for _, path := range slices.Sorted(maps.Keys(debianPrograms)) {
+		packaged := debianPrograms[path]
+		if packaged == "" {
+			packaged = path
+		}
+		source := filepath.Join(root, packaged)
+		add(path, source)
+		lists = append(lists, []string{loader, "--library-path", filepath.Join(root, libraryPath), "--list", source})
+	}
+	for _, schema := range debianSchemas {
+		add(schema, filepath.Join(root, schema))
+	}
+	lists = append(lists, []string{loaderPath, "--list", nft}) // last: a library that both have is that of the packages
+	for _, list := range lists {
 		libraries, err := librariesOf(ctx, list)
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 const root = "../.."
 
 // agent is what runs on a node.
-var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "pkg/agent", "pkg/cni", "pkg/cniwire", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "pkg/ovndb"}
+var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "pkg/launch", "pkg/agent", "pkg/cni", "pkg/cniwire", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "pkg/ovndb"}
 
 // path is what an ADD or DEL goes through: nothing there may wait for a clock.
 var path = []string{"cmd/weft-cni/", "pkg/cni/", "pkg/cniwire/", "pkg/agent/cniserver/", "pkg/agent/add.go", "pkg/agent/handler.go", "pkg/agent/attachments.go",

@@ -1,0 +1,79 @@
+// Command weft-ovn is what the containers of OVN and Open vSwitch start with: see package launch.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/weft-network/weft/pkg/launch"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "weft-ovn:", err)
+		os.Exit(1)
+	}
+}
+
+// places are where the files of a program are.
+type places struct{ data, tls, identity string }
+
+var programs = map[string]func(places) (launch.Program, error){
+	"nb":     func(p places) (launch.Program, error) { return launch.Northbound(p.data, launch.TLSIn(p.tls)) },
+	"sb":     func(p places) (launch.Program, error) { return launch.Southbound(p.data, launch.TLSIn(p.tls)) },
+	"northd": func(places) (launch.Program, error) { return launch.Northd(), nil },
+	"ovsdb":  func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()), nil },
+	"vswitchd": func(places) (launch.Program, error) {
+		launch.Datapath() // has the kernel load its module
+		return launch.Switch(), nil
+	},
+	"controller": func(p places) (launch.Program, error) {
+		return launch.Controller(launch.ChassisTLS(p.identity, launch.TLSIn(p.tls).CACert)), nil
+	},
+}
+
+func run(args []string) error {
+	if len(args) > 0 && args[0] == "identity" {
+		return identityCommand(args[1:])
+	}
+	if len(args) == 0 || programs[args[0]] == nil {
+		return fmt.Errorf("want one of %s, identity", strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
+	}
+	var p places
+	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)
+	flags.StringVar(&p.data, "data-dir", "/var/lib/ovn", "folder of the database")
+	flags.StringVar(&p.tls, "tls-dir", "/etc/weft/tls", "folder of tls.key, tls.crt and ca.crt")
+	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" keeps")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	program, err := programs[args[0]](p)
+	if err != nil {
+		return err
+	}
+	return become(program)
+}
+
+// become is the end of this program: the other one takes its process.
+func become(program launch.Program) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := program.Prepare(ctx); err != nil {
+		return err
+	}
+	path, err := exec.LookPath(program.Argv[0])
+	if err != nil {
+		return err
+	}
+	stop() // the signals are the program's
+	return fmt.Errorf("%s: %w", path, syscall.Exec(path, program.Argv, os.Environ()))
+}

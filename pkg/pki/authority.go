@@ -1,0 +1,218 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+const (
+	// AuthorityValidity is how long an authority's certificate is good, LeafValidity any other.
+	AuthorityValidity = 10 * 365 * 24 * time.Hour
+	LeafValidity      = 365 * 24 * time.Hour
+	// early is for clocks that are behind.
+	early = time.Hour
+)
+
+// ChassisSigner is the signer of chassis' certificates (CertificateSigningRequest.spec.signerName).
+const ChassisSigner = "network.weft.dev/chassis"
+
+// ChassisUsages are those of a chassis' certificate.
+func ChassisUsages() []certificatesv1.KeyUsage {
+	return []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+}
+
+// Pair is a certificate and its key, PEM encoded.
+type Pair struct{ Cert, Key []byte }
+
+// Subject is whom a pair is for. Servers are known by their addresses, clients by their name.
+type Subject struct {
+	Name      string
+	Addresses []netip.Addr
+}
+
+// Authority signs certificates.
+type Authority struct {
+	Pair
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewAuthority makes a self-signed authority.
+func NewAuthority(name string, now time.Time) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template, err := newTemplate(Subject{Name: name}, now, AuthorityValidity)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("authority %s: %w", name, err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return ReadAuthority(Pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})})
+}
+
+// ReadAuthority reads what NewAuthority made.
+func ReadAuthority(pair Pair) (*Authority, error) {
+	cert, err := readCertificate(pair.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(pair.Key)
+	if err != nil {
+		return nil, err
+	}
+	if !cert.IsCA || !publicEqual(cert, key) {
+		return nil, errors.New("certificate and key are not those of an authority")
+	}
+	return &Authority{pair, cert, key}, nil
+}
+
+// Issue makes a pair that serves and authenticates.
+func (a *Authority) Issue(s Subject, now time.Time) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	cert, err := a.sign(s, key.Public(), now, LeafValidity, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
+	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})}, err
+}
+
+// SignChassis makes the certificate that a node asks for.
+func (a *Authority) SignChassis(request *x509.CertificateRequest, now time.Time, validity time.Duration) ([]byte, error) {
+	return a.sign(Subject{Name: request.Subject.CommonName}, request.PublicKey, now, min(validity, LeafValidity), x509.ExtKeyUsageClientAuth)
+}
+
+func (a *Authority) sign(s Subject, public crypto.PublicKey, now time.Time, validity time.Duration, usages ...x509.ExtKeyUsage) ([]byte, error) {
+	template, err := newTemplate(s, now, validity)
+	if err != nil {
+		return nil, err
+	}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, usages
+	if template.NotAfter.After(a.cert.NotAfter) {
+		template.NotAfter = a.cert.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w", s.Name, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+func newTemplate(s Subject, now time.Time, validity time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: s.Name}, NotBefore: now.Add(-early), NotAfter: now.Add(validity)}
+	for _, a := range s.Addresses {
+		template.IPAddresses = append(template.IPAddresses, net.IP(a.AsSlice()))
+	}
+	return template, nil
+}
+
+// Lacks says why a pair has to be made anew: it is none, another authority's, of other addresses, or has less than a third of its time left. Empty: it is good.
+func (a *Authority) Lacks(pair Pair, s Subject, now time.Time) string {
+	cert, err := readCertificate(pair.Cert)
+	if err != nil {
+		return err.Error()
+	}
+	key, err := readKey(pair.Key)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !publicEqual(cert, key):
+		return "key and certificate are of different pairs"
+	case cert.CheckSignatureFrom(a.cert) != nil:
+		return "another authority has signed it"
+	case cert.Subject.CommonName != s.Name || !slices.Equal(addressesOf(cert), sorted(s.Addresses)):
+		return "it is for another name or other addresses"
+	case now.After(Renewal(cert)):
+		return "its time ends on " + cert.NotAfter.UTC().Format(time.DateOnly)
+	}
+	return ""
+}
+
+// Renewal is when a certificate is to be replaced: two thirds of its time have gone by.
+func Renewal(cert *x509.Certificate) time.Time {
+	return cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3)
+}
+
+// RenewalOf is the Renewal of a pair; the zero time for what is none.
+func RenewalOf(pair Pair) time.Time {
+	cert, err := readCertificate(pair.Cert)
+	if err != nil {
+		return time.Time{}
+	}
+	return Renewal(cert)
+}
+
+func addressesOf(cert *x509.Certificate) []netip.Addr {
+	var found []netip.Addr
+	for _, ip := range cert.IPAddresses {
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			found = append(found, a.Unmap())
+		}
+	}
+	return sorted(found)
+}
+
+func sorted(addresses []netip.Addr) []netip.Addr {
+	return slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare)
+}
+
+func publicEqual(cert *x509.Certificate, key crypto.Signer) bool {
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(cert.PublicKey)
+}
+
+func readCertificate(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(bytes.TrimSpace(text))
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("there is no certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func readKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(bytes.TrimSpace(text))
+	if block == nil {
+		return nil, errors.New("there is no private key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("private key of type %T", key)
+	}
+	return signer, nil
+}
