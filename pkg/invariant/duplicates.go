@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 // twins finds elements of one parent's set that are alike: rows of the parent, by UUID, and what they are alike in. Sets without
@@ -87,7 +88,11 @@ func uniqueNAT(v *view) (found []Violation) {
 func uniqueACL(v *view) (found []Violation) {
 	acls := byUUID(rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable))
 	alike := func(a *nbdb.ACL) string {
-		return fmt.Sprintf("direction %s, priority %d, match %q", a.Direction, a.Priority, a.Match)
+		text := fmt.Sprintf("direction %s, tier %d, priority %d, match %q", a.Direction, a.Tier, a.Priority, a.Match)
+		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy { // several isolate the same pods
+			text += " of " + string(owner)
+		}
+		return text
 	}
 	for _, s := range v.switches {
 		found = append(found, twins(v, s, s.ACLs, acls, alike)...)

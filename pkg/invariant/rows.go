@@ -26,7 +26,7 @@ func rowInvariants() []Invariant {
 		{"PeersExist", "A switch port of type router names a router port that exists, and every router port of Weft is named by exactly one.", peersExist},
 		{"UniqueRoute", "No router has two routes of one prefix, policy and table, unless one unit wants them with different next hops.", uniqueRoute},
 		{"UniqueNAT", "No router translates one address twice in the same way.", uniqueNAT},
-		{"UniqueACL", "No switch or port group has one ACL twice.", uniqueACL},
+		{"UniqueACL", "No switch or port group has one ACL twice, unless two NetworkPolicies want it.", uniqueACL},
 	}
 }
 

@@ -3,6 +3,7 @@ package ovndb
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -105,7 +106,8 @@ func rowTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) (Tunn
 	}
 	if ok && key.Scope == table {
 		for _, m := range u.Members {
-			if m.Element == uuidOf(row.Model) && m.Column == "ports" && !m.Optional { // what is optional is a group
+			group := slices.Contains(schema.Tables[m.Parent.Table].Weak, m.Column)
+			if m.Element == uuidOf(row.Model) && m.Column == "ports" && !group {
 				key.Scope = table + " of " + m.Parent.UUID
 			}
 		}

@@ -15,6 +15,9 @@ type Match struct {
 // String writes the expression.
 func (m Match) String() string { return m.text }
 
+// IsZero reports whether it is none.
+func (m Match) IsZero() bool { return m.text == "" }
+
 func atom(text string) Match { return Match{text: text} }
 
 // And matches what all of them match.
@@ -51,8 +54,23 @@ func Multicast() Match { return Or(atom("ip4.mcast"), atom("ip6.mcast")) }
 // FromGroup matches what a port of a port group sends.
 func FromGroup(group string) Match { return atom("inport == @" + group) }
 
+// ToPortOf matches what a port of a port group receives.
+func ToPortOf(group string) Match { return atom("outport == @" + group) }
+
+// Side is an end of a packet's way.
+type Side string
+
+// The sides.
+const (
+	Source      Side = "src"
+	Destination Side = "dst"
+)
+
 // ToNetworks matches what is for an address in one of the networks; none for no networks.
-func ToNetworks(networks ...netip.Prefix) Match {
+func ToNetworks(networks ...netip.Prefix) Match { return Networks(Destination, networks...) }
+
+// Networks matches what has an address of one of the networks at its side; none for no networks.
+func Networks(side Side, networks ...netip.Prefix) Match {
 	var v4, v6 []string
 	for _, n := range networks {
 		text := n.String()
@@ -65,11 +83,16 @@ func ToNetworks(networks ...netip.Prefix) Match {
 			v6 = append(v6, text)
 		}
 	}
-	return Or(oneOf("ip4.dst", v4), oneOf("ip6.dst", v6))
+	return Or(oneOf("ip4."+string(side), v4), oneOf("ip6."+string(side), v6))
 }
 
 // ToSets matches what is for an address in a set of IPv4 addresses or in one of IPv6 addresses.
-func ToSets(v4, v6 string) Match { return Or(atom("ip4.dst == $"+v4), atom("ip6.dst == $"+v6)) }
+func ToSets(v4, v6 string) Match { return Sets(Destination, v4, v6) }
+
+// Sets matches what has an address at its side that is in a set of IPv4 addresses or in one of IPv6 addresses.
+func Sets(side Side, v4, v6 string) Match {
+	return Or(atom("ip4."+string(side)+" == $"+v4), atom("ip6."+string(side)+" == $"+v6))
+}
 
 // Ports is a protocol ("tcp", "udp", "sctp") and a range of its ports; from First 0 on: all.
 type Ports struct {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
@@ -80,6 +81,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
 	documents := strings.Split(objects, "\n---\n")
 	b.egressIPs(documents)
+	b.networkPolicies(documents)
 	for _, doc := range documents {
 		var kind struct{ Kind string }
 		b.decode(doc, &kind)
@@ -101,7 +103,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 			b.egressFirewall(doc)
 		case "DNS":
 			b.dns(doc)
-		case "Namespace", "EgressIP": // read with the pods
+		case "Namespace", "EgressIP", "NetworkPolicy": // read with the pods
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
@@ -113,7 +115,59 @@ func build(t *testing.T, objects string) []unit.Unit {
 		}
 		b.units = append(b.units, topology.EgressIPUnit(facts))
 	}
+	for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
+		if key.Kind() == topology.KindPodGroup {
+			b.units = append(b.units, topology.PodGroupUnit(key))
+		} else {
+			b.units = append(b.units, topology.PodSetUnit(key))
+		}
+	}
+	for _, policy := range b.policies {
+		b.units = append(b.units, topology.NetworkPolicyUnit(policy))
+	}
 	return b.units
+}
+
+// networkPolicies reads the policies, for what their selectors select.
+func (b *builder) networkPolicies(documents []string) {
+	var pods []topology.SelectedPod
+	for _, doc := range documents {
+		var pod corev1.Pod
+		if b.decode(doc, &pod); pod.Kind == "Pod" {
+			pods = append(pods, b.selected(&pod))
+		}
+	}
+	b.selectors = map[unit.Key]topology.PodSelector{}
+	for _, doc := range documents {
+		var kind struct{ Kind string }
+		if b.decode(doc, &kind); kind.Kind != "NetworkPolicy" {
+			continue
+		}
+		var policy networkingv1.NetworkPolicy
+		b.decode(doc, &policy)
+		facts, err := topology.ParseNetworkPolicy(&policy, func(s topology.PodSelector, port topology.NamedPort) []uint16 {
+			return topology.NumbersOf(s, port, pods)
+		})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.policies = append(b.policies, facts)
+		maps.Copy(b.selectors, facts.Selectors())
+	}
+}
+
+func (b *builder) selected(pod *corev1.Pod) topology.SelectedPod {
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: b.namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+}
+
+// selectedBy lists the groups and sets that a pod is in.
+func (b *builder) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
+	for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
+		if b.selectors[key].Matches(b.selected(pod)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // egressIPs reads the EgressIPs and the namespaces that they choose pods in.
@@ -141,6 +195,8 @@ type builder struct {
 	chassis   map[string]string
 	units     []unit.Unit
 
+	policies   []topology.NetworkPolicy
+	selectors  map[unit.Key]topology.PodSelector
 	egress     []networkv1alpha1.EgressIP
 	namespaces map[string]labels.Set
 	ways       map[string]topology.Gateway
@@ -222,7 +278,7 @@ func (b *builder) pod(doc string) {
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
-		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace], pod.Labels)}))
+		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace], pod.Labels), Selected: b.selectedBy(&pod)}))
 }
 
 func (b *builder) service(doc string, documents []string) {

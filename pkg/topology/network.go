@@ -55,6 +55,7 @@ func NetworkUnit(n Network) unit.Unit {
 	}
 	discardNowhere(&u, names.ClusterRouter, n.Join)
 	n.addEgress(&u)
+	addManagement(&u)
 	// Idle services are told of by ovn-controllers.
 	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options", Element: "controller_event", Value: "true"})
 	return u
@@ -92,4 +93,12 @@ func firsts(subnets []netip.Prefix) []netip.Addr {
 		addresses = append(addresses, ipam.Gateway(s))
 	}
 	return addresses
+}
+
+// addManagement wants the group and sets of all management ports, which nodes join: policies tell by them what a node itself sends.
+func addManagement(u *unit.Unit) {
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.PortGroup{UUID: portGroupRef(names.ManagementPorts).UUID, Name: names.ManagementPorts}})
+	for _, like := range families {
+		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.ManagementAddresses(names.Family(like)))})
+	}
 }

@@ -49,6 +49,11 @@ func NodeUnit(n Node) unit.Unit {
 		},
 	}
 	addReplyMark(&u, n.Name)
+	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.ManagementPorts), Column: "ports", Element: mp.UUID})
+	for _, address := range ManagementAddresses(n.Subnets) {
+		set := addressSetRef(names.ManagementAddresses(names.Family(address)))
+		u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String()})
+	}
 	addGroups(&u, ls, names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.NodeLoadBalancers(n.Name))
 	if n.Chassis != "" {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.ChassisTemplateVar{UUID: templateVariables(n.Chassis).UUID, Chassis: n.Chassis}})

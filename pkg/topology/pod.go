@@ -32,6 +32,8 @@ type Pod struct {
 	HostPorts []HostPort
 	// EgressIP is the name of the EgressIP that the pod has; empty: none.
 	EgressIP string
+	// Selected are the units of the groups and sets whose selectors select the pod, of those that policies use.
+	Selected []unit.Key
 }
 
 // WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
@@ -76,6 +78,7 @@ func PodUnit(p Pod) unit.Unit {
 	}
 	p.addHostPorts(&u, port)
 	p.addEgress(&u, port)
+	p.addSelected(&u, port)
 	return u
 }
 

@@ -253,3 +253,12 @@ func affinityOf(spec corev1.ServiceSpec) int {
 	}
 	return int(cmp.Or(seconds, corev1.DefaultClientIPServiceAffinitySeconds))
 }
+
+// hairpinSources are hairpinAddresses as networks.
+func hairpinSources() (sources []netip.Prefix) {
+	for _, text := range strings.Fields(hairpinAddresses) {
+		address := netip.MustParseAddr(text)
+		sources = append(sources, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return sources
+}

@@ -19,6 +19,11 @@ const (
 	KindDNS            = "dns"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
+	// KindNetworkPolicy is that of NetworkPolicies. KindPodGroup is of the port group of the pods of a selector, KindPodSet of their addresses: they
+	// are there while a policy names them.
+	KindNetworkPolicy = "networkpolicy"
+	KindPodGroup      = "podgroup"
+	KindPodSet        = "podset"
 )
 
 // NetworkKey is the unit of the cluster network.
@@ -46,6 +51,11 @@ func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 
 // EgressIPKey is the unit of an EgressIP.
 func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
+
+// NetworkPolicyKey is the unit of a NetworkPolicy.
+func NetworkPolicyKey(namespace, name string) unit.Key {
+	return unit.NewKey(KindNetworkPolicy, namespace, name)
+}
 
 func switchRef(name string) unit.Ref {
 	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}

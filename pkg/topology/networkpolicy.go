@@ -1,0 +1,289 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// tierNetworkPolicy is the tier of NetworkPolicies; those of administrators are before and behind it.
+const tierNetworkPolicy = 2
+
+// Priorities within tierNetworkPolicy: what one policy allows, no other denies.
+const (
+	policyAllowPriority   = 1001
+	policyIsolatePriority = 1000
+)
+
+// NetworkPolicy is what the ACLs of a policy need to know.
+type NetworkPolicy struct {
+	Namespace, Name string
+	// Subject are the pods that it isolates.
+	Subject PodSelector
+	// Ingress and Egress are what is allowed to them and from them; nil: the policy is not about that direction.
+	Ingress, Egress *PolicyRules
+	// Named are the named ports that it has read of pods.
+	Named []NamedPortsOf
+}
+
+// PolicyRules are the rules of one direction; none: nothing is allowed.
+type PolicyRules struct{ Rules []PolicyRule }
+
+// PolicyRule allows what one of the peers has for one of the ports.
+type PolicyRule struct {
+	// Peers are the other end; with Anybody, that is everybody.
+	Anybody bool
+	Peers   []PolicyPeer
+	// Ports and Named are the ports; with AllPorts, those are all, of all protocols.
+	AllPorts bool
+	Ports    []ovnexpr.Ports
+	Named    []NamedPort
+	// Text is the place of the rule in its policy: "ingress[0]".
+	Text string
+}
+
+// PolicyPeer is pods, or networks.
+type PolicyPeer struct {
+	Pods     *PodSelector
+	Networks []netip.Prefix
+}
+
+// NamedPortsOf are the numbers that some pods give to the name of a port.
+type NamedPortsOf struct {
+	Pods    PodSelector
+	Port    NamedPort // without a number
+	Numbers []uint16
+}
+
+// policySide is a direction as its ACLs see it.
+type policySide struct {
+	direction nbdb.ACLDirection
+	options   map[string]string
+	subject   func(group string) ovnexpr.Match
+	peer      ovnexpr.Side
+	text      string
+}
+
+// Egress is decided behind the load balancers, where a packet has the address of a backend and not that of a service.
+var (
+	ingressSide = policySide{direction: nbdb.ACLDirectionToLport, subject: ovnexpr.ToPortOf, peer: ovnexpr.Source, text: "ingress"}
+	egressSide  = policySide{direction: nbdb.ACLDirectionFromLport, options: map[string]string{"apply-after-lb": "true"},
+		subject: ovnexpr.FromGroup, peer: ovnexpr.Destination, text: "egress"}
+)
+
+// NetworkPolicyUnit wants a policy's ACLs on the port group of its subject, all in one transaction: what it isolates and what it allows come
+// together. It waits for the group; that the sets are there is for the caller to see to, since OVN ignores an ACL with a set that is not.
+func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
+	b := policyBuilder{policy: p, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)}}
+	if p.Ingress != nil {
+		b.addNode()
+		b.addSide(ingressSide, *p.Ingress)
+	}
+	if p.Egress != nil {
+		b.addSide(egressSide, *p.Egress)
+	}
+	b.track()
+	return b.unit
+}
+
+type policyBuilder struct {
+	policy NetworkPolicy
+	unit   unit.Unit
+}
+
+func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
+	for _, rule := range rules.Rules {
+		if match := b.match(side, rule); !match.IsZero() {
+			b.add(side, nbdb.ACLActionAllowRelated, policyAllowPriority, match, rule.Text)
+		}
+	}
+	b.add(side, nbdb.ACLActionDrop, policyIsolatePriority, ovnexpr.IP(), side.text+" isolation")
+}
+
+// addNode allows what the pod's own node sends by itself, such as kubelet's probes: by the node's port and from its address, since in Local
+// mode others' packets come by that port too. And a pod reaches itself through a service.
+func (b *policyBuilder) addNode() {
+	node := ovnexpr.And(ovnexpr.FromGroup(names.ManagementPorts),
+		ovnexpr.Sets(ovnexpr.Source, names.ManagementAddresses(names.Family(families[0])), names.ManagementAddresses(names.Family(families[1]))))
+	b.add(ingressSide, nbdb.ACLActionAllowRelated, policyAllowPriority, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
+}
+
+// track has connections followed where nothing is allowed. Otherwise northd has no reason to, and what is isolated is also the answers to connections
+// that others opened, and the neighbours' discovery.
+func (b *policyBuilder) track() {
+	if !slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool { return row.Model.(*nbdb.ACL).Action == nbdb.ACLActionAllowRelated }) {
+		b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: trackingTier, Priority: trackingACL}, ovnexpr.IP(), "tracking")
+	}
+}
+
+func (b *policyBuilder) add(side policySide, action nbdb.ACLAction, priority int, match ovnexpr.Match, text string) {
+	b.addACL(side, nbdb.ACL{Action: action, Tier: tierNetworkPolicy, Priority: priority}, match, text)
+}
+
+func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
+	group := b.policy.Subject.GroupKey()
+	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
+	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
+	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
+	if slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool { return row.Model.(*nbdb.ACL).UUID == acl.UUID }) {
+		return // another rule says the same
+	}
+	name := names.PolicyACL(b.policy.Namespace, b.policy.Name, text)
+	acl.Name = &name
+	b.unit.Rows = append(b.unit.Rows, unit.Row{Model: &acl})
+	b.unit.Members = append(b.unit.Members, unit.Membership{Parent: podGroupRef(group), Column: "acls", Element: acl.UUID})
+}
+
+// match is what a rule allows of what its direction's side matches already; nothing: no packet.
+func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
+	var all []ovnexpr.Match
+	switch {
+	case rule.AllPorts:
+		all = append(all, onlyIf(rule.peers(side), ovnexpr.IP()))
+	case len(rule.Ports) > 0:
+		all = append(all, onlyIf(rule.peers(side), ovnexpr.ToPorts(rule.Ports...)))
+	}
+	for _, port := range rule.Named {
+		number := ovnexpr.ToPorts(port.ports())
+		if side.text == ingressSide.text {
+			all = append(all, onlyIf(rule.peers(side), ovnexpr.And(ovnexpr.ToPortOf(podGroupName(b.policy.Subject.WithPort(port).GroupKey())), number)))
+			continue
+		}
+		all = append(all, onlyIf(rule.peersWith(port), number))
+	}
+	return ovnexpr.Or(all...)
+}
+
+// peerMatch is a match of peers: everybody, some, or nobody.
+type peerMatch struct {
+	anybody bool
+	some    ovnexpr.Match
+}
+
+// onlyIf joins a match with that of peers.
+func onlyIf(peers peerMatch, match ovnexpr.Match) ovnexpr.Match {
+	switch {
+	case peers.anybody:
+		return match
+	case peers.some.IsZero():
+		return ovnexpr.Match{}
+	case match == ovnexpr.IP(): // an address of a family says so
+		return peers.some
+	}
+	return ovnexpr.And(peers.some, match)
+}
+
+func (r PolicyRule) peers(side policySide) peerMatch {
+	if r.Anybody {
+		return peerMatch{anybody: true}
+	}
+	var all []ovnexpr.Match
+	for _, peer := range r.Peers {
+		if peer.Pods != nil {
+			all = append(all, setsOf(side.peer, *peer.Pods))
+		}
+	}
+	return peerMatch{some: ovnexpr.Or(append(all, ovnexpr.Networks(side.peer, r.networks()...))...)}
+}
+
+// peersWith are the destinations that have a named port: pods, also where the rule names networks or nobody.
+func (r PolicyRule) peersWith(port NamedPort) peerMatch {
+	all := setsOf(ovnexpr.Destination, AllPods().WithPort(port))
+	if r.Anybody {
+		return peerMatch{some: all}
+	}
+	var some []ovnexpr.Match
+	for _, peer := range r.Peers {
+		if peer.Pods != nil {
+			some = append(some, setsOf(ovnexpr.Destination, peer.Pods.WithPort(port)))
+		}
+	}
+	if networks := r.networks(); len(networks) > 0 {
+		some = append(some, ovnexpr.And(ovnexpr.Networks(ovnexpr.Destination, networks...), all))
+	}
+	return peerMatch{some: ovnexpr.Or(some...)}
+}
+
+func (r PolicyRule) networks() (networks []netip.Prefix) {
+	for _, peer := range r.Peers {
+		networks = append(networks, peer.Networks...)
+	}
+	return networks
+}
+
+func setsOf(side ovnexpr.Side, pods PodSelector) ovnexpr.Match {
+	key := pods.SetKey()
+	return ovnexpr.Sets(side, addressSetName(key, families[0]), addressSetName(key, families[1]))
+}
+
+// Selectors are the groups and sets that the policy's ACLs name, by their units.
+func (p NetworkPolicy) Selectors() map[unit.Key]PodSelector {
+	all := map[unit.Key]PodSelector{p.Subject.GroupKey(): p.Subject}
+	group := func(s PodSelector) { all[s.GroupKey()] = s }
+	set := func(s PodSelector) { all[s.SetKey()] = s }
+	for _, rules := range []*PolicyRules{p.Ingress, p.Egress} {
+		if rules == nil {
+			continue
+		}
+		for _, rule := range rules.Rules {
+			rule.selectors(p.Subject, rules == p.Ingress, group, set)
+		}
+	}
+	return all
+}
+
+func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func(PodSelector)) {
+	plain := r.AllPorts || len(r.Ports) > 0
+	for _, peer := range r.Peers {
+		if peer.Pods != nil && (plain || ingress && len(r.Named) > 0) {
+			set(*peer.Pods)
+		}
+	}
+	for _, port := range r.Named {
+		if ingress {
+			group(subject.WithPort(port))
+			continue
+		}
+		if r.Anybody || len(r.networks()) > 0 {
+			set(AllPods().WithPort(port))
+		}
+		for _, peer := range r.Peers {
+			if peer.Pods != nil {
+				set(peer.Pods.WithPort(port))
+			}
+		}
+	}
+}
+
+func (p NamedPort) ports() ovnexpr.Ports {
+	return ovnexpr.Ports{Protocol: protocolName(p.Protocol), First: p.Number, Last: p.Number}
+}
+
+// Missed reports whether a pod gives a named port that the policy reads a number that it has not read.
+func (n NamedPortsOf) Missed(pod SelectedPod) bool {
+	if !n.Pods.Matches(pod) {
+		return false
+	}
+	return slices.ContainsFunc(pod.Ports, func(p NamedPort) bool {
+		return p.Name == n.Port.Name && p.Protocol == n.Port.Protocol && !slices.Contains(n.Numbers, p.Number)
+	})
+}
+
+// NumbersOf lists the numbers that pods give to a named port, in order.
+func NumbersOf(selector PodSelector, port NamedPort, pods []SelectedPod) (numbers []uint16) {
+	for _, pod := range pods {
+		for _, p := range pod.Ports {
+			if p.Name == port.Name && p.Protocol == port.Protocol && selector.Matches(pod) {
+				numbers = append(numbers, p.Number)
+			}
+		}
+	}
+	slices.SortFunc(numbers, cmp.Compare)
+	return slices.Compact(numbers)
+}

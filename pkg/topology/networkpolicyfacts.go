@@ -1,0 +1,191 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"go4.org/netipx"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weft-network/weft/pkg/ovnexpr"
+)
+
+// Numbers finds the numbers that the pods of a selector give to a named port.
+type Numbers func(pods PodSelector, port NamedPort) []uint16
+
+// ParseNetworkPolicy reads the facts for NetworkPolicyUnit. What cannot be read of a rule is an error that names its field, and allows nothing; a
+// policy whose podSelector cannot be read isolates every pod of its namespace.
+func ParseNetworkPolicy(np *networkingv1.NetworkPolicy, numbers Numbers) (NetworkPolicy, error) {
+	facts := NetworkPolicy{Namespace: np.Namespace, Name: np.Name, Subject: PodSelector{Namespace: np.Namespace, Pods: labels.Everything()}}
+	p := policyParser{facts: &facts, numbers: numbers}
+	if subject, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
+		p.wrong = append(p.wrong, fmt.Errorf("spec.podSelector: %w", err))
+	} else {
+		facts.Subject.Pods = subject
+	}
+	ingress, egress := policyDirections(np)
+	if ingress {
+		facts.Ingress = &PolicyRules{}
+		for i := range np.Spec.Ingress {
+			rule := &np.Spec.Ingress[i]
+			facts.Ingress.Rules = append(facts.Ingress.Rules, p.rule(fmt.Sprintf("ingress[%d]", i), "from", rule.From, rule.Ports))
+		}
+	}
+	if egress {
+		facts.Egress = &PolicyRules{}
+		for i := range np.Spec.Egress {
+			rule := &np.Spec.Egress[i]
+			facts.Egress.Rules = append(facts.Egress.Rules, p.rule(fmt.Sprintf("egress[%d]", i), "to", rule.To, rule.Ports))
+		}
+	}
+	return facts, errors.Join(p.wrong...)
+}
+
+// policyDirections says what a policy is about. The API server fills policyTypes in; where it did not, rules say it.
+func policyDirections(np *networkingv1.NetworkPolicy) (ingress, egress bool) {
+	if len(np.Spec.PolicyTypes) == 0 {
+		return true, len(np.Spec.Egress) > 0
+	}
+	for _, t := range np.Spec.PolicyTypes {
+		ingress = ingress || t == networkingv1.PolicyTypeIngress
+		egress = egress || t == networkingv1.PolicyTypeEgress
+	}
+	return ingress, egress
+}
+
+type policyParser struct {
+	facts   *NetworkPolicy
+	numbers Numbers
+	wrong   []error
+}
+
+func (p *policyParser) rule(text, peersField string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) PolicyRule {
+	rule := PolicyRule{Anybody: len(peers) == 0, AllPorts: len(ports) == 0, Text: text}
+	for i := range peers {
+		peer, err := p.peer(&peers[i])
+		if err != nil {
+			p.wrong = append(p.wrong, fmt.Errorf("spec.%s.%s[%d].%w", text, peersField, i, err))
+			continue
+		}
+		rule.Peers = append(rule.Peers, peer)
+	}
+	for i := range ports {
+		if err := p.port(&rule, &ports[i], peersField == "from"); err != nil {
+			p.wrong = append(p.wrong, fmt.Errorf("spec.%s.ports[%d].%w", text, i, err))
+		}
+	}
+	return rule
+}
+
+func (p *policyParser) peer(peer *networkingv1.NetworkPolicyPeer) (PolicyPeer, error) {
+	if peer.IPBlock != nil {
+		networks, err := networksOf(peer.IPBlock)
+		return PolicyPeer{Networks: networks}, err
+	}
+	if peer.PodSelector == nil && peer.NamespaceSelector == nil {
+		return PolicyPeer{}, errors.New("ipBlock: one of ipBlock, podSelector and namespaceSelector is needed")
+	}
+	pods := PodSelector{Namespace: p.facts.Namespace, Pods: labels.Everything()}
+	var err error
+	if peer.NamespaceSelector != nil {
+		pods.Namespace = ""
+		if pods.Namespaces, err = metav1.LabelSelectorAsSelector(peer.NamespaceSelector); err != nil {
+			return PolicyPeer{}, fmt.Errorf("namespaceSelector: %w", err)
+		}
+	}
+	if peer.PodSelector != nil {
+		if pods.Pods, err = metav1.LabelSelectorAsSelector(peer.PodSelector); err != nil {
+			return PolicyPeer{}, fmt.Errorf("podSelector: %w", err)
+		}
+	}
+	return PolicyPeer{Pods: &pods}, nil
+}
+
+// networksOf are the networks of a block without its exceptions: OVN matches few networks better than many inequalities.
+func networksOf(block *networkingv1.IPBlock) ([]netip.Prefix, error) {
+	cidr, err := netip.ParsePrefix(block.CIDR)
+	if err != nil {
+		return nil, fmt.Errorf("ipBlock.cidr: %w", err)
+	}
+	var set netipx.IPSetBuilder
+	set.AddPrefix(cidr.Masked())
+	for i, text := range block.Except {
+		except, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("ipBlock.except[%d]: %w", i, err)
+		}
+		set.RemovePrefix(except.Masked())
+	}
+	left, err := set.IPSet()
+	if err != nil {
+		return nil, fmt.Errorf("ipBlock: %w", err)
+	}
+	return left.Prefixes(), nil
+}
+
+// port adds a port to a rule.
+func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPort, ingress bool) error {
+	protocol := corev1.ProtocolTCP
+	if port.Protocol != nil {
+		protocol = *port.Protocol
+	}
+	if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP {
+		return fmt.Errorf("protocol: %q is not TCP, UDP or SCTP", protocol)
+	}
+	if port.Port == nil {
+		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(protocol)})
+		return nil
+	}
+	if port.Port.Type == intstr.String {
+		if port.EndPort != nil {
+			return errors.New("endPort: needs a port that is a number")
+		}
+		p.named(rule, NamedPort{Name: port.Port.StrVal, Protocol: protocol}, ingress)
+		return nil
+	}
+	const highest = 65535
+	first, last := port.Port.IntVal, port.Port.IntVal
+	if port.EndPort != nil {
+		last = *port.EndPort
+	}
+	if first < 1 || last < first || last > highest {
+		return fmt.Errorf("port: %d to %d is no range in 1..%d", first, last, highest)
+	}
+	rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(protocol), First: uint16(first), Last: uint16(last)})
+	return nil
+}
+
+// named adds what pods mean by a named port: the subject's pods for what they receive, those of the peers for what they are sent.
+func (p *policyParser) named(rule *PolicyRule, port NamedPort, ingress bool) {
+	owners := []PodSelector{p.facts.Subject}
+	if !ingress {
+		owners = nil
+		for _, peer := range rule.Peers {
+			if peer.Pods != nil {
+				owners = append(owners, *peer.Pods)
+			}
+		}
+		if rule.Anybody || len(rule.networks()) > 0 {
+			owners = append(owners, AllPods())
+		}
+	}
+	known := map[uint16]bool{}
+	for _, owner := range owners {
+		numbers := p.numbers(owner, port)
+		p.facts.Named = append(p.facts.Named, NamedPortsOf{Pods: owner, Port: port, Numbers: numbers})
+		for _, n := range numbers {
+			if !known[n] {
+				known[n] = true
+				rule.Named = append(rule.Named, NamedPort{port.Name, port.Protocol, n})
+			}
+		}
+	}
+}
+
+func protocolName(p corev1.Protocol) string { return strings.ToLower(string(p)) }

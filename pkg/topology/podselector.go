@@ -1,0 +1,140 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// PodSelector selects pods with a network of their own. Policies that select the same pods in the same way share one port group and one address
+// set, whose name is made of the selector.
+type PodSelector struct {
+	// Namespace is the one that the pods are in; empty: those that Namespaces selects.
+	Namespace  string
+	Namespaces labels.Selector
+	Pods       labels.Selector
+	// Port limits it to the pods that have such a port; nil does not.
+	Port *NamedPort
+}
+
+// NamedPort is a port that a container gives a name.
+type NamedPort struct {
+	Name     string
+	Protocol corev1.Protocol
+	Number   uint16
+}
+
+// AllPods selects the pods of all namespaces.
+func AllPods() PodSelector {
+	return PodSelector{Namespaces: labels.Everything(), Pods: labels.Everything()}
+}
+
+// WithPort limits a selector to the pods that have a port.
+func (s PodSelector) WithPort(port NamedPort) PodSelector {
+	s.Port = &port
+	return s
+}
+
+// String is the selector's canonical form: two that are written the same select the same.
+func (s PodSelector) String() string {
+	text := "namespace " + s.Namespace
+	if s.Namespace == "" {
+		text = "namespaces {" + s.Namespaces.String() + "}"
+	}
+	text += ", pods {" + s.Pods.String() + "}"
+	if s.Port != nil {
+		text += fmt.Sprintf(", port %s/%s=%d", s.Port.Protocol, s.Port.Name, s.Port.Number)
+	}
+	return text
+}
+
+// GroupKey is the unit of the port group of the pods.
+func (s PodSelector) GroupKey() unit.Key { return unit.NewKey(KindPodGroup, selectorHash(s.String())) }
+
+// SetKey is the unit of the sets of the pods' addresses.
+func (s PodSelector) SetKey() unit.Key { return unit.NewKey(KindPodSet, selectorHash(s.String())) }
+
+// SelectedPod is what a selector looks at.
+type SelectedPod struct {
+	Namespace               string
+	NamespaceLabels, Labels labels.Set
+	Ports                   []NamedPort
+}
+
+// Matches reports whether the pod is selected.
+func (s PodSelector) Matches(pod SelectedPod) bool {
+	if s.Namespace != "" && s.Namespace != pod.Namespace || s.Namespace == "" && !s.Namespaces.Matches(pod.NamespaceLabels) {
+		return false
+	}
+	if !s.Pods.Matches(pod.Labels) {
+		return false
+	}
+	if s.Port == nil {
+		return true
+	}
+	for _, port := range pod.Ports {
+		if port == *s.Port {
+			return true
+		}
+	}
+	return false
+}
+
+// NamedPorts lists the named ports of a pod's containers, those of sidecars too.
+func NamedPorts(pod *corev1.Pod) (ports []NamedPort) {
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.Name != "" && p.ContainerPort > 0 && p.ContainerPort <= 65535 {
+				ports = append(ports, NamedPort{p.Name, cmp.Or(p.Protocol, corev1.ProtocolTCP), uint16(p.ContainerPort)})
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if policy := pod.Spec.InitContainers[i].RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+			add(&pod.Spec.InitContainers[i])
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	return ports
+}
+
+// PodGroupUnit wants the port group of a selector. The ports are in it by their pods' units: from the transaction on that makes the later of the
+// two.
+func PodGroupUnit(key unit.Key) unit.Unit {
+	return unit.Unit{Key: key, Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: podGroupRef(key).UUID, Name: podGroupName(key)}}}}
+}
+
+// PodSetUnit wants the address sets of a selector, which the pods join in the same way.
+func PodSetUnit(key unit.Key) unit.Unit { return AddressSetUnit(key, nil) }
+
+func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
+
+func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }
+
+// addSelected lets the pod join the groups and sets that are there for its selectors.
+func (p Pod) addSelected(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
+	for _, key := range p.Selected {
+		switch key.Kind() {
+		case KindPodGroup:
+			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port.UUID, Optional: true})
+		case KindPodSet:
+			for _, address := range p.Addresses {
+				set := unit.Ref{Table: nbdb.AddressSetTable, UUID: addressSetUUID(key, address)}
+				u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String(), Optional: true})
+			}
+		}
+	}
+}
+
+func (p NamedPort) String() string {
+	return string(p.Protocol) + "/" + p.Name + "=" + strconv.Itoa(int(p.Number))
+}
