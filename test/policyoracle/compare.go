@@ -1,0 +1,109 @@
+package policyoracle
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/policyoracle/acl"
+)
+
+// Compiler makes units of a cluster: pods, and all that policies want.
+type Compiler func(c *Cluster) ([]unit.Unit, error)
+
+// database is a cluster's rows, ready to be asked.
+type database struct {
+	cluster *Cluster
+	acls    *acl.Database
+}
+
+func (d *database) decide(t Tuple) (acl.Verdict, error) {
+	return d.acls.Decide(acl.Way{From: d.port(t.From), To: d.port(t.To), Packet: acl.Packet{
+		Src: t.From.Address, Dst: t.To.Address, Protocol: strings.ToLower(string(t.Protocol)), SrcPort: 33333, DstPort: t.Port}})
+}
+
+func (d *database) port(e End) string {
+	switch {
+	case e.Pod >= 0:
+		pod := &d.cluster.Pods[e.Pod]
+		return names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name)
+	case e.Node >= 0:
+		return names.ManagementPort(d.cluster.Nodes[e.Node].Name)
+	}
+	return ""
+}
+
+// Difference is a connection about which the two sides do not agree.
+type Difference struct {
+	Cluster *Cluster
+	Tuple   Tuple
+	Want    bool
+	Got     acl.Verdict
+	Err     error
+}
+
+func (d *Difference) String() string {
+	got := fmt.Sprintf("allowed is %v (%s)", d.Got.Allowed, d.Got.Why)
+	if d.Err != nil {
+		got = d.Err.Error()
+	}
+	return fmt.Sprintf("%s: the rows say: %s; the reference: allowed is %v\n%s", d.Cluster.Text(d.Tuple), got, d.Want, d.Cluster.yaml(d.Tuple))
+}
+
+// compare asks both sides about each tuple, and returns the first difference.
+func compare(c *Cluster, compile Compiler, tuples []Tuple) *Difference {
+	units, err := compile(c)
+	if err != nil {
+		return &Difference{Cluster: c, Tuple: tuples[0], Err: err}
+	}
+	acls, err := acl.New(units)
+	if err != nil {
+		return &Difference{Cluster: c, Tuple: tuples[0], Err: err}
+	}
+	db, reference := &database{c, acls}, newReference(c)
+	for _, t := range tuples {
+		got, err := db.decide(t)
+		if want := reference.Allowed(t); err != nil || got.Allowed != want {
+			return &Difference{c, t, want, got, err}
+		}
+	}
+	return nil
+}
+
+// smallest shrinks the cluster of a difference.
+func smallest(d *Difference, compile Compiler) *Difference {
+	tuples := []Tuple{d.Tuple}
+	least := shrink(d.Cluster, func(c *Cluster) bool {
+		other := compare(c, compile, tuples)
+		return other != nil && (other.Err == nil) == (d.Err == nil)
+	})
+	return compare(least, compile, tuples)
+}
+
+// yaml writes the policies, and of the objects those that the tuple is about.
+func (c *Cluster) yaml(t Tuple) string {
+	var parts []string
+	add := func(object any) {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		parts = append(parts, string(text))
+	}
+	for _, e := range []End{t.From, t.To} {
+		if e.Pod >= 0 {
+			add(c.namespace(c.Pods[e.Pod].Namespace))
+			add(c.Pods[e.Pod])
+		}
+	}
+	for i := range c.Policies {
+		add(c.Policies[i])
+	}
+	for i := range c.ClusterPolicies {
+		add(c.ClusterPolicies[i])
+	}
+	return strings.Join(parts, "---\n")
+}

@@ -1,0 +1,53 @@
+package policyoracle
+
+import "testing"
+
+// perCluster is how many connections each cluster is asked about.
+const perCluster = 100
+
+// find looks for a difference in clusters with NetworkPolicies.
+func find(n int, seed uint64, compile Compiler) (difference *Difference, asked, denied int) {
+	for ; asked < n; seed++ {
+		s := newSource(seed)
+		c := s.cluster()
+		c.Policies = s.policies(c)
+		tuples := s.tuples(c, perCluster)
+		if len(tuples) == 0 {
+			continue
+		}
+		if d := compare(c, compile, tuples); d != nil {
+			return smallest(d, compile), asked, denied
+		}
+		reference := newReference(c)
+		for _, t := range tuples {
+			if !reference.Allowed(t) {
+				denied++
+			}
+		}
+		asked += len(tuples)
+	}
+	return nil, asked, denied
+}
+
+// TestTheOracleItself tries it with a compiler that is too simple to be wrong, and with that one's bugs, each of which it must find.
+func TestTheOracleItself(t *testing.T) {
+	difference, asked, denied := find(20000, 1, (&naive{}).compile)
+	if difference != nil {
+		t.Fatalf("the two sides differ about %v", difference)
+	}
+	if denied < asked/5 || denied > asked*4/5 {
+		t.Errorf("of %d connections %d were denied: that decides little", asked, denied)
+	}
+	for _, bug := range bugs {
+		t.Run(bug, func(t *testing.T) {
+			difference, asked, _ := find(20000, 1, (&naive{bug: bug}).compile)
+			if difference == nil {
+				t.Fatalf("not found in %d connections", asked)
+			}
+			t.Logf("found after %d connections", asked)
+			if n := len(difference.Cluster.Policies); n > 2 {
+				t.Errorf("a difference of one bug has %d policies:\n%v", n, difference)
+			}
+		})
+	}
+}
