@@ -51,7 +51,15 @@ e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol o
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
 
 .PHONY: bench
-bench: tools ## Speed, CPU and memory of the engine on a real database, as figures and ratios within the run
+bench: tools ## The operator under the load of clusters of some sizes (SIZES="100/2000 250/5000 500/10000", nodes/pods), beside a floor; figures in _out/bench.json
+	go test -tags e2e -count=1 -timeout 120m -v -run '^TestBench$$' ./test/bench/load -args -sizes "$(or $(SIZES),100/2000)" -policies $(or $(POLICIES),0) $(BENCH_FLAGS)
+
+.PHONY: bench-compare
+bench-compare: ## Judge two results of make bench (A=before.json B=after.json): fails when B is worse
+	go run ./test/bench/cmd/weft-bench-compare $(A) $(B)
+
+.PHONY: bench-engine
+bench-engine: tools ## Speed, CPU and memory of the engine alone on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
 .PHONY: soak

@@ -49,6 +49,12 @@ func (s *Server) create() {
 	Command(s.t, "ovsdb-tool", "create", s.file(), SchemaFile(s.t, s.schema))
 }
 
+// File is the database's file, which is its log.
+func (s *Server) File() string { return s.file() }
+
+// PID is the server's process; it changes with Run.
+func (s *Server) PID() int { return s.proc.cmd.Process.Pid }
+
 func (s *Server) file() string   { return filepath.Join(s.dir, "db") }
 func (s *Server) socket() string { return filepath.Join(s.dir, "sock") }
 

@@ -1,0 +1,64 @@
+package figures
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Metric is one figure of a run.
+type Metric struct {
+	Name  string
+	Value float64
+	// Counted figures depend on no clock and compare exactly. Others differ by a fifth from run to run on a machine that does nothing else.
+	Counted bool
+	// More is better; otherwise less is.
+	More bool
+	// PerEvent is a cost that should not grow with the cluster.
+	PerEvent bool
+}
+
+// Metrics lists the figures of a run that two results are compared by, always in the same order.
+func (r Run) Metrics() []Metric {
+	all := []Metric{
+		{Name: "API server alone, pods/s", Value: r.APIServer.PerSecond, More: true},
+		{Name: "NB server alone, ports/s", Value: r.Database.PerSecond, More: true},
+		{Name: "storm, pods created/s", Value: r.Storm.CreatedPerSecond, More: true},
+		{Name: "storm, pods in NB/s", Value: r.Storm.WiredPerSecond, More: true},
+	}
+	all = append(all, spread("storm, lag", r.Storm.Lag)...)
+	all = append(all, cost("storm, per pod", r.Storm.PerPod)...)
+	for _, kind := range slices.Sorted(maps.Keys(r.Events)) {
+		all = append(all, spread(kind, r.Events[kind].Latency)...)
+		all = append(all, cost(kind, r.Events[kind].Each)...)
+	}
+	all = append(all,
+		Metric{Name: "restart, first pod s", Value: r.Restart.FirstPodSeconds},
+		Metric{Name: "restart, NB transactions", Value: r.Restart.Cost.Transactions, Counted: true},
+		Metric{Name: "restart, API writes", Value: r.Restart.Cost.Writes, Counted: true},
+		Metric{Name: "restart, controller CPU ms", Value: r.Restart.Cost.CPUms[Controller]},
+		Metric{Name: "rebuild, s", Value: r.Rebuild.Seconds},
+		Metric{Name: "rebuild, NB transactions", Value: r.Rebuild.Cost.Transactions},
+		Metric{Name: "rebuild, controller CPU ms", Value: r.Rebuild.Cost.CPUms[Controller]})
+	for _, process := range slices.Sorted(maps.Keys(r.PeakMB)) {
+		all = append(all, Metric{Name: fmt.Sprintf("peak memory of %s, MB", process), Value: r.PeakMB[process]})
+	}
+	return all
+}
+
+// Controller is the name of the measured process among the others.
+const Controller = "controller"
+
+func spread(name string, s Spread) []Metric {
+	return []Metric{{Name: name + " p50 ms", Value: s.P50, PerEvent: true}, {Name: name + " p90 ms", Value: s.P90}, {Name: name + " p99 ms", Value: s.P99}}
+}
+
+func cost(name string, c Cost) []Metric {
+	return []Metric{
+		{Name: name + ", controller CPU ms", Value: c.CPUms[Controller], PerEvent: true},
+		{Name: name + ", all CPU ms", Value: c.Total(), PerEvent: true},
+		{Name: name + ", NB transactions", Value: c.Transactions, PerEvent: true},
+		{Name: name + ", NB rows", Value: c.Rows, PerEvent: true},
+		{Name: name + ", API writes", Value: c.Writes},
+	}
+}

@@ -1,0 +1,139 @@
+//go:build e2e
+
+package load
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/renameio/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+var (
+	sizes        = flag.String("sizes", "100/2000", "nodes/pods of each run")
+	services     = flag.Int("services", 200, "services, from the begin of each run")
+	endpoints    = flag.Int("endpoints", 5, "endpoints of each service")
+	policies     = flag.Int("policies", 0, "policies that select every pod, for the pods that are added then")
+	rounds       = flag.Int("rounds", 100, "events of each kind")
+	subjectNames = flag.String("controllers", "weft,floor", "what is measured: weft, floor")
+	out          = flag.String("out", "_out/bench.json", "where the result goes, below the repository")
+	tags         = flag.String("tags", "", "build tags of the controllers")
+)
+
+// TestBench measures every controller at every size, each on servers of its own.
+func TestBench(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
+	all, err := figures.ParseSizes(*sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := figures.Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: loadAverage(t), Go: runtime.Version()}}
+	for _, size := range all {
+		size.Services, size.Endpoints, size.Policies = *services, *endpoints, *policies
+		for name := range strings.SplitSeq(*subjectNames, ",") {
+			s, ok := subjects[name]
+			if !ok {
+				t.Fatalf("-controllers: %q is neither weft nor floor", name)
+			}
+			t.Run(name+"/"+size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, s, size)) })
+		}
+	}
+	if t.Failed() {
+		return // half a result is none
+	}
+	write(t, result)
+}
+
+// measure is one run.
+func measure(t *testing.T, s subject, size figures.Size) figures.Run {
+	path := s.build(t)
+	w := newWorld(t)
+	run := figures.Run{Size: size, Controller: s.name}
+	step(t, "database alone", func() { run.Database = databaseAlone(t, size.Nodes, size.Pods) })
+	step(t, "API server alone", func() { run.APIServer = w.apiServerAlone(min(size.Pods, 2000)) })
+	w.startController(s, path)
+	if s.whole {
+		w.must(w.own.Create(t.Context(), clusterNetwork()))
+	}
+	step(t, "nodes", func() { run.Nodes = w.phase(size.Nodes, func() { w.join(0, size.Nodes) }) })
+	step(t, "storm", func() { w.profiled("storm", func() { run.Storm = w.storm(size) }) })
+	if s.whole {
+		step(t, "services", func() { run.Services = w.phase(size.Services, func() { w.services(size) }) })
+	}
+	step(t, "events", func() { w.profiled("events", func() { run.Events = w.events(size, *rounds) }) })
+	run.PeakMB = w.peaks()
+	w.verify(size.Pods)
+	step(t, "restart", func() { run.Restart = w.restart(size) })
+	w.verify(size.Pods + 1)
+	step(t, "rebuild", func() { run.Rebuild = w.rebuild(size) })
+	w.verify(size.Pods + 1)
+	return run
+}
+
+func step(t *testing.T, name string, do func()) {
+	began := time.Now()
+	do()
+	t.Logf("%-17s %5.1f s", name, time.Since(began).Seconds())
+}
+
+func (w *world) peaks() map[string]float64 {
+	w.Helper()
+	peaks := map[string]float64{}
+	for name, pid := range w.pids {
+		var err error
+		peaks[name], err = peakOf(pid)
+		w.must(err)
+	}
+	return peaks
+}
+
+func loadAverage(t *testing.T) float64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var average float64
+	if err := json.Unmarshal([]byte(strings.Fields(string(text))[0]), &average); err != nil {
+		t.Fatal(err)
+	}
+	return average
+}
+
+func write(t *testing.T, result figures.Result) {
+	t.Helper()
+	if err := result.WriteTable(os.Stdout); err != nil {
+		t.Fatal(err)
+	}
+	root, err := tools.SourceRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := *out
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := renameio.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("written to %s", path)
+}

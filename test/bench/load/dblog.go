@@ -1,0 +1,100 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// dbLog reads the log of an ovsdb-server from where it was read last.
+type dbLog struct {
+	path   string
+	offset int64
+}
+
+// changes are what a part of a log did.
+type changes struct {
+	transactions int // that change another table than NB_Global: neither fences nor heartbeats
+	rows         int // in other tables than NB_Global
+}
+
+var errCompacted = errors.New("the database's log was written anew: what it held is not known")
+
+// next reads on to the end.
+func (l *dbLog) next() (changes, error) {
+	file, err := os.Open(l.path)
+	if err != nil {
+		return changes{}, err
+	}
+	defer file.Close()
+	if end, err := file.Seek(0, io.SeekEnd); err != nil || end < l.offset {
+		return changes{}, errors.Join(err, errCompacted)
+	}
+	if _, err := file.Seek(l.offset, io.SeekStart); err != nil {
+		return changes{}, err
+	}
+	found, read, err := countRecords(file)
+	l.offset += read
+	return found, err
+}
+
+// countRecords reads whole records of a log (ovsdb(5), "OVSDB JSON <length> <hash>" and the text) and says how many bytes they had. A
+// record that is still being written is left for the next time.
+func countRecords(log io.Reader) (found changes, read int64, err error) {
+	in := bufio.NewReaderSize(log, 1<<20)
+	for {
+		head, err := in.ReadBytes('\n')
+		if err != nil {
+			return found, read, ignoreEnd(err)
+		}
+		var length int64
+		if _, err := fmt.Sscanf(string(head), "OVSDB JSON %d", &length); err != nil {
+			return found, read, fmt.Errorf("log at %d: %q is no record of a database without a cluster", read, bytes.TrimSpace(head))
+		}
+		text := make([]byte, length)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return found, read, ignoreEnd(err)
+		}
+		if err := found.count(text); err != nil {
+			return found, read, err
+		}
+		read += int64(len(head)) + length
+	}
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// count adds one record: a transaction, or the schema.
+func (c *changes) count(text []byte) error {
+	var record map[string]json.RawMessage
+	if err := json.Unmarshal(text, &record); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	if record["cksum"] != nil && record["tables"] != nil { // the schema
+		return nil
+	}
+	n := 0
+	for table, text := range record {
+		if table[0] == '_' || table == "NB_Global" {
+			continue
+		}
+		var rows map[string]json.RawMessage
+		if err := json.Unmarshal(text, &rows); err != nil {
+			return fmt.Errorf("record, table %s: %w", table, err)
+		}
+		n += len(rows)
+	}
+	if c.rows += n; n > 0 {
+		c.transactions++
+	}
+	return nil
+}

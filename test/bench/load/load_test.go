@@ -1,0 +1,82 @@
+package load
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStat(t *testing.T) {
+	got, err := parseStat([]byte("77 (a) name) S 1 77 77 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 100 1 2\n"))
+	if err != nil || got != 3*time.Second {
+		t.Errorf("got %s, %v; want 3s", got, err)
+	}
+	if _, err := parseStat([]byte("77 (x) S 1")); err == nil {
+		t.Error("half a line is accepted")
+	}
+	if used, err := cpuOf(os.Getpid()); err != nil || used < 0 {
+		t.Errorf("this process: %s, %v", used, err)
+	}
+}
+
+func TestPeak(t *testing.T) {
+	if got, err := parsePeak("Name:\tx\nVmHWM:\t    2000 kB\nVmRSS:\t 1 kB\n"); err != nil || got != 2.048 {
+		t.Errorf("got %v, %v; want 2.048", got, err)
+	}
+	if got, err := peakOf(os.Getpid()); err != nil || got < 1 {
+		t.Errorf("this process: %v MB, %v", got, err)
+	}
+}
+
+func record(text string) string {
+	return fmt.Sprintf("OVSDB JSON %d 0123456789\n%s", len(text), text)
+}
+
+func TestLogIsReadRecordByRecord(t *testing.T) {
+	log := &dbLog{path: filepath.Join(t.TempDir(), "db")}
+	schema := record(`{"cksum":"1 2","name":"OVN_Northbound","tables":{"NB_Global":{}},"version":"7.11.0"}`)
+	pods := record(`{"_date":1,"Logical_Switch_Port":{"u1":{},"u2":{}},"Logical_Switch":{"u3":{"ports":1}}}`)
+	beat := record(`{"_date":1,"_comment":"weft-heartbeat","NB_Global":{"u":{"external_ids":1}}}`)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(log.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(transactions, rows int) {
+		t.Helper()
+		if got, err := log.next(); err != nil || got != (changes{transactions, rows}) {
+			t.Errorf("got %+v, %v; want %d transactions, %d rows", got, err, transactions, rows)
+		}
+	}
+	write(schema + pods + beat + pods[:len(pods)-7])
+	expect(1, 3)
+	expect(0, 0)
+	write(schema + pods + beat + pods + pods)
+	expect(2, 6)
+	write(schema)
+	if _, err := log.next(); err == nil || !strings.Contains(err.Error(), "anew") {
+		t.Errorf("a log that was written anew: %v", err)
+	}
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	log := &auditLog{path: filepath.Join(t.TempDir(), "audit")}
+	if got, err := log.next(); err != nil || got != (calls{}) {
+		t.Errorf("no log: %+v, %v", got, err)
+	}
+	text := ""
+	for _, call := range []string{"list pods", "watch pods", "get nodes", "patch nodenetworks", "update leases", "get leases", "create events"} {
+		verb, resource, _ := strings.Cut(call, " ")
+		text += fmt.Sprintf(`{"kind":"Event","verb":%q,"objectRef":{"resource":%q}}`+"\n", verb, resource)
+	}
+	if err := os.WriteFile(log.path, []byte(text+`{"kind":"Ev`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := log.next(); err != nil || got != (calls{reads: 2, writes: 2}) {
+		t.Errorf("got %+v, %v; want 2 reads and 2 writes", got, err)
+	}
+}

@@ -1,0 +1,194 @@
+//go:build e2e
+
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// patience is how long the database may take for what it shall have.
+const patience = 5 * time.Minute
+
+// tokens are the names that the load gives, and the addresses of endpoints: whatever a controller makes of an object, its rows hold them.
+var tokens = regexp.MustCompile(`(?:pod|svc|pol|nod)-[0-9]{6}|10\.25[0-5]\.[0-9]+\.[0-9]+`)
+
+// watched are the columns of the tables in which tokens are looked for.
+var watched = map[string][]string{
+	"Logical_Switch_Port": {"name"}, "Logical_Switch": {"name"}, "Load_Balancer": {"vips"}, "ACL": {"external_ids"},
+}
+
+// observer notes when the database had what, by a monitor of its own.
+type observer struct {
+	*rpc
+
+	mu    sync.Mutex
+	rows  map[string]string        // row UUID -> name of a pod or node
+	came  map[string]time.Time     // "<table> <token>" -> when it was there first
+	went  map[string]time.Time     // the same -> when its row was deleted
+	wait  map[string]chan struct{} // the same, "-" before it for the end
+	ports int                      // of pods
+	many  map[int]chan struct{}    // so many ports
+}
+
+// observe returns when the observer has the whole database.
+func observe(endpoint string) (*observer, error) {
+	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{}, wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}}
+	var err error
+	if o.rpc, err = dial(endpoint, o.update); err != nil {
+		return nil, err
+	}
+	monitored := map[string]any{}
+	for table, columns := range watched {
+		monitored[table] = map[string]any{"columns": columns}
+	}
+	first, err := o.call("monitor_cond", "OVN_Northbound", nil, monitored)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.take(first)
+}
+
+func (o *observer) update(params json.RawMessage) {
+	var parts []json.RawMessage
+	if json.Unmarshal(params, &parts) == nil && len(parts) == 2 {
+		_ = o.take(parts[1])
+	}
+}
+
+// take notes what <table-updates2> tells (ovsdb-server(7), 4.1.14).
+func (o *observer) take(updates json.RawMessage) error {
+	now := time.Now()
+	var tables map[string]map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(updates, &tables); err != nil {
+		return fmt.Errorf("update: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for table, rows := range tables {
+		for uuid, change := range rows {
+			for kind, text := range change {
+				o.row(now, table, uuid, kind, text)
+			}
+		}
+	}
+	for n, enough := range o.many {
+		if o.ports >= n {
+			close(enough)
+			delete(o.many, n)
+		}
+	}
+	return nil
+}
+
+// row notes one row; o.mu is held.
+func (o *observer) row(now time.Time, table, uuid, kind string, text []byte) {
+	named := table == "Logical_Switch_Port" || table == "Logical_Switch"
+	if kind == "delete" {
+		if token := o.rows[uuid]; token != "" {
+			o.went[table+" "+token] = now
+			o.wake("-" + table + " " + token)
+			delete(o.rows, uuid)
+			o.count(table, token, -1)
+		}
+		return
+	}
+	for _, found := range tokens.FindAll(text, -1) {
+		token := string(found)
+		key := table + " " + token
+		if named && o.rows[uuid] == "" {
+			o.rows[uuid] = token
+			o.count(table, token, 1)
+		}
+		if _, ok := o.came[key]; !ok {
+			o.came[key] = now
+		}
+		o.wake(key)
+	}
+}
+
+func (o *observer) count(table, token string, n int) {
+	if table == "Logical_Switch_Port" && token[:3] == "pod" {
+		o.ports += n
+	}
+}
+
+func (o *observer) wake(key string) {
+	if c := o.wait[key]; c != nil {
+		close(c)
+		delete(o.wait, key)
+	}
+}
+
+// when waits until a table has a token.
+func (o *observer) when(table, token string) (time.Time, error) {
+	return o.whenIn(o.came, table+" "+token, table+" "+token)
+}
+
+// whenGone waits until the row of a pod or node is deleted.
+func (o *observer) whenGone(table, token string) (time.Time, error) {
+	return o.whenIn(o.went, table+" "+token, "-"+table+" "+token)
+}
+
+func (o *observer) whenIn(times map[string]time.Time, key, event string) (time.Time, error) {
+	o.mu.Lock()
+	at, ok := times[key]
+	if ok {
+		o.mu.Unlock()
+		return at, nil
+	}
+	c := o.wait[event]
+	if c == nil {
+		c = make(chan struct{})
+		o.wait[event] = c
+	}
+	o.mu.Unlock()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		return at, fmt.Errorf("%s does not come within %s", event, patience)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return times[key], nil
+}
+
+// whenPorts waits until there are so many ports of pods.
+func (o *observer) whenPorts(n int) error {
+	o.mu.Lock()
+	if o.ports >= n {
+		o.mu.Unlock()
+		return nil
+	}
+	c := o.many[n]
+	if c == nil {
+		c = make(chan struct{})
+		o.many[n] = c
+	}
+	o.mu.Unlock()
+	select {
+	case <-c:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%d ports do not come within %s; there are %d", n, patience, o.portCount())
+	}
+}
+
+func (o *observer) portCount() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ports
+}
+
+// whenPortsLeft waits until there are no more ports of pods than n.
+func (o *observer) whenPortsLeft(n int) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if o.portCount() <= n {
+			return nil
+		}
+	}
+	return fmt.Errorf("%d ports of pods do not become %d within %s", o.portCount(), n, patience)
+}

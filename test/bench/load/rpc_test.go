@@ -1,0 +1,108 @@
+//go:build e2e
+
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+)
+
+// message is OVSDB's JSON-RPC in either direction (RFC 7047 §4).
+type message struct {
+	ID     any             `json:"id"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  any             `json:"error,omitempty"`
+}
+
+// rpc is a connection to an ovsdb-server without a library: it shall cost as little as possible beside what is measured.
+type rpc struct {
+	conn    net.Conn
+	updated func(params json.RawMessage)
+
+	mu   sync.Mutex
+	out  *json.Encoder
+	next float64
+	wait map[float64]chan message
+}
+
+// dial connects; updated is called with each update of a monitor, one after the other, and may be nil.
+func dial(endpoint string, updated func(json.RawMessage)) (*rpc, error) {
+	conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
+	if err != nil {
+		return nil, err
+	}
+	r := &rpc{conn: conn, updated: updated, out: json.NewEncoder(conn), wait: map[float64]chan message{}}
+	go r.read()
+	return r, nil
+}
+
+func (r *rpc) close() { r.conn.Close() }
+
+func (r *rpc) read() {
+	decoder := json.NewDecoder(r.conn)
+	for {
+		var m message
+		if decoder.Decode(&m) != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, reply := range r.wait {
+				close(reply)
+			}
+			r.wait = nil
+			return
+		}
+		switch m.Method {
+		case "echo":
+			r.mu.Lock()
+			_ = r.out.Encode(map[string]any{"id": m.ID, "result": m.Params, "error": nil})
+			r.mu.Unlock()
+		case "":
+			r.mu.Lock()
+			id, _ := m.ID.(float64)
+			reply := r.wait[id]
+			delete(r.wait, id)
+			r.mu.Unlock()
+			if reply != nil {
+				reply <- m
+			}
+		default:
+			if r.updated != nil {
+				r.updated(m.Params)
+			}
+		}
+	}
+}
+
+// call sends a request and waits for its result.
+func (r *rpc) call(method string, params ...any) (json.RawMessage, error) {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	if r.wait == nil {
+		r.mu.Unlock()
+		return nil, net.ErrClosed
+	}
+	r.next++
+	id, reply := r.next, make(chan message, 1)
+	r.wait[id] = reply
+	err = r.out.Encode(message{ID: id, Method: method, Params: text})
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	m, ok := <-reply
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	if m.Error != nil {
+		return nil, fmt.Errorf("%s: %v", method, m.Error)
+	}
+	return m.Result, nil
+}
