@@ -55,7 +55,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *nb); err != nil && ctx.Err() == nil {
+	if err := run(ctx, *nb); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}
@@ -74,11 +74,12 @@ func run(ctx context.Context, nb string) error {
 	if err := watch(ctx, config, changes); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil {
 		if err := w.write(ctx, next(ctx, changes)); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // next waits for a change and takes those that wait too.
@@ -210,7 +211,7 @@ func (w *writer) write(ctx context.Context, group []change) error {
 		ops = append(ops, more...)
 	}
 	if len(ops) == 0 {
-		return ctx.Err()
+		return nil
 	}
 	results, err := w.client.Transact(ctx, ops...)
 	if err == nil {
