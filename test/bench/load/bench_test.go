@@ -39,6 +39,14 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := *out
+	if !filepath.IsAbs(path) {
+		root, err := tools.SourceRoot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = filepath.Join(root, path)
+	}
 	result := figures.Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: loadAverage(t), Go: runtime.Version()}}
 	for _, size := range all {
 		size.Services, size.Endpoints, size.Policies = *services, *endpoints, *policies
@@ -53,7 +61,7 @@ func TestBench(t *testing.T) {
 	if t.Failed() {
 		return // half a result is none
 	}
-	write(t, result)
+	write(t, result, path)
 }
 
 // measure is one run.
@@ -112,22 +120,14 @@ func loadAverage(t *testing.T) float64 {
 	return average
 }
 
-func write(t *testing.T, result figures.Result) {
+func write(t *testing.T, result figures.Result, path string) {
 	t.Helper()
 	if err := result.WriteTable(os.Stdout); err != nil {
-		t.Fatal(err)
-	}
-	root, err := tools.SourceRoot()
-	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		t.Fatal(err)
-	}
-	path := *out
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(root, path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
