@@ -46,6 +46,10 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 e2e: ## The cluster with packets: what the README promises
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m
 
+.PHONY: e2e-install
+e2e-install: ## dist/install.yaml on nodes with kubelet and containerd alone, timed; then what carries the network is disturbed
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m
+
 .PHONY: e2e-upstream
 e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others", PROCS=4 at once); reports in _out/e2e
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
@@ -90,7 +94,7 @@ lint: ## golangci-lint, the import table among others
 
 .PHONY: verify
 verify: generate ## Fail when generated code is stale
-	@git diff --exit-code -- apis config bundle pkg/nbdb pkg/sbdb pkg/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
+	@git diff --exit-code -- apis config bundle dist pkg/nbdb pkg/sbdb pkg/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
 
 ##@ Build it
 .PHONY: build
@@ -107,6 +111,7 @@ generate: tools ## Everything that is generated: deepcopy, CRDs, database models
 	go generate ./apis/... ./pkg/nbdb/... ./pkg/sbdb/... ./pkg/vswitchdb/...
 	$(WEFT_CACHE)/bin/kubectl kustomize config/default > bundle/weft.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > bundle/uninstall.yaml
+	$(WEFT_CACHE)/bin/kubectl kustomize config/install > dist/install.yaml
 
 .PHONY: fmt
 fmt: ## gofmt

@@ -38,6 +38,9 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "admin" {
 		return admin.Command(context.Background(), args[1:], os.Stdin, os.Stdout)
 	}
+	if len(args) > 0 && args[0] == "operands" {
+		return runOperands(args[1:])
+	}
 	o, err := options.ParseOperator(args)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ var programs = map[string]func(places) (launch.Program, error){
 	"nb":     func(p places) (launch.Program, error) { return launch.Northbound(p.data, launch.TLSIn(p.tls)) },
 	"sb":     func(p places) (launch.Program, error) { return launch.Southbound(p.data, launch.TLSIn(p.tls)) },
 	"northd": func(places) (launch.Program, error) { return launch.Northd(), nil },
-	"ovsdb":  func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()), nil },
+	"ovsdb":  func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()) },
 	"vswitchd": func(places) (launch.Program, error) {
 		launch.Datapath() // has the kernel load its module
 		return launch.Switch(), nil
@@ -51,7 +51,7 @@ func run(args []string) error {
 	var p places
 	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)
 	flags.StringVar(&p.data, "data-dir", "/var/lib/ovn", "folder of the database")
-	flags.StringVar(&p.tls, "tls-dir", "/etc/weft/tls", "folder of tls.key, tls.crt and ca.crt")
+	flags.StringVar(&p.tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt")
 	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" keeps")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

@@ -15,6 +15,9 @@ const (
 	OVSRun = "/run/openvswitch"
 )
 
+// TLSDir is where Secrets with key pairs are mounted.
+const TLSDir = "/etc/weft/tls"
+
 // The key pair of a chassis is one file, which is replaced as a whole (client-go's certificate store).
 const (
 	IdentityDir  = "/run/weft/identity"
@@ -74,7 +77,7 @@ func Southbound(data string, tls TLS) (Program, error) {
 	return server("sb", data, tls, listeners{"pssl:6642:[::]": {Role: "ovn-controller"}, "pssl:16642:[::]": {ReadOnly: true}})
 }
 
-// server is ovsdb-server with one of OVN's databases. Names of files are those of Debian's units and of ovn-ctl.
+// server is ovsdb-server with one of OVN's databases. What it is told comes by a file: for remotes on its command line it needs a writable /tmp. Names of files are those of Debian's units and of ovn-ctl.
 func server(name, data string, tls TLS, remotes listeners) (Program, error) {
 	run, file := filepath.Join(OVNRun, "ovn"+name+"_db"), filepath.Join(data, "ovn"+name+"_db.db")
 	remotes["punix:"+run+".sock"] = listener{}
@@ -100,15 +103,19 @@ func Northd() Program {
 
 // SwitchDatabase is Open vSwitch's ovsdb-server. Its file lives as long as the host runs: all of it is made from Kubernetes, and ports of
 // pods that a reboot has ended are nobody's.
-func SwitchDatabase(datapath string) Program {
-	file := OVSRun + "/conf.db"
+func SwitchDatabase(datapath string) (Program, error) {
+	file, configured := OVSRun+"/conf.db", OVSRun+"/ovsdb-server.json"
+	config, err := configFile(file, listeners{"punix:" + OVSRun + "/db.sock": {}})
+	if err != nil {
+		return Program{}, err
+	}
 	return Program{
-		Dirs: []string{OVSRun},
+		Dirs: []string{OVSRun}, Files: map[string]string{configured: config},
 		Database: &Database{File: file, Schema: filepath.Join(ovsSchemas, "vswitch.ovsschema"),
 			// ovn-controller makes br-int at once: of the wrong type it would have to make it again.
 			Insert: `["Open_vSwitch",{"op":"insert","table":"Open_vSwitch","row":{"external_ids":["map",[["ovn-bridge-datapath-type","` + datapath + `"]]]}}]`},
-		Argv: slices.Concat([]string{"ovsdb-server"}, logging, []string{file, "--remote=punix:" + OVSRun + "/db.sock", "--pidfile=" + OVSRun + "/ovsdb-server.pid"}),
-	}
+		Argv: slices.Concat([]string{"ovsdb-server"}, logging, []string{"--config-file=" + configured, "--pidfile=" + OVSRun + "/ovsdb-server.pid"}),
+	}, nil
 }
 
 // Switch is ovs-vswitchd, which waits for its database by itself.

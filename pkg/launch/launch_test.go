@@ -41,7 +41,11 @@ func query(t *testing.T, d Database, transaction string) string {
 
 func TestTheSwitchDatabaseIsMadeOnceAndKept(t *testing.T) {
 	cache := ovn(t)
-	d := *SwitchDatabase("netdev").Database
+	program, err := SwitchDatabase("netdev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := *program.Database
 	d.File, d.Schema = filepath.Join(t.TempDir(), "conf.db"), cache.Schema("vswitch")
 	const look = `["Open_vSwitch",{"op":"select","table":"Open_vSwitch","where":[],"columns":["_uuid","external_ids"]}]`
 	if err := os.WriteFile(d.File+".new", []byte("half of one that a dead process made"), 0o600); err != nil {

@@ -77,7 +77,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 
 // ReadAuthority reads what NewAuthority made.
 func ReadAuthority(pair Pair) (*Authority, error) {
-	cert, err := readCertificate(pair.Cert)
+	cert, err := firstCertificate(pair.Cert)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func newTemplate(s Subject, now time.Time, validity time.Duration) (*x509.Certif
 
 // Lacks says why a pair has to be made anew: it is none, another authority's, of other addresses, or has less than a third of its time left. Empty: it is good.
 func (a *Authority) Lacks(pair Pair, s Subject, now time.Time) string {
-	cert, err := readCertificate(pair.Cert)
+	cert, err := firstCertificate(pair.Cert)
 	if err != nil {
 		return err.Error()
 	}
@@ -160,6 +160,29 @@ func (a *Authority) Lacks(pair Pair, s Subject, now time.Time) string {
 	return ""
 }
 
+// SignedBy tells whether one of the authorities has signed the first certificate in a file.
+func SignedBy(pair, authorities []byte) bool {
+	cert, err := firstCertificate(pair)
+	if err != nil {
+		return false
+	}
+	for block, rest := pem.Decode(authorities); block != nil; block, rest = pem.Decode(rest) {
+		if authority, err := x509.ParseCertificate(block.Bytes); err == nil && cert.CheckSignatureFrom(authority) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func firstCertificate(text []byte) (*x509.Certificate, error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			return x509.ParseCertificate(block.Bytes)
+		}
+	}
+	return nil, errors.New("there is no certificate")
+}
+
 // Renewal is when a certificate is to be replaced: two thirds of its time have gone by.
 func Renewal(cert *x509.Certificate) time.Time {
 	return cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3)
@@ -167,7 +190,7 @@ func Renewal(cert *x509.Certificate) time.Time {
 
 // RenewalOf is the Renewal of a pair; the zero time for what is none.
 func RenewalOf(pair Pair) time.Time {
-	cert, err := readCertificate(pair.Cert)
+	cert, err := firstCertificate(pair.Cert)
 	if err != nil {
 		return time.Time{}
 	}
@@ -191,14 +214,6 @@ func sorted(addresses []netip.Addr) []netip.Addr {
 func publicEqual(cert *x509.Certificate, key crypto.Signer) bool {
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(cert.PublicKey)
-}
-
-func readCertificate(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(bytes.TrimSpace(text))
-	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("there is no certificate")
-	}
-	return x509.ParseCertificate(block.Bytes)
 }
 
 func readKey(text []byte) (crypto.Signer, error) {

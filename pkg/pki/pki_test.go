@@ -82,7 +82,7 @@ func TestAChassisHasItsNameAndIsNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := readCertificate(text)
+	cert, err := firstCertificate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,5 +110,29 @@ func TestAnAuthorityIsNoLeaf(t *testing.T) {
 	}
 	if _, err := tls.X509KeyPair(leaf.Cert, leaf.Key); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSignedBy(t *testing.T) {
+	a, b := authority(t, "one"), authority(t, "one")
+	pair, err := a.Issue(Subject{Name: "n1"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := append(append([]byte{}, b.Cert...), a.Cert...)
+	file := append(append([]byte{}, pair.Key...), pair.Cert...)
+	for name, c := range map[string]struct {
+		pair, authorities []byte
+		want              bool
+	}{
+		"its authority":       {file, a.Cert, true},
+		"beside another":      {file, both, true},
+		"another of its name": {file, b.Cert, false},
+		"no authority":        {file, nil, false},
+		"no certificate":      {pair.Key, both, false},
+	} {
+		if have := SignedBy(c.pair, c.authorities); have != c.want {
+			t.Errorf("%s: %t", name, have)
+		}
 	}
 }

@@ -106,25 +106,26 @@ func (m *manifests) rights() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Every right of the product is one line of a file that is read when it changes.
+// Every right of the product is one line of a file that is read when it changes: for each way to install it.
 func TestRights(t *testing.T) {
-	text, err := os.ReadFile(bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := parse(t, text)
-	const golden = "testdata/rights.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(found.rights()), 0o644); err != nil {
+	for manifests, golden := range map[string]string{bundle: "testdata/rights.golden", "../../dist/install.yaml": "testdata/rights-install.golden"} {
+		text, err := os.ReadFile(manifests)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), found.rights()); diff != "" {
-		t.Errorf("the product's rights changed (-update writes them):\n%s", diff)
+		found := parse(t, text)
+		if *update {
+			if err := os.WriteFile(golden, []byte(found.rights()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(string(want), found.rights()); diff != "" {
+			t.Errorf("the rights that %s gives changed (-update writes them):\n%s", manifests, diff)
+		}
 	}
 }
 

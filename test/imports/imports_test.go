@@ -58,6 +58,8 @@ var table = []rule{
 		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"), "github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
 	{packages: "pkg/resolver", direct: []string{"golang.org/x/net/dns/dnsmessage"}, never: append(clients, network...)},
+	{packages: "controllers/operand", direct: append(append(below("pkg/operand", "pkg/pki", "pkg/options", "apis"), machines...), "k8s.io/client-go/rest",
+		"k8s.io/client-go/tools/leaderelection/resourcelock"), never: append(below("pkg/ovndb", "pkg/topology"), "github.com/vishvananda/netlink")},
 	{packages: "controllers/overlay", direct: []string{"k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/client"}, never: below("pkg")},
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
 	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
@@ -70,6 +72,10 @@ var table = []rule{
 		"github.com/vishvananda/netlink", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
 		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
+	{packages: "config", never: append(clients, network...)},
+	{packages: "pkg/operand", direct: append(below("config", "pkg/pki"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"), never: append(clients, "os/exec")},
+	{packages: "pkg/launch", direct: []string{"github.com/fsnotify/fsnotify", "github.com/vishvananda/netlink"}, never: append(below("controllers", "apis"), clients...)},
+	{packages: "pkg/pki", direct: []string{"k8s.io/api/certificates/v1"}, never: append(clients, "os/exec")},
 	{packages: "pkg/unixctl", never: append(clients, network...)},
 	{packages: "pkg/rebuild", direct: append(below("pkg/unit", "pkg/unixctl"), "github.com/google/uuid", "golang.org/x/sys/unix"),
 		never: append(below("controllers", "pkg/topology", "pkg/agent", "apis"), clients...)},
@@ -91,7 +97,7 @@ type goPackage struct {
 
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Imports,Deps", "./apis/...", "./pkg/...", "./controllers/...", "./cmd/...")
+	cmd := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Imports,Deps", "./apis/...", "./pkg/...", "./controllers/...", "./cmd/...", "./config/...")
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

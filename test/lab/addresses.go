@@ -36,6 +36,8 @@ type Machine struct {
 	MTU  int              // of its cable
 	// Plain is a node that has its addresses on eth0, and no br-ex: the product makes the bridge.
 	Plain bool
+	// Bare is a plain node with kubelet and containerd alone.
+	Bare bool
 }
 
 // ControlPlane is the machine that runs the API server and OVN's central part.

@@ -8,14 +8,17 @@ import (
 	"github.com/weft-network/weft/test/lab/initd"
 )
 
-// controlPlaneSpec is the machine that runs Kubernetes' control plane and OVN's.
-func (c *Cluster) controlPlaneSpec() initd.Spec {
+// controlPlaneSpec is the machine that runs Kubernetes' control plane and, unless the lab is bare, OVN's.
+func (c *Cluster) controlPlaneSpec(bare bool) initd.Spec {
 	spec := c.baseSpec(ControlPlane())
-	for _, db := range databases() {
-		spec.Files = append(spec.Files, initd.File{Path: databaseConfig(db.name), Content: c.databaseConfig(db)})
-		spec.Steps = append(spec.Steps, c.databaseSteps(db)...)
+	if !bare {
+		for _, db := range databases() {
+			spec.Files = append(spec.Files, initd.File{Path: databaseConfig(db.name), Content: c.databaseConfig(db)})
+			spec.Steps = append(spec.Steps, c.databaseSteps(db)...)
+		}
+		spec.Steps = append(spec.Steps, c.northd())
 	}
-	spec.Steps = append(spec.Steps, c.northd(), c.etcd(), c.apiServer(), c.controllerManager(), c.scheduler())
+	spec.Steps = append(spec.Steps, c.etcd(), c.apiServer(), c.controllerManager(), c.scheduler())
 	return spec
 }
 

@@ -28,9 +28,14 @@ func (c *Cluster) nodeSpec(m Machine, tainted bool) initd.Spec {
 		initd.File{Path: containerdConfig, Content: c.containerdConfig(!mayRaiseOOMScore())},
 		initd.File{Path: kubeletConfig, Content: c.kubeletConfig(m, tainted)},
 		initd.File{Path: "/etc/weft-lab/README", Content: "Files of this lab node; gone with it.\n"})
-	spec.Steps = append(spec.Steps, c.openVSwitch(m)...)
+	if !m.Bare {
+		spec.Steps = append(spec.Steps, c.openVSwitch(m)...)
+	}
 	spec.Steps = append(spec.Steps, addressSteps(m)...)
-	spec.Steps = append(spec.Steps, c.ovnController(m), c.containerd(), c.kubelet(m))
+	if !m.Bare {
+		spec.Steps = append(spec.Steps, c.ovnController(m))
+	}
+	spec.Steps = append(spec.Steps, c.containerd(), c.kubelet(m))
 	return spec
 }
 

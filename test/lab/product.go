@@ -32,8 +32,24 @@ data:
   kubernetesServicePort: "6443"
 `
 
+// apiServerConfigMap is all that a bare cluster's administrator says beforehand.
+const apiServerConfigMap = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: ` + productNamespace + `
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: weft-apiserver
+  namespace: ` + productNamespace + `
+data:
+  host: 172.30.0.10
+  port: "6443"
+`
+
 // applyProduct installs the product as its users do, then asks for a network.
-func (c *Cluster) applyProduct(ctx context.Context) error {
+func (c *Cluster) applyProduct(ctx context.Context, bare bool) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
 		return err
@@ -42,15 +58,19 @@ func (c *Cluster) applyProduct(ctx context.Context) error {
 	if _, err := os.Stat(manifests); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: no product manifests in this source tree; use --without-weft", manifests)
 	}
-	secrets, err := c.tlsSecrets()
-	if err != nil {
-		return err
+	before, product := apiServerConfigMap, []string{"apply", "-f", filepath.Join(source, "dist", "install.yaml")}
+	if !bare {
+		secrets, err := c.tlsSecrets()
+		if err != nil {
+			return err
+		}
+		before, product = ovnConfigMap+secrets, []string{"apply", "-k", manifests}
 	}
-	if err := c.Apply(ctx, ovnConfigMap+secrets); err != nil {
+	if err := c.Apply(ctx, before); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
-		{"apply", "-k", manifests},
+		product,
 		{"wait", "--for=condition=Established", "--timeout=60s", "crd/clusternetworks.network.weft.dev"},
 		{"apply", "-f", filepath.Join(source, "test", "lab", "manifests", "clusternetwork.yaml")},
 	} {
@@ -59,6 +79,15 @@ func (c *Cluster) applyProduct(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Install applies the product to a lab that is up without it, and asks for a network.
+func (c *Cluster) Install(ctx context.Context) error {
+	s, err := c.loadState()
+	if err != nil {
+		return err
+	}
+	return c.applyProduct(ctx, s.Bare)
 }
 
 // LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods.
@@ -78,12 +107,12 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 	if err := c.importImage(ctx, nodes, archive); err != nil {
 		return err
 	}
-	if err := c.applyProduct(ctx); err != nil {
+	if err := c.Install(ctx); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
 		{"-n", productNamespace, "delete", "pods", "--all", "--wait=true"},
-		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment,daemonset"},
+		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment/weft-operator", "daemonset/weft-agent"},
 	} {
 		if _, err := c.Kubectl(ctx, args...); err != nil {
 			return err

@@ -70,7 +70,7 @@ func TestKubeletStartsLast(t *testing.T) {
 }
 
 func TestDaemonNamesAreUnique(t *testing.T) {
-	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(), "n1": testCluster().nodeSpec(Node(1), true)} {
+	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(false), "n1": testCluster().nodeSpec(Node(1), true)} {
 		seen := map[string]bool{}
 		for _, s := range spec.Steps {
 			if s.Daemon && seen[s.Name] {

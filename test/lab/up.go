@@ -18,19 +18,21 @@ type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
 	PlainLinks  bool // nodes have their addresses on eth0 and no br-ex: the product moves the link onto a bridge
+	Bare        bool // as PlainLinks, and nothing of OVN and Open vSwitch anywhere: the product brings all of it (dist/install.yaml)
+	NotApplied  bool // the product's image is on the nodes, and none of its objects are applied: Install does
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
 	ThroughNode bool // the API server reaches pods, by the first node: for its proxies to pods and services
 	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for, and not there WithoutWeft
 }
 
 // withDNS: CoreDNS needs pods that reach the API server.
-func (o UpOptions) withDNS() bool { return o.DNS && !o.WithoutWeft }
+func (o UpOptions) withDNS() bool { return o.DNS && !o.WithoutWeft && !o.NotApplied }
 
 // machines are the nodes.
 func (o UpOptions) machines() []Machine {
 	nodes := nodeMachines(o.Nodes)
 	for i := range nodes {
-		nodes[i].Plain = o.PlainLinks
+		nodes[i].Plain, nodes[i].Bare = o.PlainLinks || o.Bare, o.Bare
 	}
 	return nodes
 }
@@ -85,8 +87,8 @@ func (u *bringUp) run(ctx context.Context) error {
 		return err
 	}
 	steps := []step{{"images imported", u.importImages}, {"nodes registered", u.awaitNodes}}
-	if !u.options.WithoutWeft {
-		steps = append(steps, step{"product applied", func(ctx context.Context) error { return u.applyProduct(ctx) }})
+	if !u.options.WithoutWeft && !u.options.NotApplied {
+		steps = append(steps, step{"product applied", func(ctx context.Context) error { return u.applyProduct(ctx, u.options.Bare) }})
 		if !u.options.NoWait {
 			steps = append(steps, step{"nodes and network Ready", u.awaitReady})
 		}
@@ -124,7 +126,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 			return errors.Join(goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram()), goBuild(ctx, module+"/test/lab/cmd/lab-connect", u.connectProgram()))
 		}},
 		{"record and certificates", func(context.Context) error {
-			return errors.Join(u.state.SetNodes(u.options.Nodes), u.makePKI(u.nodes))
+			return errors.Join(u.state.SetNodes(u.options.Nodes), u.state.SetBare(u.options.Bare), u.makePKI(u.nodes))
 		}},
 		{"network", func(context.Context) error { return u.makeNetwork(u.state, u.nodes) }},
 		{"control groups", func(context.Context) error { return u.makeCgroups(u.state, u.nodes) }},
@@ -135,7 +137,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 }
 
 func (u *bringUp) startAll() error {
-	control := u.controlPlaneSpec()
+	control := u.controlPlaneSpec(u.options.Bare)
 	if u.options.ThroughNode {
 		control = u.throughNode(control)
 	}

@@ -26,14 +26,21 @@ import (
 // patience is how long the API server may take to know of new rights.
 const patience = 20 * time.Second
 
-// As applies config/rbac/<component>.yaml, "operator" or "agent", with a namespace in the place of weft-system, and returns the
+// components: the file below config that has their rights, and a resource that they watch.
+var components = map[string]struct{ file, watched string }{
+	"operator": {"rbac/operator.yaml", "nodenetworks"},
+	"agent":    {"rbac/agent.yaml", "nodenetworks"},
+	"operands": {"install/rbac.yaml", "clusternetworks"},
+}
+
+// As applies the rights of a component, with a namespace in the place of weft-system, and returns the
 // configuration of a client that is that component. config is an administrator's.
 func As(ctx context.Context, config *rest.Config, component, namespace string) (*rest.Config, error) {
 	source, err := tools.SourceRoot()
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(source, "config", "rbac", component+".yaml"))
+	text, err := os.ReadFile(filepath.Join(source, "config", components[component].file))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +52,7 @@ func As(ctx context.Context, config *rest.Config, component, namespace string) (
 		return nil, fmt.Errorf("rights of the %s: %w", component, err)
 	}
 	user := "system:serviceaccount:" + namespace + ":weft-" + component
-	if err := known(ctx, admin, user); err != nil {
+	if err := known(ctx, admin, user, components[component].watched); err != nil {
 		return nil, fmt.Errorf("rights of the %s: %w", component, err)
 	}
 	own := rest.CopyConfig(config)
@@ -67,11 +74,11 @@ func apply(ctx context.Context, admin client.Client, text []byte) error {
 	}
 }
 
-// known waits until the API server lets the user do what both components do.
-func known(ctx context.Context, admin client.Client, user string) error {
+// known waits until the API server lets the user watch a resource.
+func known(ctx context.Context, admin client.Client, user, resource string) error {
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "network.weft.dev", Resource: "nodenetworks", Verb: "watch"}}}
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "network.weft.dev", Resource: resource, Verb: "watch"}}}
 		err := admin.Create(ctx, review)
 		return review.Status.Allowed, err
 	})

@@ -16,6 +16,7 @@ import (
 // State is the record of one lab.
 type State struct {
 	Nodes     int
+	Bare      bool     // without OVN and Open vSwitch of the lab's own
 	Netns     []string // names under /run/netns
 	Cgroups   []string // absolute folders
 	Processes []Process
@@ -72,6 +73,12 @@ func (s *State) AddProcess(p Process) error {
 // SetNodes records how many nodes the lab has.
 func (s *State) SetNodes(n int) error {
 	s.Nodes = n
+	return s.save()
+}
+
+// SetBare records whether the product brings OVN and Open vSwitch.
+func (s *State) SetBare(bare bool) error {
+	s.Bare = bare
 	return s.save()
 }
 

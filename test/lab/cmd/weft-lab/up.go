@@ -34,6 +34,7 @@ func newUp(open opener) *cobra.Command {
 	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
 	cmd.Flags().BoolVar(&o.PlainLinks, "plain-links", false, "nodes have their addresses on eth0, as most hosts do: the product moves them onto a bridge")
+	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes with kubelet and containerd alone: the product brings OVN and Open vSwitch, by dist/install.yaml")
 	cmd.Flags().BoolVar(&o.DNS, "dns", o.DNS, "run CoreDNS, unless the product is left out; it is not waited for")
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes and the ClusterNetwork are Ready")
 	return cmd

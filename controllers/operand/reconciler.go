@@ -1,0 +1,219 @@
+package operand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
+)
+
+// fieldOwner of what is applied.
+const fieldOwner = client.FieldOwner("weft-operands")
+
+// Reconciler makes the operands as they shall be while there is a ClusterNetwork. Without one it changes nothing.
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	Facts  operand.Facts
+	Now    func() time.Time
+}
+
+func (r *Reconciler) setup(mgr ctrl.Manager) error {
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("operand").
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Node{}, one, builder.WithPredicates(placed())).
+		Watches(&corev1.Secret{}, one).Watches(&corev1.ConfigMap{}, one).
+		Watches(&appsv1.StatefulSet{}, one, builder.WithPredicates(changed())).
+		Watches(&appsv1.DaemonSet{}, one, builder.WithPredicates(changed())).
+		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(changed())).
+		Complete(r)
+}
+
+// placed are changes of nodes that the place of the databases depends on.
+func placed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return !reflect.DeepEqual(before.Status.Addresses, now.Status.Addresses) || !reflect.DeepEqual(before.Labels, now.Labels) ||
+			before.Spec.Unschedulable != now.Spec.Unschedulable || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()
+	}}
+}
+
+// changed are changes of workloads by others than their controllers, which write the status.
+func changed() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cn := &networkv1alpha1.ClusterNetwork{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cn); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if external, err := r.external(ctx, cn); external || err != nil {
+		return reconcile.Result{}, err
+	}
+	place, ok, err := r.place(ctx, cn)
+	if !ok || err != nil {
+		return reconcile.Result{}, err
+	}
+	next, err := r.keys(ctx, cn, place)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	facts := r.Facts
+	facts.Place = place
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, r.workloads(ctx, cn, facts)
+}
+
+// external tells whether an administrator runs the databases: a second pair of them would take the network from the first.
+func (r *Reconciler) external(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (bool, error) {
+	err := r.Client.Get(ctx, r.own(externalDatabases), &corev1.ConfigMap{})
+	if err == nil {
+		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "ExternalDatabases", "Apply",
+			"ConfigMap %s/%s says that OVN's databases run elsewhere: no operand is applied. Delete it to have them run here", r.Facts.Namespace, externalDatabases)
+	}
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (place operand.Place, ok bool, err error) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes); err != nil {
+		return place, false, err
+	}
+	central := &appsv1.StatefulSet{}
+	if err := r.Client.Get(ctx, r.own(operand.Central), central); client.IgnoreNotFound(err) != nil {
+		return place, false, err
+	}
+	before := central.Annotations[operand.AnnotationNode]
+	place, ok = operand.PlaceOf(before, nodes.Items)
+	if ok && before != "" && place.Node != before {
+		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply", "node %s is gone: OVN's databases are made anew on node %s", before, place.Node)
+	}
+	return place, ok, nil
+}
+
+// keys writes the Secrets that are not as they shall be, and says when the first of them has to be replaced.
+func (r *Reconciler) keys(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) (next time.Time, err error) {
+	for _, reader := range []client.Reader{r.Client, r.Live} { // what the cache does not know yet must not be made a second time
+		var changes []operand.Change
+		before, err := r.secrets(ctx, reader)
+		if err != nil {
+			return next, err
+		}
+		if changes, next, err = operand.Keys(r.Facts.Namespace, before, place, r.Now()); err != nil || len(changes) == 0 {
+			return next, err
+		}
+		if reader == r.Live {
+			err = r.writeSecrets(ctx, cn, before, changes)
+		}
+		if err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+func (r *Reconciler) secrets(ctx context.Context, reader client.Reader) (map[string]*corev1.Secret, error) {
+	found := map[string]*corev1.Secret{}
+	for _, name := range operand.SecretNames() {
+		s := &corev1.Secret{}
+		err := reader.Get(ctx, r.own(name), s)
+		if err == nil {
+			found[name] = s
+		} else if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (r *Reconciler) writeSecrets(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, before map[string]*corev1.Secret, changes []operand.Change) error {
+	for _, c := range changes {
+		var err error
+		if before[c.Secret.Name] == nil {
+			err = r.Client.Create(ctx, c.Secret.DeepCopy(), fieldOwner) // never over one that is there
+		} else {
+			err = r.apply(ctx, c.Secret)
+		}
+		if err != nil {
+			return fmt.Errorf("secret %s: %w", c.Secret.Name, err)
+		}
+		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "KeysWritten", "Apply", "Secret %s: %s", c.Secret.Name, c.Why)
+	}
+	return nil
+}
+
+// workloads applies those that are not as they shall be. One that fails keeps none of the others.
+func (r *Reconciler) workloads(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, facts operand.Facts) error {
+	wanted, err := operand.Workloads(facts)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, want := range wanted {
+		failed = append(failed, r.workload(ctx, cn, want))
+	}
+	return errors.Join(failed...)
+}
+
+func (r *Reconciler) workload(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, want operand.Workload) error {
+	kind := want.GetObjectKind().GroupVersionKind().Kind
+	have, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(operand.Workload)
+	if !ok {
+		return fmt.Errorf("%s %s is no workload", kind, want.GetName())
+	}
+	err := r.Client.Get(ctx, r.own(want.GetName()), have)
+	if apierrors.IsNotFound(err) {
+		have = nil
+	} else if err != nil {
+		return err
+	}
+	if differs, err := operand.Differs(want, have); err != nil || !differs {
+		return err
+	}
+	if err := r.apply(ctx, want); err != nil {
+		return fmt.Errorf("%s %s: %w", kind, want.GetName(), err)
+	}
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "OperandApplied", "Apply", "%s %s", kind, want.GetName())
+	return nil
+}
+
+// apply makes an object's fields ours, whoever had them.
+func (r *Reconciler) apply(ctx context.Context, object runtime.Object) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
+	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership)
+}
+
+func (r *Reconciler) own(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Facts.Namespace, Name: name}
+}

@@ -1,0 +1,157 @@
+package operand
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/config"
+)
+
+const (
+	// Namespace is that of the manifests; another one takes its place.
+	Namespace = "weft-system"
+	// Central is the name of the databases' StatefulSet.
+	Central = "weft-central"
+	// AnnotationNode on it is the node of the databases, AnnotationApplied on every operand the digest of what was applied.
+	AnnotationNode    = "network.weft.dev/node"
+	AnnotationApplied = "network.weft.dev/applied"
+	// image is that of the manifests.
+	image = "weft:dev"
+)
+
+// Ports of the databases: pkg/launch has the listeners.
+const (
+	portNorthbound       = "6641"
+	portSouthbound       = "6642"
+	portSouthboundReader = "16642"
+)
+
+// Facts are what the workloads depend on.
+type Facts struct {
+	Namespace string
+	// Image is that of the operator's own container, with PullSecrets of its pod.
+	Image       string
+	PullSecrets []corev1.LocalObjectReference
+	// APIServer is where the operator itself reaches it: no cluster IP works before the network does.
+	APIServerHost, APIServerPort string
+	Place                        Place
+}
+
+// Workload is a Deployment, StatefulSet or DaemonSet.
+type Workload interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Workloads are in the order in which they are needed.
+func Workloads(f Facts) ([]Workload, error) {
+	var all []Workload
+	for _, w := range []struct {
+		file   string
+		object Workload
+		fill   func(Facts, Workload)
+	}{
+		{"operands/central.yaml", &appsv1.StatefulSet{}, pin},
+		{"operands/ovs.yaml", &appsv1.DaemonSet{}, nil},
+		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, nil},
+		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
+		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, nil},
+	} {
+		text, err := config.Operands.ReadFile(w.file)
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), w.object); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.file, err)
+		}
+		w.object.SetNamespace(f.Namespace)
+		fillPod(f, Template(w.object))
+		if w.fill != nil {
+			w.fill(f, w.object)
+		}
+		digest, err := digestOf(w.object)
+		if err != nil {
+			return nil, err
+		}
+		annotate(w.object, AnnotationApplied, digest)
+		all = append(all, w.object)
+	}
+	return all, nil
+}
+
+// Template is the part of a workload that its pods are made of.
+func Template(w Workload) *corev1.PodTemplateSpec {
+	switch w := w.(type) {
+	case *appsv1.Deployment:
+		return &w.Spec.Template
+	case *appsv1.StatefulSet:
+		return &w.Spec.Template
+	case *appsv1.DaemonSet:
+		return &w.Spec.Template
+	}
+	panic(fmt.Sprintf("%T has no pods", w)) // a mistake in Workloads, which its tests would meet
+}
+
+// fillPod gives all containers the image, and what the manifests take from the ConfigMap weft-ovn.
+func fillPod(f Facts, pod *corev1.PodTemplateSpec) {
+	known := map[string]string{
+		"WEFT_NB":                 f.Place.remote(portNorthbound),
+		"WEFT_SB":                 f.Place.remote(portSouthboundReader),
+		"WEFT_OVN_REMOTE":         f.Place.remote(portSouthbound),
+		"KUBERNETES_SERVICE_HOST": f.APIServerHost,
+		"KUBERNETES_SERVICE_PORT": f.APIServerPort,
+	}
+	pod.Spec.ImagePullSecrets = f.PullSecrets
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if c.Image == image {
+			c.Image = f.Image
+		}
+		for j := range c.Env {
+			if value, ok := known[c.Env[j].Name]; ok {
+				c.Env[j] = corev1.EnvVar{Name: c.Env[j].Name, Value: value}
+			}
+		}
+	}
+}
+
+// remote is the OVSDB remote of a port at the databases' node.
+func (p Place) remote(port string) string {
+	return "ssl:" + net.JoinHostPort(p.Addresses[0].String(), port)
+}
+
+// pin keeps the databases on their node.
+func pin(f Facts, w Workload) {
+	Template(w).Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{f.Place.Node}}}}}}}}
+	annotate(w, AnnotationNode, f.Place.Node)
+}
+
+func annotate(w Workload, key, value string) {
+	annotations := w.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	w.SetAnnotations(annotations)
+}
+
+func digestOf(w Workload) (string, error) {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}

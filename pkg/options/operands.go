@@ -1,0 +1,50 @@
+package options
+
+import (
+	"errors"
+	"flag"
+	"os"
+)
+
+// Operands is the command line of "weft operands".
+type Operands struct {
+	// Namespace and Pod are this process's own; its image is that of the operands, unless Image says another.
+	Namespace, Pod, Image string
+	// APIServerHost and APIServerPort are where this process reaches the API server, and so are the operands told.
+	APIServerHost, APIServerPort string
+	// Health and Metrics are listen addresses; "0" switches them off.
+	Health, Metrics string
+	// Identity is the lease holder's name, the same for every process of a pod.
+	Identity string
+	// LeaderElection is off only where one process is certain, as in tests.
+	LeaderElection bool
+}
+
+// ParseOperands reads arguments behind "operands"; the environment gives the defaults.
+func ParseOperands(args []string) (Operands, error) {
+	var o Operands
+	flags := flag.NewFlagSet("weft operands", flag.ContinueOnError)
+	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the operands (environment POD_NAMESPACE)")
+	flags.StringVar(&o.Pod, "pod", os.Getenv("POD_NAME"), "name of this pod, whose image is that of the operands (environment POD_NAME)")
+	flags.StringVar(&o.Image, "image", "", "image of the operands; empty: that of this pod")
+	flags.StringVar(&o.APIServerHost, "apiserver-host", os.Getenv("KUBERNETES_SERVICE_HOST"), "where the operands reach the API server (environment KUBERNETES_SERVICE_HOST)")
+	flags.StringVar(&o.APIServerPort, "apiserver-port", os.Getenv("KUBERNETES_SERVICE_PORT"), "its port (environment KUBERNETES_SERVICE_PORT)")
+	flags.StringVar(&o.Health, "health-probe-bind-address", ":9444", "address of /healthz and /readyz")
+	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9445", "address of /metrics; 0 for none")
+	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID)")
+	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case o.Namespace == "":
+		return o, errors.New("--namespace is required")
+	case o.Pod == "" && o.Image == "":
+		return o, errors.New("--pod or --image is required")
+	case o.LeaderElection && o.Identity == "":
+		return o, errors.New("--leader-election-identity is required")
+	case o.APIServerHost == "" || o.APIServerPort == "":
+		return o, errors.New("--apiserver-host and --apiserver-port are required")
+	}
+	return o, nil
+}
