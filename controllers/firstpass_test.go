@@ -8,27 +8,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/weft-network/weft/pkg/topology"
 )
 
-// The pass is over, once, when every pod of the start was looked at, before or after the list was made.
-func TestFirstPassEndsWithTheLastPod(t *testing.T) {
+// The pass is over, once, when every object of the start was looked at, before or after the list was made.
+func TestFirstPassEndsWithTheLastObject(t *testing.T) {
 	var pods []client.Object
 	for _, name := range []string{"a", "b", "c"} {
 		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}})
 	}
-	name := func(pod string) types.NamespacedName { return types.NamespacedName{Namespace: "demo", Name: pod} }
+	pods = append(pods, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "s"}})
+	look := func(pass *firstPass, kind, name string) {
+		key := types.NamespacedName{Namespace: "demo", Name: name}
+		if kind == topology.KindNode || kind == topology.KindGateway {
+			key.Namespace = ""
+		}
+		pass.look(kind)(key)
+	}
 	ended := 0
 	pass := &firstPass{done: func() { ended++ }}
-	pass.look(name("a"))
+	look(pass, topology.KindPod, "a")
 	if err := pass.begin(t.Context(), fake.NewClientBuilder().WithObjects(pods...).Build()); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
-		pod  string
-		want int
-	}{{"b", 0}, {"b", 0}, {"new", 0}, {"c", 1}, {"c", 1}, {"a", 1}} {
-		if pass.look(name(step.pod)); ended != step.want {
-			t.Errorf("after %s the pass has ended %d times, want %d", step.pod, ended, step.want)
+		kind, name string
+		want       int
+	}{
+		{"pod", "b", 0}, {"pod", "b", 0}, {"pod", "new", 0}, {"node", "n", 0}, {"service", "s", 0}, {"pod", "c", 0},
+		{"gateway", "n", 1}, {"gateway", "n", 1}, {"pod", "a", 1},
+	} {
+		if look(pass, step.kind, step.name); ended != step.want {
+			t.Errorf("after %s %s the pass has ended %d times, want %d", step.kind, step.name, ended, step.want)
 		}
 	}
 	empty := &firstPass{done: func() { ended++ }}

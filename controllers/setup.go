@@ -21,6 +21,7 @@ import (
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/pod"
+	"github.com/weft-network/weft/controllers/policy"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -100,12 +101,14 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	spread := newPropagation(db.Engine, options.Propagated)
 	addresses, answers := alloc.New(time.Now), resolver.New(options.lookup(), time.Now)
 	recorder := mgr.GetEventRecorder("weft")
-	first := &firstPass{done: func() { db.Complete() }}
+	selectors := policy.NewSelectors(triggers)
+	first := &firstPass{done: func() { db.Complete(); selectors.Begin() }}
+	policies := &policy.Reconciler{Client: mgr.GetClient(), Database: db, Selectors: selectors, Events: recorder, Trigger: triggers[topology.KindNetworkPolicy]}
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
-	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Counted: counted, Looked: first.look}
+	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Selectors: selectors, Policies: policies.Load, Counted: counted, Looked: first.look(topology.KindPod)}
 	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
-	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode],
+	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode], Looked: first.look(topology.KindNode),
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
 
 	probes := egressip.NewProber(mgr.GetClient(), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
@@ -116,12 +119,13 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			FirstConnection: options.FirstConnection, Violations: watch.Violations},
 		nodes, pods,
-		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway]},
-		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService]}).Measure(options.Programmed, spread.ask),
+		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], Looked: first.look(topology.KindGateway)},
+		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),
 		&egressfirewall.Reconciler{Client: mgr.GetClient(), Database: db, Names: answers, Events: recorder, Trigger: triggers[topology.KindEgressFirewall], Sets: triggers},
 		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},
 		&egressfirewall.DNS{Client: mgr.GetClient(), Database: db, Resolver: answers, Trigger: triggers[topology.KindDNS], Firewalls: triggers[topology.KindEgressFirewall]},
 		egress,
+		policies, policy.Groups(policies, triggers[topology.KindPodGroup]), policy.Addresses(policies, triggers[topology.KindPodSet]),
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Awaited: addresses.Awaited, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
@@ -138,7 +142,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		return err
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}),
-		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress}))
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress, selectors}))
 }
 
 // lookup is how names are asked for.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/overlay"
 	"github.com/weft-network/weft/controllers/pod"
+	"github.com/weft-network/weft/controllers/policy"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/resolver"
@@ -34,6 +36,7 @@ type origin struct {
 	pods      *pod.Reconciler
 	answers   *resolver.Names
 	egress    *egressip.Reconciler
+	selectors *policy.Selectors
 }
 
 // simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
@@ -64,7 +67,7 @@ type request struct {
 
 // kinds lists the kinds of units, those that others build on first.
 var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService, topology.KindEgressIP,
-	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall}
+	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall, topology.KindPodGroup, topology.KindPodSet, topology.KindNetworkPolicy}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
@@ -82,7 +85,8 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	s.objects.Index(service.ByNodes, service.IndexByNodes)
 	s.objects.Index(egressfirewall.BySet, egressfirewall.IndexBySet)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
-	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod])
+	selectors := from.selectors.Fork(s.triggers)
+	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod], selectors)
 	addresses := from.addresses.Clone()
 	pods.Addresses = addresses
 	s.database.has = from.egress.Database.Has
@@ -105,6 +109,10 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 
 		topology.KindEgressIP: s.egress,
 	}
+	policies := &policy.Reconciler{Client: s.objects, Database: s.database, Selectors: selectors, Events: s.notes, Trigger: s.triggers[topology.KindNetworkPolicy]}
+	s.reconcilers[topology.KindNetworkPolicy] = policies
+	s.reconcilers[topology.KindPodGroup] = policy.Groups(policies, s.triggers[topology.KindPodGroup])
+	s.reconcilers[topology.KindPodSet] = policy.Addresses(policies, s.triggers[topology.KindPodSet])
 	return s, ok
 }
 
@@ -217,6 +225,8 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		return s.askForPods(ctx, func(p *corev1.Pod) bool { return p.Namespace == name.Name })
 	case *corev1.Pod:
 		s.ask(topology.KindPod, name)
+	case *networkingv1.NetworkPolicy:
+		s.ask(topology.KindNetworkPolicy, name)
 	case *networkv1alpha1.EgressIP:
 		s.ask(topology.KindEgressIP, name)
 		s.askForEgressIPs(s.egress.Every(ctx))

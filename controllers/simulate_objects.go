@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -59,6 +60,8 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &corev1.Service{}
 	case discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):
 		object = &discoveryv1.EndpointSlice{}
+	case networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
+		object = &networkingv1.NetworkPolicy{}
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		object = &corev1.Namespace{}
 	case networkv1alpha1.GroupVersion.WithKind("ClusterNetwork"):
@@ -97,6 +100,15 @@ func (s *simulation) remove(ctx context.Context, object client.Object, document 
 	firewall.Namespace, firewall.Name = object.GetName(), networkv1alpha1.EgressFirewallName
 	if err := s.objects.Delete(ctx, firewall); client.IgnoreNotFound(err) != nil {
 		return err
+	}
+	var policies networkingv1.NetworkPolicyList
+	if err := s.objects.List(ctx, &policies, client.InNamespace(object.GetName())); err != nil {
+		return err
+	}
+	for i := range policies.Items {
+		if err := s.objects.Delete(ctx, &policies.Items[i]); err != nil {
+			return err
+		}
 	}
 	pods, err := s.podsThat(ctx, func(p *corev1.Pod) bool { return p.Namespace == object.GetName() })
 	if err != nil {

@@ -16,7 +16,7 @@ func StripPod(o any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
-		InitContainers: withHostPorts(pod.Spec.InitContainers), Containers: withHostPorts(pod.Spec.Containers)}
+		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers)}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != networkv1alpha1.PodPortReady })
 	if len(conditions) == 0 {
 		conditions = nil
@@ -25,12 +25,12 @@ func StripPod(o any) (any, error) {
 	return pod, nil
 }
 
-// withHostPorts leaves of containers the names and host ports of those that have some.
-func withHostPorts(containers []corev1.Container) (kept []corev1.Container) {
+// withPorts leaves of containers their host ports and named ports, and what tells sidecars.
+func withPorts(containers []corev1.Container) (kept []corev1.Container) {
 	for i := range containers {
-		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool { return p.HostPort == 0 })
+		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool { return p.HostPort == 0 && p.Name == "" })
 		if len(ports) > 0 {
-			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports)})
+			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports), RestartPolicy: containers[i].RestartPolicy})
 		}
 	}
 	return kept

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,8 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	Trigger  *trigger.Trigger
+	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
+	Looked func(types.NamespacedName)
 }
 
 // Reconcile implements reconcile.Reconciler.

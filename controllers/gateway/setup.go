@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.NodeNetwork{}, r.claimers()).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
-		Complete(r)
+		Complete(trigger.Looked(r, r.Looked))
 }
 
 // nodeChanged lets changes of the node's addresses pass.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,15 +43,16 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		cn       networkv1alpha1.ClusterNetwork
 
 		firewalls networkv1alpha1.EgressFirewallList
+		policies  networkingv1.NetworkPolicyList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies} {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items,
-		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, Namespaces: map[string]map[string]string{}}
+		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items, Namespaces: map[string]map[string]string{}}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Client.List(ctx, namespaces); err != nil {

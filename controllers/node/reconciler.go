@@ -50,6 +50,8 @@ type Reconciler struct {
 	Addresses Addresses
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
+	Looked func(types.NamespacedName)
 	// Removed is called with the owners of addresses that went with their node, or with its subnet.
 	Removed func(owners []string)
 

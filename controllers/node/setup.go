@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: planChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
-		Complete(r)
+		Complete(trigger.Looked(r, r.Looked))
 }
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -13,8 +13,8 @@ import (
 
 // Fork returns a reconciler that knows what r knows of the past and works on another world: it leaves r alone. ok is false while
 // the addresses in use are not known.
-func (r *Reconciler) Fork(c client.Client, db Database, addresses *alloc.Allocator, recorder events.EventRecorder, t *trigger.Trigger) (fork *Reconciler, ok bool) {
-	fork = &Reconciler{Client: c, Database: db, Addresses: addresses, Events: recorder, Trigger: t, Counted: func() {}}
+func (r *Reconciler) Fork(c client.Client, db Database, addresses *alloc.Allocator, recorder events.EventRecorder, t *trigger.Trigger, selectors Selectors) (fork *Reconciler, ok bool) {
+	fork = &Reconciler{Client: c, Database: db, Addresses: addresses, Events: recorder, Trigger: t, Selectors: selectors, Counted: func() {}}
 	r.holders.copyTo(&fork.holders)
 	fork.restored.done = r.restored.isDone()
 	return fork, fork.restored.done

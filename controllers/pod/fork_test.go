@@ -18,7 +18,7 @@ func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	pod, other := types.NamespacedName{Namespace: "demo", Name: "a"}, types.NamespacedName{Namespace: "demo", Name: "b"}
 	r.holders.add(pod, "demo/a/uid")
 	r.holders.wait("n1", pod)
-	fork, ok := r.Fork(nil, nil, r.Addresses.Clone(), nil, &trigger.Trigger{})
+	fork, ok := r.Fork(nil, nil, r.Addresses.Clone(), nil, &trigger.Trigger{}, nil)
 	if !ok {
 		t.Error("the addresses in use are said not to be known")
 	}

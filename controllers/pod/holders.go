@@ -12,6 +12,26 @@ type holders struct {
 	mu      sync.Mutex
 	owners  map[types.NamespacedName]map[string]struct{} // pod -> owners "<namespace>/<name>/<uid>"
 	waiting map[string]map[types.NamespacedName]struct{} // node -> pods without an address
+	missed  map[string]struct{}                          // namespaces that a pod was looked at without
+}
+
+// miss remembers that a pod's namespace is not known.
+func (h *holders) miss(namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.missed == nil {
+		h.missed = map[string]struct{}{}
+	}
+	h.missed[namespace] = struct{}{}
+}
+
+// misses reports whether a namespace was missed, and forgets it.
+func (h *holders) misses(namespace string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, missed := h.missed[namespace]
+	delete(h.missed, namespace)
+	return missed
 }
 
 func (h *holders) add(pod types.NamespacedName, owner string) {

@@ -30,6 +30,17 @@ type Database interface {
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 }
 
+// Selectors know which groups and sets of pods are in use.
+type Selectors interface {
+	// Version counts the selectors that came; Of lists the units of those that select a pod.
+	Version() uint64
+	Of(pod topology.SelectedPod) []unit.Key
+	// Gone is told that a pod has no port any more.
+	Gone(pod types.NamespacedName)
+	// Looked is told that a pod's unit names all of a version, or that it has none.
+	Looked(pod types.NamespacedName, version uint64)
+}
+
 // Reconciler reconciles Pods.
 type Reconciler struct {
 	Client    client.Client
@@ -37,6 +48,9 @@ type Reconciler struct {
 	Addresses *alloc.Allocator
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	Selectors Selectors
+	// Policies reads, once and before the first pod is looked at, what policies use.
+	Policies func(context.Context) error
 	// Counted is called when the number of used addresses changed.
 	Counted func()
 	// Looked is called with each pod that was reconciled, whatever came of it.
@@ -51,6 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
+	defer r.Selectors.Looked(req.NamespacedName, r.Selectors.Version())
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {
@@ -58,9 +73,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err != nil || !topology.WantsPort(&pod) {
 		r.holders.leave(req.NamespacedName)
+		r.Selectors.Gone(req.NamespacedName)
 		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	}
-	return ctrl.Result{}, r.ensure(ctx, &pod)
+	by, err := r.selectedBy(ctx, &pod)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.ensure(ctx, &pod, by)
 }
 
 // release takes port and address of a name back, but for the address of the owner to keep: the port first, so that the address
@@ -91,7 +111,7 @@ func (r *Reconciler) Wake(node string) {
 }
 
 // ensure gives the pod an address and its port.
-func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
+func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) error {
 	name := client.ObjectKeyFromObject(pod)
 	// What an earlier pod of the name left goes now: this one may have to wait for its node.
 	if r.holders.others(name, topology.InterfaceUID(pod)) {
@@ -112,9 +132,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod) error {
 		return r.explain(pod, err)
 	}
 	facts := r.facts(pod, &nn, got)
-	if facts.EgressIP, err = r.egressIP(ctx, pod); err != nil {
-		return err
-	}
+	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
 	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
 	told := r.tell(ctx, pod, applied)
 	if applied != nil && !ovndb.IsPending(applied) {

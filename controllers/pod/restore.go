@@ -44,6 +44,9 @@ func (r *Reconciler) Restore(ctx context.Context) error { return r.restored.once
 // restore derives the allocator from what is durable: the ports of pods that exist, then the addresses that running pods
 // report, then the ports of pods that are gone, which keep their address until the sweep has removed them.
 func (r *Reconciler) restore(ctx context.Context) error {
+	if err := r.Policies(ctx); err != nil {
+		return err
+	}
 	ports, err := r.Database.Ports(ctx)
 	if err != nil {
 		return fmt.Errorf("restore addresses: %w", err)

@@ -45,7 +45,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(policyChanged))).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(namespaceChanged))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool { return r.holders.misses(e.Object.GetName()) },
+			UpdateFunc: namespaceChanged,
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
 		Watches(&networkv1alpha1.EgressIP{}, handler.Funcs{
 			CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				r.askSelected(ctx, q, e.Object)
@@ -64,10 +68,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             trigger.Retries(),
 		}).
-		Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			defer r.Looked(req.NamespacedName)
-			return r.Reconcile(ctx, req)
-		}))
+		Complete(trigger.Looked(r, r.Looked))
 }
 
 // podsOf asks for the pods of a node whose network came or changed.

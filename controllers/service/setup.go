@@ -97,7 +97,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: chassisChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(r)
+		Complete(trigger.Looked(r, r.Looked))
 }
 
 // PerNode asks for the services that have other backends on one node than on another.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -157,7 +158,7 @@ func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.
 }
 
 // decides are the kinds of sets that are shared: no object is their owner, and their own controller knows whether somebody uses them.
-var decides = map[string]bool{topology.KindNodes: true, topology.KindDNS: true}
+var decides = map[string]bool{topology.KindNodes: true, topology.KindDNS: true, topology.KindPodGroup: true, topology.KindPodSet: true}
 
 func objectOf(key unit.Key) client.Object {
 	switch key.Kind() {
@@ -169,6 +170,8 @@ func objectOf(key unit.Key) client.Object {
 		return &corev1.Service{}
 	case topology.KindEgressFirewall:
 		return &networkv1alpha1.EgressFirewall{}
+	case topology.KindNetworkPolicy:
+		return &networkingv1.NetworkPolicy{}
 	case topology.KindEgressIP:
 		return &networkv1alpha1.EgressIP{}
 	}

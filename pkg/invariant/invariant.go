@@ -74,7 +74,7 @@ func (v Violation) Subject() string {
 
 // All lists the invariants.
 func All() []Invariant {
-	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(), serviceInvariants(), policyInvariants(), egressInvariants(), clusterInvariants())
+	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(), serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), clusterInvariants())
 }
 
 // Check returns what does not hold in a world, in the order of All and then of the messages.

@@ -65,6 +65,30 @@ var violations = []violation{
 	{"FirewallOfNamespace", "a group without its rules", []string{"namespace default"}, func(w *world) {
 		find[nbdb.PortGroup](w, nbdb.PortGroupTable, "ns_default").ACLs = nil
 	}},
+	{"PolicyOfSelected", "a port that is not in the group", []string{"podgroup/", "is missing"}, func(w *world) {
+		g := w.policyGroup()
+		g.Ports = slices.DeleteFunc(g.Ports, func(p string) bool { return p == w.port("c").UUID })
+	}},
+	{"PolicyOfSelected", "a host's port in the group", []string{"podgroup/", "should not be there"}, func(w *world) {
+		w.policyGroup().Ports = append(w.policyGroup().Ports, find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1").UUID)
+	}},
+	{"PolicyOfSelected", "an address that nobody has", []string{"podset/", "10.244.0.99", "should not be there"}, func(w *world) {
+		for _, row := range w.Northbound[nbdb.AddressSetTable] {
+			if set := row.(*nbdb.AddressSet); strings.HasPrefix(set.Name, "podset_") && strings.HasSuffix(set.Name, "IPv4") {
+				set.Addresses = append(set.Addresses, "10.244.0.99")
+			}
+		}
+	}},
+	{"PolicyHasRules", "without an ACL", []string{"networkpolicy/default/web has no ACL"}, func(w *world) {
+		w.policyGroup().ACLs = nil
+		w.Northbound[nbdb.ACLTable] = slices.DeleteFunc(w.Northbound[nbdb.ACLTable], func(row model.Model) bool {
+			return row.(*nbdb.ACL).ExternalIDs[unit.OwnerKey] == "networkpolicy/default/web"
+		})
+	}},
+	{"OwnerLives", "of a policy that is gone", []string{"networkpolicy/default/gone"}, func(w *world) {
+		w.put(&nbdb.ACL{UUID: "1", Match: "ip4", ExternalIDs: map[string]string{unit.OwnerKey: "networkpolicy/default/gone"}})
+		w.policyGroup().ACLs = append(w.policyGroup().ACLs, "1")
+	}},
 	{"SetsExist", "a set that is gone", []string{"$dns_www.example.org_IPv6"}, func(w *world) {
 		w.Northbound[nbdb.AddressSetTable] = slices.DeleteFunc(w.Northbound[nbdb.AddressSetTable], func(row model.Model) bool {
 			set, ok := row.(*nbdb.AddressSet)
@@ -222,6 +246,8 @@ var violations = []violation{
 		w.Northbound[nbdb.LogicalSwitchPortTable] = slices.DeleteFunc(w.Northbound[nbdb.LogicalSwitchPortTable], func(m model.Model) bool { return m == model.Model(port) })
 		s := w.nodeSwitch("n1")
 		s.Ports = slices.DeleteFunc(s.Ports, func(p string) bool { return p == port.UUID })
+		group := find[nbdb.PortGroup](w, nbdb.PortGroupTable, names.ManagementPorts)
+		group.Ports = slices.DeleteFunc(group.Ports, func(p string) bool { return p == port.UUID })
 	}},
 	{"UniqueNodeID", "twice", []string{"node ID 1", "n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 1 }) }},
 	{"UniqueNodeID", "out of range", []string{"16001", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 16001 }) }},
@@ -250,7 +276,7 @@ var violations = []violation{
 			}
 		}
 	}},
-	{"EgressOfSelected", "a pod that is not selected any more", []string{"egressip/team 10.244.1.5", "should not be there"}, func(w *world) { w.Pods[2].Labels = nil }},
+	{"EgressOfSelected", "a pod that is not selected any more", []string{"egressip/team 10.244.1.5", "should not be there"}, func(w *world) { delete(w.Pods[2].Labels, "out") }},
 	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
 		w.Pods[1].Labels = map[string]string{"out": "yes"}
 	}},

@@ -69,6 +69,10 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.balanced[owner] {
 			return "a service that does not exist or has no address"
 		}
+	case topology.KindNetworkPolicy:
+		if !v.policies[owner] {
+			return "a NetworkPolicy that does not exist"
+		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {
 			return "an egress firewall that does not exist"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
@@ -28,6 +29,7 @@ type World struct {
 
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
+	NetworkPolicies []networkingv1.NetworkPolicy
 	// Namespaces are the labels of namespaces, by name.
 	Namespaces map[string]map[string]string
 }
@@ -66,6 +68,7 @@ type view struct {
 	balanced map[unit.Key]bool                       // services with addresses
 
 	firewalls map[unit.Key]bool
+	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // those that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
 }
@@ -77,7 +80,7 @@ func newView(w World) *view {
 		ports: rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable), routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
 		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
-		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{},
+		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		egress: map[unit.Key]*networkv1alpha1.EgressIP{},
 	}
 	for table, rows := range w.Northbound {
@@ -104,6 +107,9 @@ func newView(w World) *view {
 		if service := &w.Services[i]; topology.Balanced(service) {
 			v.balanced[topology.ServiceKey(service.Namespace, service.Name)] = true
 		}
+	}
+	for i := range w.NetworkPolicies {
+		v.policies[topology.NetworkPolicyKey(w.NetworkPolicies[i].Namespace, w.NetworkPolicies[i].Name)] = true
 	}
 	v.sets = usedSets(w.EgressFirewalls)
 	for i := range w.EgressFirewalls {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,6 +28,7 @@ import (
 type world struct {
 	invariant.World
 	testing.TB
+	selectors []unit.Key // of the policy; they select pod c
 }
 
 func newWorld(t testing.TB) *world {
@@ -52,6 +54,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addService("web")
 	w.addFirewall("default")
 	w.addEgressIP()
+	w.readPolicies()
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
@@ -151,6 +154,28 @@ func (w *world) addFirewall(namespace string) {
 	}
 }
 
+// readPolicies lets pods that are added join what the world's policy names; its rows come with it.
+func (w *world) readPolicies() {
+	w.Helper()
+	policy := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	policy.Spec.PodSelector.MatchLabels = map[string]string{"policy": "yes"}
+	policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &policy.Spec.PodSelector}}}}
+	w.NetworkPolicies = append(w.NetworkPolicies, policy)
+	facts, err := topology.ParseNetworkPolicy(&policy, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for key := range facts.Selectors() {
+		w.selectors = append(w.selectors, key)
+		if key.Kind() == topology.KindPodGroup {
+			w.add(topology.PodGroupUnit(key))
+		} else {
+			w.add(topology.PodSetUnit(key))
+		}
+	}
+	w.add(topology.NetworkPolicyUnit(facts))
+}
+
 func (w *world) addNode(name string, plan topology.Plan) {
 	w.Helper()
 	var others []networkv1alpha1.NodeNetworkSpec
@@ -184,7 +209,7 @@ func (w *world) addPod(name, node string, n int) {
 	}
 	facts.MAC = ipam.MAC(facts.Addresses)
 	if name == "c" {
-		pod.Labels, facts.EgressIP = map[string]string{"out": "yes"}, "team"
+		pod.Labels, facts.EgressIP, facts.Selected = map[string]string{"out": "yes", "policy": "yes"}, "team", w.selectors
 	}
 	w.add(topology.PodUnit(facts))
 	w.Pods = append(w.Pods, pod)
@@ -289,4 +314,14 @@ func (w *world) stranger(change func(*networkv1alpha1.NodeNetwork)) {
 	nn.Spec.NodeID = 3
 	change(&nn)
 	w.NodeNetworks = append(w.NodeNetworks, nn)
+}
+
+// policyGroup is the port group of the world's policy.
+func (w *world) policyGroup() *nbdb.PortGroup {
+	for _, key := range w.selectors {
+		if key.Kind() == topology.KindPodGroup {
+			return find[nbdb.PortGroup](w, nbdb.PortGroupTable, names.PodGroup(key.Name()))
+		}
+	}
+	return nil
 }

@@ -22,10 +22,12 @@ type slot struct {
 type ledger struct {
 	slots     map[slot]map[string]string // element -> value of a map's pair, "" for sets
 	byElement map[string]map[slot]struct{}
+	// made are rows that we have inserted and not heard of yet: what is told of a row's end before is about its predecessor.
+	made map[string]struct{}
 }
 
 func newLedger() *ledger {
-	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string]map[slot]struct{}{}}
+	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string]map[slot]struct{}{}, made: map[string]struct{}{}}
 }
 
 // get returns the value of an element and whether the slot holds it.

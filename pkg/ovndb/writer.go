@@ -93,7 +93,10 @@ func (w *writer) absorb() {
 func (w *writer) absorbRow(c rowChange) {
 	e := w.engine
 	t := w.session.schema.Tables[c.ref.Table]
-	if c.event == RowRemoved && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
+	if c.event == RowAdded {
+		delete(w.ledger.made, c.ref.UUID)
+	}
+	if _, made := w.ledger.made[c.ref.UUID]; c.event == RowRemoved && !made && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
 		w.ledger.forgetRow(c.ref, t.Shared)
 	}
 	if c.row != nil && c.event != RowRemoved {
@@ -271,6 +274,9 @@ func (w *writer) record(p *Plan) {
 		w.ledger.add(slot{m.Parent, m.Column}, m.Element, m.Value)
 	}
 	for _, c := range p.Inserts {
+		if id := uuidOf(c.Model); !w.session.hasRow(c.Table, id) {
+			w.ledger.made[id] = struct{}{}
+		}
 		w.wakeBelow(unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, func(st *unitState) bool { return st.unit.Key != w.engine.desired.rows[uuidOf(c.Model)] })
 	}
 }
@@ -316,6 +322,7 @@ func (w *writer) audit(ctx context.Context) error {
 	e := w.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	fresh.made = w.ledger.made
 	w.ledger = fresh
 	for m, units := range e.desired.elems {
 		if !w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) {

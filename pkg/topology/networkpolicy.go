@@ -28,8 +28,6 @@ type NetworkPolicy struct {
 	Subject PodSelector
 	// Ingress and Egress are what is allowed to them and from them; nil: the policy is not about that direction.
 	Ingress, Egress *PolicyRules
-	// Named are the named ports that it has read of pods.
-	Named []NamedPortsOf
 }
 
 // PolicyRules are the rules of one direction; none: nothing is allowed.
@@ -52,13 +50,6 @@ type PolicyRule struct {
 type PolicyPeer struct {
 	Pods     *PodSelector
 	Networks []netip.Prefix
-}
-
-// NamedPortsOf are the numbers that some pods give to the name of a port.
-type NamedPortsOf struct {
-	Pods    PodSelector
-	Port    NamedPort // without a number
-	Numbers []uint16
 }
 
 // policySide is a direction as its ACLs see it.
@@ -263,16 +254,6 @@ func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func
 
 func (p NamedPort) ports() ovnexpr.Ports {
 	return ovnexpr.Ports{Protocol: protocolName(p.Protocol), First: p.Number, Last: p.Number}
-}
-
-// Missed reports whether a pod gives a named port that the policy reads a number that it has not read.
-func (n NamedPortsOf) Missed(pod SelectedPod) bool {
-	if !n.Pods.Matches(pod) {
-		return false
-	}
-	return slices.ContainsFunc(pod.Ports, func(p NamedPort) bool {
-		return p.Name == n.Port.Name && p.Protocol == n.Port.Protocol && !slices.Contains(n.Numbers, p.Number)
-	})
 }
 
 // NumbersOf lists the numbers that pods give to a named port, in order.

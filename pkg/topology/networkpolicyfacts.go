@@ -177,9 +177,7 @@ func (p *policyParser) named(rule *PolicyRule, port NamedPort, ingress bool) {
 	}
 	known := map[uint16]bool{}
 	for _, owner := range owners {
-		numbers := p.numbers(owner, port)
-		p.facts.Named = append(p.facts.Named, NamedPortsOf{Pods: owner, Port: port, Numbers: numbers})
-		for _, n := range numbers {
+		for _, n := range p.numbers(owner, port) {
 			if !known[n] {
 				known[n] = true
 				rule.Named = append(rule.Named, NamedPort{port.Name, port.Protocol, n})

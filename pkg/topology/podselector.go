@@ -63,7 +63,7 @@ func (s PodSelector) SetKey() unit.Key { return unit.NewKey(KindPodSet, selector
 
 // SelectedPod is what a selector looks at.
 type SelectedPod struct {
-	Namespace               string
+	Namespace, Name         string
 	NamespaceLabels, Labels labels.Set
 	Ports                   []NamedPort
 }

@@ -25,7 +25,7 @@ func ignoreExists(err error) error {
 
 // do lets one step happen.
 func (w *world) do(ctx context.Context, s Step) error {
-	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
 		if known, err := part(ctx, s); known {
 			return err
 		}
@@ -85,6 +85,9 @@ func (w *world) createPod(ctx context.Context, s Step) error {
 	}
 	if strings.HasSuffix(key.Name, "1") { // the pods of this number ask for a port of their node
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8000 + int32(key.Namespace[0]), Protocol: corev1.ProtocolTCP}}
+	}
+	if number := key.Name[len(key.Name)-1]; number > '1' { // and the others give a port a name, two numbers in all
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080 + int32(number%2), Name: "web", Protocol: corev1.ProtocolTCP}}
 	}
 	return ignoreExists(w.api.Create(ctx, pod))
 }

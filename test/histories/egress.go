@@ -67,18 +67,7 @@ func withEgressIPs(p Plan) Plan {
 
 // doEgress does what administrators do about EgressIPs, and users to the labels that they select by.
 func (w *world) doEgress(ctx context.Context, s Step) (known bool, err error) {
-	label := func(o client.Object, key string) error {
-		return change(ctx, w.api, podKey(s.Name), o, func() {
-			labels := maps.Clone(o.GetLabels())
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			if labels[key] = s.What; s.What == "no" {
-				delete(labels, key)
-			}
-			o.SetLabels(labels)
-		})
-	}
+	label := func(o client.Object, key string) error { return w.tag(ctx, s, o, key) }
 	switch s.Do {
 	case "egressip":
 		return true, ignoreExists(w.api.Create(ctx, egressOf(s)))

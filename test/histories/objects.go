@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,6 +32,7 @@ type objects struct {
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
 	firewalls []networkv1alpha1.EgressFirewall
+	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
 	labels    map[string]labels.Set // of namespaces
 	cluster   string                // UID of kube-system
@@ -46,11 +48,13 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var endpoints discoveryv1.EndpointSliceList
 	var firewalls networkv1alpha1.EgressFirewallList
 	var egress networkv1alpha1.EgressIPList
-	err := errors.Join(w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	var policies networkingv1.NetworkPolicyList
+	err := errors.Join(w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
+	o.policies = policies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -53,10 +54,11 @@ type cluster struct {
 // newMapper knows the kinds of the histories, so that no process asks for them.
 func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
+	mapper.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
 	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)

@@ -59,6 +59,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	}
 	o.expectServices()
 	o.expectFirewalls()
+	o.expectPolicies()
 	o.expectEgress()
 	return o.units, errors.Join(o.wrong...)
 }
@@ -132,7 +133,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	}
 	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: node.Name,
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: hostPorts,
-		EgressIP: topology.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels)}))
+		EgressIP: topology.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
 	return true
 }
 

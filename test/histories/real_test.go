@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -65,6 +66,9 @@ func (w *world) clear(ctx context.Context) error {
 	return w.news.until(patience, func(context.Context) error {
 		var left int
 		for _, namespace := range []string{"a", "b"} {
+			if err := w.api.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespace)); err != nil {
+				return err
+			}
 			if err := w.api.DeleteAllOf(ctx, &networkv1alpha1.EgressFirewall{}, client.InNamespace(namespace)); err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
 // all are the resources that the operator watches.
-var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips"})
+var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", policies})
 
 // watched are those whose faults are drawn with the steps of pods and nodes; the more often, the more likely.
 var watched = []string{"pods", "pods", "nodes", "nodenetworks", "nodenetworks", "clusternetworks", "namespaces"}
@@ -126,7 +126,7 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	return withEgressIPs(withFirewalls(withServices(p)))
+	return withPolicies(withEgressIPs(withFirewalls(withServices(p))))
 }
 
 func draw(r *rand.Rand, choices []choice) Step {

@@ -43,7 +43,7 @@ func Schema() ovndb.Schema {
 		nbdb.QoSTable:                {},
 		nbdb.LoadBalancerTable:       shared(true),
 		nbdb.LoadBalancerGroupTable:  {Root: true, Shared: []string{"load_balancer"}, ByName: &groups},
-		nbdb.ChassisTemplateVarTable: shared(true, "variables"),
+		nbdb.ChassisTemplateVarTable: {Root: true, Shared: []string{"variables"}, Whole: []string{"variables"}},
 	}
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]

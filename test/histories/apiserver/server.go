@@ -27,6 +27,7 @@ var kinds = map[string]kind{
 	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
 	"egressips":       {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
+	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
 }
 

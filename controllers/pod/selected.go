@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -14,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // namespace returns what is cached of a namespace: its metadata.
@@ -23,17 +25,33 @@ func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.Partia
 	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
 }
 
-// egressIP returns the name of the EgressIP that a pod has; empty: none. There are few of them, so that each is looked at.
-func (r *Reconciler) egressIP(ctx context.Context, pod *corev1.Pod) (string, error) {
+// selection is what selects a pod: the EgressIP that it has, and the groups and sets of policies.
+type selection struct {
+	egressIP  string
+	selectors []unit.Key
+}
+
+// selectedBy finds out what selects the pod. There are so few EgressIPs that each is looked at. A pod may be known before its namespace is, whose
+// coming asks again.
+func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by selection, err error) {
 	var all networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &all); err != nil || len(all.Items) == 0 {
-		return "", err
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return by, err
 	}
 	namespace, err := r.namespace(ctx, pod.Namespace)
-	if err != nil {
-		return "", client.IgnoreNotFound(err) // the pod goes with it
+	if apierrors.IsNotFound(err) {
+		r.holders.miss(pod.Namespace)
+		namespace, err = r.namespace(ctx, pod.Namespace) // it may have come meanwhile
 	}
-	return topology.SelectEgressIP(all.Items, namespace.Labels, pod.Labels), nil
+	if client.IgnoreNotFound(err) != nil {
+		return by, err
+	}
+	if err == nil {
+		by.egressIP = topology.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
+	}
+	by.selectors = r.Selectors.Of(topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: namespace.Labels, Labels: pod.Labels,
+		Ports: topology.NamedPorts(pod)})
+	return by, nil
 }
 
 // selectorsChanged reports whether other pods may be selected than before.

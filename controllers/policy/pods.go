@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// world reads pods and namespaces.
+type world struct{ client.Reader }
+
+// pods lists the pods that a selector selects, of those that have a port or get one.
+func (w world) pods(ctx context.Context, selector topology.PodSelector) (names []types.NamespacedName, err error) {
+	err = w.each(ctx, selector, func(pod *corev1.Pod, _ topology.SelectedPod) {
+		names = append(names, client.ObjectKeyFromObject(pod))
+	})
+	return names, err
+}
+
+// read finds the numbers that the pods of a selector give to a named port.
+func (w world) read(ctx context.Context, selector topology.PodSelector, port topology.NamedPort) (*heldPort, error) {
+	held := newHeldPort(selector, port)
+	err := w.each(ctx, selector, func(pod *corev1.Pod, selected topology.SelectedPod) {
+		held.hold(client.ObjectKeyFromObject(pod), topology.NumbersOf(selector, port, []topology.SelectedPod{selected}))
+	})
+	return held, err
+}
+
+func (w world) each(ctx context.Context, selector topology.PodSelector, visit func(*corev1.Pod, topology.SelectedPod)) error {
+	options := []client.ListOption{client.UnsafeDisableDeepCopy} // they are only looked at
+	if selector.Namespace != "" {
+		options = append(options, client.InNamespace(selector.Namespace))
+	}
+	var pods corev1.PodList
+	if err := w.List(ctx, &pods, options...); err != nil {
+		return err
+	}
+	namespaces, err := w.namespaces(ctx, selector)
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !topology.WantsPort(pod) {
+			continue
+		}
+		if selected := (topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}); selector.Matches(selected) {
+			visit(pod, selected)
+		}
+	}
+	return nil
+}
+
+// namespaces are the labels of all namespaces; nothing for a selector that does not look at them.
+func (w world) namespaces(ctx context.Context, selector topology.PodSelector) (map[string]labels.Set, error) {
+	if selector.Namespace != "" {
+		return nil, nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := w.List(ctx, list); err != nil {
+		return nil, err
+	}
+	found := make(map[string]labels.Set, len(list.Items))
+	for i := range list.Items {
+		found[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return found, nil
+}

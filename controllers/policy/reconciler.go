@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconcilers need of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Reconciler reconciles NetworkPolicies.
+type Reconciler struct {
+	Client    client.Client
+	Database  Database
+	Selectors *Selectors
+	Events    events.EventRecorder
+	Trigger   *trigger.Trigger
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.Load(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	key := topology.NetworkPolicyKey(req.Namespace, req.Name)
+	var policy networkingv1.NetworkPolicy
+	if err := r.Client.Get(ctx, req.NamespacedName, &policy); apierrors.IsNotFound(err) {
+		r.Selectors.Read(key, nil)
+		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	facts, invalid, err := r.use(ctx, &policy)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	selectors := facts.Selectors()
+	if invalid != nil {
+		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidSpec, "Isolate", "what cannot be read allows nothing: %v", invalid)
+	}
+	if !r.Selectors.Made(selectors) {
+		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
+	}
+	err = r.settle(ctx, topology.NetworkPolicyUnit(facts), selectors)
+	var refused *ovndb.RejectedError
+	if errors.As(err, &refused) {
+		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonDatabaseRefused, "Isolate", "%v", refused)
+	}
+	return ctrl.Result{}, err
+}
+
+// settle applies the policy's unit, and takes leave of the selectors that it had before.
+func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]topology.PodSelector) error {
+	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
+		return err
+	}
+	for _, unused := range r.Selectors.Drop(u.Key, selectors) {
+		pods, err := world{r.Client}.pods(ctx, unused)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			r.Selectors.Triggers[topology.KindPod].Enqueue(pod)
+		}
+	}
+	return nil
+}
+
+// use reads a policy, and says what it uses. What is invalid in it is no error of the attempt.
+func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, invalid, err error) {
+	key := topology.NetworkPolicyKey(policy.Namespace, policy.Name)
+	facts, held, invalid, err := r.parse(ctx, policy)
+	r.Selectors.Read(key, held)
+	if len(held) > 0 && err == nil { // a pod that came between the two was asked by nobody
+		facts, held, invalid, err = r.parse(ctx, policy)
+		r.Selectors.Read(key, held)
+	}
+	if err != nil {
+		return facts, invalid, err
+	}
+	return facts, invalid, r.Selectors.Use(ctx, key, facts.Selectors(), world{r.Client}.pods)
+}
+
+func (r *Reconciler) parse(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, held []*heldPort, invalid, err error) {
+	facts, invalid = topology.ParseNetworkPolicy(policy, func(pods topology.PodSelector, port topology.NamedPort) []uint16 {
+		read, failed := world{r.Client}.read(ctx, pods, port)
+		err = errors.Join(err, failed)
+		held = append(held, read)
+		return slices.Sorted(maps.Keys(read.counts))
+	})
+	return facts, held, invalid, err
+}
+
+// Load tells the selectors once of all policies that there are.
+func (r *Reconciler) Load(ctx context.Context) error { return r.Selectors.Load(ctx, r.load) }
+
+func (r *Reconciler) load(ctx context.Context) error {
+	var policies networkingv1.NetworkPolicyList
+	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range policies.Items {
+		if _, _, err := r.use(ctx, &policies.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

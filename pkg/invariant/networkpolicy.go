@@ -1,0 +1,130 @@
+package invariant
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// networkPolicyInvariants are those of NetworkPolicies.
+func networkPolicyInvariants() []Invariant {
+	return []Invariant{
+		{"PolicyOfSelected", "For each selector of a NetworkPolicy there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
+		{"PolicyHasRules", "Every NetworkPolicy has ACLs on the port group of its pods.", policyHasRules},
+	}
+}
+
+// selectedPods are the pods that want a port, by namespace.
+type selectedPods map[string][]selectedPod
+
+type selectedPod struct {
+	topology.SelectedPod
+	key unit.Key
+}
+
+func (v *view) selectedPods() selectedPods {
+	all := selectedPods{}
+	for key, pod := range v.pods {
+		all[pod.Namespace] = append(all[pod.Namespace], selectedPod{v.selected(pod), key})
+	}
+	return all
+}
+
+func (v *view) selected(pod *corev1.Pod) topology.SelectedPod {
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: v.Namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+}
+
+// each visits the pods of a selector.
+func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod)) {
+	for namespace, pods := range p {
+		if selector.Namespace != "" && selector.Namespace != namespace {
+			continue
+		}
+		for _, pod := range pods {
+			if selector.Matches(pod.SelectedPod) {
+				visit(pod)
+			}
+		}
+	}
+}
+
+// policySelectors are the groups and sets that policies use. Of one that cannot be read the rest counts.
+func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelector {
+	used := map[unit.Key]topology.PodSelector{}
+	for i := range v.NetworkPolicies {
+		facts, _ := topology.ParseNetworkPolicy(&v.NetworkPolicies[i], func(selector topology.PodSelector, port topology.NamedPort) []uint16 {
+			var selected []topology.SelectedPod
+			pods.each(selector, func(pod selectedPod) { selected = append(selected, pod.SelectedPod) })
+			return topology.NumbersOf(selector, port, selected)
+		})
+		for key, selector := range facts.Selectors() {
+			used[key] = selector
+		}
+	}
+	return used
+}
+
+func policyOfSelected(v *view) []Violation {
+	want, have, pods := map[string]bool{}, map[string]bool{}, v.selectedPods()
+	for key, selector := range v.policySelectors(pods) {
+		want[string(key)] = true
+		pods.each(selector, func(pod selectedPod) {
+			if ports := v.owned[pod.key]; len(ports) == 1 && len(ports[0].Addresses) == 1 {
+				for _, element := range elementsIn(key, ports[0]) {
+					want[fmt.Sprint(key, " ", element)] = true
+				}
+			}
+		})
+	}
+	for _, group := range rowsIn[nbdb.PortGroup](v.Northbound, nbdb.PortGroupTable) {
+		if owner := ownerOf(group); owner.Kind() == topology.KindPodGroup {
+			have[string(owner)] = true
+			for _, port := range group.Ports {
+				have[fmt.Sprint(owner, " ", port)] = true
+			}
+		}
+	}
+	for _, set := range rowsIn[nbdb.AddressSet](v.Northbound, nbdb.AddressSetTable) {
+		if owner := ownerOf(set); owner.Kind() == topology.KindPodSet {
+			have[string(owner)] = true
+			for _, address := range set.Addresses {
+				have[fmt.Sprint(owner, " ", address)] = true
+			}
+		}
+	}
+	return differing("group or set, or what is in it,", want, have)
+}
+
+// elementsIn is what a pod's port is in a group or set.
+func elementsIn(key unit.Key, port *nbdb.LogicalSwitchPort) (elements []string) {
+	if key.Kind() == topology.KindPodGroup {
+		return []string{port.UUID}
+	}
+	address, err := ovnexpr.ParsePortAddress(port.Addresses[0])
+	if err != nil {
+		return nil
+	}
+	for _, a := range address.Addresses {
+		elements = append(elements, a.String())
+	}
+	return elements
+}
+
+func policyHasRules(v *view) (found []Violation) {
+	have := map[unit.Key]bool{}
+	for _, acl := range rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable) {
+		have[ownerOf(acl)] = true
+	}
+	for i := range v.NetworkPolicies {
+		key := topology.NetworkPolicyKey(v.NetworkPolicies[i].Namespace, v.NetworkPolicies[i].Name)
+		if !have[key] {
+			found = append(found, Violation{Message: fmt.Sprintf("%s has no ACL", key), Owners: []unit.Key{key}})
+		}
+	}
+	return found
+}
