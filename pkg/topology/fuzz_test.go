@@ -127,7 +127,7 @@ func FuzzParseNodeNetwork(f *testing.F) {
 		if len(node.ManagementMAC) != 6 {
 			t.Errorf("%q is read as the MAC %s of %d bytes", mac, node.ManagementMAC, len(node.ManagementMAC))
 		}
-		const groups = 3
+		const groups = 5 // three of balancers, and the port and the address of the management port, of which there is one here
 		rows := 8
 		if chassis != "" { // its variables
 			rows++

@@ -83,7 +83,7 @@ func TestEgressIP(t *testing.T) {
 		}
 	}
 	for _, p := range o.pods {
-		bed.relabel(t, p, "yes")
+		bed.relabel(t, p, "egress", "yes")
 	}
 	try("selected", seen(mine))
 	try("inside", func(m *matrix) {
@@ -94,11 +94,11 @@ func TestEgressIP(t *testing.T) {
 	t.Run("failover", func(t *testing.T) { testEgressFailover(t, o, plain, e, carrier, home) })
 	try("after it", seen(mine))
 	for _, p := range o.pods {
-		bed.relabel(t, p, "no")
+		bed.relabel(t, p, "egress", "no")
 	}
 	try("not selected any more", o.addOwn)
 	for _, p := range o.pods {
-		bed.relabel(t, p, "yes")
+		bed.relabel(t, p, "egress", "yes")
 	}
 	try("selected again", seen(mine))
 	must(t, bed.api.Delete(t.Context(), e))
@@ -165,9 +165,9 @@ func (b *testbed) label(ctx context.Context, o client.Object, key string, yes bo
 	return b.api.Patch(ctx, o, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value)))
 }
 
-func (b *testbed) relabel(t *testing.T, p *corev1.Pod, value string) {
+func (b *testbed) relabel(t *testing.T, p *corev1.Pod, key, value string) {
 	t.Helper()
-	must(t, b.api.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{"egress":%q}}}`, value))))
+	must(t, b.api.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))))
 }
 
 // carried waits until one node carries all addresses.
