@@ -5,5 +5,5 @@ import "embed"
 
 // Operands are the workloads that make a network.
 //
-//go:embed operands/*.yaml operator/deployment.yaml agent/daemonset.yaml
+//go:embed operands/*.yaml operator/deployment.yaml agent/daemonset.yaml uninstall/daemonset.yaml
 var Operands embed.FS

@@ -45,8 +45,13 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "identity" {
 		return identityCommand(args[1:])
 	}
+	if len(args) > 0 && args[0] == "clear" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return launch.Clear(ctx, launch.Leftovers)
+	}
 	if len(args) == 0 || programs[args[0]] == nil {
-		return fmt.Errorf("want one of %s, identity", strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
+		return fmt.Errorf("want one of %s, identity, clear", strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
 	}
 	var p places
 	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)

@@ -23,6 +23,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -269,15 +270,74 @@ func TestOperandsAreMadeAndKept(t *testing.T) {
 		return toldOf(ctx, "DatabasesMoved")
 	})
 
-	// Without a ClusterNetwork everything stays.
-	must(t, api.Delete(ctx, cn))
-	before := count.Load()
-	must(t, api.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "weft-nb-tls"}}))
-	time.Sleep(time.Second)
-	if err := all(ctx); err == nil || !strings.Contains(err.Error(), "weft-nb-tls") || count.Load() != before {
-		t.Errorf("without a ClusterNetwork there were %d writes: %v", count.Load()-before, err)
-	}
+	removed(t, cn)
 	stop()
+}
+
+// removed deletes the ClusterNetwork. The test is the controllers that are not here: of garbage and of DaemonSets.
+func removed(t *testing.T, cn *networkv1alpha1.ClusterNetwork) {
+	t.Helper()
+	ctx := t.Context()
+	user := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, Spec: corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+	host := user.DeepCopy()
+	host.Name, host.Spec.HostNetwork = "host", true
+	must(t, api.Create(ctx, host))
+	must(t, api.Create(ctx, user))
+	must(t, api.Delete(ctx, cn))
+	eventually(t, func() error { return toldOf(ctx, "PodsRemain") })
+	must(t, all(ctx))
+	must(t, api.Delete(ctx, user, client.GracePeriodSeconds(0)))
+	workloads := map[string]client.Object{"weft-operator": &appsv1.Deployment{}, "weft-agent": &appsv1.DaemonSet{}, "weft-ovn-controller": &appsv1.DaemonSet{}}
+	uninstall, switches := &appsv1.DaemonSet{}, &appsv1.DaemonSet{}
+	collected(t, workloads, func() { // one after the other, and what takes the rest off the nodes waits for all of them
+		if err := api.Get(ctx, own(operand.Uninstall), uninstall); !apierrors.IsNotFound(err) {
+			t.Fatalf("%s beside what makes all anew: %v", operand.Uninstall, err)
+		}
+	})
+	eventually(t, func() error { return api.Get(ctx, own(operand.Uninstall), uninstall) })
+	report := func(ready int32) {
+		t.Helper()
+		must(t, api.Get(ctx, own(operand.Uninstall), uninstall))
+		uninstall.Status = appsv1.DaemonSetStatus{ObservedGeneration: uninstall.Generation, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: ready}
+		must(t, api.Status().Update(ctx, uninstall))
+	}
+	report(1)
+	time.Sleep(500 * time.Millisecond)
+	if must(t, api.Get(ctx, own("weft-ovs"), switches)); !switches.DeletionTimestamp.IsZero() {
+		t.Fatal("Open vSwitch is removed before a node is done with it")
+	}
+	report(2)
+	collected(t, map[string]client.Object{"weft-ovs": switches, operand.Uninstall: uninstall, operand.Central: &appsv1.StatefulSet{}}, func() {})
+	eventually(t, func() error {
+		if err := api.Get(ctx, types.NamespacedName{Name: "default"}, cn); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the ClusterNetwork is there: %v, %q", err, cn.Finalizers)
+		}
+		return nil
+	})
+	for _, name := range operand.SecretNames() {
+		if err := api.Get(ctx, own(name), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+			t.Errorf("Secret %s: %v, want none", name, err)
+		}
+	}
+}
+
+// collected waits until each is being deleted, and lets it go as one whose pods have ended.
+func collected(t *testing.T, workloads map[string]client.Object, between func()) {
+	t.Helper()
+	for name, w := range workloads {
+		eventually(t, func() error {
+			must(t, api.Get(t.Context(), own(name), w))
+			if w.GetDeletionTimestamp().IsZero() {
+				return fmt.Errorf("%s is not deleted", name)
+			}
+			return nil
+		})
+	}
+	for _, w := range workloads {
+		between()
+		w.SetFinalizers(nil)
+		must(t, api.Update(t.Context(), w))
+	}
 }
 
 // request asks for a chassis' certificate with a token of a node, as a user of the namespace's ServiceAccounts.

@@ -61,9 +61,10 @@ func placed() predicate.Predicate {
 	}}
 }
 
-// changed are changes of workloads by others than their controllers, which write the status.
+// changed are changes of workloads by others than their controllers, which write the status; that one counts of a removal alone.
 func changed() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == operand.Uninstall })
+	return predicate.Or(removal, predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -72,11 +73,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, cn); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if !cn.DeletionTimestamp.IsZero() {
+		return r.remove(ctx, cn)
+	}
 	if external, err := r.external(ctx, cn); external || err != nil {
 		return reconcile.Result{}, err
 	}
 	place, ok, err := r.place(ctx, cn)
 	if !ok || err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.finalize(ctx, cn, true); err != nil {
 		return reconcile.Result{}, err
 	}
 	next, err := r.keys(ctx, cn, place)

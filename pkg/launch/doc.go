@@ -6,4 +6,5 @@
 //	weft-ovn ovsdb        the switch's database, made anew with each boot of the host ─▶ ovsdb-server
 //	weft-ovn vswitchd     ─▶ ovs-vswitchd
 //	weft-ovn controller   waits for the chassis' key pair ─▶ ovn-controller
+//	weft-ovn clear        takes off the host what these would leave
 package launch

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/weft-network/weft/pkg/launch"
 	"github.com/weft-network/weft/pkg/pki"
 )
 
@@ -226,5 +227,41 @@ func TestAnAuthorityThatCannotBeReadIsNotReplaced(t *testing.T) {
 	}
 	if string(before["weft-nb-tls"].Data["tls.key"]) != string(have["weft-nb-tls"].Data["tls.key"]) {
 		t.Error("another one was changed")
+	}
+}
+
+// TestRemoval: files that programs leave lie where the last step of a removal can reach them.
+func TestRemoval(t *testing.T) {
+	w, err := Removal(facts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := w.Spec.Template.Spec
+	mounts := map[string]string{}
+	for _, v := range pod.Volumes {
+		mounts[v.Name] = v.HostPath.Path
+	}
+	var paths, names []string
+	for _, c := range pod.InitContainers {
+		names = append(names, c.Name)
+		if c.Image != facts().Image {
+			t.Errorf("container %s has image %s", c.Name, c.Image)
+		}
+		for _, m := range c.VolumeMounts {
+			if mounts[m.Name] != m.MountPath {
+				t.Errorf("container %s has %s at %s", c.Name, mounts[m.Name], m.MountPath)
+			}
+			if c.Name == "clear" {
+				paths = append(paths, m.MountPath)
+			}
+		}
+	}
+	if !slices.Equal(names, []string{"uninstall", "clear"}) {
+		t.Errorf("it does %q", names)
+	}
+	for _, pattern := range launch.Leftovers {
+		if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(pattern, path+"/") }) {
+			t.Errorf("%s is in none of %q", pattern, paths)
+		}
 	}
 }

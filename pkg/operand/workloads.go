@@ -112,8 +112,7 @@ func fillPod(f Facts, pod *corev1.PodTemplateSpec) {
 		"KUBERNETES_SERVICE_PORT": f.APIServerPort,
 	}
 	pod.Spec.ImagePullSecrets = f.PullSecrets
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+	for _, c := range containersOf(pod) {
 		if c.Image == image {
 			c.Image = f.Image
 		}
@@ -125,8 +124,21 @@ func fillPod(f Facts, pod *corev1.PodTemplateSpec) {
 	}
 }
 
+func containersOf(pod *corev1.PodTemplateSpec) []*corev1.Container {
+	var all []*corev1.Container
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
 // remote is the OVSDB remote of a port at the databases' node.
 func (p Place) remote(port string) string {
+	if len(p.Addresses) == 0 { // of a removal, which asks nobody
+		return ""
+	}
 	return "ssl:" + net.JoinHostPort(p.Addresses[0].String(), port)
 }
 

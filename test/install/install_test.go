@@ -58,6 +58,7 @@ func (b bed) kubectl(args ...string) string {
 func TestInstall(t *testing.T) {
 	b := up(t)
 	b.nothingIsThere()
+	before := b.hosts()
 	start := time.Now()
 	if err := b.Install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -80,6 +81,53 @@ func TestInstall(t *testing.T) {
 		b.podsReachEachOther()
 		b.newPodsReach()
 	})
+	t.Run("it is removed and installed again", func(t *testing.T) { bed{t, b.Cluster}.removed(before) })
+}
+
+// host is what an installation could change on a host, one thing a line. The plugin loopback, which other networks need, may stay.
+const host = `ip -o link | cut -d' ' -f2; ip -o address show scope global | awk '{print $2, $4}'; ip route; ip -6 route show | grep -v ^fe80; nft list ruleset
+find /etc/cni /opt/cni /run/ovn /run/openvswitch /run/weft /var/lib/ovn /var/lib/weft -type f -o -type s -o -type l 2>/dev/null | grep -v bin/loopback; ps -e -o comm | grep -E '^(ov|weft)'; true`
+
+// hosts describes every node.
+func (b bed) hosts() map[string]string {
+	b.Helper()
+	found := map[string]string{}
+	for _, node := range []string{"n1", "n2"} {
+		out, err := b.Exec(b.Context(), node, "sh", "-c", host)
+		if err != nil {
+			b.Fatal(err)
+		}
+		found[node] = string(out)
+	}
+	return found
+}
+
+// removed deletes the ClusterNetwork while pods use it, then the pods, compares the nodes with what they were, and installs again.
+func (b bed) removed(before map[string]string) {
+	b.kubectl("delete", "clusternetwork", "default", "--wait=false")
+	b.eventually(func() error {
+		if told := b.kubectl("get", "events", "-o", `jsonpath={.items[?(@.reason=="PodsRemain")].message}`); !strings.Contains(told, "default/probe-") {
+			return fmt.Errorf("told of pods that remain: %q", told)
+		}
+		return nil
+	})
+	b.newPodsReach() // as if nothing had been said
+	start := time.Now()
+	b.kubectl("delete", "-f", "../lab/manifests/probe.yaml", "--wait=true")
+	b.kubectl("wait", "--for=delete", "--timeout=180s", "clusternetwork/default")
+	b.Logf("%.1f s from the deletion of the last pods until nothing of the network was left", time.Since(start).Seconds())
+	b.kubectl("delete", "-f", "../../dist/install.yaml", "--wait=true", "--timeout=120s")
+	for node, is := range b.hosts() {
+		if is != before[node] {
+			b.Errorf("%s was\n%s\nand is\n%s", node, before[node], is)
+		}
+	}
+	if err := b.Install(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=180s", "node", "--all")
+	b.kubectl("apply", "-f", "../lab/manifests/probe.yaml")
+	b.newPodsReach()
 }
 
 // nothingIsThere makes sure that it is the product that brings them.
@@ -190,10 +238,13 @@ func (b bed) keysAreReplaced() {
 	}
 	before := certificate()
 	b.kubectl("-n", namespace, "delete", "secret", "weft-sb-server", "weft-sb-tls")
-	b.kubectl("-n", namespace, "wait", "--for=create", "--timeout=30s", "secret/weft-sb-server", "secret/weft-sb-tls")
-	if certificate() == before {
-		b.Error("the certificate is that of before")
-	}
+	b.eventually(func() error {
+		out, err := b.Kubectl(b.Context(), "-n", namespace, "get", "secret", "weft-sb-server", "weft-sb-tls")
+		if err == nil && certificate() == before {
+			err = fmt.Errorf("the certificate is that of before: %s", out)
+		}
+		return err
+	})
 	b.kubectl("-n", namespace, "delete", "pods", "-l", "app.kubernetes.io/component in (agent, ovn-controller)", "--wait=true")
 	b.kubectl("-n", namespace, "rollout", "status", "--timeout=120s", "daemonset/weft-agent", "daemonset/weft-ovn-controller")
 	b.newPodsReach()
