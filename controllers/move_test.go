@@ -88,7 +88,7 @@ func TestNodesMoveTheirLinksInTurn(t *testing.T) {
 	if got := w.mayMove(); len(got) != 2 {
 		t.Errorf("%v may move behind %s", got, second)
 	}
-	w.asks(second, "", networkv1alpha1.ReasonAsExpected)
+	w.asks(second, "", networkv1alpha1.ReasonWaitingForTopology)
 	w.untilMayMove(3)
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		return condition(s.Conditions, networkv1alpha1.ConditionDegraded, networkv1alpha1.ReasonAsExpected, metav1.ConditionFalse)

@@ -69,6 +69,8 @@ type Options struct {
 	Probe         egressip.Probe
 	ProbeInterval time.Duration
 	ProbeMisses   int
+	// Namespace is where the pods of agents are; empty: what kubelets say of them is not looked at. Version is the operator's own.
+	Namespace, Version string
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
@@ -98,7 +100,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 			t.Enqueue(trigger.NameOf(key))
 		}
 	})
-	spread := newPropagation(db.Engine, options.Propagated)
+	spread := newPropagation(db.Engine, options.Propagated, func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	addresses, answers := alloc.New(time.Now), resolver.New(options.lookup(), time.Now)
 	recorder := mgr.GetEventRecorder("weft")
 	selectors := policy.NewSelectors(triggers)
@@ -117,7 +119,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
-			FirstConnection: options.FirstConnection, Violations: watch.Violations},
+			FirstConnection: options.FirstConnection, Violations: watch.Violations, Silent: spread.silent, Namespace: options.Namespace, Version: options.Version, Announce: true},
 		nodes, pods,
 		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], Looked: first.look(topology.KindGateway)},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),

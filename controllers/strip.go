@@ -21,8 +21,27 @@ func StripPod(o any) (any, error) {
 	if len(conditions) == 0 {
 		conditions = nil
 	}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
+	status := corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
+	if pod.Labels[networkv1alpha1.ComponentLabel] == networkv1alpha1.ComponentAgent {
+		status.InitContainerStatuses, status.ContainerStatuses = statesOf(pod.Status.InitContainerStatuses), statesOf(pod.Status.ContainerStatuses)
+	}
+	pod.Status = status
 	return pod, nil
+}
+
+// statesOf leaves of containers what they do, without the words.
+func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
+	for _, c := range containers {
+		state := corev1.ContainerStatus{Name: c.Name}
+		if c.State.Running != nil {
+			state.State.Running = &corev1.ContainerStateRunning{}
+		}
+		if c.State.Waiting != nil {
+			state.State.Waiting = &corev1.ContainerStateWaiting{Reason: c.State.Waiting.Reason}
+		}
+		kept = append(kept, state)
+	}
+	return kept
 }
 
 // withPorts leaves of containers their host ports and named ports, and what tells sidecars.

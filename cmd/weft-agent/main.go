@@ -59,7 +59,7 @@ func run(args []string) error {
 		sandboxes = cri.New(o.CRISocket).Sandboxes
 	}
 	err = agent.Setup(ctx, mgr, agent.Options{
-		Node: o.Node, Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS), OpenVSwitch: o.OpenVSwitch,
+		Node: o.Node, Version: version.String(), Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS), OpenVSwitch: o.OpenVSwitch,
 		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir, Mover: mover, APIServer: apiServer(),
 		Observer: counters, ObserveRequest: counters.Request,

@@ -20,7 +20,7 @@ func (r *Reconciler) setDriftMode(cn *networkv1alpha1.ClusterNetwork) {
 
 // drift returns what to say of the database's drift: that of earlier processes, which the status has kept, and of this one.
 func (r *Reconciler) drift(cn *networkv1alpha1.ClusterNetwork) (*networkv1alpha1.DriftStatus, ovndb.DriftReport) {
-	r.first.Do(func() { r.earlier = earlierDrift(cn.Status.Drift) })
+	r.first.Do(func() { r.earlier, r.announced = earlierDrift(cn.Status.Drift), cn.Status.Conditions })
 	report := r.Database.Drifts()
 	return driftStatus(r.earlier, report), report
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 )
 
 // linked is a node whose agent reports a link.
@@ -69,11 +70,11 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 // TestMTUMismatchDegrades, behind what is worse.
 func TestMTUMismatchDegrades(t *testing.T) {
 	f := facts{connected: true, mtu: "links differ"}
-	if got := degradedCondition(f); got.Reason != networkv1alpha1.ReasonMTUMismatch || got.Message != "links differ" {
+	if got := health.Degraded(problemsOf("default", f)); got.Reason != networkv1alpha1.ReasonMTUMismatch || got.Message != "links differ" {
 		t.Errorf("Degraded has reason %s: %s", got.Reason, got.Message)
 	}
 	f.drift = &networkv1alpha1.DriftStatus{Standing: 1}
-	if got := degradedCondition(f); got.Reason != networkv1alpha1.ReasonDrift {
+	if got := health.Degraded(problemsOf("default", f)); got.Reason != networkv1alpha1.ReasonDrift {
 		t.Errorf("Degraded has reason %s; want the drift's", got.Reason)
 	}
 }

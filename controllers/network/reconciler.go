@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -68,12 +71,22 @@ type Reconciler struct {
 	FirstConnection time.Duration
 	// Violations tells which invariants do not hold; nil: nobody looks.
 	Violations func() []invariant.Violation
+	// Silent says what ovn-northd does not answer, empty if it did when it was asked last; nil: nobody asks it.
+	Silent func() string
+	// Namespace is where the pods of agents are; empty: they are not looked at.
+	Namespace string
+	// Version is the operator's.
+	Version string
+	// Announce makes an event of each change of a condition.
+	Announce bool
 
 	started sync.Once
 	first   sync.Once
 	earlier *networkv1alpha1.DriftStatus // what the status said before this process
 	told    int64                        // differences that events told of
 	known   []invariant.Violation        // those that an event told of
+	// announced are the conditions that events told of; before the first, those that the status had.
+	announced []metav1.Condition
 }
 
 // SetupWithManager registers the controller.
@@ -84,6 +97,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("network")
 	if servesServiceCIDRs(mgr.GetRESTMapper()) {
 		controlled = controlled.Watches(&networkingv1.ServiceCIDR{}, toNetwork)
+	}
+	if r.Namespace != "" {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, byAgent, r.indexAgent); err != nil {
+			return err
+		}
+		controlled = controlled.Watches(&corev1.Pod{}, toNetwork, builder.WithPredicates(r.agentsOnly()))
 	}
 	return controlled.
 		// Our own writes of the status come back here: one computed from a cache without the last of them is computed again.
@@ -148,15 +167,21 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err != nil {
 		return err
 	}
+	agents, err := r.agents(ctx)
+	if err != nil {
+		return err
+	}
 	drift, found := r.drift(cn)
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
+		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version,
 	})
 	r.tellDrift(cn, found)
 	r.tellViolations(cn)
 	if equality.Semantic.DeepEqual(want, cn.Status) {
+		r.tellConditions(cn, want.Conditions)
 		return nil
 	}
 	before := cn.DeepCopy()
@@ -165,7 +190,15 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		return err
 	}
 	r.tellMTU(before, want.MTU)
+	r.tellConditions(cn, want.Conditions)
 	return nil
+}
+
+func (r *Reconciler) silent() string {
+	if r.Silent == nil {
+		return ""
+	}
+	return r.Silent()
 }
 
 // lossChanged lets the updates of a Node pass by which it is lost or found again.
@@ -182,6 +215,7 @@ func healthChanged(e event.UpdateEvent) bool {
 	if !ok || !ok2 {
 		return true
 	}
-	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
+	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) || versionsOf(before.Status) != versionsOf(after.Status) ||
+		!slices.Equal(health.Node(before.Name, before.Status.Conditions), health.Node(after.Name, after.Status.Conditions)) || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
 		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets) || topology.MoveState(before) != topology.MoveState(after)
 }

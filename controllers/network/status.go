@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -35,6 +36,10 @@ type facts struct {
 	services  string                       // how the API server's service networks differ; empty: they do not
 	// violations are invariants that do not hold.
 	violations []invariant.Violation
+	refused    error                 // why the database that answers is not ours to write
+	silent     string                // what ovn-northd does not answer; empty: it did when it was asked last
+	agents     map[string]agentState // node -> its agent's pod; empty: agents do not run in pods that we know
+	version    string                // the operator's; empty: it does not say
 }
 
 // status computes the ClusterNetwork's status.
@@ -49,51 +54,31 @@ func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.Cluster
 		want.Addresses, want.AddressesFree = counts, free
 	}
 	want.Drift = f.drift
-	degraded := degradedCondition(f)
-	for _, condition := range []metav1.Condition{degraded, readyCondition(f, waiting, degraded)} {
+	problems := problemsOf(cn.Name, f)
+	want.Areas, want.Problems = health.Areas(problems, well(want)), problems[:min(len(problems), networkv1alpha1.MaxProblems)]
+	want.Computed, want.Versions = computed(cn.Spec, want.MTU), versions(cn.Status.Versions, f)
+	degraded := health.Degraded(problems)
+	for _, condition := range []metav1.Condition{readyCondition(f, waiting), availableCondition(problems, ready, waiting),
+		health.Progressing(problems), degraded, health.Upgradeable(problems)} {
 		condition.ObservedGeneration = cn.Generation
 		meta.SetStatusCondition(&want.Conditions, condition)
 	}
 	return want
 }
 
-func readyCondition(f facts, waiting []string, degraded metav1.Condition) metav1.Condition {
+func readyCondition(f facts, waiting []string) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
-	case f.invalid != nil || f.applied != nil:
-		c.Reason, c.Message = degraded.Reason, degraded.Message
+	case f.invalid != nil:
+		c.Reason, c.Message = networkv1alpha1.ReasonInvalidSpec, f.invalid.Error()
+	case f.applied != nil:
+		c.Reason, c.Message = databaseReason(f.applied), f.applied.Error()
 	case !f.connected:
 		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseUnavailable, "the OVN northbound database is not connected; existing pods keep their network"
 	case len(waiting) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonNodesNotReady, "not ready: "+nameSome(waiting)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "the network of every node is ready"
-	}
-	return c
-}
-
-func degradedCondition(f facts) metav1.Condition {
-	c := metav1.Condition{Type: networkv1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
-	exhausted := exhaustedNetworks(f)
-	switch {
-	case f.invalid != nil:
-		c.Reason, c.Message = networkv1alpha1.ReasonInvalidSpec, f.invalid.Error()
-	case f.applied != nil:
-		c.Reason, c.Message = databaseReason(f.applied), f.applied.Error()
-	case len(exhausted) > 0:
-		c.Reason, c.Message = networkv1alpha1.ReasonSubnetsExhausted, strings.Join(exhausted, "; ")
-	case f.drift != nil && f.drift.Standing > 0:
-		c.Reason, c.Message = networkv1alpha1.ReasonDrift, standingDrift(f.drift)
-	case rolledBack(f.networks) != "":
-		c.Reason, c.Message = networkv1alpha1.ReasonUplinkRolledBack, rolledBack(f.networks)
-	case f.mtu != "":
-		c.Reason, c.Message = networkv1alpha1.ReasonMTUMismatch, f.mtu
-	case f.services != "":
-		c.Reason, c.Message = networkv1alpha1.ReasonServiceNetworkMismatch, f.services
-	case len(f.violations) > 0:
-		c.Reason, c.Message = networkv1alpha1.ReasonInvariantViolated, describeViolations(f.violations)
-	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAsExpected, "nothing is wrong"
 	}
 	return c
 }

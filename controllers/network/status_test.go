@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/topology"
@@ -45,7 +46,7 @@ func TestExhaustedIsAFamily(t *testing.T) {
 		{"room in both", []ipam.Network{full, full6, room, room6}, []corev1.Node{node("c")}, networkv1alpha1.ReasonAsExpected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := degradedCondition(facts{plan: topology.Plan{Clusters: test.plan}, nodes: test.nodes, networks: networks})
+			got := health.Degraded(problemsOf("default", facts{connected: true, plan: topology.Plan{Clusters: test.plan}, nodes: test.nodes, networks: networks}))
 			if got.Reason != test.want {
 				t.Errorf("Degraded is %s with reason %s: %s; want reason %s", got.Status, got.Reason, got.Message, test.want)
 			}
@@ -72,16 +73,16 @@ func TestAddressesThatAreNotKnownYet(t *testing.T) {
 // A violation makes the network degraded behind everything that may be its cause.
 func TestViolationDegrades(t *testing.T) {
 	f := facts{connected: true, violations: []invariant.Violation{{Invariant: "UniqueMAC", Message: "MAC is of 2 ports"}, {Invariant: "PodHasPort", Message: "pod has no port"}}}
-	got := degradedCondition(f)
+	got := health.Degraded(problemsOf("default", f))
 	if want := "UniqueMAC: MAC is of 2 ports; and 1 more, see kubectl weft check"; got.Reason != networkv1alpha1.ReasonInvariantViolated || got.Message != want {
 		t.Errorf("Degraded has reason %s: %s; want %s", got.Reason, got.Message, want)
 	}
 	f.drift = &networkv1alpha1.DriftStatus{Standing: 1}
-	if got := degradedCondition(f); got.Reason != networkv1alpha1.ReasonDrift {
+	if got := health.Degraded(problemsOf("default", f)); got.Reason != networkv1alpha1.ReasonDrift {
 		t.Errorf("Degraded has reason %s: %s; want the drift's", got.Reason, got.Message)
 	}
 	f.violations, f.drift = f.violations[:1], nil
-	if got := degradedCondition(f); got.Message != "UniqueMAC: MAC is of 2 ports" {
+	if got := health.Degraded(problemsOf("default", f)); got.Message != "UniqueMAC: MAC is of 2 ports" {
 		t.Errorf("Degraded says %q", got.Message)
 	}
 }

@@ -79,6 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	r.events = recorder
 	turns := cniserver.NewTurns()
 	sandboxes := r.watchSandboxes(turns, o, counted)
 	if o.Mover != nil {
@@ -103,7 +104,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // newNodeReconciler returns the reconciler with its connections; changed asks for a reconciliation, counted for one that may come later.
 func newNodeReconciler(running context.Context, c client.Client, o Options, changed, counted func()) *nodeReconciler {
 	r := &nodeReconciler{
-		client: c, node: o.Node, state: &nodeState{}, running: running, datapath: Datapath(), started: time.Now(),
+		client: c, node: o.Node, version: o.Version, state: &nodeState{}, running: running, datapath: Datapath(), started: time.Now(),
 		outside: newOutside(o.SwitchDir),
 		uplinks: &uplinks{mover: o.Mover, changed: changed}, apiServer: o.APIServer,
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},

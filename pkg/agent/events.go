@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/names"
 )
 
@@ -47,5 +50,20 @@ func failedCheck(recorder events.EventRecorder) func(desired.Attachment, error) 
 	return func(a desired.Attachment, why error) {
 		namespace, name, _ := names.ParsePodPort(a.InterfaceID)
 		recorder.Eventf(podOf(namespace, name, a.PodUID), nil, corev1.EventTypeWarning, eventCheckFailed, "CheckInterface", "%s", noteOf(why))
+	}
+}
+
+// tellConditions makes an event of each condition of the node that changed. The write that it follows was of the version before it, so that
+// what was there is known.
+func (r *nodeReconciler) tellConditions(before *networkv1alpha1.NodeNetwork, now []metav1.Condition) {
+	if r.events == nil {
+		return
+	}
+	for _, change := range health.Changes(before.Status.Conditions, now) {
+		kind := corev1.EventTypeNormal
+		if change.Bad {
+			kind = corev1.EventTypeWarning
+		}
+		r.events.Eventf(before, nil, kind, change.Reason, "Report"+change.Type, "%s", noteOf(fmt.Errorf("%s is %s: %s", change.Type, change.Status, change.Message)))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +33,8 @@ import (
 type nodeReconciler struct {
 	client      client.Client
 	node        string
+	version     string
+	events      events.EventRecorder // nil: changes of conditions are not told
 	ovs         *ovndb.Engine
 	southbound  *southbound
 	controller  *daemon
@@ -120,6 +123,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	} else if h.Status.Addresses != nil {
 		h.Used = int(h.Status.Addresses.Used)
 	}
+	h.Status.AgentVersion = r.version
 	r.moves = ""
 	ovs := r.applyOVS(ctx, node, spec, &h.Status)
 	controller := r.checkController(&h.Status)
@@ -359,5 +363,6 @@ func (r *nodeReconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNet
 		return err
 	}
 	r.reported.over(nn.ResourceVersion, patched)
+	r.tellConditions(nn, want.Conditions)
 	return nil
 }

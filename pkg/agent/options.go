@@ -12,6 +12,8 @@ import (
 // Options configure an agent.
 type Options struct {
 	Node string
+	// Version is the agent's own.
+	Version string
 	// Southbound and OpenVSwitch are OVSDB remotes.
 	Southbound  []string
 	OpenVSwitch string

@@ -2,6 +2,7 @@ package ovndb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,12 +12,19 @@ import (
 // Columns of NB_Global with which OVN answers (ovn-nb(5)).
 const (
 	askedColumn    = "nb_cfg"
+	copiedColumn   = "sb_cfg"
 	answeredColumn = "hv_cfg"
 )
 
+// ErrNotAll says that ovn-northd has answered and not every chassis.
+var ErrNotAll = errors.New("not every chassis answers")
+
+// ErrNotCopied says that ovn-northd has not copied what the database has into the southbound one, although it had the time.
+var ErrNotCopied = errors.New("ovn-northd does not answer: what is in the OVN northbound database does not reach the southbound one")
+
 // Propagation asks OVN to answer, and returns how long it took until every chassis had installed what the database has now: ovn-northd copies
 // the number, and each ovn-controller its own answer, so that one question costs a write per chassis. It is an error if one does not answer
-// within a call's deadline, if somebody else asks meanwhile, and while the engine is offline.
+// within a call's deadline (ErrNotCopied if it is ovn-northd), if somebody else asks meanwhile, and while the engine is offline.
 func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	w := e.writer
@@ -26,8 +34,11 @@ func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 	}
 	began := time.Now()
 	number, err := w.ask(ctx)
-	if err == nil {
-		err = w.answered(ctx, number)
+	if err != nil {
+		return time.Since(began), err
+	}
+	if err = w.answered(ctx, number); err != nil && ctx.Err() == nil {
+		err = w.whoIsSilent(ctx, number)
 	}
 	return time.Since(began), err
 }
@@ -55,4 +66,21 @@ func (w *writer) answered(ctx context.Context, number any) error {
 	wait.Timeout, wait.Columns, wait.Rows = &timeout, []string{answeredColumn}, []ovsdb.Row{{answeredColumn: number}}
 	_, _, err := w.session.transact(ctx, wait)
 	return err
+}
+
+// whoIsSilent says who has not answered a number in time.
+func (w *writer) whoIsSilent(ctx context.Context, number any) error {
+	wait := w.fence.wait()
+	results, _, err := w.session.transact(ctx, wait, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: wait.Where, Columns: []string{copiedColumn}})
+	if err != nil {
+		return err
+	}
+	asked, ok := number.(float64)
+	if !ok || len(results) != 2 || len(results[1].Rows) != 1 {
+		return fmt.Errorf("%s: %s cannot be compared", w.fence.table, copiedColumn)
+	}
+	if copied, ok := results[1].Rows[0][copiedColumn].(float64); ok && copied < asked {
+		return ErrNotCopied
+	}
+	return ErrNotAll
 }

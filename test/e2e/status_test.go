@@ -70,8 +70,16 @@ func clusterReady(t *testing.T, nodes int) error {
 	case s.Nodes != want || s.NodesReady != fmt.Sprintf("%d/%d", nodes, nodes):
 		return fmt.Errorf("ClusterNetwork counts nodes as %+v (%s), want %d", s.Nodes, s.NodesReady, nodes)
 	case !meta.IsStatusConditionTrue(s.Conditions, networkv1alpha1.ConditionReady),
+		!meta.IsStatusConditionTrue(s.Conditions, networkv1alpha1.ConditionAvailable),
+		!meta.IsStatusConditionTrue(s.Conditions, networkv1alpha1.ConditionUpgradeable),
+		!meta.IsStatusConditionFalse(s.Conditions, networkv1alpha1.ConditionProgressing),
+		len(s.Problems) > 0, len(s.Areas) != 6,
 		!meta.IsStatusConditionFalse(s.Conditions, networkv1alpha1.ConditionDegraded):
-		return fmt.Errorf("ClusterNetwork: %+v", s.Conditions)
+		return fmt.Errorf("ClusterNetwork: %+v, problems %+v", s.Conditions, s.Problems)
+	case s.Computed == nil || len(s.Computed.ClusterNetwork) == 0 || s.Computed.ClusterNetwork[0].HostPrefix == 0 || s.Computed.MTU != s.MTU:
+		return fmt.Errorf("ClusterNetwork computes %+v", s.Computed)
+	case len(s.Versions) != 4:
+		return fmt.Errorf("ClusterNetwork has versions %+v", s.Versions)
 	case s.ObservedGeneration != cn.Generation:
 		return fmt.Errorf("ClusterNetwork speaks of generation %d, want %d", s.ObservedGeneration, cn.Generation)
 	}

@@ -50,11 +50,12 @@ var table = []rule{
 		never: append(clients, "os/exec")},
 	{packages: "pkg/invariant", direct: append(below("pkg/topology", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "pkg/sbdb", "apis"),
 		"k8s.io/api", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
-	{packages: "pkg/agent/desired", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
+	{packages: "pkg/health", direct: append(below("apis"), "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
+	{packages: "pkg/agent/desired", direct: append(below("pkg/health", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
 	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
-	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/invariant", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "apis"),
+	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "apis"),
 		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"), "github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
 	{packages: "pkg/resolver", direct: []string{"golang.org/x/net/dns/dnsmessage"}, never: append(clients, network...)},
@@ -64,10 +65,10 @@ var table = []rule{
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
 	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
 		never: append(below("controllers"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
-	{packages: "pkg/cli", direct: append(below("pkg/admin", "pkg/manifest", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery",
+	{packages: "pkg/cli", direct: append(below("pkg/admin", "pkg/health", "pkg/manifest", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery",
 		"k8s.io/client-go", "k8s.io/streaming/pkg/httpstream", "sigs.k8s.io/controller-runtime/pkg/client", "github.com/spf13/cobra", "github.com/spf13/pflag"),
 		never: below("controllers")},
-	{packages: "pkg/agent", direct: append(append(below("pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
+	{packages: "pkg/agent", direct: append(append(below("pkg/health", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
 		"pkg/cni", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
 		"github.com/vishvananda/netlink", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
@@ -180,7 +181,7 @@ func TestReconcilersDoNotImportEachOther(t *testing.T) {
 func TestPurePackagesStayPure(t *testing.T) {
 	forbidden := []string{"context", "os", "time", "log", "sync", "net/http", "io/fs", "syscall"}
 	for _, p := range list(t) {
-		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovnexpr", "pkg/names", "pkg/invariant")) {
+		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovnexpr", "pkg/names", "pkg/invariant", "pkg/health")) {
 			continue
 		}
 		for _, imported := range p.Imports {

@@ -293,12 +293,41 @@ type ClusterNetworkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready is true when spec is valid, in the database, and every node's network is ready. Degraded is
-	// true when something is wrong that does not stop the network as it is, such as a spec that cannot be applied.
+	// conditions: Ready is true when spec is valid, in the database, and every node's network is ready. Available: the network can be changed
+	// and has a node that is ready. Progressing: something is being rolled out. Degraded: something is wrong, such as a spec that cannot be
+	// applied or a node that fails. Upgradeable: an upgrade may begin. The message of each that is not good is the worst problem.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// areas say in a word how each part of the network is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Areas []AreaStatus `json:"areas,omitempty"`
+
+	// problems are what is wrong, the worst first, at most 20. Nodes with the same problem are one.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Problems []Problem `json:"problems,omitempty"`
+
+	// computed is spec with all defaults, and with what was detected.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Computed *ClusterNetworkSpec `json:"computed,omitempty"`
+
+	// versions are what runs, of each component on all nodes: one that is being replaced keeps its former version until the last node has the
+	// other.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Versions []ComponentVersion `json:"versions,omitempty"`
 
 	// mtu is the MTU of pod interfaces in bytes, in effect.
 	// +optional

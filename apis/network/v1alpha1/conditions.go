@@ -6,9 +6,15 @@ import corev1 "k8s.io/api/core/v1"
 const (
 	// ConditionReady sums up all others.
 	ConditionReady = "Ready"
+	// ConditionAvailable: the network can be changed, and pods can be attached on some node; of a NodeNetwork: on this one.
+	ConditionAvailable = "Available"
+	// ConditionProgressing: something is on its way, such as a node that starts. One that failed is no progress.
+	ConditionProgressing = "Progressing"
 	// ConditionDegraded is true when spec cannot be applied or part of the network cannot be kept: what is in the
 	// database stays.
 	ConditionDegraded = "Degraded"
+	// ConditionUpgradeable: an upgrade may begin: nothing is wrong, and no other change is under way.
+	ConditionUpgradeable = "Upgradeable"
 )
 
 // Further condition types of NodeNetwork, each one stage of the node's start.
@@ -66,6 +72,16 @@ const (
 	ReasonDrift = "Drift"
 	// ReasonInvariantViolated: something is not as it always is at rest; the message names an invariant of docs/topology.md.
 	ReasonInvariantViolated = "InvariantViolated"
+	// ReasonNorthdSilent: ovn-northd does not answer: what is in the northbound database does not reach the southbound one.
+	ReasonNorthdSilent = "NorthdSilent"
+	// ReasonAgentStarting: a node's agent starts, or is being replaced.
+	ReasonAgentStarting = "AgentStarting"
+	// ReasonAgentUnavailable: a node's agent cannot start; the message has kubelet's reason.
+	ReasonAgentUnavailable = "AgentUnavailable"
+	// ReasonVersionsDiffer: agents are of another version than the operator.
+	ReasonVersionsDiffer = "VersionsDiffer"
+	// ReasonNodeLost: Kubernetes hears nothing of the node's kubelet.
+	ReasonNodeLost = "NodeLost"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.
 	ReasonMTUMismatch = "MTUMismatch"
 	// ReasonServiceNetworkMismatch: the API server gives cluster IPs that nodes do not route to services, or none of a network that they do.

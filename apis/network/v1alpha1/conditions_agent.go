@@ -5,6 +5,9 @@ const (
 	// ConditionInterfacesReady of a NodeNetwork: the agent's own check of the interfaces of pods finds nothing wrong. It is no part of
 	// Ready: new pods can be attached.
 	ConditionInterfacesReady = "InterfacesReady"
+	// ConditionAddressesFree of a NodeNetwork: there is an address for another pod. It is true again when a fiftieth of all is free, since on a
+	// node that is full one comes and goes all the time. It is no part of Ready.
+	ConditionAddressesFree = "AddressesFree"
 )
 
 // Reasons that an agent gives for its node's conditions.

@@ -162,11 +162,18 @@ type NodeNetworkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady and CNIReady, and the operator's TopologyReady.
+	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady and CNIReady, and the operator's TopologyReady; Available is the
+	// same. Progressing, Degraded and Upgradeable sum up all of them, as those of ClusterNetwork do; their messages are the worst problem.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// problems are what is wrong on this node, the worst first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Problems []Problem `json:"problems,omitempty"`
 
 	// chassis is the system-id of the node's Open vSwitch: the name of its Chassis.
 	// +optional
@@ -201,6 +208,11 @@ type NodeNetworkStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Move string `json:"move,omitempty"`
+
+	// agentVersion is the version of the agent that wrote this.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AgentVersion string `json:"agentVersion,omitempty"`
 
 	// ovsVersion is the version of Open vSwitch.
 	// +optional

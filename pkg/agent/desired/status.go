@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
@@ -57,15 +58,35 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 		}
 		meta.SetStatusCondition(&want.Conditions, stage.condition(nn.Generation))
 	}
-	for _, note := range h.Notes {
+	for _, note := range append(slices.Clone(h.Notes), addressesFree(nn, want.Addresses)) {
 		meta.SetStatusCondition(&want.Conditions, note.condition(nn.Generation))
 	}
 	if c := refusedTopology(nn); c != nil && ready.Status == metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, c.Type+": "+c.Message
 	}
-	ready.ObservedGeneration = nn.Generation
-	meta.SetStatusCondition(&want.Conditions, ready)
+	problems := health.Node(nn.Name, want.Conditions)
+	want.Problems = problems[:min(len(problems), networkv1alpha1.MaxProblems)]
+	for _, c := range append([]metav1.Condition{ready}, health.NodeConditions(problems, ready)...) {
+		c.ObservedGeneration = nn.Generation
+		meta.SetStatusCondition(&want.Conditions, c)
+	}
 	return want
+}
+
+// wellBelow is the part of all addresses that is free again on a node that is full no more.
+const wellBelow = 50
+
+// addressesFree says whether there is an address for another pod.
+func addressesFree(nn *networkv1alpha1.NodeNetwork, counts *networkv1alpha1.AddressCounts) Stage {
+	stage := Stage{Type: networkv1alpha1.ConditionAddressesFree}
+	if counts == nil {
+		return stage
+	}
+	full := meta.IsStatusConditionFalse(nn.Status.Conditions, networkv1alpha1.ConditionAddressesFree)
+	if counts.Free <= 0 || full && counts.Free < max(1, counts.Total/wellBelow) {
+		stage.Reason, stage.Err = networkv1alpha1.ReasonAddressesExhausted, fmt.Errorf("the node's subnets %v, of %d addresses, are full", nn.Spec.PodSubnets, counts.Total)
+	}
+	return stage
 }
 
 // refusedTopology returns the operator's condition when it says that the node's part of the topology is not there.

@@ -1,0 +1,242 @@
+package network
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+const testVersion = "v1"
+
+// goodFacts are those of a network of three nodes in which nothing is wrong.
+func goodFacts() facts {
+	f := facts{plan: topology.Plan{Clusters: []ipam.Network{cluster("10.244.0.0/16", 24)}}, connected: true, version: testVersion,
+		used: func(netip.Prefix) (int64, bool) { return 0, true }, agents: map[string]agentState{}}
+	for i, name := range []string{"a", "b", "c"} {
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		nn := linked(name, "192.0.2.1", 1500)
+		nn.Spec.PodSubnets = []networkv1alpha1.CIDR{networkv1alpha1.CIDR("10.244." + string(rune('0'+i)) + ".0/24")}
+		nn.Status.Chassis, nn.Status.AgentVersion, nn.Status.OVSVersion, nn.Status.OVNVersion = name, testVersion, "3.5.0", "25.03.0"
+		for _, kind := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionControllerReady,
+			networkv1alpha1.ConditionTopologyReady, networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ConditionCNIReady,
+			networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ConditionAddressesFree} {
+			meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+		}
+		f.nodes, f.networks, f.agents[name] = append(f.nodes, node), append(f.networks, nn), agentState{running: true}
+	}
+	return f
+}
+
+// fails makes a stage of nodes fail, and with it Ready unless the stage is a note.
+func (f *facts) fails(condition, reason, message string, nodes ...int) {
+	for _, i := range nodes {
+		conditions := &f.networks[i].Status.Conditions
+		meta.SetStatusCondition(conditions, metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+		switch condition {
+		case networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ConditionAddressesFree:
+		default:
+			meta.SetStatusCondition(conditions, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonNotReady, Message: message})
+		}
+	}
+}
+
+// Each fault is named: its area, the object, what is wrong and what to do, and every other area is well.
+func TestStatusNamesTheFault(t *testing.T) {
+	const (
+		unavailable, degraded, progressing = networkv1alpha1.StateUnavailable, networkv1alpha1.StateDegraded, networkv1alpha1.StateProgressing
+		databases, control, ofNodes        = networkv1alpha1.AreaDatabases, networkv1alpha1.AreaControlPlane, networkv1alpha1.AreaNodes
+		rows, ofAddresses, ofDrift         = networkv1alpha1.AreaTopology, networkv1alpha1.AreaAddresses, networkv1alpha1.AreaDrift
+		whole                              = "ClusterNetwork/default"
+	)
+	schema := &ovndb.SchemaError{}
+	foreign := errors.New("the database belongs to the cluster x")
+	for _, test := range []struct {
+		fault  string
+		inject func(*facts)
+		area   networkv1alpha1.AreaName
+		state  networkv1alpha1.AreaState
+		reason string
+		object string
+	}{
+		{"northbound database away", func(f *facts) { f.connected = false }, databases, unavailable, networkv1alpha1.ReasonDatabaseUnavailable, whole},
+		{"schema too old", func(f *facts) { f.connected, f.refused, f.applied = false, schema, schema }, databases, unavailable, networkv1alpha1.ReasonDatabaseSchemaTooOld, whole},
+		{"another cluster's database", func(f *facts) { f.refused, f.applied = foreign, foreign }, databases, unavailable, networkv1alpha1.ReasonDatabaseError, whole},
+		{"southbound database away", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonDatabaseUnavailable, "not connected", 0, 1, 2)
+		}, databases, unavailable, networkv1alpha1.ReasonDatabaseUnavailable, whole},
+		{"southbound database away for one node", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonDatabaseUnavailable, "not connected", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonDatabaseUnavailable, "NodeNetwork/b"},
+		{"ovn-northd silent", func(f *facts) { f.silent = "ovn-northd does not answer" }, control, unavailable, networkv1alpha1.ReasonNorthdSilent, whole},
+		{"agent of a former version", func(f *facts) { f.networks[2].Status.AgentVersion = "v0" }, control, progressing, networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent"},
+		{"row refused", func(f *facts) { f.applied = errors.New("constraint violation") }, rows, degraded, networkv1alpha1.ReasonDatabaseError, whole},
+		{"spec invalid", func(f *facts) { f.invalid = errors.New("bad") }, rows, degraded, networkv1alpha1.ReasonInvalidSpec, whole},
+		{"node's rows refused", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionTopologyReady, networkv1alpha1.ReasonDatabaseRefused, "constraint violation", 0)
+		}, rows, degraded, networkv1alpha1.ReasonDatabaseRefused, "NodeNetwork/a"},
+		{"gateway's address is another's", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.ReasonAddressConflict, "192.0.2.1 is b's", 0)
+		}, rows, degraded, networkv1alpha1.ReasonAddressConflict, "NodeNetwork/a"},
+		{"links of different MTU", func(f *facts) { f.mtu = "links differ" }, rows, degraded, networkv1alpha1.ReasonMTUMismatch, whole},
+		{"service networks differ", func(f *facts) { f.services = "they differ" }, rows, degraded, networkv1alpha1.ReasonServiceNetworkMismatch, whole},
+		{"invariant violated", func(f *facts) { f.violations = []invariant.Violation{{Invariant: "UniqueMAC", Message: "twice"}} }, rows, degraded, networkv1alpha1.ReasonInvariantViolated, whole},
+		{"subnets exhausted", func(f *facts) {
+			f.plan.Clusters = []ipam.Network{cluster("10.244.0.0/23", 24)}
+			f.networks[2].Spec.PodSubnets = nil
+		}, ofAddresses, degraded, networkv1alpha1.ReasonSubnetsExhausted, whole},
+		{"node full", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionAddressesFree, networkv1alpha1.ReasonAddressesExhausted, "full", 0)
+		}, ofAddresses, degraded, networkv1alpha1.ReasonAddressesExhausted, "NodeNetwork/a"},
+		{"drift standing", func(f *facts) { f.drift = &networkv1alpha1.DriftStatus{Total: 1, Standing: 1} }, ofDrift, degraded, networkv1alpha1.ReasonDrift, whole},
+		{"kubelet silent", func(f *facts) { f.nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, ofNodes, degraded, networkv1alpha1.ReasonNodeLost, "Node/b"},
+		{"agent in back-off", func(f *facts) { f.agents["c"] = agentState{failing: "container agent: CrashLoopBackOff"} }, ofNodes, degraded, networkv1alpha1.ReasonAgentUnavailable, "Node/c"},
+		{"agent starts", func(f *facts) { f.agents["c"] = agentState{} }, ofNodes, progressing, networkv1alpha1.ReasonAgentStarting, "Node/c"},
+		{"agent's pod gone", func(f *facts) { delete(f.agents, "c") }, ofNodes, progressing, networkv1alpha1.ReasonAgentStarting, "Node/c"},
+		{"new node", func(f *facts) { f.networks = f.networks[:2] }, ofNodes, progressing, networkv1alpha1.ReasonWaitingForAgent, "Node/c"},
+		{"Open vSwitch's database away", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionOVSReady, networkv1alpha1.ReasonDatabaseUnavailable, "Open vSwitch does not answer", 0)
+		}, ofNodes, degraded, networkv1alpha1.ReasonDatabaseUnavailable, "NodeNetwork/a"},
+		{"ovs-vswitchd dead", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionOVSReady, networkv1alpha1.ReasonSwitchUnavailable, "does not answer", 0)
+		}, ofNodes, degraded, networkv1alpha1.ReasonSwitchUnavailable, "NodeNetwork/a"},
+		{"ovn-controller dead", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonControllerUnavailable, "does not answer", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonControllerUnavailable, "NodeNetwork/b"},
+		{"chassis not registered", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonWaitingForChassis, "not registered", 1)
+		}, ofNodes, progressing, networkv1alpha1.ReasonWaitingForChassis, "NodeNetwork/b"},
+		{"management port refused by the kernel", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ReasonHostError, "permission denied", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonHostError, "NodeNetwork/b"},
+		{"CNI configuration not writable", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonHostError, "read-only file system", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonHostError, "NodeNetwork/b"},
+		{"no link outside", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonNoUplink, "no default route", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonNoUplink, "NodeNetwork/b"},
+		{"link moves", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkMoving, "it is being moved", 1)
+		}, ofNodes, progressing, networkv1alpha1.ReasonUplinkMoving, "NodeNetwork/b"},
+		{"move rolled back", func(f *facts) {
+			f.networks[1].Status.Move = "eth0 Bridge"
+			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRolledBack, "no answer", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonUplinkRolledBack, whole},
+		{"interfaces of pods broken", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ReasonCheckFailed, "1 of 5", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonCheckFailed, "NodeNetwork/b"},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			f := goodFacts()
+			test.inject(&f)
+			got := status(network(), f)
+			if len(got.Problems) != 1 {
+				t.Fatalf("%d problems, want one: %+v", len(got.Problems), got.Problems)
+			}
+			p := got.Problems[0]
+			if p.Area != test.area || p.State != test.state || p.Reason != test.reason || p.Object != test.object || p.Message == "" || p.NextStep == "" || strings.Contains(p.NextStep, "NODE") {
+				t.Errorf("it is told as %+v", p)
+			}
+			for _, area := range got.Areas {
+				if want := map[bool]networkv1alpha1.AreaState{true: test.state, false: networkv1alpha1.StateOK}[area.Name == test.area]; area.State != want || area.Message == "" {
+					t.Errorf("area %s is %s (%s), want %s", area.Name, area.State, area.Message, want)
+				}
+			}
+			wantConditions(t, got, map[string]bool{
+				networkv1alpha1.ConditionAvailable: test.state != unavailable, networkv1alpha1.ConditionDegraded: test.state != progressing,
+				networkv1alpha1.ConditionProgressing: test.state == progressing, networkv1alpha1.ConditionUpgradeable: false,
+			})
+		})
+	}
+}
+
+func network() *networkv1alpha1.ClusterNetwork {
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}
+	cn.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
+	return cn
+}
+
+func wantConditions(t *testing.T, got networkv1alpha1.ClusterNetworkStatus, want map[string]bool) {
+	t.Helper()
+	for kind, on := range want {
+		c := meta.FindStatusCondition(got.Conditions, kind)
+		if c == nil || (c.Status == metav1.ConditionTrue) != on || c.Reason == "" || c.Message == "" {
+			t.Errorf("%s is %+v, want %v", kind, c, on)
+		}
+	}
+}
+
+func TestGoodNetworkHasNoProblem(t *testing.T) {
+	got := status(network(), goodFacts())
+	if len(got.Problems) != 0 {
+		t.Errorf("problems %+v", got.Problems)
+	}
+	wantConditions(t, got, map[string]bool{networkv1alpha1.ConditionReady: true, networkv1alpha1.ConditionAvailable: true, networkv1alpha1.ConditionProgressing: false,
+		networkv1alpha1.ConditionDegraded: false, networkv1alpha1.ConditionUpgradeable: true})
+	if got := got.Computed; got.ClusterNetwork[0].HostPrefix != 24 || len(got.JoinSubnet) != 1 || got.MTU != 1442 {
+		t.Errorf("computed is %+v", got)
+	}
+}
+
+// The worst is first, whatever was found first; equal ones of several nodes are one.
+func TestWorstProblemIsFirst(t *testing.T) {
+	f := goodFacts()
+	f.mtu, f.connected = "links differ", false
+	f.fails(networkv1alpha1.ConditionOVSReady, networkv1alpha1.ReasonSwitchUnavailable, "does not answer", 0, 2)
+	f.networks[1].Status.AgentVersion = "v0"
+	got := status(network(), f)
+	var reasons []string
+	for _, p := range got.Problems {
+		reasons = append(reasons, p.Reason)
+	}
+	want := []string{networkv1alpha1.ReasonDatabaseUnavailable, networkv1alpha1.ReasonSwitchUnavailable, networkv1alpha1.ReasonMTUMismatch, networkv1alpha1.ReasonVersionsDiffer}
+	if strings.Join(reasons, " ") != strings.Join(want, " ") {
+		t.Errorf("reasons are %v, want %v", reasons, want)
+	}
+	if p := got.Problems[1]; p.Object != "NodeNetwork/a, NodeNetwork/c" || !strings.HasSuffix(p.Message, "and the same of 1 more") {
+		t.Errorf("two nodes are told as %+v", p)
+	}
+}
+
+// A network without a ready node is not available, while none has failed either.
+func TestNoReadyNodeIsNotAvailable(t *testing.T) {
+	f := goodFacts()
+	f.networks = nil
+	wantConditions(t, status(network(), f), map[string]bool{networkv1alpha1.ConditionAvailable: false, networkv1alpha1.ConditionDegraded: false, networkv1alpha1.ConditionProgressing: true})
+}
+
+// A version is told when the last node has it.
+func TestVersionsAreOfAllNodes(t *testing.T) {
+	cn, f := network(), goodFacts()
+	agentOf := func() (found string) {
+		cn.Status = status(cn, f)
+		for _, v := range cn.Status.Versions {
+			if v.Name == "agent" {
+				found = v.Version
+			}
+		}
+		return found
+	}
+	if got := agentOf(); got != testVersion {
+		t.Fatalf("agents are of version %q", got)
+	}
+	f.version = "v2"
+	for i := range f.networks {
+		f.networks[i].Status.AgentVersion = "v2"
+		if got, want := agentOf(), map[bool]string{true: "v2", false: testVersion}[i == len(f.networks)-1]; got != want {
+			t.Errorf("%d of 3 have v2: version %q, want %q", i+1, got, want)
+		}
+	}
+}

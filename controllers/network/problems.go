@@ -1,0 +1,179 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
+)
+
+// problemsOf lists what is wrong, the worst first. Of two that are equally bad the one that may cause the other is first.
+func problemsOf(name string, f facts) []networkv1alpha1.Problem {
+	nodes := nodeProblems(f)
+	unready, besides := nodes.unready, nodes.besides
+	all := slices.Concat(databaseProblems(name, f), specProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f), besides, rollout(f))
+	return health.Sort(health.Together(all))
+}
+
+// databaseProblems are about the two databases and what keeps one like the other.
+func databaseProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+	const state = networkv1alpha1.StateUnavailable
+	switch {
+	case f.refused != nil:
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, databaseReason(f.refused), "ClusterNetwork/"+name, f.refused.Error()))
+	case !f.connected:
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
+			"the OVN northbound database is not connected; existing pods keep their network"))
+	}
+	if f.southboundAway() {
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
+			"no agent reaches the OVN southbound database; existing pods keep their network"))
+	}
+	if f.silent != "" {
+		found = append(found, health.New(networkv1alpha1.AreaControlPlane, state, networkv1alpha1.ReasonNorthdSilent, "ClusterNetwork/"+name, f.silent))
+	}
+	return found
+}
+
+// specProblems say why what the spec asks for is not there.
+func specProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+	const state = networkv1alpha1.StateDegraded
+	object := "ClusterNetwork/" + name
+	if f.invalid != nil {
+		found = append(found, health.New(networkv1alpha1.AreaTopology, state, networkv1alpha1.ReasonInvalidSpec, object, f.invalid.Error()))
+	}
+	if f.applied != nil && f.refused == nil {
+		found = append(found, health.New(networkv1alpha1.AreaTopology, state, databaseReason(f.applied), object, f.applied.Error()))
+	}
+	if exhausted := exhaustedNetworks(f); len(exhausted) > 0 {
+		found = append(found, health.New(networkv1alpha1.AreaAddresses, state, networkv1alpha1.ReasonSubnetsExhausted, object, strings.Join(exhausted, "; ")))
+	}
+	return found
+}
+
+func driftProblems(name string, f facts) []networkv1alpha1.Problem {
+	if f.drift == nil || f.drift.Standing == 0 {
+		return nil
+	}
+	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaDrift, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonDrift, "ClusterNetwork/"+name, standingDrift(f.drift))}
+}
+
+// fitProblems are about what does not fit together.
+func fitProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+	violated := ""
+	if len(f.violations) > 0 {
+		violated = describeViolations(f.violations)
+	}
+	for _, p := range []struct {
+		area            networkv1alpha1.AreaName
+		reason, message string
+	}{
+		{networkv1alpha1.AreaNodes, networkv1alpha1.ReasonUplinkRolledBack, rolledBack(f.networks)},
+		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonMTUMismatch, f.mtu},
+		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonServiceNetworkMismatch, f.services},
+		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonInvariantViolated, violated},
+	} {
+		if p.message != "" {
+			found = append(found, health.New(p.area, networkv1alpha1.StateDegraded, p.reason, "ClusterNetwork/"+name, p.message))
+		}
+	}
+	return found
+}
+
+// ofNodes are the problems of nodes: those that make one unready, and the others.
+type ofNodes struct{ unready, besides []networkv1alpha1.Problem }
+
+// nodeProblems lists those of each node, in the order of their names.
+func nodeProblems(f facts) (found ofNodes) {
+	byName := f.byName()
+	away := f.southboundAway()
+	nodes := slices.Clone(f.nodes)
+	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	for i := range nodes {
+		name := nodes[i].Name
+		if isLost(&nodes[i]) {
+			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonNodeLost, "Node/"+name,
+				fmt.Sprintf("Kubernetes hears nothing of the kubelet of node %s", name)))
+			continue // what its agent said last may not be true any more
+		}
+		if p, bad := f.agentProblem(name); bad {
+			found.unready = append(found.unready, p)
+		}
+		nn := byName[name]
+		if nn == nil || len(nn.Status.Conditions) == 0 || nn.Status.Chassis == "" && !isReady(nn.Status.Conditions) && meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionReady) == nil {
+			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonWaitingForAgent, "Node/"+name,
+				fmt.Sprintf("the agent of node %s has not reported yet", name)))
+			continue
+		}
+		for _, p := range health.Node(name, nn.Status.Conditions) {
+			switch {
+			case p.Reason == networkv1alpha1.ReasonUplinkRolledBack, away && p.Reason == networkv1alpha1.ReasonDatabaseUnavailable:
+				// told of all together
+			case isReady(nn.Status.Conditions):
+				found.besides = append(found.besides, p)
+			default:
+				found.unready = append(found.unready, p)
+			}
+		}
+	}
+	return found
+}
+
+func (f facts) byName() map[string]*networkv1alpha1.NodeNetwork {
+	found := make(map[string]*networkv1alpha1.NodeNetwork, len(f.networks))
+	for i := range f.networks {
+		found[f.networks[i].Name] = &f.networks[i]
+	}
+	return found
+}
+
+// southboundAway reports whether no node that speaks reaches the southbound database: then it is the database and not the nodes.
+func (f facts) southboundAway() bool {
+	byName, speaking := f.byName(), 0
+	for i := range f.nodes {
+		nn := byName[f.nodes[i].Name]
+		if nn == nil || isLost(&f.nodes[i]) {
+			continue
+		}
+		c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionControllerReady)
+		if c == nil {
+			continue
+		}
+		if c.Status != metav1.ConditionFalse || c.Reason != networkv1alpha1.ReasonDatabaseUnavailable {
+			return false
+		}
+		speaking++
+	}
+	return speaking > 0
+}
+
+// availableCondition: a network of which no node is ready is not available, whatever the reason.
+func availableCondition(problems []networkv1alpha1.Problem, ready int, waiting []string) metav1.Condition {
+	c := health.Available(problems)
+	if c.Status == metav1.ConditionTrue && ready == 0 && len(waiting) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNodesNotReady, "no node is ready: "+nameSome(waiting)
+	}
+	return c
+}
+
+// well says of each area how it is while it has no problem.
+func well(s networkv1alpha1.ClusterNetworkStatus) map[networkv1alpha1.AreaName]string {
+	repaired := "nobody else changed the northbound database"
+	if s.Drift != nil {
+		repaired = fmt.Sprintf("%d differences were found and put right", s.Drift.Total)
+	}
+	return map[networkv1alpha1.AreaName]string{
+		networkv1alpha1.AreaDatabases:    "the northbound database is connected, and agents reach the southbound one",
+		networkv1alpha1.AreaControlPlane: "the operator leads",
+		networkv1alpha1.AreaNodes:        fmt.Sprintf("%s nodes are ready", s.NodesReady),
+		networkv1alpha1.AreaTopology:     "the northbound database is as the cluster needs it",
+		networkv1alpha1.AreaAddresses:    "free: " + s.AddressesFree,
+		networkv1alpha1.AreaDrift:        repaired,
+	}
+}

@@ -1,0 +1,92 @@
+package health
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+func isFalse(kind, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: reason}
+}
+
+// What waits for a stage that is in the list is not told besides.
+func TestNodeTellsTheCause(t *testing.T) {
+	got := Node("a", []metav1.Condition{
+		isFalse(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonNotReady),
+		isFalse(networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ReasonWaitingForSpec),
+		isFalse(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonNoUplink),
+	})
+	if len(got) != 2 || got[0].Reason != networkv1alpha1.ReasonNoUplink || got[1].Reason != networkv1alpha1.ReasonWaitingForSpec {
+		t.Errorf("problems are %+v", got)
+	}
+	conditions := NodeConditions(got, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "r", Message: "m"})
+	for i, want := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse} {
+		if c := conditions[i]; c.Status != want || strings.Contains(c.Message, "NodeNetwork/a") {
+			t.Errorf("%s is %s: %s; want %s", c.Type, c.Status, c.Message, want)
+		}
+	}
+}
+
+func TestChangesAreTold(t *testing.T) {
+	ready, not, waits := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "AsExpected"}, isFalse("Ready", "Broken"), isFalse("Ready", networkv1alpha1.ReasonWaitingForAgent)
+	degraded := metav1.Condition{Type: networkv1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "Broken"}
+	for _, test := range []struct {
+		name          string
+		before, after []metav1.Condition
+		told, bad     bool
+	}{
+		{"first and well", nil, []metav1.Condition{ready}, false, false},
+		{"first and not well", nil, []metav1.Condition{not}, true, true},
+		{"the same", []metav1.Condition{not}, []metav1.Condition{not}, false, false},
+		{"breaks", []metav1.Condition{ready}, []metav1.Condition{not}, true, true},
+		{"heals", []metav1.Condition{not}, []metav1.Condition{ready}, true, false},
+		{"waits", []metav1.Condition{ready}, []metav1.Condition{waits}, true, false},
+		{"another reason", []metav1.Condition{waits}, []metav1.Condition{not}, true, true},
+		{"degraded", nil, []metav1.Condition{degraded}, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Changes(test.before, test.after)
+			if (len(got) == 1) != test.told || test.told && got[0].Bad != test.bad {
+				t.Errorf("changes are %+v, want told %v, bad %v", got, test.told, test.bad)
+			}
+		})
+	}
+}
+
+func TestTextsAreCutBetweenRunes(t *testing.T) {
+	for n := range 4 {
+		if got := cut(strings.Repeat("x", n) + strings.Repeat("ü", maxText)); len(got) > maxText || !utf8.ValidString(got) {
+			t.Errorf("%d bytes, valid %v", len(got), utf8.ValidString(got))
+		}
+	}
+}
+
+// Every reason that an API type declares for a problem has a next step, or is of another kind of object.
+func TestReasonsHaveANextStep(t *testing.T) {
+	without := map[string]bool{networkv1alpha1.ReasonAsExpected: true, networkv1alpha1.ReasonUnresolvedNames: true}
+	for _, file := range []string{"conditions.go", "conditions_agent.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), "../../apis/network/v1alpha1/"+file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
+				return true
+			}
+			reason := strings.Trim(spec.Values[0].(*ast.BasicLit).Value, `"`)
+			if step := nextSteps[reason]; (step == "") != without[reason] {
+				t.Errorf("reason %s has the next step %q", reason, step)
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package health
+
+import (
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// nextSteps say what to do; NODE stands for the node that the problem is about.
+var nextSteps = map[string]string{
+	networkv1alpha1.ReasonInvalidSpec:            "correct ClusterNetwork's spec as the message says; until then the network stays as it was",
+	networkv1alpha1.ReasonDatabaseUnavailable:    "see that the database's server runs and can be reached: the log of the operator or the agent has each server's answer; it goes on by itself",
+	networkv1alpha1.ReasonDatabaseSchemaTooOld:   "upgrade the schema of OVN's database: ovsdb-client convert; it goes on by itself",
+	networkv1alpha1.ReasonDatabaseError:          "do what the message says, in the OVN northbound database; kubectl weft drift shows the rows that are missing there",
+	networkv1alpha1.ReasonDatabaseRefused:        "remove what is in the way in the OVN northbound database, such as a foreign row of the same name; it is tried again every 30 s at the latest",
+	networkv1alpha1.ReasonNorthdSilent:           "see that ovn-northd runs, is not paused and has both databases: ovn-appctl -t ovn-northd status",
+	networkv1alpha1.ReasonSubnetsExhausted:       "append an entry to ClusterNetwork's spec.clusterNetwork",
+	networkv1alpha1.ReasonAddressesExhausted:     "drain NODE of some pods, or lower kubelet's maxPods below the node's addresses",
+	networkv1alpha1.ReasonDrift:                  "kubectl weft drift shows the rows; set ClusterNetwork's spec.drift.mode to Repair, or remove the foreign rows",
+	networkv1alpha1.ReasonInvariantViolated:      "kubectl weft check names all of them; report it with the output of kubectl weft bundle",
+	networkv1alpha1.ReasonMTUMismatch:            "make the links' MTUs equal, or set ClusterNetwork's spec.mtu to the smallest",
+	networkv1alpha1.ReasonServiceNetworkMismatch: "make ClusterNetwork's spec.serviceNetwork and the API server's --service-cluster-ip-range agree",
+	networkv1alpha1.ReasonNodeLost:               "see why kubelet is silent on NODE: kubectl describe node NODE",
+	networkv1alpha1.ReasonAgentUnavailable:       "kubectl -n weft-system describe pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=NODE",
+	networkv1alpha1.ReasonAgentStarting:          "none, unless it stays: kubectl -n weft-system get pods -l app.kubernetes.io/component=agent -o wide --field-selector spec.nodeName=NODE",
+	networkv1alpha1.ReasonVersionsDiffer:         "none, unless it stays: kubectl -n weft-system rollout status daemonset weft-agent",
+	networkv1alpha1.ReasonWaitingForAgent:        "none, unless it stays: kubectl -n weft-system get pods -l app.kubernetes.io/component=agent -o wide --field-selector spec.nodeName=NODE",
+	networkv1alpha1.ReasonWaitingForSpec:         "none, unless it stays: the operator's log says why NODE has no subnet",
+	networkv1alpha1.ReasonWaitingForChassis:      "none, unless it stays: see ovn-controller on NODE, and that it reaches the OVN southbound database",
+	networkv1alpha1.ReasonWaitingForTopology:     "none, unless it stays: see that ovn-northd runs, and ovn-controller on NODE",
+	networkv1alpha1.ReasonControllerUnavailable:  "start ovn-controller on NODE again; its log is /var/log/ovn/ovn-controller.log",
+	networkv1alpha1.ReasonSwitchUnavailable:      "start ovs-vswitchd on NODE again; its log is /var/log/openvswitch/ovs-vswitchd.log",
+	networkv1alpha1.ReasonHostError:              "do what the message says on NODE; it is tried again by itself",
+	networkv1alpha1.ReasonNoUplink:               "put the link of NODE on a bridge, name one in ClusterNetwork's spec.gateway.interface, or choose spec.gateway.mode Local",
+	networkv1alpha1.ReasonAddressConflict:        "give one of the two nodes another address",
+	networkv1alpha1.ReasonUplinkWaiting:          "none: it is the turn of other nodes (spec.gateway.maxMoving)",
+	networkv1alpha1.ReasonUplinkMoving:           "none: a move takes up to a minute, and is undone if it fails",
+	networkv1alpha1.ReasonUplinkRefused:          "do what the message says on NODE; nothing was changed there",
+	networkv1alpha1.ReasonUplinkRolledBack:       "see why the message's peer did not answer by the bridge, then restart the agent of NODE; other nodes wait for it",
+	networkv1alpha1.ReasonCheckFailed:            "delete the pods that the message names, or restore what was changed in them",
+	networkv1alpha1.ReasonNodesNotReady:          "see the problems of the nodes: kubectl get nodenetworks",
+	networkv1alpha1.ReasonNotReady:               "none, unless it stays: it waits for another stage of NODE",
+}
+
+// nextStep is what to do about a problem of an object.
+func nextStep(reason, object string) string {
+	node := "the node"
+	if _, name, found := strings.Cut(object, "/"); found && !strings.Contains(name, ",") {
+		node = name
+	}
+	return strings.ReplaceAll(nextSteps[reason], "NODE", node)
+}

@@ -1,0 +1,69 @@
+package health
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// waiting are reasons of what comes by itself, from somebody who is at work. What does not come stays in the list of problems, as progress.
+var waiting = []string{
+	networkv1alpha1.ReasonWaitingForSpec, networkv1alpha1.ReasonWaitingForAgent, networkv1alpha1.ReasonWaitingForChassis,
+	networkv1alpha1.ReasonWaitingForTopology, networkv1alpha1.ReasonUplinkWaiting, networkv1alpha1.ReasonUplinkMoving, networkv1alpha1.ReasonNotReady,
+}
+
+// nodeNetwork begins the names of objects that agents speak of.
+const nodeNetwork = "NodeNetwork/"
+
+func waits(reason string) bool { return slices.Contains(waiting, reason) }
+
+// stages are the conditions of a NodeNetwork that say what is wrong, in the order in which one fails because of the one before, with the area
+// that each belongs to.
+var stages = []struct {
+	condition string
+	area      networkv1alpha1.AreaName
+}{
+	{networkv1alpha1.ConditionOVSReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionControllerReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionTopologyReady, networkv1alpha1.AreaTopology},
+	{networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionCNIReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.AreaTopology},
+	{networkv1alpha1.ConditionGatewayReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionAddressesFree, networkv1alpha1.AreaAddresses},
+}
+
+// Node lists what the conditions of a NodeNetwork say is wrong, the worst first.
+func Node(name string, conditions []metav1.Condition) []networkv1alpha1.Problem {
+	object := nodeNetwork + name
+	var found []networkv1alpha1.Problem
+	for _, stage := range stages {
+		c, ok := find(conditions, stage.condition)
+		if !ok || c.Status != metav1.ConditionFalse {
+			continue
+		}
+		if c.Reason == networkv1alpha1.ReasonNotReady && len(found) > 0 {
+			continue // it waits for one that is in the list
+		}
+		state := networkv1alpha1.StateDegraded
+		if waits(c.Reason) {
+			state = networkv1alpha1.StateProgressing
+		}
+		found = append(found, New(stage.area, state, c.Reason, object, c.Type+": "+c.Message))
+	}
+	return Sort(found)
+}
+
+// NodeConditions are those of a NodeNetwork that sum up its problems. ready is the condition Ready.
+func NodeConditions(problems []networkv1alpha1.Problem, ready metav1.Condition) []metav1.Condition {
+	problems = slices.Clone(problems)
+	for i := range problems {
+		problems[i].Object = "" // the reader knows
+	}
+	available := ready
+	available.Type = networkv1alpha1.ConditionAvailable
+	return []metav1.Condition{available, Progressing(problems), Degraded(problems), Upgradeable(problems)}
+}
