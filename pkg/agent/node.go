@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -153,8 +154,10 @@ func (r *nodeReconciler) applyOVS(ctx context.Context, node *corev1.Node, spec n
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
 		return stage
 	}
-	if ovs.OVSVersion != nil {
-		status.OVSVersion = *ovs.OVSVersion
+	if version, _ := r.vswitchd.state(); version != "" {
+		status.OVSVersion = version[strings.LastIndexByte(version, ' ')+1:] // it says "(Open vSwitch) 3.5.0"
+	} else if ovs.OVSVersion != nil {
+		status.OVSVersion = *ovs.OVSVersion // whoever started it wrote that, if anybody did
 	}
 	chassis, err := r.chassis(node, ovs, status)
 	if errors.Is(err, errUplink) {

@@ -6,8 +6,18 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
+// Reasons that only who reads the status can know.
+const (
+	// ReasonNoLeader is for a network whose operator is away.
+	ReasonNoLeader = "NoLeader"
+	// ReasonNotObserved is for a spec that the operator has not seen yet.
+	ReasonNotObserved = "NotObserved"
+)
+
 // nextSteps say what to do; NODE stands for the node that the problem is about.
 var nextSteps = map[string]string{
+	ReasonNoLeader:                               "see the operator's pod and its log: kubectl -n weft-system describe pods -l app.kubernetes.io/component=operator",
+	ReasonNotObserved:                            "none, unless it stays",
 	networkv1alpha1.ReasonInvalidSpec:            "correct ClusterNetwork's spec as the message says; until then the network stays as it was",
 	networkv1alpha1.ReasonDatabaseUnavailable:    "see that the database's server runs and can be reached: the log of the operator or the agent has each server's answer; it goes on by itself",
 	networkv1alpha1.ReasonDatabaseSchemaTooOld:   "upgrade the schema of OVN's database: ovsdb-client convert; it goes on by itself",

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
+)
+
+func condition(kind string, on bool, message string) metav1.Condition {
+	status := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[on]
+	return metav1.Condition{Type: kind, Status: status, Reason: networkv1alpha1.ReasonAsExpected, Message: message}
+}
+
+func healthyNetwork() (*networkv1alpha1.ClusterNetwork, []networkv1alpha1.NodeNetwork) {
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 2}}
+	cn.Status.ObservedGeneration = 2
+	cn.Status.Conditions = []metav1.Condition{condition(networkv1alpha1.ConditionReady, true, ""), condition(networkv1alpha1.ConditionAvailable, true, "")}
+	cn.Status.Areas = health.Areas(nil, map[networkv1alpha1.AreaName]string{networkv1alpha1.AreaNodes: "2/2 nodes are ready"})
+	cn.Status.Versions = []networkv1alpha1.ComponentVersion{{Name: "operator", Version: "v1"}, {Name: "agent", Version: "v1"}}
+	var networks []networkv1alpha1.NodeNetwork
+	for _, name := range []string{"n1", "n2"} {
+		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		nn.Status.Conditions = []metav1.Condition{condition(networkv1alpha1.ConditionReady, true, "pods can be attached")}
+		nn.Status.Addresses = &networkv1alpha1.AddressCounts{Total: 252, Used: 2, Free: 250}
+		networks = append(networks, nn)
+	}
+	return cn, networks
+}
+
+func TestHealthyNetworkIsDrawn(t *testing.T) {
+	cn, networks := healthyNetwork()
+	r := statusOf(cn, networks, "")
+	text := statusText(r)
+	if !r.Healthy || !strings.HasPrefix(text, "The network is healthy\n") || strings.Contains(text, "Problems") || !strings.Contains(text, "Versions: operator v1, agent v1") {
+		t.Errorf("healthy %v:\n%s", r.Healthy, text)
+	}
+}
+
+// Whatever the ClusterNetwork says, it says of before when nobody leads; the worst node is drawn first.
+func TestProblemsAreDrawnWorstFirst(t *testing.T) {
+	cn, networks := healthyNetwork()
+	problem := health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonSwitchUnavailable, "NodeNetwork/n2", "OVSReady: no answer")
+	cn.Status.Problems, networks[1].Status.Problems = []networkv1alpha1.Problem{problem}, []networkv1alpha1.Problem{problem}
+	networks[1].Status.Conditions = []metav1.Condition{condition(networkv1alpha1.ConditionReady, false, "OVSReady: no answer")}
+	r := statusOf(cn, networks, "no operator leads")
+	text := statusText(r)
+	if r.Healthy || r.Problems[0].Reason != health.ReasonNoLeader || r.Areas[1].State != networkv1alpha1.StateUnavailable || r.Nodes[0].Name != "n2" {
+		t.Errorf("report is %+v", r)
+	}
+	for _, want := range []string{"The network is not available", " 1. Unavailable, NoLeader: Deployment/weft-operator", " 2. Degraded, SwitchUnavailable: NodeNetwork/n2",
+		"    -> start ovs-vswitchd on n2 again", "n2    no     0     250   OVSReady: no answer"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
+
+// A spec that the operator has not seen yet is not healthy, whatever the status says of the former one.
+func TestNewSpecIsNotHealthyYet(t *testing.T) {
+	cn, networks := healthyNetwork()
+	cn.Generation++
+	if r := statusOf(cn, networks, ""); r.Healthy || len(r.Problems) != 1 || r.Problems[0].Reason != health.ReasonNotObserved {
+		t.Errorf("report is %+v", r)
+	}
+}
+
+func TestLeaderIsMissed(t *testing.T) {
+	now := time.Now()
+	renewed := func(ago time.Duration) *coordinationv1.Lease {
+		at := metav1.NewMicroTime(now.Add(-ago))
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("uid"), RenewTime: &at}}
+	}
+	holder, other := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}}, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "x"}}}
+	for _, test := range []struct {
+		name   string
+		held   bool
+		ago    time.Duration
+		pods   []corev1.Pod
+		missed bool
+	}{
+		{"leads", true, time.Second, holder, false},
+		{"pods not to be seen", true, time.Second, nil, false},
+		{"no lease", false, 0, holder, true},
+		{"its pod is gone", true, time.Second, other, true},
+		{"silent", true, time.Hour, holder, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if why := leaderless(test.held, renewed(test.ago), test.pods, "weft-system", now); (why != "") != test.missed {
+				t.Errorf("it says %q", why)
+			}
+		})
+	}
+}

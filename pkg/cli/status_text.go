@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// goodNodes bounds the nodes without a problem that are drawn.
+const goodNodes = 10
+
+// statusText draws the report.
+func statusText(r statusReport) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The network is %s\n\n", headline(r))
+	table(&b, func(w *tabwriter.Writer) {
+		fmt.Fprintln(w, "AREA\tSTATE\t")
+		for _, a := range r.Areas {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.State, a.Message)
+		}
+	})
+	if len(r.Problems) > 0 {
+		b.WriteString("\nProblems, the worst first:\n")
+	}
+	for i, p := range r.Problems {
+		fmt.Fprintf(&b, "%2d. %s, %s: %s\n    %s\n", i+1, p.State, p.Reason, p.Object, p.Message)
+		if p.NextStep != "" {
+			fmt.Fprintf(&b, "    -> %s\n", p.NextStep)
+		}
+	}
+	drawNodes(&b, r.Nodes)
+	for i, v := range r.Versions {
+		fmt.Fprintf(&b, "%s%s %s", map[bool]string{true: "\nVersions: ", false: ", "}[i == 0], v.Name, v.Version)
+	}
+	if len(r.Versions) > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func drawNodes(b *strings.Builder, nodes []nodeReport) {
+	if len(nodes) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	good := 0
+	table(b, func(w *tabwriter.Writer) {
+		fmt.Fprintln(w, "NODE\tREADY\tPODS\tFREE\t")
+		for _, n := range nodes {
+			if n.Ready && len(n.Problems) == 0 {
+				if good++; good > goodNodes {
+					continue
+				}
+			}
+			free, message := "?", n.Message
+			if n.Free != nil {
+				free = fmt.Sprint(n.Free.Free)
+			}
+			if n.Ready && len(n.Problems) > 0 {
+				message = n.Problems[0].Message
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, map[bool]string{true: "yes", false: "no"}[n.Ready], n.Pods, free, message)
+		}
+	})
+	if good > goodNodes {
+		fmt.Fprintf(b, "and %d more, without a problem\n", good-goodNodes)
+	}
+}
+
+// headline sums up the conditions in words.
+func headline(r statusReport) string {
+	if r.Healthy {
+		return "healthy"
+	}
+	var words []string
+	if len(r.Problems) > 0 && r.Problems[0].State == networkv1alpha1.StateUnavailable || !meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionAvailable) {
+		words = append(words, "not available: existing pods keep what they have, and nothing can be changed")
+	}
+	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionDegraded) {
+		words = append(words, "degraded")
+	}
+	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionProgressing) {
+		words = append(words, "progressing")
+	}
+	if len(words) == 0 {
+		return "not ready"
+	}
+	return strings.Join(words, ", ")
+}
+
+// table aligns what draw writes.
+func table(b *strings.Builder, draw func(*tabwriter.Writer)) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	draw(w)
+	_ = w.Flush() // a strings.Builder has no errors
+}
