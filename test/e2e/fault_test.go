@@ -42,7 +42,7 @@ func TestStatusNamesInjectedFaults(t *testing.T) {
 				}
 			}
 			defer start()
-			told := eventually(t, recoveryTimeout, func() error { return names(t, fault.area, fault.reason, fault.object) })
+			told := eventually(t, recoveryTimeout, func() error { return namesProblem(t, fault.area, fault.reason, fault.object) })
 			start()
 			healed := eventually(t, 2*recoveryTimeout, func() error { return healthy(t) })
 			t.Logf("told after %s, healthy %s after its start", milliseconds(told), milliseconds(healed))
@@ -84,8 +84,8 @@ func healthy(t *testing.T) error {
 	return fmt.Errorf("problems %+v, conditions %+v", s.Problems, s.Conditions)
 }
 
-// names wants a problem to be the first of its area.
-func names(t *testing.T, area networkv1alpha1.AreaName, reason, object string) error {
+// namesProblem wants a problem to be the first of its area.
+func namesProblem(t *testing.T, area networkv1alpha1.AreaName, reason, object string) error {
 	s, err := faultStatus(t)
 	if err != nil {
 		return err
