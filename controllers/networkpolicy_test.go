@@ -153,3 +153,35 @@ func TestNamedPortsFollowPods(t *testing.T) {
 	w.delete(one, two)
 	w.isolates("named", 2)
 }
+
+// A plan shows the groups, sets and ACLs of a policy, and the pods in them; and what goes with it.
+func TestPlanOfAPolicy(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1"}, 0)
+	for _, app := range []string{"web", "client", "other"} {
+		w.podLabelled("n1", app, app)
+	}
+	w.counted(3)
+	o.settle()
+	policy := func() *networkingv1.NetworkPolicy { return policyObject("p", "web", "client") }
+	planned := o.plan([]string{"plan"}, w.dryRun(policy()))
+	w.comesTrue(planned, func() string { w.must(api.Create(w.Context(), policy())); return "" })
+	o.settle()
+
+	selected := func() *corev1.Pod {
+		p := pod("web-2", "n1")
+		p.Labels = map[string]string{"app": "web"}
+		return p
+	}
+	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(selected())), func() string {
+		made := selected()
+		w.run(made)
+		return string(made.UID)
+	})
+	w.counted(4)
+	o.settle()
+
+	gone := policy()
+	w.must(api.Get(w.Context(), keyOf(gone), gone))
+	w.comesTrue(o.plan([]string{"plan", "--delete"}, gone), func() string { w.clearPolicies(w.Context()); return "" })
+}

@@ -130,6 +130,9 @@ func nameOf(m model.Model) string {
 		return ""
 	}
 	name, _ := column(m, "name").(string)
+	if optional, ok := column(m, "name").(*string); ok && optional != nil {
+		name = *optional
+	}
 	match, _ := column(m, "match").(string)
 	return cmp.Or(name, match)
 }
