@@ -32,7 +32,7 @@ func (r *Reconciler) look(ctx context.Context) (*world, error) {
 	var all networkv1alpha1.EgressIPList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	// The cache has no order, and what is told of several owners of one address shall be the same each time.

@@ -156,11 +156,11 @@ func (r *Reconciler) apply(ctx context.Context, plan topology.Plan) error {
 // report writes the status if it differs.
 func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan topology.Plan, invalid, applied error) error {
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes); err != nil {
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // a report only reads, and each node that joins asks for one
 		return err
 	}
 	var networks networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &networks); err != nil {
+	if err := r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	services, err := r.serviceCIDRs(ctx)

@@ -129,15 +129,9 @@ func standingDrift(drift *networkv1alpha1.DriftStatus) string {
 
 // exhaustedNetworks names the nodes that have no pod subnet because none is left.
 func exhaustedNetworks(f facts) []string {
-	known := map[string]bool{}
-	var used []netip.Prefix
+	known := make(map[string]bool, len(f.networks))
 	for i := range f.networks {
 		known[f.networks[i].Name] = len(f.networks[i].Spec.PodSubnets) > 0
-		for _, cidr := range f.networks[i].Spec.PodSubnets {
-			if prefix, err := cidr.Prefix(); err == nil {
-				used = append(used, prefix)
-			}
-		}
 	}
 	var without []string
 	for i := range f.nodes {
@@ -147,6 +141,14 @@ func exhaustedNetworks(f facts) []string {
 	}
 	if len(without) == 0 {
 		return nil
+	}
+	var used []netip.Prefix
+	for i := range f.networks {
+		for _, cidr := range f.networks[i].Spec.PodSubnets {
+			if prefix, err := cidr.Prefix(); err == nil {
+				used = append(used, prefix)
+			}
+		}
 	}
 	var exhausted []string
 	for _, err := range f.plan.Exhausted(used) {

@@ -238,16 +238,17 @@ func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]ne
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []networkv1alpha1.NodeNetworkSpec
-	cached := make(map[string]networkv1alpha1.NodeNetworkSpec, len(list.Items))
+	cached := make(map[string]*networkv1alpha1.NodeNetworkSpec, len(list.Items))
 	for i := range list.Items {
 		if list.Items[i].Name != name {
-			cached[list.Items[i].Name] = list.Items[i].Spec
+			cached[list.Items[i].Name] = &list.Items[i].Spec
 			others = append(others, list.Items[i].Spec)
 		}
 	}
 	for node, spec := range r.assigned {
 		// What is in both counts once: a node that finds nothing is told how many subnets are in use.
-		if node != name && !equality.Semantic.DeepEqual(spec, cached[node]) {
+		was := cached[node]
+		if node != name && (was == nil || spec.NodeID != was.NodeID || !slices.Equal(spec.PodSubnets, was.PodSubnets)) {
 			others = append(others, spec)
 		}
 	}
@@ -258,7 +259,7 @@ func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]ne
 // such a moment. From then on what it lacks was written by this process, which remembers it.
 func (r *Reconciler) networks(ctx context.Context, choose bool) (*networkv1alpha1.NodeNetworkList, error) {
 	var cached, live networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &cached); err != nil {
+	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil { // who asks only reads: all other nodes, for each
 		return nil, err
 	}
 	r.mu.Lock()

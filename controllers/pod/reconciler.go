@@ -120,7 +120,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		}
 	}
 	var nn networkv1alpha1.NodeNetwork
-	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn)
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 		return true, nil
 	}
 	var cn networkv1alpha1.ClusterNetwork
-	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy) // it is only read
 	return err == nil && cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways, client.IgnoreNotFound(err)
 }
 

@@ -55,7 +55,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		return err
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods); err != nil {
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return err
 	}
 	exist := map[string]*corev1.Pod{} // owner -> pod

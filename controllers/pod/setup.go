@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("pod").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: portChanged})).
+		Watches(&corev1.Pod{}, &newcomersFirst{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: portChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
@@ -71,6 +71,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(trigger.Looked(r, r.Looked))
 }
 
+// newcomersFirst asks for each pod that something happens to. Of those that are there at a start, the ones without an address wait for this
+// process and come first; the others work.
+type newcomersFirst struct {
+	handler.EnqueueRequestForObject
+}
+
+// Create implements handler.EventHandler.
+func (h *newcomersFirst) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if pod, ok := e.Object.(*corev1.Pod); ok && len(pod.Status.PodIPs) == 0 {
+		e.IsInInitialList = false
+	}
+	h.EnqueueRequestForObject.Create(ctx, e, q)
+}
+
 // podsOf asks for the pods of a node whose network came or changed.
 func (r *Reconciler) podsOf(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{byNode: o.GetName()})
@@ -86,7 +100,7 @@ func (r *Reconciler) podsIn(ctx context.Context, o client.Object) []reconcile.Re
 
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, options...); err != nil {
+	if err := r.Client.List(ctx, &pods, append(options, client.UnsafeDisableDeepCopy)...); err != nil { // only names are read
 		return nil // the cache answers; it has no errors to give once it is in sync
 	}
 	requests := make([]reconcile.Request, 0, len(pods.Items))

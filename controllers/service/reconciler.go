@@ -97,7 +97,7 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topo
 	}
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	if err := errors.Join(r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	return topology.ServiceNodes(nodes.Items, networks.Items), nil

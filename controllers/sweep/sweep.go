@@ -136,8 +136,9 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map
 		if gone {
 			found[key.Kind()] = append(found[key.Kind()], key)
 		} else {
-			// The object is there and may want no row all the same, such as a pod that has ended: its own controller knows.
-			r.Kinds[key.Kind()].Enqueue(trigger.NameOf(key))
+			// The object is there and may want no row all the same, such as a pod that has ended: its own controller knows. At a start
+			// these are all that there are, and those without a row come first.
+			r.Kinds[key.Kind()].EnqueueLast(trigger.NameOf(key))
 		}
 	}
 	return found, nil

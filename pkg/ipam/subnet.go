@@ -24,16 +24,16 @@ type Network struct {
 // NextSubnet returns the first subnet of the network that overlaps none of the used ones; ErrExhausted if there is none.
 func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
 	used = slices.DeleteFunc(slices.Clone(used), func(u netip.Prefix) bool { return !u.Overlaps(n.CIDR) })
-	subnet := netip.PrefixFrom(n.CIDR.Masked().Addr(), n.HostPrefix)
-	for range len(used) + 1 {
-		if !n.CIDR.Contains(subnet.Addr()) || !subnet.Addr().IsValid() {
-			break
+	slices.SortFunc(used, netip.Prefix.Compare) // so that each is looked at once
+	subnet, rest := netip.PrefixFrom(n.CIDR.Masked().Addr(), n.HostPrefix), used
+	for n.CIDR.Contains(subnet.Addr()) && subnet.Addr().IsValid() {
+		for len(rest) > 0 && !rest[0].Overlaps(subnet) && rest[0].Addr().Less(subnet.Addr()) {
+			rest = rest[1:]
 		}
-		clash := overlapping(subnet, used)
-		if !clash.IsValid() {
+		if len(rest) == 0 || !rest[0].Overlaps(subnet) {
 			return subnet, nil
 		}
-		subnet = after(subnet, clash)
+		subnet = after(subnet, rest[0])
 	}
 	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s (%d in use): %w", n.HostPrefix, n.CIDR, len(used), ErrExhausted)
 }
@@ -44,16 +44,6 @@ func after(subnet, clash netip.Prefix) netip.Prefix {
 	size := new(big.Int).Lsh(big.NewInt(1), uint(subnet.Addr().BitLen()-bits))
 	base := toInt(netip.PrefixFrom(subnet.Addr(), bits).Masked().Addr())
 	return netip.PrefixFrom(fromInt(base.Add(base, size), subnet.Addr().BitLen()), subnet.Bits())
-}
-
-// overlapping returns a used subnet that overlaps; the zero Prefix if none does.
-func overlapping(subnet netip.Prefix, used []netip.Prefix) netip.Prefix {
-	for _, u := range used {
-		if u.Overlaps(subnet) {
-			return u
-		}
-	}
-	return netip.Prefix{}
 }
 
 // Total counts the pod addresses of the whole network, at most math.MaxInt64.

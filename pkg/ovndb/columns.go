@@ -4,30 +4,34 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// columnsOf maps column names to field numbers of a generated struct type (a pointer type, as libovsdb keeps it).
+// fields is a memo of columnsOf, which can only ever say the same of a type: tags are text, and every look at a column would parse them.
+var fields sync.Map // reflect.Type -> map[string]int
+
+// columnsOf maps column names to field numbers of a generated struct type (a pointer type, as libovsdb keeps it). Nobody may change it.
 func columnsOf(t reflect.Type) map[string]int {
+	if known, ok := fields.Load(t); ok {
+		return known.(map[string]int)
+	}
 	columns := map[string]int{}
 	for i := range t.Elem().NumField() {
 		if column := t.Elem().Field(i).Tag.Get("ovsdb"); column != "" {
 			columns[column] = i
 		}
 	}
+	fields.Store(t, columns)
 	return columns
 }
 
 func fieldOf(t reflect.Type, column string) (int, bool) {
-	for i := range t.Elem().NumField() {
-		if t.Elem().Field(i).Tag.Get("ovsdb") == column {
-			return i, true
-		}
-	}
-	return 0, false
+	i, ok := columnsOf(t)[column]
+	return i, ok
 }
 
 // column returns the value of a column of a generated struct; nil if the struct has no such column.

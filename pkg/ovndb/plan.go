@@ -53,6 +53,9 @@ type actual interface {
 	elements(s slot) []string
 }
 
+// changesRows reports whether rows come or go with this plan: then the others of its group may have to follow.
+func (p *planner) changesRows() bool { return len(p.made)+len(p.deleted) > 0 }
+
 // planner computes one plan for a group of units.
 type planner struct {
 	schema  *Schema

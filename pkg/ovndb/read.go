@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -70,17 +71,19 @@ func (s *session) tableFor(m model.Model) string {
 
 // ownedBy lists the rows that carry the unit's name, by index.
 func (s *session) ownedBy(key unit.Key) []unit.Ref {
+	s.examples.mu.Lock()
+	defer s.examples.mu.Unlock()
 	var refs []unit.Ref
 	for table := range s.schema.Tables {
 		if naming := s.schema.Tables[table].ByName; naming != nil {
 			refs = append(refs, s.named(table, naming.Names(key))...)
 			continue
 		}
-		like := s.ownerModel(table, key)
+		like := s.example(table, key)
 		if like == nil {
 			continue
 		}
-		rows, err := s.cache.Table(table).RowsByModels([]model.Model{like})
+		rows, err := s.cache.Table(table).RowsByModels(like)
 		if err != nil {
 			continue
 		}
@@ -93,6 +96,35 @@ func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	return refs
 }
 
+// examples are rows that look-ups by owner are made with: every plan of a unit asks every table, and a row is large.
+type examples struct {
+	mu    sync.Mutex
+	known map[string]example // by table
+}
+
+// example is one row, and its external_ids; no row for tables without them or with foreign rows.
+type example struct {
+	row []model.Model
+	ids map[string]string
+}
+
+// example returns the table's example with the unit's name, until the next call; s.examples.mu is held.
+func (s *session) example(table string, key unit.Key) []model.Model {
+	found, ok := s.examples.known[table]
+	if !ok {
+		found.ids = map[string]string{}
+		if like, err := s.cache.DatabaseModel().NewModel(table); err == nil && !s.schema.Tables[table].Foreign && setColumn(like, "external_ids", found.ids) {
+			found.row = []model.Model{like}
+		}
+		if s.examples.known == nil {
+			s.examples.known = map[string]example{}
+		}
+		s.examples.known[table] = found
+	}
+	found.ids[unit.OwnerKey] = string(key)
+	return found.row
+}
+
 // named lists those of our rows with these names that are there.
 func (s *session) named(table string, names []string) (refs []unit.Ref) {
 	for _, name := range names {
@@ -101,18 +133,6 @@ func (s *session) named(table string, names []string) (refs []unit.Ref) {
 		}
 	}
 	return refs
-}
-
-// ownerModel returns an example row for a look-up by owner; nil for tables without external_ids or with foreign rows.
-func (s *session) ownerModel(table string, key unit.Key) model.Model {
-	if s.schema.Tables[table].Foreign {
-		return nil
-	}
-	like, err := s.cache.DatabaseModel().NewModel(table)
-	if err != nil || !setColumn(like, "external_ids", map[string]string{unit.OwnerKey: string(key)}) {
-		return nil
-	}
-	return like
 }
 
 // owners counts the rows of every unit that the database knows.

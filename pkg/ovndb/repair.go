@@ -8,12 +8,12 @@ import (
 )
 
 // findDrift compares a unit that was committed: whatever differs now was changed by somebody else.
-func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) {
+func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) (found bool) {
 	e := w.engine
 	p := newPlanner(w.session.schema, e.desired, view)
 	p.add(st)
 	if p.plan.empty() {
-		return
+		return false
 	}
 	state := DriftRepaired
 	switch {
@@ -22,9 +22,10 @@ func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) {
 	case !st.repairs.allow(e.drift.now()):
 		planned.left = true
 		time.AfterFunc(repairPause, func() { e.requeue([]unit.Key{planned.key}) })
-		return
+		return true
 	}
 	planned.drifts = driftsOf(p.plan.changes(w.session.schema, view), state)
+	return true
 }
 
 // collisions finds foreign rows that have the name of a row of the unit: in tables that allow it, or in those that refuse it.

@@ -35,6 +35,8 @@ type session struct {
 	db     ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
 	loaded atomic.Bool          // the copy is complete
 	lost   <-chan struct{}      // closed when the connection has ended, from whichever side
+
+	examples examples
 }
 
 // conditions restrict a table's monitor to the rows that match all of them.

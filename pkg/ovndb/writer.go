@@ -233,10 +233,8 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 	}
 	for i := range group {
 		st := e.desired.units[group[i].key]
-		if st.clean && !st.parked {
-			w.findDrift(&group[i], st, view)
-		}
-		if !group[i].left {
+		same := st.clean && !st.parked && !w.findDrift(&group[i], st, view)
+		if !group[i].left && (!same || p.changesRows()) {
 			p.add(st)
 		}
 		group[i].drifts = append(group[i].drifts, w.collisions(st.unit, false)...)

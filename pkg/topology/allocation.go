@@ -75,6 +75,12 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 	if err != nil {
 		return nil, err
 	}
+	missing := slices.DeleteFunc(plan.families(), func(is4 bool) bool {
+		return slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is4() == is4 })
+	})
+	if len(missing) == 0 {
+		return subnets, nil // what the others have need not even be read: there may be thousands
+	}
 	used := slices.Clone(subnets)
 	for _, other := range others {
 		theirs, err := prefixes("spec.podSubnets", other.PodSubnets)
@@ -83,10 +89,7 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 		}
 		used = append(used, theirs...)
 	}
-	for _, is4 := range plan.families() {
-		if slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is4() == is4 }) {
-			continue
-		}
+	for _, is4 := range missing {
 		subnet, err := plan.nextSubnet(is4, used)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/unit"
@@ -41,12 +43,27 @@ func (t *Trigger) Enqueue(name types.NamespacedName) { t.EnqueueAfter(name, 0) }
 func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	request := reconcile.Request{NamespacedName: name}
+	t.enqueue(reconcile.Request{NamespacedName: name}, delay)
+}
+
+// enqueue passes a request on, or keeps it until the controller starts; t.mu is held.
+func (t *Trigger) enqueue(request reconcile.Request, delay time.Duration) {
 	if t.queue == nil {
 		t.waiting = append(t.waiting, request)
 		return
 	}
 	t.queue.AddAfter(request, delay)
+}
+
+// EnqueueLast asks for a reconciliation that may wait until there is nothing else to do, as the first one of what was there at a start.
+func (t *Trigger) EnqueueLast(name types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if queue, ok := t.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, reconcile.Request{NamespacedName: name})
+		return
+	}
+	t.enqueue(reconcile.Request{NamespacedName: name}, 0)
 }
 
 // Take returns and forgets what was asked for before a controller has started, in order.
