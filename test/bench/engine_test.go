@@ -70,7 +70,7 @@ func podUnit(i int) unit.Unit {
 		MAC: net.HardwareAddr{0x0a, 0x58, 10, 0, 0, 1}, Slot: 16 + i/nodes})
 }
 
-func start(b *testing.B, nb *ovndbtest.Server, c *counter) *ovndb.Engine {
+func start(b testing.TB, nb *ovndbtest.Server, c *counter) *ovndb.Engine {
 	b.Helper()
 	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Observer: c, Log: logr.Discard()}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +84,7 @@ func start(b *testing.B, nb *ovndbtest.Server, c *counter) *ovndb.Engine {
 }
 
 // apply applies n units as the controllers would: together at a time.
-func apply(b *testing.B, e *ovndb.Engine, n int, unitOf func(int) unit.Unit) {
+func apply(b testing.TB, e *ovndb.Engine, n int, unitOf func(int) unit.Unit) {
 	b.Helper()
 	var all sync.WaitGroup
 	next := numbers(n)

@@ -32,6 +32,7 @@ func (r Run) Metrics() []Metric {
 		all = append(all, spread(kind, r.Events[kind].Latency)...)
 		all = append(all, cost(kind, r.Events[kind].Each)...)
 	}
+	all = append(all, node(r.Nodes)...)
 	all = append(all,
 		Metric{Name: "restart, first pod s", Value: r.Restart.FirstPodSeconds},
 		Metric{Name: "restart, NB transactions", Value: r.Restart.Cost.Transactions, Counted: true},
@@ -61,4 +62,12 @@ func cost(name string, c Cost) []Metric {
 		{Name: name + ", NB rows", Value: c.Rows, PerEvent: true},
 		{Name: name + ", API writes", Value: c.Writes},
 	}
+}
+
+// node is what each node costs that joins while the others do.
+func node(joined Phase) []Metric {
+	if joined.N == 0 {
+		return nil
+	}
+	return append([]Metric{{Name: "nodes join, s", Value: joined.Seconds}}, cost("nodes join, per node", joined.Cost.Per(joined.N))...)
 }

@@ -26,9 +26,13 @@ type auditLog struct {
 }
 
 // calls are the calls of the API server, without watches and leases.
-type calls struct{ reads, writes int }
+type calls struct {
+	reads, writes int
+	what          map[string]int // "patch nodenetworks" -> so many of the writes
+}
 
 func (l *auditLog) next() (found calls, err error) {
+	found.what = map[string]int{}
 	file, err := os.Open(l.path)
 	if err != nil {
 		if os.IsNotExist(err) {
@@ -67,6 +71,7 @@ func (c *calls) count(line []byte) error {
 		c.reads++
 	default:
 		c.writes++
+		c.what[event.Verb+" "+event.ObjectRef.Resource]++
 	}
 	return nil
 }

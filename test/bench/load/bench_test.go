@@ -75,7 +75,9 @@ func measure(t *testing.T, s subject, size figures.Size) figures.Run {
 	if s.whole {
 		w.must(w.own.Create(t.Context(), clusterNetwork()))
 	}
-	step(t, "nodes", func() { run.Nodes = w.phase(size.Nodes, func() { w.join(0, size.Nodes) }) })
+	step(t, "nodes", func() {
+		w.profiled("nodes", func() { run.Nodes = w.phase(size.Nodes, func() { w.join(0, size.Nodes) }) })
+	})
 	step(t, "storm", func() { w.profiled("storm", func() { run.Storm = w.storm(size) }) })
 	if s.whole {
 		step(t, "services", func() { run.Services = w.phase(size.Services, func() { w.services(size) }) })
@@ -83,6 +85,7 @@ func measure(t *testing.T, s subject, size figures.Size) figures.Run {
 	step(t, "events", func() { w.profiled("events", func() { run.Events = w.events(size, *rounds) }) })
 	run.PeakMB = w.peaks()
 	w.verify(size.Pods)
+	step(t, "pods run", func() { w.each(0, size.Pods, w.run); w.rest() })
 	step(t, "restart", func() { run.Restart = w.restart(size) })
 	w.verify(size.Pods + 1)
 	step(t, "rebuild", func() { run.Rebuild = w.rebuild(size) })

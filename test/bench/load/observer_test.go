@@ -16,9 +16,12 @@ const patience = 5 * time.Minute
 // tokens are the names that the load gives, and the addresses of endpoints: whatever a controller makes of an object, its rows hold them.
 var tokens = regexp.MustCompile(`(?:pod|svc|pol|nod)-[0-9]{6}|10\.25[0-5]\.[0-9]+\.[0-9]+`)
 
+// addressOf finds a port's address.
+var addressOf = regexp.MustCompile(`\b10(?:\.[0-9]+){3}\b`)
+
 // watched are the columns of the tables in which tokens are looked for.
 var watched = map[string][]string{
-	"Logical_Switch_Port": {"name"}, "Logical_Switch": {"name"}, "Load_Balancer": {"vips"}, "ACL": {"external_ids"},
+	"Logical_Switch_Port": {"name", "addresses"}, "Logical_Switch": {"name"}, "Load_Balancer": {"vips"}, "ACL": {"external_ids"},
 }
 
 // observer notes when the database had what, by a monitor of its own.
@@ -32,11 +35,12 @@ type observer struct {
 	wait  map[string]chan struct{} // the same, "-" before it for the end
 	ports int                      // of pods
 	many  map[int]chan struct{}    // so many ports
+	given map[string]string        // pod -> its address
 }
 
 // observe returns when the observer has the whole database.
 func observe(endpoint string) (*observer, error) {
-	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{}, wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}}
+	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{}, wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}, given: map[string]string{}}
 	var err error
 	if o.rpc, err = dial(endpoint, o.update); err != nil {
 		return nil, err
@@ -101,6 +105,9 @@ func (o *observer) row(now time.Time, table, uuid, kind string, text []byte) {
 		key := table + " " + token
 		if named && o.rows[uuid] == "" {
 			o.rows[uuid] = token
+			if table == "Logical_Switch_Port" {
+				o.given[token] = string(addressOf.Find(text))
+			}
 			o.count(table, token, 1)
 		}
 		if _, ok := o.came[key]; !ok {
@@ -175,6 +182,13 @@ func (o *observer) whenPorts(n int) error {
 	case <-time.After(patience):
 		return fmt.Errorf("%d ports do not come within %s; there are %d", n, patience, o.portCount())
 	}
+}
+
+// address is what a pod was given.
+func (o *observer) address(pod string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.given[pod]
 }
 
 func (o *observer) portCount() int {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -65,6 +66,14 @@ func (w *world) createPod(ctx context.Context, i, nodes int) error {
 
 func (w *world) deletePod(ctx context.Context, i int) error {
 	return w.api.CoreV1().Pods(namespace).Delete(ctx, podName(i), atOnce())
+}
+
+// run reports the pods as running, as their kubelets do.
+func (w *world) run(ctx context.Context, i int) error {
+	address := w.seen.address(podName(i))
+	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, address, address)
+	_, err := w.api.CoreV1().Pods(namespace).Patch(ctx, podName(i), types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	return err
 }
 
 // storm creates all pods as fast as the API server takes them.

@@ -83,6 +83,7 @@ func (w *world) startAPI() *rest.Config {
 	environment := &envtest.Environment{
 		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
 		CRDDirectoryPaths:     []string{filepath.Join(source, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: 2 * time.Minute, // it takes 5 s on a machine that has nothing else to do
 	}
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16").
 		Set("audit-policy-file", filepath.Join(w.dir, "policy.yaml")).Set("audit-log-path", filepath.Join(w.dir, "audit.log")).
@@ -175,6 +176,9 @@ func (w *world) settled(m mark) figures.Cost {
 	w.must(err)
 	asked, err := w.audit.next()
 	w.must(err)
+	if len(asked.what) > 0 {
+		w.Logf("the controller wrote %v", asked.what)
+	}
 	cost := figures.Cost{CPUms: map[string]float64{}, Transactions: float64(written.transactions), Rows: float64(written.rows),
 		Reads: float64(asked.reads), Writes: float64(asked.writes)}
 	for name, spent := range used {

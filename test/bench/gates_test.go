@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"context"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// These need no clock: what an event costs is counted, in a small cluster and in one ten times as large.
+
+// small and large are the clusters, measured how many events are counted.
+const small, large, measured = 200, 2000, 100
+
+// gated is an engine on a database with so many pods.
+func gated(t *testing.T, pods int) (*ovndb.Engine, *ovndbtest.Server, *counter) {
+	t.Helper()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	c := &counter{}
+	e := start(t, nb, c)
+	apply(t, e, 1, func(int) unit.Unit {
+		return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+	})
+	apply(t, e, nodes/5, nodeUnit)
+	apply(t, e, pods, gatedPod)
+	c.take()
+	return e, nb, c
+}
+
+// gatedPod is podUnit on a fifth of the nodes.
+func gatedPod(i int) unit.Unit { return podUnit(i/(nodes/5)*nodes + i%(nodes/5)) }
+
+// one applies units one after the other and returns what each cost.
+func one(t *testing.T, e *ovndb.Engine, c *counter, unitOf func(int) unit.Unit) (transactions, allocations float64) {
+	t.Helper()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range measured {
+		if err := e.Apply(context.Background(), unitOf(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	return float64(c.take()) / measured, float64(after.Mallocs-before.Mallocs) / measured
+}
+
+// TestAnEventCostsTheSameInALargeCluster: one transaction for a pod that comes, changes or goes, none for one that is as it was, and as many
+// allocations as in a small cluster.
+func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
+	type cost struct{ transactions, allocations float64 }
+	found := map[string]map[int]cost{}
+	for _, pods := range []int{small, large} {
+		e, _, c := gated(t, pods)
+		for _, kind := range []struct {
+			name   string
+			unitOf func(int) unit.Unit
+		}{
+			{"add", func(i int) unit.Unit { return gatedPod(pods + i) }},
+			{"same", func(i int) unit.Unit { return gatedPod(pods + i) }},
+			{"delete", func(i int) unit.Unit { return unit.Unit{Key: gatedPod(pods + i).Key} }},
+		} {
+			transactions, allocations := one(t, e, c, kind.unitOf)
+			if found[kind.name] == nil {
+				found[kind.name] = map[int]cost{}
+			}
+			found[kind.name][pods] = cost{transactions, allocations}
+			t.Logf("%6s beside %4d pods: %.2f transactions, %.0f allocations", kind.name, pods, transactions, allocations)
+		}
+	}
+	for name, want := range map[string]cost{"add": {1, maxAddAllocations}, "same": {0, maxSameAllocations}, "delete": {1, maxDeleteAllocations}} {
+		less, more := found[name][small], found[name][large]
+		if less.transactions != want.transactions || more.transactions != want.transactions {
+			t.Errorf("%s: %.2f and %.2f transactions, want %.0f", name, less.transactions, more.transactions, want.transactions)
+		}
+		if more.allocations > want.allocations {
+			t.Errorf("%s: %.0f allocations, at most %.0f are allowed", name, more.allocations, want.allocations)
+		}
+		if more.allocations > 1.2*less.allocations {
+			t.Errorf("%s: %.0f allocations beside %d pods and %.0f beside %d: they grow with the cluster", name, less.allocations, small, more.allocations, large)
+		}
+	}
+}
+
+// What an event may allocate, libovsdb's part included: a fifth above what it did when this was written.
+const (
+	maxAddAllocations    = 720
+	maxSameAllocations   = 230
+	maxDeleteAllocations = 370
+)
+
+// TestARestartWritesNothing: a new engine that is given the same units writes nothing.
+func TestARestartWritesNothing(t *testing.T) {
+	_, nb, _ := gated(t, small)
+	before := nb.Transactions()
+	c := &counter{}
+	e := start(t, nb, c)
+	apply(t, e, 1, func(int) unit.Unit {
+		return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+	})
+	apply(t, e, nodes/5, nodeUnit)
+	apply(t, e, small, gatedPod)
+	e.Complete()
+	if n := c.take(); n != 0 {
+		t.Errorf("%d transactions", n)
+	}
+	if n := nb.Transactions() - before; n > 1 {
+		t.Errorf("%d records in the database's log, want the fence's at most", n)
+	}
+}
