@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -99,6 +98,6 @@ func (r *Reconciler) agentsOnly() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic, UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Pod)
 		after, ok2 := e.ObjectNew.(*corev1.Pod)
-		return ok && ok2 && is(after) && (before.Spec.NodeName != after.Spec.NodeName || !equality.Semantic.DeepEqual(stateOf(before), stateOf(after)))
+		return ok && ok2 && is(after) && (before.Spec.NodeName != after.Spec.NodeName || stateOf(before) != stateOf(after))
 	}}
 }
