@@ -88,6 +88,10 @@ check-policy-start: tools ## Start N pods (N=1000) into groups that deny packets
 	WEFT_POLICY_TRIES=$(or $(N),1000) go test -count=1 -timeout 30m -v -run TestPolicyHoldsFromTheFirstPacket ./pkg/agent
 	WEFT_WINDOW_TRIES=$(or $(N),1000) go test -count=1 -timeout 10m -v ./test/window
 
+.PHONY: check-policies
+check-policies: tools ## Random policies and connections (N=1000000 SEED=1): what the rows say must be what the reference says; TRACES=2000 of them are asked of ovn-northd and ovn-trace
+	go test ./test/policyoracle -count=1 -timeout 60m -v -run '^(TestNetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
+
 .PHONY: lint
 lint: ## golangci-lint, the import table among others
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...

@@ -90,9 +90,7 @@ type policyBuilder struct {
 
 func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
 	for _, rule := range rules.Rules {
-		if match := b.match(side, rule); !match.IsZero() {
-			b.add(side, nbdb.ACLActionAllowRelated, policyAllowPriority, match, rule.Text)
-		}
+		b.addRule(side, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, rule)
 	}
 	b.add(side, nbdb.ACLActionDrop, policyIsolatePriority, ovnexpr.IP(), side.text+" isolation")
 }
@@ -117,8 +115,27 @@ func (b *policyBuilder) add(side policySide, action nbdb.ACLAction, priority int
 	b.addACL(side, nbdb.ACL{Action: action, Tier: tierNetworkPolicy, Priority: priority}, match, text)
 }
 
+// addRule adds what a rule says. Named ports that the subject has are a rule of those pods that have them: in OVN a match that names a group is left
+// out, whole, on a switch that has no port of the group.
+func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) {
+	if match := b.match(side, rule); !match.IsZero() {
+		b.addACL(side, acl, match, rule.Text)
+	}
+	if side.text != ingressSide.text {
+		return
+	}
+	for _, port := range rule.Named {
+		if match := onlyIf(rule.peers(side), ovnexpr.ToPorts(port.ports())); !match.IsZero() {
+			b.addTo(b.policy.Subject.WithPort(port).GroupKey(), side, acl, match, rule.Text)
+		}
+	}
+}
+
 func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
-	group := b.policy.Subject.GroupKey()
+	b.addTo(b.policy.Subject.GroupKey(), side, acl, match, text)
+}
+
+func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
 	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
 	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
@@ -131,7 +148,7 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 	b.unit.Members = append(b.unit.Members, unit.Membership{Parent: podGroupRef(group), Column: "acls", Element: acl.UUID})
 }
 
-// match is what a rule allows of what its direction's side matches already; nothing: no packet.
+// match is what a rule says of what its direction's side matches already, without the named ports of what is received; nothing: no packet.
 func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
 	var all []ovnexpr.Match
 	switch {
@@ -140,13 +157,10 @@ func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
 	case len(rule.Ports) > 0:
 		all = append(all, onlyIf(rule.peers(side), ovnexpr.ToPorts(rule.Ports...)))
 	}
-	for _, port := range rule.Named {
-		number := ovnexpr.ToPorts(port.ports())
-		if side.text == ingressSide.text {
-			all = append(all, onlyIf(rule.peers(side), ovnexpr.And(ovnexpr.ToPortOf(podGroupName(b.policy.Subject.WithPort(port).GroupKey())), number)))
-			continue
+	if side.text == egressSide.text {
+		for _, port := range rule.Named {
+			all = append(all, onlyIf(rule.peersWith(port), ovnexpr.ToPorts(port.ports())))
 		}
-		all = append(all, onlyIf(rule.peersWith(port), number))
 	}
 	return ovnexpr.Or(all...)
 }

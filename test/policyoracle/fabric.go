@@ -12,15 +12,7 @@ import (
 
 // fabric makes the units that policies stand on: the network, the nodes and the pods as the operator would.
 func fabric(c *Cluster, edit func(pod *corev1.Pod, facts *topology.Pod)) (units []unit.Unit) {
-	network := topology.Network{Cluster: "oracle"}
-	for _, subnet := range subnetsOf(c, 0) {
-		if subnet.Addr().Is4() {
-			network.Join, network.Clusters = append(network.Join, netip.MustParsePrefix("100.64.0.0/16")), append(network.Clusters, netip.MustParsePrefix("10.244.0.0/16"))
-		} else {
-			network.Join, network.Clusters = append(network.Join, netip.MustParsePrefix("fd98::/64")), append(network.Clusters, netip.MustParsePrefix("fd00:10:244::/48"))
-		}
-	}
-	units = append(units, topology.NetworkUnit(network))
+	units = append(units, topology.NetworkUnit(networkOf(c)))
 	for i, node := range c.Nodes {
 		units = append(units, topology.NodeUnit(topology.Node{Name: node.Name, ID: i + 1, Subnets: subnetsOf(c, i), ManagementMAC: ipam.MAC(node.Management), Chassis: "chassis-" + node.Name}))
 	}
@@ -34,6 +26,18 @@ func fabric(c *Cluster, edit func(pod *corev1.Pod, facts *topology.Pod)) (units 
 		}
 	}
 	return units
+}
+
+func networkOf(c *Cluster) topology.Network {
+	network := topology.Network{Cluster: "oracle"}
+	for _, subnet := range subnetsOf(c, 0) {
+		if subnet.Addr().Is4() {
+			network.Join, network.Clusters = append(network.Join, netip.MustParsePrefix("100.64.0.0/16")), append(network.Clusters, netip.MustParsePrefix("10.244.0.0/16"))
+		} else {
+			network.Join, network.Clusters = append(network.Join, netip.MustParsePrefix("fd98::/64")), append(network.Clusters, netip.MustParsePrefix("fd00:10:244::/48"))
+		}
+	}
+	return network
 }
 
 func podFacts(pod *corev1.Pod, index int) topology.Pod {

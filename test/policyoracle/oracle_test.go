@@ -1,6 +1,14 @@
 package policyoracle
 
-import "testing"
+import (
+	"flag"
+	"testing"
+)
+
+var (
+	flagN    = flag.Int("n", 100000, "how many connections to decide about")
+	flagSeed = flag.Uint64("seed", 1, "of the first cluster")
+)
 
 // perCluster is how many connections each cluster is asked about.
 const perCluster = 100
@@ -50,4 +58,13 @@ func TestTheOracleItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNetworkPolicies compares Weft with cyclonus.
+func TestNetworkPolicies(t *testing.T) {
+	difference, asked, denied := find(*flagN, *flagSeed, compile)
+	if difference != nil {
+		t.Fatalf("after %d connections, in clusters from seed %d: %v", asked, *flagSeed, difference)
+	}
+	t.Logf("%d connections, %d of them denied, from seed %d: no difference", asked, denied, *flagSeed)
 }

@@ -41,7 +41,7 @@ func TestMatches(t *testing.T) {
 		{"90 >= tcp.dst > 79", true, false}, {"tcp.dst == 0x50/0xfff0", true, false}, {"!(tcp.dst == 53)", true, false}, {"tcp.dst != 80 || udp.dst == 53", false, true}, {"udp.src > 1000", false, true},
 		{"ip4 && (tcp.dst == 80 || tcp.dst == 443)", true, false}, {"ip.proto == 17", false, true}, {"ct.new && !ct.est", true, true},
 	} {
-		e, err := parse(test.match, base())
+		e, _, err := parse(test.match, base())
 		if err != nil {
 			t.Errorf("%s: %v", test.match, err)
 			continue
@@ -56,7 +56,7 @@ func TestMatches(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, match := range []string{"", "ip4 && ip6 || tcp", "ip4.src == $absent", "inport == @absent", "ip4.src == fd00::1", "ip4.src < 10.0.0.1", "tcp.dst == {1, 2", "tcp.dst = 80",
 		"(ip4", "ip4)", "outport == b", "frob == 1", "ip4.src", "1 <= tcp.dst >= 2", "tcp.dst == 65536", `inport == "a`, "tcp.dst == $web", "&& ip4", "ip4 &&", "1 < frob"} {
-		if _, err := parse(match, base()); err == nil {
+		if _, _, err := parse(match, base()); err == nil {
 			t.Errorf("%q was taken", match)
 		}
 	}

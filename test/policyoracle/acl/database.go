@@ -37,6 +37,8 @@ type rule struct {
 	row   *nbdb.ACL
 	owner unit.Key
 	match expression
+	// groups are those that the match names.
+	groups []string
 }
 
 func (r *rule) String() string {
@@ -199,6 +201,9 @@ func (db *Database) addSwitches(c *content) error {
 			if rules[acl] == nil {
 				return fmt.Errorf("switch %s has an ACL that nobody wants", ls.Name)
 			}
+			if missing := slices.IndexFunc(rules[acl].groups, func(g string) bool { return !intersects(db.groups[g].ports, ports) }); missing >= 0 {
+				return fmt.Errorf("OVN would leave out, on switch %s which has no port of the group %s, %v", ls.Name, rules[acl].groups[missing], rules[acl])
+			}
 			s.acls = append(s.acls, rules[acl])
 		}
 		slices.SortFunc(s.acls, func(a, b *rule) int {
@@ -223,11 +228,11 @@ func (db *Database) rules(c *content) (map[string]*rule, error) {
 		if !ok {
 			continue
 		}
-		match, err := parse(acl.Match, db)
+		match, groups, err := parse(acl.Match, db)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", c.owner[id], acl.Match, err)
 		}
-		rules[id] = &rule{acl, c.owner[id], match}
+		rules[id] = &rule{acl, c.owner[id], match, groups}
 	}
 	return rules, nil
 }

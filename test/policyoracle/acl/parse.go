@@ -5,18 +5,23 @@ import (
 	"slices"
 )
 
-// parse reads a match.
-func parse(text string, db *Database) (expression, error) {
+// parse reads a match, and lists the port groups that it names.
+func parse(text string, db *Database) (e expression, groups []string, err error) {
 	list, err := tokens(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	for _, t := range list {
+		if t.kind == group {
+			groups = append(groups, t.text)
+		}
 	}
 	p := &parser{rest: list, db: db}
-	e, err := p.expression()
+	e, err = p.expression()
 	if err == nil && p.peek().kind != end {
 		err = fmt.Errorf("%v comes too late", p.peek())
 	}
-	return e, err
+	return e, groups, err
 }
 
 type parser struct {

@@ -1,0 +1,56 @@
+package policyoracle
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// compile does what the reconcilers do: it parses the policies, has the pods join what selects them, and makes the units.
+func compile(c *Cluster) ([]unit.Unit, error) {
+	selectors := map[unit.Key]topology.PodSelector{}
+	var groups, policies []unit.Unit
+	for i := range c.Policies {
+		facts, err := topology.ParseNetworkPolicy(&c.Policies[i], c.numbers)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(selectors, facts.Selectors())
+		policies = append(policies, topology.NetworkPolicyUnit(facts))
+	}
+	keys := slices.Sorted(maps.Keys(selectors))
+	for _, key := range keys {
+		if key.Kind() == topology.KindPodGroup {
+			groups = append(groups, topology.PodGroupUnit(key))
+		} else {
+			groups = append(groups, topology.PodSetUnit(key))
+		}
+	}
+	below := fabric(c, func(pod *corev1.Pod, facts *topology.Pod) {
+		for _, key := range keys {
+			if selectors[key].Matches(c.selected(pod)) {
+				facts.Selected = append(facts.Selected, key)
+			}
+		}
+	})
+	return slices.Concat(below, groups, policies), nil
+}
+
+func (c *Cluster) numbers(s topology.PodSelector, port topology.NamedPort) []uint16 {
+	var pods []topology.SelectedPod
+	for i := range c.Pods {
+		if topology.WantsPort(&c.Pods[i]) {
+			pods = append(pods, c.selected(&c.Pods[i]))
+		}
+	}
+	return topology.NumbersOf(s, port, pods)
+}
+
+func (c *Cluster) selected(pod *corev1.Pod) topology.SelectedPod {
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: labels.Set(c.namespace(pod.Namespace).Labels), Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+}
