@@ -33,3 +33,12 @@ func PolicyACL(namespace, policy, text string) string {
 	}
 	return name
 }
+
+// ClusterPolicyACL is that name for a ClusterNetworkPolicy's.
+func ClusterPolicyACL(policy, text string) string {
+	const longest = 63
+	if over := len("CNP::") + len(policy) + len(text) - longest; over > 0 {
+		policy = policy[:len(policy)-over]
+	}
+	return "CNP:" + policy + ":" + text
+}

@@ -128,14 +128,18 @@ func SelectorOf(firewall *networkv1alpha1.EgressFirewall, set unit.Key) labels.S
 
 // NodesUnit wants the addresses of the nodes that a selector selects.
 func NodesUnit(key unit.Key, selector labels.Selector, nodes []corev1.Node) unit.Unit {
-	var addresses []netip.Addr
+	return AddressSetUnit(key, AddressesOfNodes(selector, nodes))
+}
+
+// AddressesOfNodes are those of the nodes that a selector selects, sorted.
+func AddressesOfNodes(selector labels.Selector, nodes []corev1.Node) (addresses []netip.Addr) {
 	for i := range nodes {
 		if selector.Matches(labels.Set(nodes[i].Labels)) {
 			addresses = append(addresses, addressesOfNode(&nodes[i])...)
 		}
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
-	return AddressSetUnit(key, slices.Compact(addresses))
+	return slices.Compact(addresses)
 }
 
 // addressesOfNode are all that Kubernetes knows of a node.

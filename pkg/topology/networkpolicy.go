@@ -71,7 +71,7 @@ var (
 // NetworkPolicyUnit wants a policy's ACLs on the port group of its subject, all in one transaction: what it isolates and what it allows come
 // together. It waits for the group; that the sets are there is for the caller to see to, since OVN ignores an ACL with a set that is not.
 func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
-	b := policyBuilder{policy: p, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)}}
+	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.PolicyACL(p.Namespace, p.Name, text) }, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)}}
 	if p.Ingress != nil {
 		b.addNode()
 		b.addSide(ingressSide, *p.Ingress)
@@ -84,8 +84,9 @@ func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
 }
 
 type policyBuilder struct {
-	policy NetworkPolicy
-	unit   unit.Unit
+	subject PodSelector
+	name    func(text string) string // of an ACL
+	unit    unit.Unit
 }
 
 func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
@@ -126,13 +127,13 @@ func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) 
 	}
 	for _, port := range rule.Named {
 		if match := onlyIf(rule.peers(side), ovnexpr.ToPorts(port.ports())); !match.IsZero() {
-			b.addTo(b.policy.Subject.WithPort(port).GroupKey(), side, acl, match, rule.Text)
+			b.addTo(b.subject.WithPort(port).GroupKey(), side, acl, match, rule.Text)
 		}
 	}
 }
 
 func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
-	b.addTo(b.policy.Subject.GroupKey(), side, acl, match, text)
+	b.addTo(b.subject.GroupKey(), side, acl, match, text)
 }
 
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
@@ -142,7 +143,7 @@ func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, mat
 	if slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool { return row.Model.(*nbdb.ACL).UUID == acl.UUID }) {
 		return // another rule says the same
 	}
-	name := names.PolicyACL(b.policy.Namespace, b.policy.Name, text)
+	name := b.name(text)
 	acl.Name = &name
 	b.unit.Rows = append(b.unit.Rows, unit.Row{Model: &acl})
 	b.unit.Members = append(b.unit.Members, unit.Membership{Parent: podGroupRef(group), Column: "acls", Element: acl.UUID})

@@ -22,8 +22,10 @@ const (
 	// KindNetworkPolicy is that of NetworkPolicies. KindPodGroup is of the port group of the pods of a selector, KindPodSet of their addresses: they
 	// are there while a policy names them.
 	KindNetworkPolicy = "networkpolicy"
-	KindPodGroup      = "podgroup"
-	KindPodSet        = "podset"
+	// KindClusterNetworkPolicy is that of ClusterNetworkPolicies.
+	KindClusterNetworkPolicy = "clusternetworkpolicy"
+	KindPodGroup             = "podgroup"
+	KindPodSet               = "podset"
 )
 
 // NetworkKey is the unit of the cluster network.
@@ -51,6 +53,11 @@ func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 
 // EgressIPKey is the unit of an EgressIP.
 func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
+
+// ClusterNetworkPolicyKey is the unit of a ClusterNetworkPolicy.
+func ClusterNetworkPolicyKey(name string) unit.Key {
+	return unit.NewKey(KindClusterNetworkPolicy, name)
+}
 
 // NetworkPolicyKey is the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {

@@ -46,7 +46,7 @@ var table = []rule{
 	{packages: "pkg/ovnexpr", never: append(clients, network...)},
 	{packages: "pkg/ipam", never: append(clients, network...)},
 	{packages: "pkg/topology", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "apis"), "k8s.io/api",
-		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/intstr", "go4.org/netipx"),
+		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
 		never: append(clients, "os/exec")},
 	{packages: "pkg/invariant", direct: append(below("pkg/topology", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "pkg/sbdb", "apis"),
 		"k8s.io/api", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},

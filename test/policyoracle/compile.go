@@ -2,9 +2,11 @@ package policyoracle
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weft-network/weft/pkg/topology"
@@ -22,6 +24,14 @@ func compile(c *Cluster) ([]unit.Unit, error) {
 		}
 		maps.Copy(selectors, facts.Selectors())
 		policies = append(policies, topology.NetworkPolicyUnit(facts))
+	}
+	for i := range c.ClusterPolicies {
+		facts, err := topology.ParseClusterNetworkPolicy(&c.ClusterPolicies[i], c.numbers, func(s labels.Selector) []netip.Addr { return topology.AddressesOfNodes(s, c.nodes()) })
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(selectors, facts.Selectors())
+		policies = append(policies, topology.ClusterNetworkPolicyUnit(facts))
 	}
 	keys := slices.Sorted(maps.Keys(selectors))
 	for _, key := range keys {
@@ -53,4 +63,16 @@ func (c *Cluster) numbers(s topology.PodSelector, port topology.NamedPort) []uin
 
 func (c *Cluster) selected(pod *corev1.Pod) topology.SelectedPod {
 	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: labels.Set(c.namespace(pod.Namespace).Labels), Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+}
+
+// nodes are the cluster's nodes as the API server has them.
+func (c *Cluster) nodes() (nodes []corev1.Node) {
+	for _, n := range c.Nodes {
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+		for _, a := range n.Addresses {
+			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.String()})
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
 }

@@ -13,12 +13,12 @@ var (
 // perCluster is how many connections each cluster is asked about.
 const perCluster = 100
 
-// find looks for a difference in clusters with NetworkPolicies.
-func find(n int, seed uint64, compile Compiler) (difference *Difference, asked, denied int) {
+// find looks for a difference in clusters with policies.
+func find(n int, seed uint64, compile Compiler, policies func(s source, c *Cluster)) (difference *Difference, asked, denied int) {
 	for ; asked < n; seed++ {
 		s := newSource(seed)
 		c := s.cluster()
-		c.Policies = s.policies(c)
+		policies(s, c)
 		tuples := s.tuples(c, perCluster)
 		if len(tuples) == 0 {
 			continue
@@ -39,7 +39,7 @@ func find(n int, seed uint64, compile Compiler) (difference *Difference, asked, 
 
 // TestTheOracleItself tries it with a compiler that is too simple to be wrong, and with that one's bugs, each of which it must find.
 func TestTheOracleItself(t *testing.T) {
-	difference, asked, denied := find(20000, 1, (&naive{}).compile)
+	difference, asked, denied := find(20000, 1, (&naive{}).compile, namespaced)
 	if difference != nil {
 		t.Fatalf("the two sides differ about %v", difference)
 	}
@@ -48,7 +48,7 @@ func TestTheOracleItself(t *testing.T) {
 	}
 	for _, bug := range bugs {
 		t.Run(bug, func(t *testing.T) {
-			difference, asked, _ := find(20000, 1, (&naive{bug: bug}).compile)
+			difference, asked, _ := find(20000, 1, (&naive{bug: bug}).compile, namespaced)
 			if difference == nil {
 				t.Fatalf("not found in %d connections", asked)
 			}
@@ -60,9 +60,22 @@ func TestTheOracleItself(t *testing.T) {
 	}
 }
 
+// namespaced adds NetworkPolicies to a cluster, ofCluster ClusterNetworkPolicies too.
+func namespaced(s source, c *Cluster) { c.Policies = s.policies(c) }
+
+func ofCluster(s source, c *Cluster) {
+	namespaced(s, c)
+	c.ClusterPolicies = s.clusterPolicies(c)
+}
+
 // TestNetworkPolicies compares Weft with cyclonus.
-func TestNetworkPolicies(t *testing.T) {
-	difference, asked, denied := find(*flagN, *flagSeed, compile)
+func TestNetworkPolicies(t *testing.T) { decide(t, namespaced) }
+
+// TestClusterNetworkPolicies compares Weft with the documentation of the API, and cyclonus between its tiers.
+func TestClusterNetworkPolicies(t *testing.T) { decide(t, ofCluster) }
+
+func decide(t *testing.T, policies func(s source, c *Cluster)) {
+	difference, asked, denied := find(*flagN, *flagSeed, compile, policies)
 	if difference != nil {
 		t.Fatalf("after %d connections, in clusters from seed %d: %v", asked, *flagSeed, difference)
 	}

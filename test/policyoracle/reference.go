@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // absent is the value of labels that an object has not, for cyclonus.
@@ -41,7 +42,16 @@ func (r *reference) direction(t Tuple, ingress bool) bool {
 	if subject.Pod < 0 || r.cluster.resident(subject, peer) {
 		return true
 	}
-	return !r.isolated(subject, ingress) || r.named(t, ingress)
+	switch r.cluster.tier(policyv1alpha2.AdminTier, t, ingress) {
+	case policyv1alpha2.ClusterNetworkPolicyRuleActionAccept:
+		return true
+	case policyv1alpha2.ClusterNetworkPolicyRuleActionDeny:
+		return false
+	}
+	if r.isolated(subject, ingress) {
+		return r.named(t, ingress)
+	}
+	return r.cluster.tier(policyv1alpha2.BaselineTier, t, ingress) != policyv1alpha2.ClusterNetworkPolicyRuleActionDeny
 }
 
 // isolated reports whether a policy is about a pod.
