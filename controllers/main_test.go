@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -85,9 +87,13 @@ func run(m *testing.M) (code int, err error) {
 	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
 		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
 	}
+	policies, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api").Output()
+	if err != nil {
+		return 0, fmt.Errorf("find network-policy-api: %w", err)
+	}
 	environment := &envtest.Environment{
 		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
-		CRDDirectoryPaths:     []string{"../config/crd/bases"},
+		CRDDirectoryPaths:     []string{"../config/crd/bases", filepath.Join(strings.TrimSpace(string(policies)), "config", "crd", "experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml")},
 		ErrorIfCRDPathMissing: true,
 	}
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")

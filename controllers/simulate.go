@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/egressfirewall"
@@ -37,6 +38,8 @@ type origin struct {
 	answers   *resolver.Names
 	egress    *egressip.Reconciler
 	selectors *policy.Selectors
+	// clusterPolicies says that the API server has their CRD.
+	clusterPolicies bool
 }
 
 // simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
@@ -67,7 +70,7 @@ type request struct {
 
 // kinds lists the kinds of units, those that others build on first.
 var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService, topology.KindEgressIP,
-	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall, topology.KindPodGroup, topology.KindPodSet, topology.KindNetworkPolicy}
+	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall, topology.KindPodGroup, topology.KindPodSet, topology.KindNetworkPolicy, topology.KindClusterNetworkPolicy}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
@@ -110,7 +113,8 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindEgressIP: s.egress,
 	}
 	policies := &policy.Reconciler{Client: s.objects, Database: s.database, Selectors: selectors, Events: s.notes, Trigger: s.triggers[topology.KindNetworkPolicy]}
-	s.reconcilers[topology.KindNetworkPolicy] = policies
+	policies.Cluster = &policy.Cluster{Reconciler: policies, Trigger: s.triggers[topology.KindClusterNetworkPolicy], Known: from.clusterPolicies}
+	s.reconcilers[topology.KindNetworkPolicy], s.reconcilers[topology.KindClusterNetworkPolicy] = policies, policies.Cluster
 	s.reconcilers[topology.KindPodGroup] = policy.Groups(policies, s.triggers[topology.KindPodGroup])
 	s.reconcilers[topology.KindPodSet] = policy.Addresses(policies, s.triggers[topology.KindPodSet])
 	return s, ok
@@ -227,6 +231,8 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindPod, name)
 	case *networkingv1.NetworkPolicy:
 		s.ask(topology.KindNetworkPolicy, name)
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		s.ask(topology.KindClusterNetworkPolicy, name)
 	case *networkv1alpha1.EgressIP:
 		s.ask(topology.KindEgressIP, name)
 		s.askForEgressIPs(s.egress.Every(ctx))

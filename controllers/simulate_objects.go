@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
@@ -62,6 +63,8 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &discoveryv1.EndpointSlice{}
 	case networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
 		object = &networkingv1.NetworkPolicy{}
+	case policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy"):
+		object = &policyv1alpha2.ClusterNetworkPolicy{}
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		object = &corev1.Namespace{}
 	case networkv1alpha1.GroupVersion.WithKind("ClusterNetwork"):

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/invariant"
@@ -26,6 +27,8 @@ type Reader struct {
 	// Client reads from the manager's cache.
 	Client   client.Reader
 	Database Database
+	// ClusterPolicies says that the API server has the CRD of ClusterNetworkPolicies.
+	ClusterPolicies bool
 }
 
 // World reads the database and the objects that it is made from. They may be of different moments.
@@ -44,15 +47,20 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 
 		firewalls networkv1alpha1.EgressFirewallList
 		policies  networkingv1.NetworkPolicyList
+		wide      policyv1alpha2.ClusterNetworkPolicyList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies} {
+	lists := []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies}
+	if r.ClusterPolicies {
+		lists = append(lists, &wide)
+	}
+	for _, list := range lists {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items,
-		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items, Namespaces: map[string]map[string]string{}}
+		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items, ClusterNetworkPolicies: wide.Items, Namespaces: map[string]map[string]string{}}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Client.List(ctx, namespaces); err != nil {

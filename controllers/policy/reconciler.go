@@ -32,6 +32,8 @@ type Reconciler struct {
 	Selectors *Selectors
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
+	// Cluster reconciles ClusterNetworkPolicies with the same selectors; it may be nil.
+	Cluster *Cluster
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -121,5 +123,5 @@ func (r *Reconciler) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.Cluster.loadCluster(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
@@ -151,7 +153,7 @@ func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.
 		if err == nil {
 			return false, nil
 		}
-		if !apierrors.IsNotFound(err) {
+		if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) { // without the CRD there is none either
 			return false, fmt.Errorf("look for the owner %s: %w", name, err)
 		}
 	}
@@ -173,6 +175,8 @@ func objectOf(key unit.Key) client.Object {
 		return &networkv1alpha1.EgressFirewall{}
 	case topology.KindNetworkPolicy:
 		return &networkingv1.NetworkPolicy{}
+	case topology.KindClusterNetworkPolicy:
+		return &policyv1alpha2.ClusterNetworkPolicy{}
 	case topology.KindEgressIP:
 		return &networkv1alpha1.EgressIP{}
 	}

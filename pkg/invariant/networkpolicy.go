@@ -2,8 +2,11 @@ package invariant
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -14,7 +17,7 @@ import (
 // networkPolicyInvariants are those of NetworkPolicies.
 func networkPolicyInvariants() []Invariant {
 	return []Invariant{
-		{"PolicyOfSelected", "For each selector of a NetworkPolicy there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
+		{"PolicyOfSelected", "For each selector of a NetworkPolicy or ClusterNetworkPolicy there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
 		{"PolicyHasRules", "Every NetworkPolicy has ACLs on the port group of its pods.", policyHasRules},
 	}
 }
@@ -56,15 +59,18 @@ func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod
 // policySelectors are the groups and sets that policies use. Of one that cannot be read the rest counts.
 func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelector {
 	used := map[unit.Key]topology.PodSelector{}
+	numbers := func(selector topology.PodSelector, port topology.NamedPort) []uint16 {
+		var selected []topology.SelectedPod
+		pods.each(selector, func(pod selectedPod) { selected = append(selected, pod.SelectedPod) })
+		return topology.NumbersOf(selector, port, selected)
+	}
 	for i := range v.NetworkPolicies {
-		facts, _ := topology.ParseNetworkPolicy(&v.NetworkPolicies[i], func(selector topology.PodSelector, port topology.NamedPort) []uint16 {
-			var selected []topology.SelectedPod
-			pods.each(selector, func(pod selectedPod) { selected = append(selected, pod.SelectedPod) })
-			return topology.NumbersOf(selector, port, selected)
-		})
-		for key, selector := range facts.Selectors() {
-			used[key] = selector
-		}
+		facts, _ := topology.ParseNetworkPolicy(&v.NetworkPolicies[i], numbers)
+		maps.Copy(used, facts.Selectors())
+	}
+	for i := range v.ClusterNetworkPolicies {
+		facts, _ := topology.ParseClusterNetworkPolicy(&v.ClusterNetworkPolicies[i], numbers, func(labels.Selector) []netip.Addr { return nil })
+		maps.Copy(used, facts.Selectors())
 	}
 	return used
 }

@@ -26,7 +26,7 @@ func rowInvariants() []Invariant {
 		{"PeersExist", "A switch port of type router names a router port that exists, and every router port of Weft is named by exactly one.", peersExist},
 		{"UniqueRoute", "No router has two routes of one prefix, policy and table, unless one unit wants them with different next hops.", uniqueRoute},
 		{"UniqueNAT", "No router translates one address twice in the same way.", uniqueNAT},
-		{"UniqueACL", "No switch or port group has one ACL twice, unless two NetworkPolicies want it.", uniqueACL},
+		{"UniqueACL", "No switch or port group has one ACL twice, unless two policies want it.", uniqueACL},
 	}
 }
 
@@ -72,6 +72,10 @@ func (v *view) dead(owner unit.Key) string {
 	case topology.KindNetworkPolicy:
 		if !v.policies[owner] {
 			return "a NetworkPolicy that does not exist"
+		}
+	case topology.KindClusterNetworkPolicy:
+		if !v.policies[owner] {
+			return "a ClusterNetworkPolicy that does not exist"
 		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {

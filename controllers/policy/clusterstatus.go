@@ -1,0 +1,43 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// tell says in a policy's status whether it is in force, and in an event too when it is not.
+func (r *Cluster) tell(ctx context.Context, policy *policyv1alpha2.ClusterNetworkPolicy, invalid, applied error) error {
+	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.Generation,
+		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(policy.Spec.Ingress), len(policy.Spec.Egress))}
+	var refused *ovndb.RejectedError
+	switch {
+	case errors.As(applied, &refused):
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error()
+	case applied != nil: // the end of this process, or of the connection: who comes next says
+		return nil
+	case invalid != nil:
+		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
+		condition.Message = fmt.Sprintf("a rule that cannot be read accepts nothing, or denies everything: %v", invalid)
+	}
+	told := policy.DeepCopy()
+	meta.SetStatusCondition(&told.Status.Conditions, condition)
+	if equality.Semantic.DeepEqual(told.Status, policy.Status) {
+		return nil
+	}
+	if condition.Status == metav1.ConditionFalse {
+		r.Events.Eventf(policy, nil, corev1.EventTypeWarning, condition.Reason, "Filter", "%s", condition.Message)
+	}
+	patch := client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, told, patch))
+}
