@@ -87,7 +87,7 @@ func (p *program) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound, TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations, Reported: p.metrics.Reported, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated, CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,
 		Namespace: p.options.Namespace, Version: version.String(),
 		Probe: probe(p.options.ProbePort), ProbeInterval: p.options.ProbeInterval, ProbeMisses: p.options.ProbeMisses})
 	if err != nil {
@@ -95,6 +95,7 @@ func (p *program) lead(ctx context.Context) error {
 	}
 	p.health.Begin(mgr.Elected(), engine)
 	defer p.health.End()
+	defer p.metrics.Forget()
 	return mgr.Start(ctx)
 }
 

@@ -55,6 +55,8 @@ type Options struct {
 	FirstConnection time.Duration
 	// Violations is told how often each invariant is violated, after each check; it may be nil.
 	Violations func(invariant string, n int)
+	// Reported is told of each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), and nodes; it may be nil.
+	Reported func(areas map[string]int, ready, total int)
 	// Programmed is told how long a change of a service's endpoints took until the database had it; it may be nil.
 	Programmed func(took time.Duration)
 	// Propagated is told, after a change of a service's endpoints and at most once in PropagationInterval, how long it took from the database
@@ -124,7 +126,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
-			FirstConnection: options.FirstConnection, Violations: watch.Violations, Silent: spread.silent, Namespace: options.Namespace, Version: options.Version, Announce: true},
+			FirstConnection: options.FirstConnection, Violations: watch.Violations, Silent: spread.silent, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
 		nodes, pods,
 		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], Looked: first.look(topology.KindGateway)},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),

@@ -77,6 +77,8 @@ type Reconciler struct {
 	Namespace string
 	// Version is the operator's.
 	Version string
+	// Reported is told of each status: states by area, and nodes; nil: nobody is.
+	Reported func(areas map[string]int, ready, total int)
 	// Announce makes an event of each change of a condition.
 	Announce bool
 
@@ -178,6 +180,9 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version,
 	})
+	if r.Reported != nil {
+		r.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))
+	}
 	r.tellDrift(cn, found)
 	r.tellViolations(cn)
 	if equality.Semantic.DeepEqual(want, cn.Status) {

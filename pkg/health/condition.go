@@ -25,6 +25,15 @@ func Areas(problems []networkv1alpha1.Problem, well map[networkv1alpha1.AreaName
 	return found
 }
 
+// Severities are the states of areas as numbers, 0 for OK up to 3 for Unavailable.
+func Severities(areas []networkv1alpha1.AreaStatus) map[string]int {
+	found := make(map[string]int, len(areas))
+	for _, a := range areas {
+		found[string(a.Name)] = severity[a.State]
+	}
+	return found
+}
+
 // Available is true unless a problem says that nothing can be changed.
 func Available(problems []networkv1alpha1.Problem) metav1.Condition {
 	if worst, bad := Worst(problems, networkv1alpha1.StateUnavailable); bad {

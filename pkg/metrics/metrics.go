@@ -17,6 +17,8 @@ type Metrics struct {
 	requests     *prometheus.HistogramVec
 	programmed   prometheus.Histogram
 	propagated   prometheus.Histogram
+	areas        *prometheus.GaugeVec
+	nodes        *prometheus.GaugeVec
 }
 
 // New registers the metrics.
@@ -45,7 +47,11 @@ func New(registry prometheus.Registerer) *Metrics {
 	m.propagated = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weft_service_propagation_seconds",
 		Help:    "Time from the northbound database until every chassis had installed a change of a service's endpoints; measured at most once a minute.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
-	registry.MustRegister(m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests, m.programmed, m.propagated)
+	m.areas = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_area_state",
+		Help: "How each area of ClusterNetwork's status is, told by the leader: 0 OK, 1 progressing, 2 degraded, 3 unavailable."}, []string{"area"})
+	m.nodes = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_nodes",
+		Help: "Nodes of the cluster, told by the leader. state is ready or unready."}, []string{"state"})
+	registry.MustRegister(m.areas, m.nodes, m.transactions, m.operations, m.connected, m.drift, m.violations, m.requests, m.programmed, m.propagated)
 	return m
 }
 
@@ -77,6 +83,22 @@ func (m *Metrics) Drift(database, table, state string) {
 // Violations tells how often an invariant was violated at the last check.
 func (m *Metrics) Violations(invariant string, n int) {
 	m.violations.WithLabelValues(invariant).Set(float64(n))
+}
+
+// Reported tells what the ClusterNetwork's status says: states by area, and nodes.
+func (m *Metrics) Reported(areas map[string]int, ready, total int) {
+	for area, state := range areas {
+		m.areas.WithLabelValues(area).Set(float64(state))
+	}
+	m.nodes.WithLabelValues("ready").Set(float64(ready))
+	m.nodes.WithLabelValues("unready").Set(float64(total - ready))
+}
+
+// Forget takes back what only a leader knows.
+func (m *Metrics) Forget() {
+	m.areas.Reset()
+	m.nodes.Reset()
+	m.violations.Reset()
 }
 
 // Propagated observes how long one change was on its way from the database to every chassis.

@@ -1,0 +1,119 @@
+package metrics
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	monitoring = "../../config/monitoring/"
+	runbooks   = "../../docs/runbooks/"
+	maxAlerts  = 15
+)
+
+// alert is one of config/monitoring.
+type alert struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var rule struct {
+		Spec struct{ Groups []struct{ Rules []alert } }
+	}
+	text, err := os.ReadFile(monitoring + "rules.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &rule)
+	}
+	if err != nil || len(rule.Spec.Groups) != 1 {
+		t.Fatalf("%v: %+v", err, rule)
+	}
+	return rule.Spec.Groups[0].Rules
+}
+
+// Every alert has a severity, a sentence, and a page with its expression and what to do; every page has an alert.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	all := alerts(t)
+	if len(all) == 0 || len(all) > maxAlerts {
+		t.Errorf("%d alerts, want 1 to %d: who is called too often does not come", len(all), maxAlerts)
+	}
+	index, err := os.ReadFile(runbooks + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]bool{}
+	for _, a := range all {
+		pages[a.Alert+".md"] = true
+		page, err := os.ReadFile(runbooks + a.Alert + ".md")
+		if err != nil || !strings.Contains(string(page), a.Expr) || !strings.Contains(string(page), "## What to do\n\n1. ") || !strings.Contains(string(index), a.Alert+".md") {
+			t.Errorf("the page of %s is not there, not in the index, or not of its expression: %v", a.Alert, err)
+		}
+		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || !strings.HasSuffix(a.Annotations["runbook_url"], "/docs/runbooks/"+a.Alert+".md") || a.For == "" {
+			t.Errorf("%+v", a)
+		}
+		knownMetrics(t, a.Alert, a.Expr)
+	}
+	files, err := filepath.Glob(runbooks + "Weft*.md")
+	if err != nil || len(files) != len(pages) {
+		t.Errorf("%d pages of %d alerts (%v)", len(files), len(pages), err)
+	}
+}
+
+var metricName = regexp.MustCompile(`weft_\w+`)
+
+// knownMetrics wants an expression to name metrics of the catalogue, of histograms their series.
+func knownMetrics(t *testing.T, where, expr string) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, m := range catalogue() {
+		known[m.name] = m.kind != "histogram"
+		if m.kind == "histogram" {
+			known[m.name+"_bucket"], known[m.name+"_count"], known[m.name+"_sum"] = true, true, true
+		}
+	}
+	named := metricName.FindAllString(expr, -1)
+	if len(named) == 0 {
+		t.Errorf("%s names no metric: %s", where, expr)
+	}
+	for _, name := range named {
+		if !known[name] {
+			t.Errorf("%s names %s, which nobody serves", where, name)
+		}
+	}
+}
+
+// Every panel of the dashboard draws metrics of the catalogue, and every metric is drawn.
+func TestDashboardDrawsTheCatalogue(t *testing.T) {
+	text, err := os.ReadFile(monitoring + "dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	drawn := ""
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			knownMetrics(t, p.Title, target.Expr)
+			drawn += target.Expr + "\n"
+		}
+	}
+	for _, m := range catalogue() {
+		if !strings.Contains(drawn, m.name) {
+			t.Errorf("no panel draws %s", m.name)
+		}
+	}
+}
