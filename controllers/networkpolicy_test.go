@@ -103,7 +103,9 @@ func TestWhatAPolicyCosts(t *testing.T) {
 	o.stop()
 	before := w.dump()
 	o = w.start()
-	w.must(o.engine.Wait(t.Context(), func() (bool, error) { return o.engine.Connected() && o.engine.Wanted(topology.NetworkPolicyKey("default", "p-49")), nil }))
+	w.must(o.engine.Wait(t.Context(), func() (bool, error) {
+		return o.engine.Connected() && o.engine.Wanted(topology.NetworkPolicyKey("default", "p-49")), nil
+	}))
 	o.settle()
 	if got := o.transactions(); got != 0 {
 		t.Errorf("a restart with 50 policies wrote %d transactions", got)

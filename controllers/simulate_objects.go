@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,7 +64,7 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &discoveryv1.EndpointSlice{}
 	case networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
 		object = &networkingv1.NetworkPolicy{}
-	case policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy"):
+	case schema.GroupVersion(policyv1alpha2.GroupVersion).WithKind("ClusterNetworkPolicy"):
 		object = &policyv1alpha2.ClusterNetworkPolicy{}
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		object = &corev1.Namespace{}

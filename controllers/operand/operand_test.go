@@ -310,7 +310,7 @@ func removed(t *testing.T, cn *networkv1alpha1.ClusterNetwork) {
 	collected(t, map[string]client.Object{"weft-ovs": switches, operand.Uninstall: uninstall, operand.Central: &appsv1.StatefulSet{}}, func() {})
 	eventually(t, func() error {
 		if err := api.Get(ctx, types.NamespacedName{Name: "default"}, cn); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the ClusterNetwork is there: %v, %q", err, cn.Finalizers)
+			return fmt.Errorf("the ClusterNetwork is there: %w, %q", err, cn.Finalizers)
 		}
 		return nil
 	})

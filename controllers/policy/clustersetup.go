@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,7 +25,7 @@ import (
 // ClusterKnown asks the API server whether it has the CRD of ClusterNetworkPolicies. One that is installed later is seen by the next process that
 // leads.
 func ClusterKnown(mgr ctrl.Manager) (bool, error) {
-	kind := policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy")
+	kind := schema.GroupVersion(policyv1alpha2.GroupVersion).WithKind("ClusterNetworkPolicy")
 	_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/weft-network/weft/pkg/topology"
@@ -50,7 +49,7 @@ func (i index) remove(key unit.Key, selector topology.PodSelector) {
 func (i index) each(pod topology.SelectedPod, visit func(unit.Key)) {
 	for _, namespace := range []string{pod.Namespace, ""} {
 		i.on(shelf{namespace: namespace}, visit)
-		for key, value := range labels.Set(pod.Labels) {
+		for key, value := range pod.Labels {
 			i.on(shelf{namespace, pair(key, value)}, visit)
 		}
 	}

@@ -66,7 +66,9 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	group, policy := web.GroupKey(), topology.NetworkPolicyKey("demo", "p")
 	want := map[unit.Key]topology.PodSelector{group: web}
 	before := s.Version()
-	failed := func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) { return nil, errors.New("no list") }
+	failed := func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) {
+		return nil, errors.New("no list")
+	}
 	if err := s.Use(t.Context(), policy, want, failed); err == nil || s.state(group) != waiting {
 		t.Errorf("without a list: %v, state %d", err, s.state(group))
 	}
@@ -205,7 +207,9 @@ func TestAPolicyIsReadAnewForNumbers(t *testing.T) {
 	}{
 		{func() { s.Of(web("a", 8080)) }, false},
 		{func() { s.Of(web("b", 8080)) }, false},
-		{func() { s.Of(aPod("c", nil, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 9})) }, false},
+		{func() {
+			s.Of(aPod("c", nil, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 9}))
+		}, false},
 		{func() { s.Of(web("c", 8081)) }, true},
 		{func() { s.Of(web("d", 8081)) }, false},
 		{func() { s.Gone(podName("c")) }, false},

@@ -20,9 +20,10 @@ var (
 )
 
 const (
-	// Uninstall is the name of the DaemonSet of Removal, Switches that of Open vSwitch's.
+	// Uninstall is the name of the DaemonSet of Removal.
 	Uninstall = "weft-uninstall"
-	Switches  = "weft-ovs"
+	// Switches is the name of Open vSwitch's.
+	Switches = "weft-ovs"
 )
 
 // Removal is a DaemonSet whose pods are ready when nothing of the network is left on their node: config/uninstall, and then what programs of OVN

@@ -22,8 +22,9 @@ const (
 	Namespace = "weft-system"
 	// Central is the name of the databases' StatefulSet.
 	Central = "weft-central"
-	// AnnotationNode on it is the node of the databases, AnnotationApplied on every operand the digest of what was applied.
-	AnnotationNode    = "network.weft.dev/node"
+	// AnnotationNode on it is the node of the databases.
+	AnnotationNode = "network.weft.dev/node"
+	// AnnotationApplied on every operand is the digest of what was applied.
 	AnnotationApplied = "network.weft.dev/applied"
 	// image is that of the manifests.
 	image = "weft:dev"

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// AuthorityValidity is how long an authority's certificate is good, LeafValidity any other.
+	// AuthorityValidity is how long an authority's certificate is good.
 	AuthorityValidity = 10 * 365 * 24 * time.Hour
-	LeafValidity      = 365 * 24 * time.Hour
+	// LeafValidity is how long any other is.
+	LeafValidity = 365 * 24 * time.Hour
 	// early is for clocks that are behind.
 	early = time.Hour
 )

@@ -55,7 +55,7 @@ func TestNetworkPolicy(t *testing.T) {
 		p := policy("web", app("web"), networkingv1.PolicyTypeIngress)
 		named := intstr.FromString("who")
 		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{
-			From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))}, {NamespaceSelector: &metav1.LabelSelector{}, PodSelector: ptr(app("visitor"))}},
+			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))}, {NamespaceSelector: &metav1.LabelSelector{}, PodSelector: ptr(app("visitor"))}},
 			Ports: []networkingv1.NetworkPolicyPort{{Port: &named}},
 		}}
 		bed.create(t, p)

@@ -94,9 +94,7 @@ func (w *world) tag(ctx context.Context, s Step, o client.Object, key string) er
 func policyOf(n int) networkingv1.NetworkPolicySpec {
 	r := rand.New(rand.NewPCG(uint64(n), 5))
 	spec := networkingv1.NetworkPolicySpec{PodSelector: teams(r)}
-	for _, direction := range []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}[r.IntN(2):] {
-		spec.PolicyTypes = append(spec.PolicyTypes, direction)
-	}
+	spec.PolicyTypes = append(spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}[r.IntN(2):]...)
 	for range r.IntN(3) {
 		spec.Ingress = append(spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: policyPeers(r), Ports: policyPorts(r)})
 	}

@@ -65,7 +65,7 @@ var table = []rule{
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
 	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
 		never: append(below("controllers"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
-	{packages: "pkg/cli", direct: append(below("pkg/admin", "pkg/health", "pkg/manifest", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery",
+	{packages: "pkg/cli", direct: append(below("pkg/admin", "pkg/health", "pkg/manifest", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml",
 		"k8s.io/client-go", "k8s.io/streaming/pkg/httpstream", "sigs.k8s.io/controller-runtime/pkg/client", "github.com/spf13/cobra", "github.com/spf13/pflag"),
 		never: below("controllers")},
 	{packages: "pkg/agent", direct: append(append(below("pkg/health", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",

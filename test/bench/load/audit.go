@@ -9,16 +9,6 @@ import (
 	"os"
 )
 
-// policy lets the API server note what one user does, when it is done.
-const policy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-- level: Metadata
-  users: [%q]
-- level: None
-`
-
 // auditLog reads the API server's audit log from where it was read last.
 type auditLog struct {
 	path   string

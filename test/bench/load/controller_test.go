@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -135,4 +137,38 @@ func (w *world) ask(question string, answer any) {
 	if err != nil {
 		w.Fatal(fmt.Errorf("admin %s: %w\n%s", question, err, &wrong))
 	}
+}
+
+// policy lets the API server note what one user does, when it is done.
+const policy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  users: [%q]
+- level: None
+`
+
+// childrenOf lists the processes that a process has started, by their program's name.
+func childrenOf(parent int) (map[string]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+		if fields := strings.Fields(string(text[end+1:])); fields[1] == strconv.Itoa(parent) {
+			found[string(text[begin+1:end])] = pid
+		}
+	}
+	return found, nil
 }

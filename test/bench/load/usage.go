@@ -54,27 +54,3 @@ func parsePeak(status string) (float64, error) {
 	}
 	return 0, fmt.Errorf("status has no VmHWM")
 }
-
-// childrenOf lists the processes that a process has started, by their program's name.
-func childrenOf(parent int) (map[string]int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-		if fields := strings.Fields(string(text[end+1:])); fields[1] == strconv.Itoa(parent) {
-			found[string(text[begin+1:end])] = pid
-		}
-	}
-	return found, nil
-}
