@@ -27,8 +27,9 @@ func TestStatusNamesInjectedFaults(t *testing.T) {
 		reason, object  string
 	}{
 		{"n1", "ovn-controller", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonControllerUnavailable, "NodeNetwork/n1"},
-		{"n2", "ovs-vswitchd", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonSwitchUnavailable, "NodeNetwork/n2"},
-		{"n2", "ovsdb-server", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonDatabaseUnavailable, "NodeNetwork/n2"},
+		// The node's link is on its bridge: nobody on it can tell more than its silence does.
+		{"n2", "ovs-vswitchd", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/n2"},
+		{"n2", "ovsdb-server", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/n2"},
 		{"cp", "nb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
 		{"cp", "sb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
 	} {
