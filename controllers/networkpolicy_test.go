@@ -134,24 +134,25 @@ func TestNamedPortsFollowPods(t *testing.T) {
 	numbers := func(want ...string) {
 		t.Helper()
 		w.until(func() error {
+			var matches []string
 			for _, row := range w.selectRows()[nbdb.ACLTable] {
 				if slices.Contains(row["external_ids"], "weft.dev/rule=ingress[0]") {
-					for _, n := range want {
-						if !slices.ContainsFunc(row["match"], func(m string) bool { return strings.Contains(m, "tcp.dst == "+n) }) {
-							return fmt.Errorf("match %v lacks %s", row["match"], n)
-						}
-					}
-					return nil
+					matches = append(matches, row["match"]...)
 				}
 			}
-			return fmt.Errorf("there is no rule, want numbers %v", want)
+			for _, n := range want {
+				if !slices.ContainsFunc(matches, func(m string) bool { return strings.HasSuffix(m, "tcp.dst == "+n) }) {
+					return fmt.Errorf("matches %q lack %s", matches, n)
+				}
+			}
+			return nil
 		})
 	}
 	one := w.podLabelled("n1", "one", "web", corev1.ContainerPort{Name: "http", ContainerPort: 8080})
 	numbers("8080")
 	two := w.podLabelled("n1", "two", "web", corev1.ContainerPort{Name: "http", ContainerPort: 8081})
 	numbers("8080", "8081")
-	w.isolates("named", 3)
+	w.isolates("named", 4)
 	w.delete(one, two)
 	w.isolates("named", 2)
 }
