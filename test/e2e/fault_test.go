@@ -21,15 +21,19 @@ import (
 // TestStatusNamesInjectedFaults: what breaks on a node or in the control plane is named by area, reason and object, and forgotten when it is whole again.
 func TestStatusNamesInjectedFaults(t *testing.T) {
 	eventually(t, convergence, func() error { return healthy(t) })
+	far := "n1"
+	if bed.operatorNode(t) == far {
+		far = "n2"
+	}
 	for _, fault := range []struct {
 		machine, daemon string
 		area            networkv1alpha1.AreaName
 		reason, object  string
 	}{
 		{"n1", "ovn-controller", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonControllerUnavailable, "NodeNetwork/n1"},
-		// The node's link is on its bridge: nobody on it can tell more than its silence does.
-		{"n2", "ovs-vswitchd", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/n2"},
-		{"n2", "ovsdb-server", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/n2"},
+		// The node's link is on its bridge: nobody on it can tell more than its silence does, the operator neither.
+		{far, "ovs-vswitchd", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/" + far},
+		{far, "ovsdb-server", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/" + far},
 		{"cp", "nb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
 		{"cp", "sb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
 	} {
