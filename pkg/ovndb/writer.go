@@ -268,6 +268,11 @@ func (w *writer) record(p *Plan) {
 		ref := d.Ref
 		w.ledger.forgetRow(ref, w.session.schema.Tables[ref.Table].Shared)
 	}
+	for _, c := range p.Inserts { // it has nothing yet, whatever its predecessor had
+		for _, name := range w.session.schema.Tables[c.Table].Shared {
+			w.ledger.setSlot(slot{unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, name}, nil)
+		}
+	}
 	for _, m := range p.Adds {
 		w.ledger.add(slot{m.Parent, m.Column}, m.Element, m.Value)
 	}
