@@ -34,7 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall").
 		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.All), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.All), builder.WithPredicates(trigger.SpecChanged())).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(r)
@@ -55,7 +55,7 @@ func (r *Reconciler) All(ctx context.Context, _ client.Object) (all []reconcile.
 // SetupWithManager registers the controller, after that of the firewalls.
 func (r *Nodes) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall-nodes").
-		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindNodes)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindNodes)), builder.WithPredicates(trigger.SpecChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.InUse), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
@@ -80,7 +80,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 // SetupWithManager registers the controller, after that of the firewalls.
 func (r *DNS) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall-dns").
-		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindDNS)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindDNS)), builder.WithPredicates(trigger.SpecChanged())).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: questions, RateLimiter: trigger.Retries()}).
 		Complete(r)

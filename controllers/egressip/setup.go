@@ -30,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), builder.WithPredicates(predicate.Funcs{UpdateFunc: specChanged})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(trigger.SpecChanged())).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.On), builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).

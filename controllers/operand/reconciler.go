@@ -24,6 +24,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // fieldOwner of what is applied.
@@ -43,7 +44,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("operand").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(trigger.SpecChanged())).
 		Watches(&corev1.Node{}, one, builder.WithPredicates(placed())).
 		Watches(&corev1.Secret{}, one).Watches(&corev1.ConfigMap{}, one).
 		Watches(&appsv1.StatefulSet{}, one, builder.WithPredicates(changed())).
@@ -64,7 +65,7 @@ func placed() predicate.Predicate {
 // changed are changes of workloads by others than their controllers, which write the status; that one counts of a removal alone.
 func changed() predicate.Predicate {
 	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == operand.Uninstall })
-	return predicate.Or(removal, predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	return predicate.Or(removal, trigger.SpecChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 // Reconcile implements reconcile.Reconciler.

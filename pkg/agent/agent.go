@@ -184,7 +184,7 @@ func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
 
 func (r *nodeReconciler) register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(trigger.SpecChanged())).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(r.trigger).
 		Complete(r)
