@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, ipam.ErrExhausted) {
 		r.wait(node.Name)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
-		return ctrl.Result{}, r.setCondition(ctx, &node, nil, err.Error())
+		return ctrl.Result{}, errors.Join(r.vacateUnlessNetwork(ctx, node.Name), r.setCondition(ctx, &node, nil, err.Error()))
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -130,16 +130,37 @@ func (r *Reconciler) remove(ctx context.Context, name string) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.NodeKey(name)}); err != nil && !ovndb.IsPending(err) {
+	if err := r.vacate(ctx, name); err != nil {
 		return err
-	}
-	if owners := r.Addresses.RemoveNode(name); len(owners) > 0 {
-		r.Removed(owners)
 	}
 	for _, waiting := range r.forget(name) {
 		r.Trigger.Enqueue(types.NamespacedName{Name: waiting})
 	}
 	return nil
+}
+
+// vacate takes the rows of a node without a network away, and its addresses.
+func (r *Reconciler) vacate(ctx context.Context, name string) error {
+	if err := ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.NodeKey(name)})); err != nil {
+		return err
+	}
+	if owners := r.Addresses.RemoveNode(name); len(owners) > 0 {
+		r.Removed(owners)
+	}
+	return nil
+}
+
+// vacateUnlessNetwork does that for a node that finds no subnet: its network may have gone, and its subnet to others, while no process remembered it.
+func (r *Reconciler) vacateUnlessNetwork(ctx context.Context, name string) error {
+	reader := r.Live
+	if reader == nil {
+		reader = r.Client
+	}
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, &networkv1alpha1.NodeNetwork{})
+	if apierrors.IsNotFound(err) {
+		return r.vacate(ctx, name)
+	}
+	return err
 }
 
 // forget drops what is remembered of a node and returns the nodes that wait for a subnet, since one may be free now; those
@@ -198,16 +219,24 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 }
 
 // get returns the node's NodeNetwork, or a new one with what was assigned before: pods may still run with those addresses.
-// One of an earlier Node of this name is replaced: the garbage collector would delete it at a time of its own choice.
+// One of an earlier Node of this name is replaced: the garbage collector would delete it at a time of its own choice. One that has what another had
+// before is replaced by one with something else.
 func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1alpha1.NodeNetwork, found bool, err error) {
 	nn = &networkv1alpha1.NodeNetwork{}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
 	if err == nil {
 		owner := metav1.GetControllerOf(nn)
-		if owner == nil || owner.UID == node.UID {
+		yields, failed := r.yields(ctx, nn)
+		switch {
+		case failed != nil:
+			return nil, false, failed
+		case yields:
+			r.disown(node.Name)
+		case owner == nil || owner.UID == node.UID:
 			return nn, true, nil
+		default:
+			r.remember(node.Name, nn.Spec)
 		}
-		r.remember(node.Name, nn.Spec)
 		err = r.Client.Delete(ctx, nn, client.Preconditions{UID: &nn.UID})
 	}
 	if client.IgnoreNotFound(err) != nil {
