@@ -37,6 +37,11 @@ lab-load: ## Build the product again and replace it in the running cluster
 .PHONY: test
 test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detector
 	$(GOTEST) --format pkgname --packages ./... -- -race -timeout 20m
+	@$(MAKE) --no-print-directory test-modules
+
+.PHONY: test-modules
+test-modules: ## What has tests in a module of its own: the alerts, by Prometheus' rules
+	cd test/alerts && go test -count=1 ./...
 
 .PHONY: check-raft
 check-raft: tools ## Lose the leader of a three-member cluster under churn, N times by a transfer and N times by kill -9 (N=50)
@@ -116,6 +121,7 @@ generate: tools ## Everything that is generated: deepcopy, CRDs, database models
 	$(WEFT_CACHE)/bin/kubectl kustomize config/default > bundle/weft.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > bundle/uninstall.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/install > dist/install.yaml
+	cd test/bundle && go run ./cmd/weft-bundle ../..
 
 .PHONY: fmt
 fmt: ## gofmt

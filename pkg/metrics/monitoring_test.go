@@ -58,6 +58,9 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || !strings.HasSuffix(a.Annotations["runbook_url"], "/docs/runbooks/"+a.Alert+".md") || a.For == "" {
 			t.Errorf("%+v", a)
 		}
+		if !strings.Contains(string(page), "severity "+a.Labels["severity"]) || a.For != "0m" && !strings.Contains(string(page), "for "+a.For) {
+			t.Errorf("the page of %s does not say that it fires for %s with severity %s", a.Alert, a.For, a.Labels["severity"])
+		}
 		knownMetrics(t, a.Alert, a.Expr)
 	}
 	files, err := filepath.Glob(runbooks + "Weft*.md")
@@ -85,6 +88,30 @@ func knownMetrics(t *testing.T, where, expr string) {
 	for _, name := range named {
 		if !known[name] {
 			t.Errorf("%s names %s, which nobody serves", where, name)
+		}
+	}
+}
+
+// The alerts' unit tests are about series that the programs serve; test/alerts runs them.
+func TestAlertsAreTestedOnMetricsOfTheCatalogue(t *testing.T) {
+	for _, a := range alerts(t) {
+		var suite struct {
+			Tests []struct {
+				Name        string
+				InputSeries []struct{ Series string } `json:"input_series"`
+			}
+		}
+		text, err := os.ReadFile(monitoring + "tests/" + a.Alert + ".yaml")
+		if err == nil {
+			err = yaml.Unmarshal(text, &suite)
+		}
+		if err != nil || len(suite.Tests) == 0 {
+			t.Errorf("tests of %s: %v", a.Alert, err)
+		}
+		for _, scenario := range suite.Tests {
+			for _, in := range scenario.InputSeries {
+				knownMetrics(t, a.Alert+": "+scenario.Name, in.Series)
+			}
 		}
 	}
 }
