@@ -29,7 +29,7 @@ func (w *world) selectRows() rows {
 	w.Helper()
 	found := rows{}
 	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port", "QoS", "Load_Balancer", "Load_Balancer_Group",
-		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set"} {
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set", "Meter", "Meter_Band"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		_, text, _ = strings.Cut(text, "\n") // "<table> table"
 		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()

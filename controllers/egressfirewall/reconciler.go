@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -60,6 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	facts, invalid := topology.ParseEgressFirewall(&firewall, clusters)
 	if r.awaits(facts.Sets()) {
 		return ctrl.Result{}, nil
+	}
+	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &firewall); err != nil {
+		return ctrl.Result{}, err
 	}
 	applied := r.Database.Apply(ctx, topology.EgressFirewallUnit(facts))
 	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.tell(ctx, &firewall, invalid, applied))

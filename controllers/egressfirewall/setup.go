@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -33,11 +35,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall").
-		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
+		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.Or[client.Object](predicate.Funcs{UpdateFunc: changed}, acllogging.Changed()))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(firewallOf), builder.WithPredicates(acllogging.NamespaceChanged())).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.All), builder.WithPredicates(trigger.SpecChanged())).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(r)
+}
+
+// firewallOf asks for the firewall of a namespace.
+func firewallOf(_ context.Context, namespace client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace.GetName(), Name: networkv1alpha1.EgressFirewallName}}}
 }
 
 // All asks for all firewalls.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -49,6 +50,9 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	selectors := facts.Selectors()
 	if !r.Selectors.Made(selectors) {
 		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
+	}
+	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &policy); err != nil {
+		return ctrl.Result{}, err
 	}
 	applied := r.settle(ctx, topology.ClusterNetworkPolicyUnit(facts), selectors)
 	return ctrl.Result{}, errors.Join(applied, r.tell(ctx, &policy, invalid, applied))

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -38,7 +39,7 @@ func (r *Cluster) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("clusternetworkpolicy").WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()})
 	if r.Known {
-		b = b.For(&policyv1alpha2.ClusterNetworkPolicy{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: clusterPolicyChanged})).
+		b = b.For(&policyv1alpha2.ClusterNetworkPolicy{}, builder.WithPredicates(predicate.Or[client.Object](predicate.Funcs{UpdateFunc: clusterPolicyChanged}, acllogging.Changed()))).
 			Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.namingNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged}))
 	}
 	return b.Complete(r)

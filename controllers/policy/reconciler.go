@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -59,6 +60,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !r.Selectors.Made(selectors) {
 		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
+	}
+	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &policy); err != nil {
+		return ctrl.Result{}, err
 	}
 	err = r.settle(ctx, topology.NetworkPolicyUnit(facts), selectors)
 	var refused *ovndb.RejectedError

@@ -1,9 +1,6 @@
 package names
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // NamespacePorts is the port group of a namespace's pods. OVN allows letters, digits, underscores and dots in it, a namespace has no dot.
 func NamespacePorts(namespace string) string {
@@ -24,21 +21,25 @@ func ManagementAddresses(family string) string { return "management_" + family }
 // PodGroup is the port group of the pods of a selector, by the selector's hash.
 func PodGroup(hash string) string { return "pods_" + hash }
 
-// PolicyACL is the name that ovn-controller logs for an ACL: what a policy says where. OVN allows 63 characters.
+// longestACL is the longest name that OVN allows an ACL, in bytes.
+const longestACL = 63
+
+// PolicyACL is the name that ovn-controller logs for an ACL: what a policy says where. Of one that is too long, the end of the policy's name is missing.
 func PolicyACL(namespace, policy, text string) string {
-	const longest = 63
-	name := fmt.Sprintf("NP:%s/%s:%s", namespace, policy, text)
-	if over := len(name) - longest; over > 0 { // the end says what and why
-		name = fmt.Sprintf("NP:%s:%s", (namespace + "/" + policy)[:len(namespace)+1+len(policy)-over], text)
-	}
-	return name
+	return aclName("NP", namespace+"/"+policy, text)
 }
 
 // ClusterPolicyACL is that name for a ClusterNetworkPolicy's.
-func ClusterPolicyACL(policy, text string) string {
-	const longest = 63
-	if over := len("CNP::") + len(policy) + len(text) - longest; over > 0 {
-		policy = policy[:len(policy)-over]
+func ClusterPolicyACL(policy, text string) string { return aclName("CNP", policy, text) }
+
+// EgressFirewallACL is that name for one of a namespace's EgressFirewall.
+func EgressFirewallACL(namespace, text string) string { return aclName("EF", namespace, text) }
+
+// aclName keeps the end, which says what and why.
+func aclName(kind, policy, text string) string {
+	if over := len(kind) + len(policy) + len(text) + len("::") - longestACL; over > 0 {
+		kept := max(0, len(policy)-over)
+		policy, text = policy[:kept], text[:min(len(text), longestACL-len(kind)-len("::")-kept)]
 	}
-	return "CNP:" + policy + ":" + text
+	return kind + ":" + policy + ":" + text
 }

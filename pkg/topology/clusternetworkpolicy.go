@@ -1,6 +1,7 @@
 package topology
 
 import (
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -31,6 +32,8 @@ type ClusterNetworkPolicy struct {
 	Subject PodSelector
 	// Ingress and Egress are in order: the first rule that matches decides.
 	Ingress, Egress []ClusterPolicyRule
+	// Logging is what is logged and counted of it.
+	Logging networkv1alpha1.ACLLogging
 }
 
 // ClusterPolicyRule does something with what a rule matches.
@@ -42,7 +45,8 @@ type ClusterPolicyRule struct {
 // ClusterNetworkPolicyUnit wants a policy's ACLs on the port group of its subject, in one transaction. It waits for the group, and its sets must be
 // there, as those of NetworkPolicyUnit.
 func ClusterNetworkPolicyUnit(p ClusterNetworkPolicy) unit.Unit {
-	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.ClusterPolicyACL(p.Name, text) }, unit: unit.Unit{Key: ClusterNetworkPolicyKey(p.Name)}}
+	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.ClusterPolicyACL(p.Name, text) }, unit: unit.Unit{Key: ClusterNetworkPolicyKey(p.Name)},
+		logging: p.Logging}
 	for _, side := range []struct {
 		policySide
 		rules []ClusterPolicyRule

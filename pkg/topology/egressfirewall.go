@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -39,6 +40,8 @@ type EgressFirewall struct {
 	Clusters []netip.Prefix
 	// Rules are in order: the first that matches decides.
 	Rules []EgressRule
+	// Logging is what is logged and counted of it.
+	Logging networkv1alpha1.ACLLogging
 }
 
 // EgressRule is a rule of a firewall.
@@ -67,6 +70,12 @@ func EgressFirewallUnit(f EgressFirewall) unit.Unit {
 		acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %d %s", u.Key, acl.Tier, acl.Match))
 		acl.Direction, acl.Options = nbdb.ACLDirectionFromLport, map[string]string{"apply-after-lb": "true"}
 		acl.ExternalIDs = map[string]string{RuleKey: text}
+		name := names.EgressFirewallACL(f.Namespace, text)
+		acl.Name = &name
+		if acl.Log { // where that is wanted
+			acl.Log = false
+			addMeter(&u, logACL(f.Logging, u.Key, text, &acl))
+		}
 		u.Rows = append(u.Rows, unit.Row{Model: &acl})
 		u.Members = append(u.Members, unit.Membership{Parent: parent, Column: "acls", Element: acl.UUID})
 	}
@@ -79,7 +88,7 @@ func EgressFirewallUnit(f EgressFirewall) unit.Unit {
 		if rule.Deny {
 			action = nbdb.ACLActionDrop
 		}
-		add(nbdb.ACL{Action: action, Tier: tierEgressFirewall, Priority: priorities[i]}, rule.match(), rule.Text)
+		add(nbdb.ACL{Action: action, Tier: tierEgressFirewall, Priority: priorities[i], Log: true}, rule.match(), rule.Text)
 	}
 	add(nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierDefault}, ovnexpr.IP(), "no rule")
 	return u

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -28,6 +29,8 @@ type NetworkPolicy struct {
 	Subject PodSelector
 	// Ingress and Egress are what is allowed to them and from them; nil: the policy is not about that direction.
 	Ingress, Egress *PolicyRules
+	// Logging is what is logged and counted of it.
+	Logging networkv1alpha1.ACLLogging
 }
 
 // PolicyRules are the rules of one direction; none: nothing is allowed.
@@ -71,7 +74,8 @@ var (
 // NetworkPolicyUnit wants a policy's ACLs on the port group of its subject, all in one transaction: what it isolates and what it allows come
 // together. It waits for the group; that the sets are there is for the caller to see to, since OVN ignores an ACL with a set that is not.
 func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
-	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.PolicyACL(p.Namespace, p.Name, text) }, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)}}
+	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.PolicyACL(p.Namespace, p.Name, text) }, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)},
+		logging: p.Logging}
 	if p.Ingress != nil {
 		b.addNode()
 		b.addSide(ingressSide, *p.Ingress)
@@ -87,13 +91,14 @@ type policyBuilder struct {
 	subject PodSelector
 	name    func(text string) string // of an ACL
 	unit    unit.Unit
+	logging networkv1alpha1.ACLLogging
 }
 
 func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
 	for _, rule := range rules.Rules {
 		b.addRule(side, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, rule)
 	}
-	b.add(side, nbdb.ACLActionDrop, policyIsolatePriority, ovnexpr.IP(), side.text+" isolation")
+	b.addACL(side, nbdb.ACL{Action: nbdb.ACLActionDrop, Tier: tierNetworkPolicy, Priority: policyIsolatePriority, Log: true}, ovnexpr.IP(), side.text+" isolation")
 }
 
 // addNode allows what the pod's own node sends by itself, such as kubelet's probes: by the node's port and from its address, since in Local
@@ -101,24 +106,24 @@ func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
 func (b *policyBuilder) addNode() {
 	node := ovnexpr.And(ovnexpr.FromGroup(names.ManagementPorts),
 		ovnexpr.Sets(ovnexpr.Source, names.ManagementAddresses(names.Family(families[0])), names.ManagementAddresses(names.Family(families[1]))))
-	b.add(ingressSide, nbdb.ACLActionAllowRelated, policyAllowPriority, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
+	b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
 }
 
 // track has connections followed where nothing is allowed. Otherwise northd has no reason to, and what is isolated is also the answers to connections
 // that others opened, and the neighbours' discovery.
 func (b *policyBuilder) track() {
-	if !slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool { return row.Model.(*nbdb.ACL).Action == nbdb.ACLActionAllowRelated }) {
+	if !slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool {
+		acl, ok := row.Model.(*nbdb.ACL)
+		return ok && acl.Action == nbdb.ACLActionAllowRelated
+	}) {
 		b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: trackingTier, Priority: trackingACL}, ovnexpr.IP(), "tracking")
 	}
-}
-
-func (b *policyBuilder) add(side policySide, action nbdb.ACLAction, priority int, match ovnexpr.Match, text string) {
-	b.addACL(side, nbdb.ACL{Action: action, Tier: tierNetworkPolicy, Priority: priority}, match, text)
 }
 
 // addRule adds what a rule says. Named ports that the subject has are a rule of those pods that have them: in OVN a match that names a group is left
 // out, whole, on a switch that has no port of the group.
 func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) {
+	acl.Log = true
 	if match := b.match(side, rule); !match.IsZero() {
 		b.addACL(side, acl, match, rule.Text)
 	}
@@ -136,15 +141,23 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 	b.addTo(b.subject.GroupKey(), side, acl, match, text)
 }
 
+// addTo adds an ACL to a group. One with Log is logged if that is wanted.
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
 	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
 	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
-	if slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool { return row.Model.(*nbdb.ACL).UUID == acl.UUID }) {
+	if slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool {
+		have, ok := row.Model.(*nbdb.ACL)
+		return ok && have.UUID == acl.UUID
+	}) {
 		return // another rule says the same
 	}
 	name := b.name(text)
 	acl.Name = &name
+	if acl.Log {
+		acl.Log = false
+		addMeter(&b.unit, logACL(b.logging, b.unit.Key, text, &acl))
+	}
 	b.unit.Rows = append(b.unit.Rows, unit.Row{Model: &acl})
 	b.unit.Members = append(b.unit.Members, unit.Membership{Parent: podGroupRef(group), Column: "acls", Element: acl.UUID})
 }

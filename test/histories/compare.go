@@ -86,7 +86,7 @@ func columnsOf(m any) (table, id string, columns map[string][]string) {
 var tableOf = map[string]string{"LogicalSwitch": "Logical_Switch", "LogicalSwitchPort": "Logical_Switch_Port", "LogicalRouter": "Logical_Router",
 	"LogicalRouterPort": "Logical_Router_Port", "LogicalRouterStaticRoute": "Logical_Router_Static_Route", "LogicalRouterPolicy": "Logical_Router_Policy",
 	"NAT": "NAT", "PortGroup": "Port_Group", "AddressSet": "Address_Set", "ACL": "ACL", "QoS": "QoS", "LoadBalancer": "Load_Balancer",
-	"LoadBalancerGroup": "Load_Balancer_Group", "ChassisTemplateVar": "Chassis_Template_Var"}
+	"LoadBalancerGroup": "Load_Balancer_Group", "ChassisTemplateVar": "Chassis_Template_Var", "Meter": "Meter", "MeterBand": "Meter_Band"}
 
 // texts returns a value as atoms does for the same value in the database.
 func texts(v reflect.Value) []string {

@@ -137,6 +137,7 @@ func (o *oracle) expectFirewalls() {
 	for i := range o.firewalls {
 		firewall := &o.firewalls[i]
 		facts, _ := topology.ParseEgressFirewall(firewall, o.plan.PodNetworks())
+		facts.Logging = o.loggingOf(firewall)
 		o.units = append(o.units, topology.EgressFirewallUnit(facts))
 		for _, set := range facts.Sets() {
 			if set.Kind() == topology.KindDNS {
@@ -177,7 +178,7 @@ func (o *oracle) checkFirewalls() {
 	}
 }
 
-// vandaliseFirewall deletes a group or set, or changes a rule.
+// vandaliseFirewall deletes a group, a set or a meter, or changes a rule or a meter's band.
 func (w *world) vandaliseFirewall(what string, n int) error {
 	if table, deletes := strings.CutPrefix(what, "delete-"); deletes {
 		if id, _, ok := w.pick(table, n); ok {
@@ -185,13 +186,18 @@ func (w *world) vandaliseFirewall(what string, n int) error {
 		}
 		return nil
 	}
-	id, _, ok := w.pick("ACL", n)
+	table, spoilt := "ACL", operation{"priority": 31000 + n}
+	switch what {
+	case "match":
+		spoilt = operation{"match": "0"}
+	case "unlogged":
+		spoilt = operation{"log": false}
+	case "rate":
+		table, spoilt = "Meter_Band", operation{"rate": 31000 + n}
+	}
+	id, _, ok := w.pick(table, n)
 	if !ok {
 		return nil
 	}
-	spoilt := operation{"priority": 31000 + n}
-	if what == "match" {
-		spoilt = operation{"match": "0"}
-	}
-	return w.mirror.transact(operation{"op": "update", "table": "ACL", "where": where(id), "row": spoilt})
+	return w.mirror.transact(operation{"op": "update", "table": table, "where": where(id), "row": spoilt})
 }

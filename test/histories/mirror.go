@@ -32,7 +32,7 @@ func newMirror(told func()) *mirror { return &mirror{told: told} }
 // tables are what the mirror follows: all that Weft writes, and where the histories put foreign rows.
 var tables = []string{"NB_Global", "Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route",
 	"Logical_Router_Policy", "NAT", "Port_Group", "Address_Set", "ACL", "DHCP_Options",
-	"QoS", "Load_Balancer", "Load_Balancer_Group", "Chassis_Template_Var"}
+	"QoS", "Load_Balancer", "Load_Balancer_Group", "Chassis_Template_Var", "Meter", "Meter_Band"}
 
 // connect starts to follow the server, and returns when the copy is complete.
 func (m *mirror) connect(socket string) error {

@@ -35,6 +35,7 @@ type objects struct {
 	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
 	labels    map[string]labels.Set // of namespaces
+	logging   map[string]string     // namespace -> what it has logged
 	cluster   string                // UID of kube-system
 }
 
@@ -53,7 +54,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}}
+	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}, logging: map[string]string{}}
 	o.policies = policies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
@@ -65,6 +66,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	}
 	for _, namespace := range namespaces.Items {
 		o.labels[namespace.Name] = namespace.Labels
+		o.logging[namespace.Name] = namespace.Annotations[networkv1alpha1.ACLLoggingAnnotation]
 		o.asking[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
 		if namespace.Name == metav1.NamespaceSystem {
 			o.cluster = string(namespace.UID)

@@ -150,6 +150,7 @@ func policyPorts(r *rand.Rand) (ports []networkingv1.NetworkPolicyPort) {
 func (o *oracle) expectPolicies() {
 	for i := range o.policies {
 		facts, _ := topology.ParseNetworkPolicy(&o.policies[i], o.numbers)
+		facts.Logging = o.loggingOf(&o.policies[i])
 		o.units = append(o.units, topology.NetworkPolicyUnit(facts))
 	}
 	selectors := o.selectors()

@@ -54,6 +54,8 @@ const (
 	ReasonAsExpected = "AsExpected"
 	// ReasonInvalidSpec: spec cannot be applied; the message says why.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonInvalidAnnotation: an annotation cannot be read; the message says which, and why.
+	ReasonInvalidAnnotation = "InvalidAnnotation"
 	// ReasonNodesNotReady: the message names the nodes.
 	ReasonNodesNotReady = "NodesNotReady"
 	// ReasonSubnetsExhausted: no pod subnet is left for a node; append to clusterNetwork.

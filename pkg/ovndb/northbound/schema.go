@@ -41,6 +41,8 @@ func Schema() ovndb.Schema {
 		nbdb.AddressSetTable:         {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                {},
 		nbdb.QoSTable:                {},
+		nbdb.MeterTable:              {Root: true},
+		nbdb.MeterBandTable:          {},
 		nbdb.LoadBalancerTable:       shared(true),
 		nbdb.LoadBalancerGroupTable:  {Root: true, Shared: []string{"load_balancer"}, ByName: &groups},
 		nbdb.ChassisTemplateVarTable: {Root: true, Shared: []string{"variables"}, Whole: []string{"variables"}},

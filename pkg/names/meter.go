@@ -1,0 +1,13 @@
+package names
+
+import "strings"
+
+// RuleMeter is the name of the meter that counts what a rule of a unit decides, and limits its log: "networkpolicy/demo/web drop ingress isolation".
+func RuleMeter(owner, verdict, rule string) string { return owner + " " + verdict + " " + rule }
+
+// ParseRuleMeter reads the name of such a meter; ok is false for any other.
+func ParseRuleMeter(name string) (owner, verdict, rule string, ok bool) {
+	owner, rest, _ := strings.Cut(name, " ")
+	verdict, rule, ok = strings.Cut(rest, " ")
+	return owner, verdict, rule, ok && strings.Contains(owner, "/") && rule != ""
+}
