@@ -115,3 +115,36 @@ func TestDatabaseOfAnotherCluster(t *testing.T) {
 	})
 	w.counted(1)
 }
+
+// A pod's balancers outlive its port, which went with its node's switch: when the process ended before they were taken away too, and nobody knows an
+// address of the pod, the next one does.
+func TestBalancersOfAPodWhoseNodeIsGone(t *testing.T) {
+	w := newWorld(t)
+	o, _ := w.settled([]string{"n1", "n2"}, 0)
+	object := pod("web", "n2")
+	object.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	w.run(object)
+	w.port(object)
+	balancers := func(want int) {
+		t.Helper()
+		w.until(func() error {
+			have := 0
+			for _, row := range w.selectRows()[nbdb.LoadBalancerTable] {
+				if slices.Contains(row["external_ids"], "weft.dev/unit=pod/default/web") {
+					have++
+				}
+			}
+			if have != want {
+				return fmt.Errorf("%d balancers, want %d", have, want)
+			}
+			return nil
+		})
+	}
+	balancers(2)
+	o.stop()
+	w.delete(w.nodeNetwork("n2"))
+	w.delete(w.node("n2"))
+	w.nb.Ctl("ls-del", "n2")
+	w.start()
+	balancers(0)
+}

@@ -46,14 +46,6 @@ func (h *holders) add(pod types.NamespacedName, owner string) {
 	h.owners[pod][owner] = struct{}{}
 }
 
-// has reports whether the owner was given something, of which the allocator may know no more.
-func (h *holders) has(pod types.NamespacedName, owner string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, ok := h.owners[pod][owner]
-	return ok
-}
-
 // others reports whether a pod of the name with another UID still holds something.
 func (h *holders) others(pod types.NamespacedName, uid string) bool {
 	h.mu.Lock()

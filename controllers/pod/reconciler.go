@@ -146,10 +146,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 }
 
 // park leaves a pod whose node's network is not there yet, and whose arrival comes back here. A port whose address went away
-// with its node must not come back when a node of that name does: the address may be another node's then.
+// with its node must not come back when a node of that name does: the address may be another node's then. Without an address, whatever else is left
+// of the pod's unit goes: its balancers outlive a port that went with the node's switch.
 func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
-	if _, _, known := r.Addresses.Get(owner); known || r.Addresses.Awaits(owner) || !r.holders.has(name, owner) {
+	if _, _, known := r.Addresses.Get(owner); known || r.Addresses.Awaits(owner) {
 		return nil
 	}
 	return r.release(ctx, name, "")
