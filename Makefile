@@ -40,8 +40,9 @@ test: tools ## Unit, golden, real-OVN and reconciler tests, with the race detect
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
-test-modules: ## What has tests in a module of its own: the alerts, by Prometheus' rules
+test-modules: ## What has tests in a module of its own: the alerts, by Prometheus' rules; the OLM bundle, by OLM's validators
 	cd test/alerts && go test -count=1 ./...
+	cd test/bundle && go test -count=1 ./...
 
 .PHONY: check-raft
 check-raft: tools ## Lose the leader of a three-member cluster under churn, N times by a transfer and N times by kill -9 (N=50)
@@ -103,7 +104,7 @@ lint: ## golangci-lint, the import table among others
 
 .PHONY: verify
 verify: generate ## Fail when generated code is stale
-	@git diff --exit-code -- apis config bundle dist pkg/nbdb pkg/sbdb pkg/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
+	@git diff --exit-code -- apis config bundle bundle.Dockerfile dist pkg/nbdb pkg/sbdb pkg/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
 
 ##@ Build it
 .PHONY: build
@@ -116,11 +117,12 @@ image: ## A container image, with docker or a compatible builder (BUILDER=podman
 	$(or $(BUILDER),docker) build --build-arg VERSION=$(VERSION) -t weft:$(VERSION) .
 
 .PHONY: generate
-generate: tools ## Everything that is generated: deepcopy, CRDs, database models, the bundle
+generate: tools ## Everything that is generated: deepcopy, CRDs, database models, what is installed, by kubectl and by OLM
 	go generate ./apis/... ./pkg/nbdb/... ./pkg/sbdb/... ./pkg/vswitchdb/...
 	$(WEFT_CACHE)/bin/kubectl kustomize config/default > bundle/weft.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > bundle/uninstall.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/install > dist/install.yaml
+	$(WEFT_CACHE)/bin/kubectl kustomize config/policy > dist/policies.yaml
 	cd test/bundle && go run ./cmd/weft-bundle ../..
 
 .PHONY: fmt

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// PrometheusRules returns the groups of a PrometheusRule as a file of rules, which Prometheus and promtool read themselves.
-func PrometheusRules(rule []byte) ([]byte, error) {
+// prometheusRules returns the groups of a PrometheusRule as a file of rules, which Prometheus and promtool read themselves.
+func prometheusRules(rule []byte) ([]byte, error) {
 	var object struct {
 		Kind string          `json:"kind"`
 		Spec json.RawMessage `json:"spec"`

@@ -2,7 +2,6 @@ package crd
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -60,18 +59,5 @@ func TestEgressFirewallIsAcceptedOrRefused(t *testing.T) {
 	err := api.Create(t.Context(), egressFirewall(t, "second", `{egress: []}`), client.DryRunAll)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a namespace has one EgressFirewall, and its name is default") {
 		t.Errorf("another name gives %v", err)
-	}
-}
-
-// The sample is in a namespace that may not exist: here it is put into one that does.
-func TestEgressFirewallSampleIsAccepted(t *testing.T) {
-	text, err := os.ReadFile("../../config/samples/egressfirewall.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sample := parse(t, text)
-	sample.SetNamespace("default")
-	if err := api.Create(t.Context(), sample, client.DryRunAll); err != nil {
-		t.Error(err)
 	}
 }

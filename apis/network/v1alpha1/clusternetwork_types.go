@@ -265,10 +265,12 @@ type GatewayOverride struct {
 	Mode GatewayMode `json:"mode,omitempty"`
 	// +optional
 	Uplink UplinkType `json:"uplink,omitempty"`
+	// interface is the external bridge or link of these nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
 	Interface string `json:"interface,omitempty"`
+	// nextHops are the routers that these nodes send egress to, at most one per family.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
@@ -432,6 +434,8 @@ type NetworkAddresses struct {
 type AddressCounts struct {
 	// total is used plus free.
 	Total int64 `json:"total"`
-	Used  int64 `json:"used"`
-	Free  int64 `json:"free"`
+	// used is the number of addresses that pods have.
+	Used int64 `json:"used"`
+	// free is the number of addresses that pods can still get.
+	Free int64 `json:"free"`
 }

@@ -102,6 +102,7 @@ type EgressIPStatus struct {
 // EgressIPStatusItem says which node carries an address.
 type EgressIPStatusItem struct {
 	EgressIP IP `json:"egressIP"`
+	// node is the name of the Node that carries it.
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
 }

@@ -82,6 +82,7 @@ type ComponentVersion struct {
 	// name is operator, agent, openvswitch or ovn-controller.
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
+	// version is what the component says of itself.
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version"`
 }

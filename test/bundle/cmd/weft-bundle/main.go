@@ -21,13 +21,21 @@ func main() {
 }
 
 func run(root string) error {
-	rule, err := os.ReadFile(filepath.Join(root, "config/monitoring/rules.yaml"))
+	files, err := bundle.Files(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	rules, err := bundle.PrometheusRules(rule)
-	if err != nil {
-		return fmt.Errorf("config/monitoring/rules.yaml: %w", err)
+	if err := os.RemoveAll(filepath.Join(root, bundle.ManifestsDir)); err != nil {
+		return err
 	}
-	return os.WriteFile(filepath.Join(root, "dist/prometheus-rules.yaml"), rules, 0o644)
+	for path, text := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

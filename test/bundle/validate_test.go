@@ -1,0 +1,72 @@
+package bundle
+
+import (
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/validation"
+	validator "github.com/operator-framework/api/pkg/validation/interfaces"
+)
+
+// validators are all that operator-framework/api has, but for the one that inspects images in a registry (multiple architectures), the one of a format
+// that is gone (package manifests), and the one that its successors replace (operatorhub).
+var validators = validator.Validators{
+	validation.ClusterServiceVersionValidator,
+	validation.CustomResourceDefinitionValidator,
+	validation.BundleValidator,
+	validation.OperatorHubV2Validator,
+	validation.StandardCategoriesValidator,
+	validation.StandardCapabilitiesValidator,
+	validation.ObjectValidator,
+	validation.OperatorGroupValidator,
+	validation.CommunityOperatorValidator,
+	validation.AlphaDeprecatedAPIsValidator,
+	validation.GoodPracticesValidator,
+}
+
+// complaints are the errors and warnings of all validators.
+func complaints(b *manifests.Bundle) (found []string) {
+	objects := []any{b, b.CSV}
+	for _, crd := range b.V1CRDs {
+		objects = append(objects, crd)
+	}
+	for _, object := range b.Objects {
+		objects = append(objects, object)
+	}
+	for _, result := range validators.Validate(objects...) {
+		for _, e := range append(result.Errors, result.Warnings...) {
+			found = append(found, e.Error())
+		}
+	}
+	return found
+}
+
+func TestValidatorsFindNothing(t *testing.T) {
+	for _, complaint := range complaints(loaded(t)) {
+		t.Error(complaint)
+	}
+}
+
+// The validators look at what they are given: each of these is a fault that they tell.
+func TestValidatorsFindFaults(t *testing.T) {
+	for name, breaks := range map[string]func(*manifests.Bundle){
+		"no icon":              func(b *manifests.Bundle) { b.CSV.Spec.Icon = nil },
+		"no example":           func(b *manifests.Bundle) { b.CSV.Annotations["alm-examples"] = "[]" },
+		"no Kubernetes":        func(b *manifests.Bundle) { b.CSV.Spec.MinKubeVersion = "" },
+		"a channel of our own": func(b *manifests.Bundle) { b.Channels = []string{"alpha"} },
+		"a CRD is missing":     func(b *manifests.Bundle) { b.V1CRDs = b.V1CRDs[1:] },
+		"a CRD too many":       func(b *manifests.Bundle) { b.CSV.Spec.CustomResourceDefinitions.Owned = nil },
+		"no such capability":   func(b *manifests.Bundle) { b.CSV.Annotations["capabilities"] = "Everything" },
+		"no such category":     func(b *manifests.Bundle) { b.CSV.Annotations["categories"] = "Weaving" },
+		"no install mode":      func(b *manifests.Bundle) { b.CSV.Spec.InstallModes = nil },
+		"no requests": func(b *manifests.Bundle) {
+			b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Resources.Requests = nil
+		},
+	} {
+		b := loaded(t)
+		breaks(b)
+		if len(complaints(b)) == 0 {
+			t.Errorf("%s: nobody complains", name)
+		}
+	}
+}
