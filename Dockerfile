@@ -15,4 +15,6 @@ FROM debian:trixie-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
+# Which OVN and Open vSwitch are in it: another version of Weft with the same ones restarts neither.
+RUN ["/usr/bin/weft-ovn", "programs"]
 ENTRYPOINT ["/usr/bin/weft"]

@@ -54,7 +54,11 @@ e2e: ## The cluster with packets: what the README promises
 
 .PHONY: e2e-install
 e2e-install: ## dist/install.yaml on nodes with kubelet and containerd alone, timed; then what carries the network is disturbed
-	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall$$'
+
+.PHONY: e2e-upgrade
+e2e-upgrade: ## Another version, and back, under 100 datagrams a second and a long connection each way: what is lost is counted
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
 
 .PHONY: e2e-upstream
 e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others", PROCS=4 at once); reports in _out/e2e

@@ -15,6 +15,7 @@ import (
 	operands "github.com/weft-network/weft/controllers/operand"
 	"github.com/weft-network/weft/pkg/operand"
 	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/programs"
 	"github.com/weft-network/weft/pkg/version"
 )
 
@@ -41,13 +42,17 @@ func runOperands(args []string) error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	facts := operand.Facts{Namespace: o.Namespace, Image: o.Image, APIServerHost: o.APIServerHost, APIServerPort: o.APIServerPort}
+	here, err := programs.Read(programs.File)
+	if err != nil {
+		return err
+	}
+	facts := operand.Facts{Namespace: o.Namespace, Image: o.Image, APIServerHost: o.APIServerHost, APIServerPort: o.APIServerPort, Version: version.String(), Programs: here}
 	if facts.Image == "" {
 		if err := asThisPod(ctx, mgr.GetAPIReader(), o, &facts); err != nil {
 			return err
 		}
 	}
-	if err := operands.Setup(mgr, operands.Options{Facts: facts, Now: time.Now}); err != nil {
+	if err := operands.Setup(mgr, operands.Options{Facts: facts, Now: time.Now, Patience: o.RolloutPatience}); err != nil {
 		return err
 	}
 	if err := errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), mgr.AddReadyzCheck("process", healthz.Ping)); err != nil {

@@ -27,7 +27,10 @@ func main() {
 // places are where the files of a program are.
 type places struct{ data, tls, identity string }
 
-var programs = map[string]func(places) (launch.Program, error){
+// dataDir is where the databases of OVN are.
+const dataDir = "/var/lib/ovn"
+
+var all = map[string]func(places) (launch.Program, error){
 	"nb":     func(p places) (launch.Program, error) { return launch.Northbound(p.data, launch.TLSIn(p.tls)) },
 	"sb":     func(p places) (launch.Program, error) { return launch.Southbound(p.data, launch.TLSIn(p.tls)) },
 	"northd": func(places) (launch.Program, error) { return launch.Northd(), nil },
@@ -50,18 +53,21 @@ func run(args []string) error {
 		defer stop()
 		return launch.Clear(ctx, launch.Leftovers)
 	}
-	if len(args) == 0 || programs[args[0]] == nil {
-		return fmt.Errorf("want one of %s, identity, clear", strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
+	if len(args) > 0 && args[0] == "programs" {
+		return programsCommand(context.Background(), args[1:])
+	}
+	if len(args) == 0 || all[args[0]] == nil {
+		return fmt.Errorf("want one of %s, identity, clear, programs", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places
 	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)
-	flags.StringVar(&p.data, "data-dir", "/var/lib/ovn", "folder of the database")
+	flags.StringVar(&p.data, "data-dir", dataDir, "folder of the database")
 	flags.StringVar(&p.tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt")
 	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" keeps")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	program, err := programs[args[0]](p)
+	program, err := all[args[0]](p)
 	if err != nil {
 		return err
 	}

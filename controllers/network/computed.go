@@ -1,11 +1,9 @@
 package network
 
 import (
-	"fmt"
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/health"
 )
 
 // computed is the spec with all defaults: those of the API server, and those that depend on other fields or on nodes.
@@ -63,6 +61,9 @@ func versions(before []networkv1alpha1.ComponentVersion, f facts) (found []netwo
 		}
 		found = append(found, networkv1alpha1.ComponentVersion{Name: c.name, Version: version})
 	}
+	if f.rollout != nil && f.rollout.Northd != "" {
+		found = append(found, networkv1alpha1.ComponentVersion{Name: "ovn-northd", Version: f.rollout.Northd})
+	}
 	return found
 }
 
@@ -80,35 +81,6 @@ func (f facts) common(of func(networkv1alpha1.NodeNetworkStatus) string) (versio
 		version = of(nn.Status)
 	}
 	return version, version != ""
-}
-
-// rollout says which agents are of another version than the operator. Both work together; that it stays so is no state to be in.
-func rollout(f facts) []networkv1alpha1.Problem {
-	if f.version == "" {
-		return nil
-	}
-	byName := f.byName()
-	var others []string
-	for i := range f.nodes {
-		nn := byName[f.nodes[i].Name]
-		if nn == nil || nn.Status.Chassis == "" || isLost(&f.nodes[i]) || nn.Status.AgentVersion == f.version {
-			continue
-		}
-		others = append(others, fmt.Sprintf("%s (%s)", nn.Name, orUnknown(nn.Status.AgentVersion)))
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	slices.Sort(others)
-	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent",
-		fmt.Sprintf("%d of %d agents are not of the operator's version %s: %s", len(others), len(f.nodes), f.version, nameSome(others)))}
-}
-
-func orUnknown(version string) string {
-	if version == "" {
-		return "unknown"
-	}
-	return version
 }
 
 // versionsOf is what a node reports, to be compared.

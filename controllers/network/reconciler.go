@@ -178,7 +178,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
-		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version,
+		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version, rollout: cn.Status.Rollout,
 	})
 	if r.Reported != nil {
 		r.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))

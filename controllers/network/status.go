@@ -40,6 +40,7 @@ type facts struct {
 	silent     string                // what ovn-northd does not answer; empty: it did when it was asked last
 	agents     map[string]agentState // node -> its agent's pod; empty: agents do not run in pods that we know
 	version    string                // the operator's; empty: it does not say
+	rollout    *networkv1alpha1.RolloutStatus
 }
 
 // status computes the ClusterNetwork's status.

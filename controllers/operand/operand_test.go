@@ -102,6 +102,12 @@ func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
 // start runs the product until stop is called, and returns the count of its writes.
 func start(t *testing.T) (count *atomic.Int64, stop func()) {
 	t.Helper()
+	return startAs(t, "test")
+}
+
+// startAs runs a version of it.
+func startAs(t *testing.T, version string) (count *atomic.Int64, stop func()) {
+	t.Helper()
 	count = &atomic.Int64{}
 	own := rest.CopyConfig(product)
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{next, count} })
@@ -115,7 +121,7 @@ func start(t *testing.T) (count *atomic.Int64, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operands.Setup(mgr, operands.Options{Now: time.Now, Facts: operand.Facts{Namespace: namespace, Image: "weft:test", APIServerHost: "192.0.2.10", APIServerPort: "6443"}}); err != nil {
+	if err := operands.Setup(mgr, operands.Options{Now: time.Now, Patience: time.Minute, Facts: operand.Facts{Namespace: namespace, Image: "weft:" + version, Version: version, APIServerHost: "192.0.2.10", APIServerPort: "6443"}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

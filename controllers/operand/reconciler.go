@@ -2,7 +2,6 @@ package operand
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -24,6 +23,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/rollout"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -37,6 +37,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Facts  operand.Facts
 	Now    func() time.Time
+	// Patience is how long what was replaced may take to work.
+	Patience time.Duration
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
@@ -50,6 +52,8 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&appsv1.StatefulSet{}, one, builder.WithPredicates(changed())).
 		Watches(&appsv1.DaemonSet{}, one, builder.WithPredicates(changed())).
 		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(changed())).
+		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged())).
+		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(answered())).
 		Complete(r)
 }
 
@@ -58,14 +62,16 @@ func placed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 		return !reflect.DeepEqual(before.Status.Addresses, now.Status.Addresses) || !reflect.DeepEqual(before.Labels, now.Labels) ||
-			before.Spec.Unschedulable != now.Spec.Unschedulable || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()
+			before.Spec.Unschedulable != now.Spec.Unschedulable || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
+			rollout.Lost(before) != rollout.Lost(now)
 	}}
 }
 
-// changed are changes of workloads by others than their controllers, which write the status; that one counts of a removal alone.
+// changed are changes of workloads by others than their controllers, which write the status; of that one counts a removal's, and which template was seen.
 func changed() predicate.Predicate {
 	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == operand.Uninstall })
-	return predicate.Or(removal, trigger.SpecChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	seen := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return rollout.Seen(e.ObjectOld) != rollout.Seen(e.ObjectNew) }}
+	return predicate.Or(removal, seen, trigger.SpecChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -93,7 +99,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	facts := r.Facts
 	facts.Place = place
-	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, r.workloads(ctx, cn, facts)
+	again, err := r.rollOut(ctx, cn, facts)
+	if !again.IsZero() && again.Before(next) {
+		next = again
+	}
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, err
 }
 
 // external tells whether an administrator runs the databases: a second pair of them would take the network from the first.
@@ -174,29 +184,11 @@ func (r *Reconciler) writeSecrets(ctx context.Context, cn *networkv1alpha1.Clust
 	return nil
 }
 
-// workloads applies those that are not as they shall be. One that fails keeps none of the others.
-func (r *Reconciler) workloads(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, facts operand.Facts) error {
-	wanted, err := operand.Workloads(facts)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, want := range wanted {
-		failed = append(failed, r.workload(ctx, cn, want))
-	}
-	return errors.Join(failed...)
-}
-
+// workload applies one that is not as it shall be.
 func (r *Reconciler) workload(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, want operand.Workload) error {
 	kind := want.GetObjectKind().GroupVersionKind().Kind
-	have, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(operand.Workload)
-	if !ok {
-		return fmt.Errorf("%s %s is no workload", kind, want.GetName())
-	}
-	err := r.Client.Get(ctx, r.own(want.GetName()), have)
-	if apierrors.IsNotFound(err) {
-		have = nil
-	} else if err != nil {
+	have, err := r.have(ctx, want)
+	if err != nil {
 		return err
 	}
 	if differs, err := operand.Differs(want, have); err != nil || !differs {

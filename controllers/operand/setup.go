@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -37,6 +38,8 @@ const (
 type Options struct {
 	Facts operand.Facts // without the place
 	Now   func() time.Time
+	// Patience is how long what was replaced may take to work before a rollout stops.
+	Patience time.Duration
 }
 
 // ManagerOptions are those of a manager that Setup needs: it sees no Secrets but those of its namespace.
@@ -59,7 +62,8 @@ func ManagerOptions(cluster *rest.Config, o options.Operands) (ctrl.Options, err
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: own, &appsv1.Deployment{}: own, &appsv1.StatefulSet{}: own, &appsv1.DaemonSet{}: own,
-				&corev1.ConfigMap{}:                         external,
+				&corev1.ConfigMap{}: external,
+				&corev1.Pod{}:       {Namespaces: own.Namespaces, Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "weft"})},
 				&certificatesv1.CertificateSigningRequest{}: {Field: fields.OneTermEqualSelector("spec.signerName", pki.ChassisSigner)},
 			},
 		},
@@ -75,6 +79,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	events := mgr.GetEventRecorder("weft-operands")
 	return errors.Join(
-		(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events, Facts: o.Facts, Now: o.Now}).setup(mgr),
+		(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events, Facts: o.Facts, Now: o.Now, Patience: o.Patience}).setup(mgr),
 		(&Signer{Client: mgr.GetClient(), Namespace: o.Facts.Namespace, Now: o.Now}).setup(mgr))
 }

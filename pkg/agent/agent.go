@@ -109,6 +109,7 @@ func newNodeReconciler(running context.Context, c client.Client, o Options, chan
 		uplinks: &uplinks{mover: o.Mover, changed: changed}, apiServer: o.APIServer,
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
+		prober:     &prober{running: running, changed: changed},
 		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
 		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
 	}
@@ -184,7 +185,7 @@ func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
 
 func (r *nodeReconciler) register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(trigger.SpecChanged())).
+		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), asked()))).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(r.trigger).
 		Complete(r)

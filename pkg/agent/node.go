@@ -44,6 +44,7 @@ type nodeReconciler struct {
 	state       *nodeState
 	cni         *cniConfig
 	check       *selfCheck
+	prober      *prober
 	reported    reported
 	trigger     *trigger.Trigger
 	datapath    networkv1alpha1.DatapathType
@@ -126,6 +127,7 @@ func (r *nodeReconciler) apply(ctx context.Context, node *corev1.Node, nn *netwo
 	}
 	h.Status.AgentVersion = r.version
 	r.moves = ""
+	h.Status.Probe = r.prober.answer(nn)
 	ovs := r.applyOVS(ctx, node, spec, &h.Status)
 	controller := r.checkController(&h.Status)
 	mtu := podMTU(spec, h.Status)

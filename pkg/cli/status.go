@@ -37,6 +37,7 @@ type statusReport struct {
 	Problems   []networkv1alpha1.Problem           `json:"problems"`
 	Nodes      []nodeReport                        `json:"nodes"`
 	Versions   []networkv1alpha1.ComponentVersion  `json:"versions,omitempty"`
+	Rollout    *networkv1alpha1.RolloutStatus      `json:"rollout,omitempty"`
 	Computed   *networkv1alpha1.ClusterNetworkSpec `json:"computed,omitempty"`
 }
 
@@ -146,7 +147,7 @@ func awaitEvent(ctx context.Context, api client.WithWatch) (done bool, err error
 // isHealthy judges the ClusterNetwork alone.
 func isHealthy(cn *networkv1alpha1.ClusterNetwork) bool {
 	s := cn.Status
-	return s.ObservedGeneration == cn.Generation && len(s.Problems) == 0 &&
+	return s.ObservedGeneration == cn.Generation && len(s.Problems) == 0 && (s.Rollout == nil || s.Rollout.State == networkv1alpha1.RolloutComplete) &&
 		meta.IsStatusConditionTrue(s.Conditions, networkv1alpha1.ConditionReady) && meta.IsStatusConditionTrue(s.Conditions, networkv1alpha1.ConditionAvailable)
 }
 
@@ -191,7 +192,7 @@ func leaderless(held bool, lease *coordinationv1.Lease, pods []corev1.Pod, names
 func statusOf(cn *networkv1alpha1.ClusterNetwork, networks []networkv1alpha1.NodeNetwork, leaderless string) statusReport {
 	s := cn.Status
 	r := statusReport{Generation: cn.Generation, Observed: s.ObservedGeneration, Conditions: s.Conditions, Areas: slices.Clone(s.Areas), Problems: slices.Clone(s.Problems),
-		Versions: s.Versions, Computed: s.Computed, Healthy: isHealthy(cn) && leaderless == ""}
+		Versions: s.Versions, Rollout: s.Rollout, Computed: s.Computed, Healthy: isHealthy(cn) && leaderless == ""}
 	if leaderless != "" {
 		r.add(health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateUnavailable, health.ReasonNoLeader, "Deployment/weft-operator",
 			leaderless+"; what else is said here is of before"))

@@ -98,3 +98,24 @@ func TestLeaderIsMissed(t *testing.T) {
 		})
 	}
 }
+
+// A rollout is drawn as far as it is, also while there is no operator that would say so; a network is not healthy before its end.
+func TestRolloutIsDrawn(t *testing.T) {
+	cn, networks := healthyNetwork()
+	cn.Status.Rollout = &networkv1alpha1.RolloutStatus{State: networkv1alpha1.RolloutProgressing, Version: "v2", Stage: networkv1alpha1.StageNodes, Object: "Node/n3",
+		Message: "pod weft-agent-x is replaced", Nodes: 8, NodesDone: 2}
+	r := statusOf(cn, networks, "no operator leads")
+	text := statusText(r)
+	for _, want := range []string{"Rollout of v2: progressing\n", "  preflight > canary > [nodes] > databases > operator\n", "  #####............... 2 of 8 nodes\n", "  Node/n3: pod weft-agent-x is replaced\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	if statusOf(cn, networks, "").Healthy {
+		t.Error("a network is healthy while it is rolled out")
+	}
+	cn.Status.Rollout.State = networkv1alpha1.RolloutComplete
+	if r := statusOf(cn, networks, ""); !r.Healthy || strings.Contains(statusText(r), "Rollout") {
+		t.Errorf("when it is complete: healthy %t:\n%s", r.Healthy, statusText(r))
+	}
+}

@@ -23,6 +23,7 @@ func statusText(r statusReport) string {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.State, a.Message)
 		}
 	})
+	drawRollout(&b, r.Rollout)
 	if len(r.Problems) > 0 {
 		b.WriteString("\nProblems, the worst first:\n")
 	}
@@ -40,6 +41,31 @@ func statusText(r statusReport) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// stages of a rollout in the order in which they usually come.
+var stages = []networkv1alpha1.RolloutStage{networkv1alpha1.StagePreflight, networkv1alpha1.StageCanary, networkv1alpha1.StageNodes, networkv1alpha1.StageDatabases, networkv1alpha1.StageOperator}
+
+// drawRollout shows how far a rollout is. It is written by what makes the operator too, and so is true while that is away.
+func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
+	if r == nil || r.State == networkv1alpha1.RolloutComplete {
+		return
+	}
+	words := make([]string, 0, len(stages))
+	for _, s := range stages {
+		word := strings.ToLower(string(s))
+		if s == r.Stage {
+			word = "[" + word + "]"
+		}
+		words = append(words, word)
+	}
+	fmt.Fprintf(b, "\nRollout of %s: %s\n  %s\n", r.Version, strings.ToLower(string(r.State)), strings.Join(words, " > "))
+	const width = 20
+	if r.Nodes > 0 {
+		done := int(r.NodesDone) * width / int(r.Nodes)
+		fmt.Fprintf(b, "  %s%s %d of %d nodes\n", strings.Repeat("#", done), strings.Repeat(".", width-done), r.NodesDone, r.Nodes)
+	}
+	fmt.Fprintf(b, "  %s: %s\n", r.Object, r.Message)
 }
 
 func drawNodes(b *strings.Builder, nodes []nodeReport) {

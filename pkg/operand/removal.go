@@ -15,7 +15,7 @@ const Finalizer = "network.weft.dev/operands"
 
 // What is removed, in this order. The first would make again what the DaemonSet Uninstall takes off each node, and the last are what that needs.
 var (
-	RemovedFirst = []string{"weft-operator", "weft-agent", "weft-ovn-controller"}
+	RemovedFirst = []string{Operator, Agents, Controllers}
 	RemovedLast  = []string{Uninstall, Switches, Central}
 )
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/weft-network/weft/config"
+	"github.com/weft-network/weft/pkg/programs"
 )
 
 const (
@@ -26,6 +27,10 @@ const (
 	AnnotationNode = "network.weft.dev/node"
 	// AnnotationApplied on every operand is the digest of what was applied.
 	AnnotationApplied = "network.weft.dev/applied"
+	// AnnotationRevision on every pod is the digest of what it is made of. Pods of the same one need not be replaced by each other.
+	AnnotationRevision = "network.weft.dev/revision"
+	// AnnotationNorthd on the pod of the databases is the version of its ovn-northd, where the image says it.
+	AnnotationNorthd = "network.weft.dev/northd"
 	// image is that of the manifests.
 	image = "weft:dev"
 )
@@ -43,6 +48,9 @@ type Facts struct {
 	// Image is that of the operator's own container, with PullSecrets of its pod.
 	Image       string
 	PullSecrets []corev1.LocalObjectReference
+	// Version is the operator's, and Programs are those of its image; nil: the image does not say.
+	Version  string
+	Programs programs.Set
 	// APIServer is where the operator itself reaches it: no cluster IP works before the network does.
 	APIServerHost, APIServerPort string
 	Place                        Place
@@ -63,10 +71,10 @@ func Workloads(f Facts) ([]Workload, error) {
 		fill   func(Facts, Workload)
 	}{
 		{"operands/central.yaml", &appsv1.StatefulSet{}, pin},
-		{"operands/ovs.yaml", &appsv1.DaemonSet{}, nil},
-		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, nil},
+		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn},
+		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn},
 		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
-		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, nil},
+		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn},
 	} {
 		text, err := config.Operands.ReadFile(w.file)
 		if err != nil {
@@ -79,6 +87,9 @@ func Workloads(f Facts) ([]Workload, error) {
 		fillPod(f, Template(w.object))
 		if w.fill != nil {
 			w.fill(f, w.object)
+		}
+		if err := revise(f, Template(w.object)); err != nil {
+			return nil, err
 		}
 		digest, err := digestOf(w.object)
 		if err != nil {
@@ -149,9 +160,19 @@ func pin(f Facts, w Workload) {
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
 			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{f.Place.Node}}}}}}}}
 	annotate(w, AnnotationNode, f.Place.Node)
+	if northd, known := f.Programs[programs.Northd]; known {
+		annotate(&Template(w).ObjectMeta, AnnotationNorthd, northd.Version)
+	}
 }
 
-func annotate(w Workload, key, value string) {
+// inTurn has pods replaced by whom knows when it is their turn (package rollout). With OVN elsewhere nobody does, so the manifest says otherwise.
+func inTurn(_ Facts, w Workload) {
+	if d, ok := w.(*appsv1.DaemonSet); ok {
+		d.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	}
+}
+
+func annotate(w metav1.Object, key, value string) {
 	annotations := w.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -160,7 +181,7 @@ func annotate(w Workload, key, value string) {
 	w.SetAnnotations(annotations)
 }
 
-func digestOf(w Workload) (string, error) {
+func digestOf(w any) (string, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return "", err

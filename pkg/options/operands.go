@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"time"
 )
 
 // Operands is the command line of "weft operands".
@@ -16,6 +17,8 @@ type Operands struct {
 	Health, Metrics string
 	// Identity is the lease holder's name, the same for every process of a pod.
 	Identity string
+	// RolloutPatience is how long what was replaced may take to work.
+	RolloutPatience time.Duration
 	// LeaderElection is off only where one process is certain, as in tests.
 	LeaderElection bool
 }
@@ -32,6 +35,7 @@ func ParseOperands(args []string) (Operands, error) {
 	flags.StringVar(&o.Health, "health-probe-bind-address", ":9444", "address of /healthz and /readyz")
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9445", "address of /metrics; 0 for none")
 	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"), "name of the lease's holder, the same after a restart in the same pod (environment POD_UID)")
+	flags.DurationVar(&o.RolloutPatience, "rollout-patience", 5*time.Minute, "how long operands that were replaced may take to work before a rollout stops")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -41,6 +45,8 @@ func ParseOperands(args []string) (Operands, error) {
 		return o, errors.New("--namespace is required")
 	case o.Pod == "" && o.Image == "":
 		return o, errors.New("--pod or --image is required")
+	case o.RolloutPatience <= 0:
+		return o, errors.New("--rollout-patience must be more than 0")
 	case o.LeaderElection && o.Identity == "":
 		return o, errors.New("--leader-election-identity is required")
 	case o.APIServerHost == "" || o.APIServerPort == "":

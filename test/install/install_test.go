@@ -226,9 +226,15 @@ func (b bed) comesBack() {
 		}
 		return nil
 	})
-	b.kubectl("-n", namespace, "rollout", "status", "--timeout=120s", "daemonset/weft-agent", "daemonset/weft-ovn-controller")
+	b.nodesHaveTheirPods()
 	b.podsReachEachOther()
 	b.newPodsReach()
+}
+
+// nodesHaveTheirPods waits for those of DaemonSets whose pods the product replaces itself, of which kubectl does not tell how far they are.
+func (b bed) nodesHaveTheirPods() {
+	b.Helper()
+	b.kubectl("-n", namespace, "wait", "--for=jsonpath={.status.numberReady}=2", "--timeout=120s", "daemonset/weft-agent", "daemonset/weft-ovn-controller")
 }
 
 // keysAreReplaced takes the pairs of the southbound server and of the agents away, and then restarts who has to show them.
@@ -246,7 +252,7 @@ func (b bed) keysAreReplaced() {
 		return err
 	})
 	b.kubectl("-n", namespace, "delete", "pods", "-l", "app.kubernetes.io/component in (agent, ovn-controller)", "--wait=true")
-	b.kubectl("-n", namespace, "rollout", "status", "--timeout=120s", "daemonset/weft-agent", "daemonset/weft-ovn-controller")
+	b.nodesHaveTheirPods()
 	b.newPodsReach()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	said "github.com/weft-network/weft/pkg/programs"
 	"github.com/weft-network/weft/test/lab/image"
 	"github.com/weft-network/weft/test/lab/tools"
 )
@@ -21,6 +22,9 @@ const (
 	ProductRef = "docker.io/library/weft:dev"
 	DNSRef     = "docker.io/weft-lab/coredns:dev"
 )
+
+// productRepository is what references of the product's images begin with; the tag is the version.
+const productRepository = "docker.io/library/weft:"
 
 const module = "github.com/weft-network/weft"
 
@@ -66,8 +70,8 @@ func productPrograms() ([]program, error) {
 	return have, nil
 }
 
-// buildImage compiles an image's programs and writes its archive.
-func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program) (archive string, err error) {
+// buildImage compiles an image's programs and writes its archive. change, if not nil, changes what the product's image says of OVN and Open vSwitch.
+func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program, change func(said.Set)) (archive string, err error) {
 	dir := filepath.Join(c.Dir, "images", strings.NewReplacer("/", "_", ":", "_").Replace(ref))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -76,18 +80,22 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 		{Path: "/var/run", Link: "../run"}, // containerd names network namespaces under /var/run
 	}}
 	for _, p := range programs {
-		binary, err := c.binary(ctx, p, dir)
+		binary, err := c.binary(ctx, p, dir, versionOf(ref))
 		if err != nil {
 			return "", err
 		}
 		i.Files = append(i.Files, image.File{Path: p.path, Source: binary})
 	}
-	if ref == ProductRef {
+	if strings.HasPrefix(ref, productRepository) {
 		linked, err := c.linkedPrograms(ctx)
 		if err != nil {
 			return "", err
 		}
-		i.Files = append(i.Files, linked...)
+		file, err := c.saidPrograms(ctx, dir, change)
+		if err != nil {
+			return "", err
+		}
+		i.Files = append(append(i.Files, linked...), file)
 	}
 	if ref != PauseRef {
 		i.Files = append(i.Files, image.File{Path: "/bin/busybox", Source: c.Cache.BusyBox()})
@@ -99,12 +107,20 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 }
 
 // binary is where a program is on this machine; one of this module is built into dir.
-func (c *Cluster) binary(ctx context.Context, p program, dir string) (string, error) {
+func (c *Cluster) binary(ctx context.Context, p program, dir, version string) (string, error) {
 	if p.tool != "" {
 		return c.Cache.Bin(p.tool), nil
 	}
 	binary := filepath.Join(dir, filepath.Base(p.path))
-	return binary, goBuild(ctx, p.pkg, binary)
+	return binary, goBuildVersion(ctx, p.pkg, binary, version)
+}
+
+// versionOf is what the programs of an image say of themselves; empty: what the source tree is.
+func versionOf(ref string) string {
+	if version, ok := strings.CutPrefix(ref, productRepository); ok && ref != ProductRef {
+		return version
+	}
+	return ""
 }
 
 // Import makes an image and gives it to every node.
@@ -132,12 +148,19 @@ func writeImage(i image.Image, path string) error {
 	return file.Close()
 }
 
-func goBuild(ctx context.Context, pkg, out string) error {
+func goBuild(ctx context.Context, pkg, out string) error { return goBuildVersion(ctx, pkg, out, "") }
+
+// goBuildVersion builds a program that says that it is of a version; empty: it says what the source tree is.
+func goBuildVersion(ctx context.Context, pkg, out, version string) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	linking := "-s -w"
+	if version != "" {
+		linking += " -X " + module + "/pkg/version.version=" + version
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+linking, "-o", out, pkg)
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)

@@ -2,13 +2,16 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/programs"
 	"github.com/weft-network/weft/test/lab/image"
 )
 
@@ -73,6 +76,30 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 		}
 	}
 	return files, nil
+}
+
+// saidPrograms is what the Dockerfile has the image say of its programs; dir has weft-ovn.
+func (c *Cluster) saidPrograms(ctx context.Context, dir string, change func(programs.Set)) (image.File, error) {
+	out := filepath.Join(dir, filepath.Base(programs.File))
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "weft-ovn"), "programs", "--out="+out, "--root="+filepath.Join(c.Cache.Dir, "ovn", "root"))
+	cmd.Env = []string{"PATH=" + filepath.Dir(c.Cache.OVN("ovn-northd"))}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return image.File{}, fmt.Errorf("%s: %w\n%s", cmd, err, text)
+	}
+	file := image.File{Path: programs.File, Source: out}
+	if change == nil {
+		return file, nil
+	}
+	set, err := programs.Read(out)
+	if err != nil {
+		return file, err
+	}
+	change(set)
+	text, err := json.Marshal(set)
+	if err != nil {
+		return file, err
+	}
+	return file, os.WriteFile(out, text, 0o644)
 }
 
 // librariesOf runs a loader that lists "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f16d8acf000)".

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weft-network/weft/pkg/programs"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -90,17 +91,35 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return c.applyProduct(ctx, s.Bare)
 }
 
+// LoadRelease builds the product as another version, and gives its image to the nodes; change, if not nil, changes what the image says of its programs.
+func (c *Cluster) LoadRelease(ctx context.Context, version string, change func(programs.Set)) (ref string, err error) {
+	nodes, err := c.Nodes()
+	if err != nil {
+		return "", err
+	}
+	all, err := productPrograms()
+	if err != nil {
+		return "", err
+	}
+	ref = productRepository + version
+	archive, err := c.buildImage(ctx, ref, all, change)
+	if err != nil {
+		return "", err
+	}
+	return ref, c.importImage(ctx, nodes, archive)
+}
+
 // LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods.
 func (c *Cluster) LoadProduct(ctx context.Context) error {
 	nodes, err := c.Nodes()
 	if err != nil {
 		return err
 	}
-	programs, err := productPrograms()
+	all, err := productPrograms()
 	if err != nil {
 		return err
 	}
-	archive, err := c.buildImage(ctx, ProductRef, programs)
+	archive, err := c.buildImage(ctx, ProductRef, all, nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +131,8 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 	}
 	for _, args := range [][]string{
 		{"-n", productNamespace, "delete", "pods", "--all", "--wait=true"},
-		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment/weft-operator", "daemonset/weft-agent"},
+		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment/weft-operator"},
+		{"-n", productNamespace, "wait", fmt.Sprintf("--for=jsonpath={.status.numberReady}=%d", len(nodes)), "--timeout=120s", "daemonset/weft-agent"},
 	} {
 		if _, err := c.Kubectl(ctx, args...); err != nil {
 			return err

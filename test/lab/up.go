@@ -183,7 +183,7 @@ func (u *bringUp) buildImages(ctx context.Context) error {
 	}
 	began := time.Now()
 	for ref, programs := range images {
-		archive, err := u.buildImage(ctx, ref, programs)
+		archive, err := u.buildImage(ctx, ref, programs, nil)
 		if err != nil {
 			return err
 		}

@@ -122,6 +122,20 @@ type ClusterNetworkSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Drift Drift `json:"drift,omitempty,omitzero"`
+
+	// upgrade says how nodes get the operands of another version, where the operator makes them.
+	// +optional
+	// +kubebuilder:default={}
+	Upgrade Upgrade `json:"upgrade,omitempty,omitzero"`
+}
+
+// Upgrade says how nodes get the operands of another version.
+type Upgrade struct {
+	// maxUnavailable is how many nodes at a time may have theirs replaced, once the first node works with them.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
 }
 
 // DriftMode says what happens to a row of ours that somebody else changed.
@@ -330,6 +344,10 @@ type ClusterNetworkStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Versions []ComponentVersion `json:"versions,omitempty"`
+
+	// rollout is how far the operands are on their way to the version of the operator; absent where the operator does not make them.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
 	// mtu is the MTU of pod interfaces in bytes, in effect.
 	// +optional

@@ -82,6 +82,12 @@ const (
 	ReasonAgentUnavailable = "AgentUnavailable"
 	// ReasonVersionsDiffer: agents are of another version than the operator.
 	ReasonVersionsDiffer = "VersionsDiffer"
+	// ReasonUpgrading: operands of another version are rolled out; the message says how far it is.
+	ReasonUpgrading = "Upgrading"
+	// ReasonUpgradeBlocked: operands of another version do not fit what is there; none was replaced.
+	ReasonUpgradeBlocked = "UpgradeBlocked"
+	// ReasonUpgradeStopped: operands that were replaced do not work; the others stay as they are.
+	ReasonUpgradeStopped = "UpgradeStopped"
 	// ReasonNodeLost: Kubernetes hears nothing of the node's kubelet.
 	ReasonNodeLost = "NodeLost"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.

@@ -224,6 +224,10 @@ type NodeNetworkStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	OVNVersion string `json:"ovnVersion,omitempty"`
 
+	// probe is the answer to the request in the annotation network.weft.dev/probe; absent when there was none.
+	// +optional
+	Probe *ProbeStatus `json:"probe,omitempty"`
+
 	// addresses counts the addresses of podSubnets; absent while podSubnets is not known.
 	// +optional
 	Addresses *AddressCounts `json:"addresses,omitempty"`

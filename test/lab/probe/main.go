@@ -15,7 +15,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "probe", Short: "Answer and ask over the pod network", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newServe(), newCheck())
+	root.AddCommand(newServe(), newCheck(), newStream())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "probe:", err)
 		os.Exit(1)

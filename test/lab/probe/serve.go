@@ -23,13 +23,21 @@ type answer struct {
 }
 
 func newServe() *cobra.Command {
-	port := 8080
+	port, echoes := 8080, 0
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer HTTP requests with this pod's name, its node's and the client's address",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), port) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if echoes != 0 {
+				if err := echo(cmd.Context(), echoes); err != nil {
+					return err
+				}
+			}
+			return serve(cmd.Context(), port)
+		},
 	}
+	cmd.Flags().IntVar(&echoes, "echo", 0, "UDP and TCP port that sends back what comes; 0: none")
 	cmd.Flags().IntVar(&port, "port", port, "TCP port, IPv4 and IPv6")
 	return cmd
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weft-network/weft/pkg/launch"
+	"github.com/weft-network/weft/pkg/programs"
+)
+
+// programsCommand writes down which programs an image has, while it is built.
+func programsCommand(ctx context.Context, args []string) error {
+	var out, root string
+	flags := flag.NewFlagSet("weft-ovn programs", flag.ContinueOnError)
+	flags.StringVar(&out, "out", programs.File, "the file to write")
+	flags.StringVar(&root, "root", "/", "folder that the databases' schemas are below")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	found, err := describe(ctx, root)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(found, "", "  ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(out), 0o755), os.WriteFile(out, append(text, '\n'), 0o644))
+}
+
+// describe looks at each program with its usual places: those on a host make it no other program.
+func describe(ctx context.Context, root string) (programs.Set, error) {
+	usual := places{data: dataDir, tls: launch.TLSDir, identity: launch.IdentityDir}
+	found := programs.Set{}
+	for name, make := range all {
+		program, err := make(usual)
+		if err != nil {
+			return nil, err
+		}
+		if found[name], err = program.Describe(ctx, root); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return found, nil
+}

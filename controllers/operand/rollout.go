@@ -1,0 +1,159 @@
+package operand
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/rollout"
+)
+
+// podChanged are changes of pods that a rollout looks at.
+func podChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, now := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return !reflect.DeepEqual(before.Status, now.Status) || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() || before.Spec.NodeName != now.Spec.NodeName
+	}}
+}
+
+// answered are changes of what a node's agent says of it.
+func answered() predicate.Predicate {
+	ready := func(nn *networkv1alpha1.NodeNetwork) bool {
+		return meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady)
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+		return ready(before) != ready(now) || before.Status.AgentVersion != now.Status.AgentVersion || !equality.Semantic.DeepEqual(before.Status.Probe, now.Status.Probe)
+	}}
+}
+
+// rollOut brings the workloads and their pods one step nearer to what they shall be, and says when to look again at the latest; zero: nothing is waited for.
+func (r *Reconciler) rollOut(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted operand.Facts) (again time.Time, err error) {
+	facts, err := r.observe(ctx, cn, wanted)
+	if err != nil {
+		return again, err
+	}
+	step := rollout.Plan(facts)
+	failed := []error{r.tellRollout(ctx, cn, step.Status)}
+	for _, name := range step.Apply {
+		failed = append(failed, r.workload(ctx, cn, facts.Wanted[name]))
+	}
+	for _, name := range step.Replace {
+		failed = append(failed, r.replace(ctx, cn, name, wanted.Version))
+	}
+	for i := range facts.Networks {
+		if question, asked := step.Ask[facts.Networks[i].Name]; asked {
+			failed = append(failed, r.ask(ctx, &facts.Networks[i], question))
+		}
+	}
+	return step.Again, errors.Join(failed...)
+}
+
+// observe reads what there is.
+func (r *Reconciler) observe(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted operand.Facts) (rollout.Facts, error) {
+	facts := rollout.Facts{Now: r.Now(), Patience: r.Patience, Operand: wanted, Network: cn, Wanted: map[string]operand.Workload{}, There: map[string]operand.Workload{}}
+	all, err := operand.Workloads(wanted)
+	if err != nil {
+		return facts, err
+	}
+	for _, want := range all {
+		facts.Wanted[want.GetName()] = want
+		have, err := r.have(ctx, want)
+		if err != nil {
+			return facts, err
+		}
+		if have != nil {
+			facts.There[want.GetName()] = have
+		}
+	}
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	err = errors.Join(r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks))
+	facts.Pods, facts.Nodes, facts.Networks = pods.Items, nodes.Items, networks.Items
+	return facts, err
+}
+
+// have reads the workload that is there; nil: none.
+func (r *Reconciler) have(ctx context.Context, want operand.Workload) (operand.Workload, error) {
+	have, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(operand.Workload)
+	if !ok {
+		return nil, fmt.Errorf("%s is no workload", want.GetName())
+	}
+	err := r.Client.Get(ctx, r.own(want.GetName()), have)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return have, err
+}
+
+// replace deletes a pod, for another one to be made of the present template. One that is not there any more was replaced.
+func (r *Reconciler) replace(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, name, version string) error {
+	pod := &corev1.Pod{ObjectMeta: r.meta(name)}
+	if err := r.Client.Get(ctx, r.own(name), pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	uid := pod.UID
+	if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &uid}); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		return fmt.Errorf("pod %s: %w", name, err)
+	}
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodReplaced", "RollOut", "pod %s, on node %s, for version %s", name, pod.Spec.NodeName, version)
+	return nil
+}
+
+// ask writes a request for a node's agent where it differs.
+func (r *Reconciler) ask(ctx context.Context, nn *networkv1alpha1.NodeNetwork, question networkv1alpha1.ProbeRequest) error {
+	if before, ok := networkv1alpha1.ReadProbeRequest(nn.Annotations); ok && before.ID == question.ID && slices.Equal(before.Peers, question.Peers) {
+		return nil
+	}
+	text, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	before := nn.DeepCopy()
+	metav1.SetMetaDataAnnotation(&nn.ObjectMeta, networkv1alpha1.ProbeAnnotation, string(text))
+	if err := r.Client.Patch(ctx, nn, client.MergeFrom(before), fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+	}
+	return nil
+}
+
+// tellRollout writes how far it is, and tells of each change of state or stage.
+func (r *Reconciler) tellRollout(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.RolloutStatus) error {
+	was := cn.Status.Rollout
+	if was != nil && equality.Semantic.DeepEqual(*was, now) {
+		return nil
+	}
+	before := cn.DeepCopy()
+	cn.Status.Rollout = &now
+	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner); err != nil {
+		return fmt.Errorf("status of ClusterNetwork %s: %w", cn.Name, err)
+	}
+	if was != nil && was.State == now.State && was.Stage == now.Stage || was == nil && now.State == networkv1alpha1.RolloutComplete {
+		return nil
+	}
+	kind := corev1.EventTypeNormal
+	if now.State == networkv1alpha1.RolloutBlocked || now.State == networkv1alpha1.RolloutStopped {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(cn, nil, kind, "Rollout"+string(now.State), "RollOut", "%s", now.Text())
+	return nil
+}

@@ -1,0 +1,155 @@
+package operand_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
+)
+
+// nodesOfTest take part in a rollout.
+var nodesOfTest = []string{"u1", "u2"}
+
+// play is the controllers and agents that are not here: each template is seen, missing pods are made and ready, requests are answered. It returns the
+// pods that it made, in the order of nodes.
+func play(t *testing.T) (made []string) {
+	t.Helper()
+	ctx := t.Context()
+	for _, name := range []string{operand.Switches, operand.Controllers, operand.Agents} {
+		d := &appsv1.DaemonSet{}
+		must(t, api.Get(ctx, own(name), d))
+		if d.Status.ObservedGeneration != d.Generation {
+			d.Status.ObservedGeneration = d.Generation
+			must(t, client.IgnoreNotFound(ignoreConflict(api.Status().Update(ctx, d))))
+		}
+		for _, node := range nodesOfTest {
+			made = append(made, pod(t, name+"-"+node, node, d.Spec.Template)...)
+		}
+	}
+	s := &appsv1.StatefulSet{}
+	must(t, api.Get(ctx, own(operand.Central), s))
+	if s.Status.ObservedGeneration != s.Generation {
+		s.Status.ObservedGeneration = s.Generation
+		must(t, ignoreConflict(api.Status().Update(ctx, s)))
+	}
+	made = append(made, pod(t, "weft-central-0", "u1", s.Spec.Template)...)
+	o := &appsv1.Deployment{}
+	must(t, api.Get(ctx, own(operand.Operator), o))
+	have := &corev1.Pod{}
+	if err := api.Get(ctx, own("weft-operator-0"), have); err == nil && have.Spec.Containers[0].Image != o.Spec.Template.Spec.Containers[0].Image {
+		must(t, client.IgnoreNotFound(api.Delete(ctx, have)))
+	}
+	made = append(made, pod(t, "weft-operator-0", "u1", o.Spec.Template)...)
+	for _, node := range nodesOfTest {
+		answer(t, node)
+	}
+	return made
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil // the next call
+	}
+	return err
+}
+
+// pod makes one that is not there, with the node in its affinity: one with a node has to be let go by a kubelet.
+func pod(t *testing.T, name, node string, template corev1.PodTemplateSpec) []string {
+	t.Helper()
+	p := &corev1.Pod{}
+	if err := api.Get(t.Context(), own(name), p); err == nil {
+		return nil
+	}
+	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels, Annotations: template.Annotations}}
+	p.Spec.Containers = []corev1.Container{{Name: "x", Image: template.Spec.Containers[0].Image}}
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}
+	must(t, api.Create(t.Context(), p))
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	must(t, api.Status().Update(t.Context(), p))
+	return []string{name}
+}
+
+func answer(t *testing.T, node string) {
+	t.Helper()
+	nn := &networkv1alpha1.NodeNetwork{}
+	must(t, api.Get(t.Context(), client.ObjectKey{Name: node}, nn))
+	request, ok := networkv1alpha1.ReadProbeRequest(nn.Annotations)
+	if !ok || nn.Status.Probe != nil && nn.Status.Probe.ID == request.ID {
+		return
+	}
+	nn.Status.Probe = &networkv1alpha1.ProbeStatus{ID: request.ID}
+	must(t, ignoreConflict(api.Status().Update(t.Context(), nn)))
+}
+
+func rolledOut(ctx context.Context, version string) error {
+	cn := &networkv1alpha1.ClusterNetwork{}
+	if err := api.Get(ctx, client.ObjectKey{Name: "default"}, cn); err != nil {
+		return err
+	}
+	if s := cn.Status.Rollout; s == nil || s.State != networkv1alpha1.RolloutComplete || s.Version != version {
+		return fmt.Errorf("rollout %+v", s)
+	}
+	return nil
+}
+
+// TestAnotherVersionIsRolledOut has the product itself do it, with its own rights: node by node, the databases, the operator; and back.
+func TestAnotherVersionIsRolledOut(t *testing.T) {
+	ctx := t.Context()
+	for i, name := range nodesOfTest {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		must(t, api.Create(ctx, n))
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", 11+i)}}
+		must(t, api.Status().Update(ctx, n))
+		nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		must(t, api.Create(ctx, nn))
+		meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+		must(t, api.Status().Update(ctx, nn))
+	}
+	var others corev1.NodeList // of other tests: nothing is played there
+	must(t, api.List(ctx, &others))
+	for i := range others.Items {
+		if !slices.Contains(nodesOfTest, others.Items[i].Name) {
+			must(t, api.Delete(ctx, &others.Items[i]))
+		}
+	}
+	must(t, api.Create(ctx, &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}))
+	_, stop := startAs(t, "one")
+	eventually(t, func() error { return all(ctx) })
+	play(t)
+	eventually(t, func() error { return rolledOut(ctx, "one") })
+	for _, version := range []string{"two", "one"} {
+		stop()
+		_, stop = startAs(t, version)
+		var made []string
+		eventually(t, func() error {
+			made = append(made, play(t)...)
+			return rolledOut(ctx, version)
+		})
+		// These images do not say what is in them, so that everything is replaced.
+		want := "weft-ovs-u1 weft-ovn-controller-u1 weft-agent-u1 weft-ovs-u2 weft-ovn-controller-u2 weft-agent-u2 weft-central-0 weft-operator-0"
+		if got := strings.Join(made, " "); got != want {
+			t.Errorf("to version %s\n%s, want\n%s", version, got, want)
+		}
+	}
+	must(t, errors.Join(toldOf(ctx, "RolloutProgressing"), toldOf(ctx, "RolloutComplete"), toldOf(ctx, "PodReplaced")))
+	stop()
+	cn := &networkv1alpha1.ClusterNetwork{}
+	must(t, api.Get(ctx, client.ObjectKey{Name: "default"}, cn))
+	cn.Finalizers = nil
+	must(t, api.Update(ctx, cn))
+	must(t, api.Delete(ctx, cn))
+}

@@ -1,0 +1,287 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
+)
+
+// What is replaced, and in which order: OVN and Open vSwitch only where they are others, ovn-northd never before an older ovn-controller.
+func TestOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to release
+		want     string
+	}{
+		"Weft alone":           {v1, v2, "n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
+		"and back":             {v2, v1, "n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
+		"a newer OVN":          {v1, newOVN, "n1/ovn-controller n1/agent n2/ovn-controller n2/agent central operator"},
+		"back to an older":     {newOVN, v1, "central n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
+		"a newer Open vSwitch": {v1, newOVS, "n1/ovs n1/ovn-controller n1/agent n2/ovs n2/ovn-controller n2/agent operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.from, "n1", "n2")
+			w.wanted = c.to
+			w.settle()
+			s := w.expect(networkv1alpha1.RolloutComplete)
+			if got := w.replaced(); got != c.want {
+				t.Errorf("replaced\n%s, want\n%s", got, c.want)
+			}
+			if s.Version != c.to.version || s.NodesDone != 2 || s.Northd != c.to.ovn {
+				t.Errorf("status %+v", s)
+			}
+			for name := range w.there {
+				if image := operand.ImageOf(operand.Template(w.there[name]).Spec); image != c.to.image() {
+					t.Errorf("%s has image %s", name, image)
+				}
+			}
+			w.done = nil
+			if w.settle(); len(w.done) > 0 {
+				t.Errorf("afterwards %q", w.done)
+			}
+		})
+	}
+}
+
+// At no time more nodes are on their way than the budget, and never a second one before the first has proven that it works.
+func TestBudget(t *testing.T) {
+	for _, budget := range []int32{1, 2} {
+		w := newWorld(t, v1, "n1", "n2", "n3", "n4", "n5")
+		w.network.Spec.Upgrade.MaxUnavailable = budget
+		w.wanted = v2
+		most := 0
+		for range 200 {
+			moved := w.turn()
+			v := look(w.facts())
+			proven, underWay := 0, 0
+			for i := range v.nodes {
+				if n := &v.nodes[i]; v.proven(n) {
+					proven++
+				} else if v.released(operand.Agents) && !v.untouched(n) {
+					underWay++
+				}
+			}
+			if limit := int(budget); underWay > limit || proven == 0 && underWay > 1 {
+				t.Fatalf("%d nodes on their way, %d proven, budget %d: %q", underWay, proven, limit, w.done)
+			}
+			if most = max(most, underWay); !moved {
+				break
+			}
+		}
+		w.expect(networkv1alpha1.RolloutComplete)
+		if most != int(budget) {
+			t.Errorf("at most %d nodes at a time, want %d", most, budget)
+		}
+	}
+}
+
+// A canary that reaches nobody stops it after a while, by itself; the way back is a rollout as well, and touches that node alone.
+func TestACanaryThatFails(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2", "n3")
+	w.broken["n1 "+v2.image()] = true
+	w.wanted = v2
+	w.settle()
+	s := w.expect(networkv1alpha1.RolloutProgressing)
+	if s.Stage != networkv1alpha1.StageCanary || s.Object != "Node/n1" || !strings.Contains(s.Message, "10.244.1.2") {
+		t.Fatalf("status %+v", s)
+	}
+	w.now = w.now.Add(5*time.Minute - time.Second)
+	w.settle()
+	w.expect(networkv1alpha1.RolloutProgressing)
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	if s := w.expect(networkv1alpha1.RolloutStopped); s.Object != "Node/n1" || !strings.Contains(s.Message, "does not answer; that takes longer than 5m0s") {
+		t.Errorf("status %+v", s)
+	}
+	if got := w.replaced(); got != "n1/ovn-controller n1/agent" {
+		t.Errorf("replaced %s", got)
+	}
+	w.done, w.wanted = nil, v1
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	if got := w.replaced(); got != "n1/ovn-controller n1/agent" {
+		t.Errorf("on the way back replaced %s", got)
+	}
+}
+
+// It goes on by itself when the node works after all.
+func TestItGoesOn(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2")
+	w.broken["n1 "+v2.image()] = true
+	w.wanted = v2
+	w.settle()
+	w.now = w.now.Add(time.Hour)
+	w.settle()
+	w.expect(networkv1alpha1.RolloutStopped)
+	w.broken = nil
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+}
+
+// Pods that do not become ready stop it too, each where it is.
+func TestWhatDoesNotBecomeReady(t *testing.T) {
+	for workload, want := range map[string]struct {
+		to             release
+		stage          networkv1alpha1.RolloutStage
+		object, behind string
+	}{
+		operand.Switches:    {newOVS, networkv1alpha1.StageCanary, "Node/n1", "n1/ovs"},
+		operand.Controllers: {v2, networkv1alpha1.StageCanary, "Node/n1", "n1/ovn-controller"},
+		operand.Agents:      {v2, networkv1alpha1.StageCanary, "Node/n1", "n1/ovn-controller n1/agent"},
+		operand.Central:     {newOVN, networkv1alpha1.StageDatabases, "StatefulSet/weft-central", "n1/ovn-controller n1/agent n2/ovn-controller n2/agent central"},
+		operand.Operator:    {v2, networkv1alpha1.StageOperator, "Deployment/weft-operator", "n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
+	} {
+		w := newWorld(t, v1, "n1", "n2")
+		w.unready[workload+" "+want.to.image()] = true
+		w.wanted = want.to
+		w.settle()
+		w.now = w.now.Add(6 * time.Minute)
+		w.settle()
+		s := w.expect(networkv1alpha1.RolloutStopped)
+		if s.Stage != want.stage || s.Object != want.object || w.replaced() != want.behind {
+			t.Errorf("%s: %+v, replaced %s", workload, s, w.replaced())
+		}
+	}
+}
+
+// An answer that was given before a pod was replaced is none, whatever it said; neither is one from before the databases were replaced.
+func TestAnswersOfBeforeDoNotCount(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2")
+	w.wanted = newOVN
+	asked := map[string]bool{}
+	for w.turn() {
+		for i := range w.nets {
+			if request, ok := networkv1alpha1.ReadProbeRequest(w.nets[i].Annotations); ok {
+				asked[w.nets[i].Name+" "+request.ID] = true
+			}
+		}
+	}
+	w.expect(networkv1alpha1.RolloutComplete)
+	if len(asked) != 4 { // each node after its own pods, and after the databases'
+		t.Errorf("asked %v", asked)
+	}
+}
+
+// A node that is lost holds nobody up, and follows when it is back. One that does not work is the last.
+func TestLostAndBrokenNodes(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2", "n3")
+	w.nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	w.nets[0].Status.Conditions[0].Status = metav1.ConditionFalse
+	w.wanted = v2
+	w.settle()
+	if got := w.replaced(); got != "n3/ovn-controller n3/agent n1/ovn-controller n1/agent" {
+		t.Errorf("replaced %s", got)
+	}
+	if s := w.expect(networkv1alpha1.RolloutProgressing); s.Object != "Node/n1" || s.Nodes != 2 || s.NodesDone != 1 {
+		t.Errorf("status %+v", s)
+	}
+	w.nets[0].Status.Conditions[0].Status = metav1.ConditionTrue
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	w.done, w.nodes[1].Status.Conditions = nil, nil
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	if got := w.replaced(); got != "n2/ovn-controller n2/agent" {
+		t.Errorf("when it is back: %s", got)
+	}
+}
+
+// What is of the wanted image is put right at once, and by the budget of repairs; no node has to prove anything.
+func TestRepair(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2")
+	delete(w.there, operand.Operator)
+	w.there[operand.Agents] = w.there[operand.Agents].DeepCopyObject().(operand.Workload)
+	operand.Template(w.there[operand.Agents]).Spec.HostNetwork = false
+	operand.Template(w.there[operand.Agents]).Spec.Containers[0].Image = "somebody:else"
+	w.turn()
+	if want := []string{"apply weft-agent", "apply weft-operator"}; !slices.Equal(w.done, want) {
+		t.Errorf("%q, want %q", w.done, want)
+	}
+	w.done = nil
+	for _, name := range []string{"n1/weft-agent", "n2/weft-agent", "n1/weft-ovs"} {
+		w.pods[name].Annotations = map[string]string{operand.AnnotationRevision: "of another place of the databases"}
+	}
+	if step := Plan(w.facts()); !slices.Equal(step.Replace, []string{"n1/weft-ovs", "n1/weft-agent"}) {
+		t.Errorf("replaces %q", step.Replace)
+	}
+	w.pods["n2/weft-agent"].Status.Conditions = nil // it does not work: there is nothing to be careful with
+	if step := Plan(w.facts()); !slices.Contains(step.Replace, "n2/weft-agent") {
+		t.Errorf("replaces %q", step.Replace)
+	}
+	w.settle()
+	if s := w.expect(networkv1alpha1.RolloutComplete); s.Since.IsZero() {
+		t.Errorf("status %+v", s)
+	}
+	if len(w.nets[0].Annotations)+len(w.nets[1].Annotations) > 0 {
+		t.Error("nodes were asked")
+	}
+}
+
+// An image that does not say what is in it replaces everything.
+func TestAnImageThatDoesNotSay(t *testing.T) {
+	w := newWorld(t, v1, "n1")
+	f := w.facts()
+	f.Operand.Programs, f.Operand.Image = nil, "weft:unknown"
+	all, err := operand.Workloads(f.Operand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		f.Wanted[one.GetName()] = one
+	}
+	v := look(f)
+	for _, name := range onNode {
+		if !v.old(name, v.nodes[0].pods[name]) {
+			t.Errorf("%s is kept", name)
+		}
+	}
+	if !v.old(operand.Central, v.central) {
+		t.Error("the databases are kept")
+	}
+}
+
+func TestPreflight(t *testing.T) {
+	for name, c := range map[string]struct {
+		to     release
+		change func(*world)
+		want   string
+	}{
+		"a version is skipped": {skipped, func(*world) {}, "Node/n1: its agent is of version v1.0.0: from there to v1.2.0"},
+		"an older kernel":      {v2, func(w *world) { w.nodes[1].Status.NodeInfo.KernelVersion = "4.19.0-27-amd64" }, "Node/n2: its kernel is 4.19.0-27-amd64, and at least 5.4"},
+		"an older OVN":         {release{"v1.1.0", "22.03.1", "3.5.0"}, func(*world) {}, "OVN 22.03.1, and at least 24.03 is needed"},
+		"another network": {v2, func(w *world) {
+			w.network.Status.Computed = &networkv1alpha1.ClusterNetworkSpec{ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.1.0.0/16"}}}
+		}, "clusterNetwork had 10.1.0.0/16"},
+		"other services": {v2, func(w *world) {
+			w.network.Status.Computed = &networkv1alpha1.ClusterNetworkSpec{ServiceNetwork: []networkv1alpha1.CIDR{"10.1.0.0/16"}}
+		}, "serviceNetwork was [10.1.0.0/16]"},
+		"another join switch": {v2, func(w *world) {
+			w.network.Status.Computed = &networkv1alpha1.ClusterNetworkSpec{JoinSubnet: []networkv1alpha1.CIDR{"10.1.0.0/16"}}
+		}, "joinSubnet had 10.1.0.0/16"},
+	} {
+		w := newWorld(t, v1, "n1", "n2")
+		c.change(w)
+		w.wanted = c.to
+		w.settle()
+		if s := w.expect(networkv1alpha1.RolloutBlocked); !strings.Contains(s.Text(), c.want) || s.Stage != networkv1alpha1.StagePreflight {
+			t.Errorf("%s: %s", name, s.Text())
+		}
+		if len(w.done) > 0 {
+			t.Errorf("%s: %q", name, w.done)
+		}
+		w.wanted = v1
+		w.settle()
+		w.expect(networkv1alpha1.RolloutComplete)
+	}
+	w := newWorld(t, v1, "n1", "n2")
+	w.nodes[0].Status.NodeInfo.KernelVersion, w.nodes[1].Status.NodeInfo.KernelVersion = "6.12.41+deb13-amd64", "5.14.0-427.el9"
+	w.wanted = release{"v0.0.0-20260102030405-abcdef012345", "25.03.0", "3.5.0"}
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+}

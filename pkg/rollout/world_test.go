@@ -1,0 +1,236 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/programs"
+)
+
+// release is a version of Weft with an OVN and an Open vSwitch.
+type release struct{ version, ovn, ovs string }
+
+func (r release) image() string { return "weft:" + r.version }
+
+func (r release) programs() programs.Set {
+	ovn, ovs := programs.Program{Version: r.ovn, Build: "ovn " + r.ovn}, programs.Program{Version: r.ovs, Build: "ovs " + r.ovs}
+	return programs.Set{"nb": ovn, "sb": ovn, "northd": ovn, "controller": ovn, "ovsdb": ovs, "vswitchd": ovs}
+}
+
+var (
+	v1      = release{"v1.0.0", "25.03.0", "3.5.0"}
+	v2      = release{"v1.1.0", "25.03.0", "3.5.0"}
+	newOVN  = release{"v1.1.0-ovn", "25.09.0", "3.5.0"}
+	newOVS  = release{"v1.1.0-ovs", "25.03.0", "3.5.1"}
+	skipped = release{"v1.2.0", "25.03.0", "3.5.0"}
+)
+
+// world plays those whom a rollout waits for: Kubernetes' controllers, kubelets and agents. Nothing in it takes time but what a test lets pass.
+type world struct {
+	*testing.T
+	wanted  release
+	now     time.Time
+	there   map[string]operand.Workload
+	pods    map[string]*corev1.Pod // by name
+	nodes   []corev1.Node
+	nets    []networkv1alpha1.NodeNetwork
+	network *networkv1alpha1.ClusterNetwork
+	made    int
+	// done is what was done, "apply weft-agent", "replace n1/weft-agent".
+	done []string
+	// broken are nodes whose agents reach nobody, by the image that they run.
+	broken map[string]bool // node, image
+	// unready are pods that never become ready, by workload and image.
+	unready map[string]bool
+}
+
+func newWorld(t *testing.T, r release, nodes ...string) *world {
+	w := &world{T: t, wanted: r, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), there: map[string]operand.Workload{}, pods: map[string]*corev1.Pod{}, broken: map[string]bool{}, unready: map[string]bool{}}
+	w.network = &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w.network.Spec.Upgrade.MaxUnavailable = 1
+	for i, name := range nodes {
+		w.nodes = append(w.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		nn.Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{networkv1alpha1.InterfaceAddress(fmt.Sprintf("10.244.%d.2/24", i))}
+		w.nets = append(w.nets, nn)
+	}
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	w.done = nil
+	return w
+}
+
+func (w *world) facts() Facts {
+	w.Helper()
+	f := Facts{Now: w.now, Patience: 5 * time.Minute, Network: w.network.DeepCopy(), Wanted: map[string]operand.Workload{}, There: maps.Clone(w.there), Nodes: w.nodes, Networks: w.nets}
+	f.Operand = operand.Facts{Namespace: "weft-system", Image: w.wanted.image(), Version: w.wanted.version, Programs: w.wanted.programs(), APIServerHost: "192.0.2.1", APIServerPort: "6443",
+		Place: operand.Place{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11")}}}
+	all, err := operand.Workloads(f.Operand)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, one := range all {
+		f.Wanted[one.GetName()] = one
+	}
+	for _, p := range w.pods {
+		f.Pods = append(f.Pods, *p)
+	}
+	return f
+}
+
+// turn does one step, and then plays the others; it tells whether anything was done.
+func (w *world) turn() bool {
+	w.Helper()
+	f := w.facts()
+	step := Plan(f)
+	before := w.network.Status.Rollout
+	w.network.Status.Rollout = &step.Status
+	moved := before == nil || *before != step.Status
+	for _, name := range step.Apply {
+		moved = w.apply(f.Wanted[name]) || moved
+	}
+	for _, name := range step.Replace {
+		w.done = append(w.done, "replace "+name)
+		delete(w.pods, name)
+		moved = true
+	}
+	for name, question := range step.Ask {
+		moved = w.ask(name, question) || moved
+	}
+	w.play()
+	return moved
+}
+
+// settle takes turns until nothing is done any more, twice: what the others do is seen in the next.
+func (w *world) settle() {
+	w.Helper()
+	for idle, turns := 0, 0; turns < 1000; turns++ {
+		if w.turn() {
+			idle = 0
+		} else if idle++; idle == 2 {
+			return
+		}
+	}
+	w.Fatalf("it does not come to an end: %+v", w.network.Status.Rollout)
+}
+
+func (w *world) apply(want operand.Workload) bool {
+	have := w.there[want.GetName()]
+	if differs, err := operand.Differs(want, have); err != nil {
+		w.Fatal(err)
+	} else if !differs {
+		return false
+	}
+	w.done = append(w.done, "apply "+want.GetName())
+	w.there[want.GetName()] = want
+	return true
+}
+
+func (w *world) ask(node string, question networkv1alpha1.ProbeRequest) bool {
+	text, err := json.Marshal(question)
+	if err != nil {
+		w.Fatal(err)
+	}
+	nn := w.net(node)
+	if nn.Annotations[networkv1alpha1.ProbeAnnotation] == string(text) {
+		return false
+	}
+	metav1.SetMetaDataAnnotation(&nn.ObjectMeta, networkv1alpha1.ProbeAnnotation, string(text))
+	return true
+}
+
+func (w *world) net(node string) *networkv1alpha1.NodeNetwork {
+	return &w.nets[slices.IndexFunc(w.nets, func(nn networkv1alpha1.NodeNetwork) bool { return nn.Name == node })]
+}
+
+// play makes the pods that are missing, and has agents answer.
+func (w *world) play() {
+	for name, one := range w.there {
+		switch object := one.(type) {
+		case *appsv1.DaemonSet:
+			for _, n := range w.nodes {
+				w.pod(n.Name+"/"+name, n.Name, one)
+			}
+		case *appsv1.StatefulSet:
+			w.pod("central", "n1", one)
+		case *appsv1.Deployment:
+			if p := w.pods["operator"]; p != nil && p.Annotations[operand.AnnotationRevision] != object.Spec.Template.Annotations[operand.AnnotationRevision] {
+				delete(w.pods, "operator")
+			}
+			w.pod("operator", "n1", one)
+		}
+	}
+	for i := range w.nets {
+		w.answer(&w.nets[i])
+	}
+}
+
+func (w *world) pod(name, node string, of operand.Workload) {
+	if w.pods[name] != nil {
+		return
+	}
+	w.made++
+	template := operand.Template(of)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint(w.made)), Labels: template.Labels, Annotations: template.Annotations, CreationTimestamp: metav1.NewTime(w.now)}, Spec: *template.Spec.DeepCopy()}
+	p.Spec.NodeName, p.Spec.Affinity = node, nil
+	status := corev1.ConditionTrue
+	if w.unready[of.GetName()+" "+operand.ImageOf(p.Spec)] {
+		status = corev1.ConditionFalse
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+	w.pods[name] = p
+}
+
+func (w *world) answer(nn *networkv1alpha1.NodeNetwork) {
+	agent := w.pods[nn.Name+"/"+operand.Agents]
+	if agent == nil {
+		return
+	}
+	nn.Status.AgentVersion = strings.TrimPrefix(operand.ImageOf(agent.Spec), "weft:")
+	if len(nn.Status.Conditions) == 0 {
+		nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	}
+	request, ok := networkv1alpha1.ReadProbeRequest(nn.Annotations)
+	if !ok {
+		return
+	}
+	nn.Status.Probe = &networkv1alpha1.ProbeStatus{ID: request.ID}
+	if w.broken[nn.Name+" "+operand.ImageOf(agent.Spec)] {
+		nn.Status.Probe.Error = fmt.Sprintf("%v does not answer", request.Peers)
+	}
+}
+
+func (w *world) expect(state networkv1alpha1.RolloutState) networkv1alpha1.RolloutStatus {
+	w.Helper()
+	s := *w.network.Status.Rollout
+	if s.State != state {
+		w.Fatalf("state %s, want %s: %s\n%s", s.State, state, s.Text(), strings.Join(w.done, "\n"))
+	}
+	return s
+}
+
+// replaced are what was done, in short, without what was only applied.
+func (w *world) replaced() string {
+	var found []string
+	for _, one := range w.done {
+		if name, ok := strings.CutPrefix(one, "replace "); ok {
+			found = append(found, strings.ReplaceAll(name, "weft-", ""))
+		} else if one == "apply "+operand.Operator {
+			found = append(found, "operator")
+		}
+	}
+	return strings.Join(found, " ")
+}
