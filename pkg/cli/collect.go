@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -168,12 +169,21 @@ func (c *collector) ask(ctx context.Context, question string) ([]byte, error) {
 func (c *collector) log(ctx context.Context, pod, container string, previous bool) ([]byte, error) {
 	limit := int64(maxLog)
 	lines := int64(100_000) // the API server bounds bytes from the beginning, and the end is wanted
-	return c.typed.CoreV1().Pods(c.cluster.namespace).GetLogs(pod, &corev1.PodLogOptions{
-		Container: container, Previous: previous, Timestamps: true, LimitBytes: &limit, TailLines: &lines}).DoRaw(ctx)
+	return body(ctx, c.typed.CoreV1().Pods(c.cluster.namespace).GetLogs(pod, &corev1.PodLogOptions{
+		Container: container, Previous: previous, Timestamps: true, LimitBytes: &limit, TailLines: &lines}))
 }
 
 // metrics reads them through the API server.
 func (c *collector) metrics(ctx context.Context, pod string, port int) ([]byte, error) {
-	return c.typed.CoreV1().RESTClient().Get().Namespace(c.cluster.namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).
-		SubResource("proxy").Suffix("metrics").DoRaw(ctx)
+	return body(ctx, c.typed.CoreV1().RESTClient().Get().Namespace(c.cluster.namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).
+		SubResource("proxy").Suffix("metrics"))
+}
+
+// body reads an answer as it is. An error has the API server's own words, where Raw and DoRaw have "unknown".
+func body(ctx context.Context, request *rest.Request) ([]byte, error) {
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }

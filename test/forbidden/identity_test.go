@@ -123,18 +123,22 @@ func grant(t *testing.T, name, namespace string, subject rbacv1.Subject, rules .
 	last := rules[len(rules)-1]
 	group, resource, sub := last.APIGroups[0], last.Resources[0], ""
 	resource, sub, _ = strings.Cut(resource, "/")
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               "system:serviceaccount:" + subject.Namespace + ":" + subject.Name,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: last.Verbs[0]},
-	}}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	known(t, "system:serviceaccount:"+subject.Namespace+":"+subject.Name,
+		authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: last.Verbs[0]})
+}
+
+// known returns when the API server knows that a user has a right.
+func known(t *testing.T, user string, right authorizationv1.ResourceAttributes) {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &right}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		got, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		return err == nil && got.Status.Allowed, err
 	})
 	if err != nil {
-		t.Fatalf("the rights of %s: %v", name, err)
+		t.Fatalf("%s may %s %s: %v", user, right.Verb, right.Resource, err)
 	}
 }
 
