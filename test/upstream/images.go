@@ -2,14 +2,11 @@ package upstream
 
 import (
 	"context"
-	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/image"
-	"github.com/weft-network/weft/test/lab/tools"
 )
 
 // registry is where the images are by name; none can be pulled.
@@ -26,11 +23,12 @@ func importImages(ctx context.Context, cluster *lab.Cluster) error {
 		return err
 	}
 	files = append(append(files, certificates...), image.File{Path: "/agnhost", Source: cluster.Cache.Bin("agnhost")}, image.File{Path: "/agnhost-2", Link: "agnhost"})
+	withIssue := append(slices.Clip(files), image.File{Path: "/regression-issue-74839", Source: cluster.Cache.Bin("regression-issue-74839")})
 	for _, i := range []image.Image{
-		{Ref: registry + "agnhost:2.63.0", Aliases: []string{registry + "glibc-dns-testing:2.0.0", registry + "busybox:1.37.0-1"}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
-		{Ref: registry + "nginx:1.15-4", Entrypoint: []string{"/agnhost", "netexec", "--http-port=80"}}, // it only has to run, and to answer
+		{Ref: registry + "agnhost:2.63.0", Aliases: []string{registry + "agnhost:2.45", registry + "glibc-dns-testing:2.0.0", registry + "busybox:1.37.0-1"}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}, Files: files},
+		{Ref: registry + "nginx:1.15-4", Entrypoint: []string{"/agnhost", "netexec", "--http-port=80"}, Files: files}, // it only has to run, and to answer
+		{Ref: registry + "regression-issue-74839:1.4", Entrypoint: []string{"/regression-issue-74839"}, Files: withIssue},
 	} {
-		i.Files = files
 		if err := cluster.Import(ctx, i); err != nil {
 			return err
 		}
@@ -40,16 +38,10 @@ func importImages(ctx context.Context, cluster *lab.Cluster) error {
 
 // porterFiles are what agnhost's porter serves TLS with; they lie beside its source.
 func porterFiles(ctx context.Context) ([]image.File, error) {
-	root, err := tools.SourceRoot()
+	module, err := moduleFolder(ctx, "upstream", "go.mod", "k8s.io/kubernetes")
 	if err != nil {
 		return nil, err
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
-	list.Dir = filepath.Join(root, "test", "lab", "upstream")
-	out, err := list.Output()
-	if err != nil {
-		return nil, fmt.Errorf("find k8s.io/kubernetes: %w", err)
-	}
-	dir := filepath.Join(strings.TrimSpace(string(out)), "test", "images", "agnhost", "porter")
+	dir := filepath.Join(module, "test", "images", "agnhost", "porter")
 	return []image.File{{Path: "/localhost.crt", Source: filepath.Join(dir, "localhost.crt")}, {Path: "/localhost.key", Source: filepath.Join(dir, "localhost.key")}}, nil
 }

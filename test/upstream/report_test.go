@@ -20,6 +20,43 @@ const report = `<?xml version="1.0" encoding="UTF-8"?>
 <testcase name="[SynchronizedBeforeSuite]" status="passed" time="0"></testcase>
 </testsuite></testsuites>`
 
+// policyReport is what network-policy-api's tests write, as far as it is read.
+const policyReport = `kind: ConformanceReport
+profiles:
+- name: ClusterNetworkPolicy
+  standard:
+    result: failure
+    summary: ""
+    statistics: {Passed: 8, Skipped: 1, Failed: 1}
+    skippedTests: [CNPAdminTierGress]
+    failedTests: [CNPAdminTierIntegration]
+  experimental:
+    result: partial
+    statistics: {Passed: 4, Skipped: 1, Failed: 0}
+    skippedTests: [CNPAdminTierEgressNodePeers]
+`
+
+func TestPolicyReports(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.yaml")
+	if err := os.WriteFile(path, []byte(policyReport), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readPolicyAPI(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Result{Passed: 12, Failed: []string{"CNPAdminTierIntegration"}, Skipped: map[string]string{"CNPAdminTierGress": "left out by its name", "CNPAdminTierEgressNodePeers": "left out by its name"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read as %+v, want %+v", got, want)
+	}
+	if err := os.WriteFile(path, []byte("profile: []"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readPolicyAPI(path); err == nil {
+		t.Errorf("another file was read as %+v", got)
+	}
+}
+
 func TestReports(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.xml")
 	if err := os.WriteFile(path, []byte(report), 0o600); err != nil {

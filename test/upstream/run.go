@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -44,7 +45,11 @@ func Run(ctx context.Context, o Options) error {
 	var results []Result
 	failed := 0
 	for _, suite := range o.Suites {
-		result, err := o.run(ctx, suite)
+		run := o.run
+		if suite.PolicyAPI != "" {
+			run = o.runPolicyAPI
+		}
+		result, err := run(ctx, suite)
 		if err != nil {
 			return fmt.Errorf("suite %s: %w", suite.Name, err)
 		}
@@ -59,21 +64,12 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// run runs one suite.
+// run runs one suite of Kubernetes' tests.
 func (o Options) run(ctx context.Context, suite Suite) (Result, error) {
 	nodes, err := o.Cluster.Nodes()
 	if err != nil {
 		return Result{}, err
 	}
-	report := filepath.Join(o.Folder, suite.Name+".xml")
-	if err := os.RemoveAll(report); err != nil {
-		return Result{}, err
-	}
-	log, err := os.Create(filepath.Join(o.Folder, suite.Name+".log"))
-	if err != nil {
-		return Result{}, err
-	}
-	defer log.Close()
 	cache := o.Cluster.Cache
 	argv := []string{cache.Bin("ginkgo"), "run", "--no-color", "-v", "--procs=" + strconv.Itoa(o.Processes), "--timeout=3h", "--output-dir=" + o.Folder,
 		"--junit-report=" + suite.Name + ".xml", "--focus=" + suite.Focus}
@@ -82,11 +78,24 @@ func (o Options) run(ctx context.Context, suite Suite) (Result, error) {
 	}
 	argv = append(argv, cache.Bin("e2e.test"), "--", "--kubeconfig="+o.Cluster.KubeConfig(), "--kubectl-path="+cache.Bin("kubectl"), "--provider=skeleton",
 		"--num-nodes="+strconv.Itoa(len(nodes)), "--node-os-distro=custom", "--dns-domain=cluster.local")
-	cmd := o.Cluster.NetworkCommand(ctx, argv...)
-	cmd.Stdout, cmd.Stderr = log, log
+	return o.reported(o.Cluster.NetworkCommand(ctx, argv...), suite, suite.Name+".xml", read)
+}
+
+// reported runs the program of a suite, which writes a report, and reads that.
+func (o Options) reported(program *exec.Cmd, suite Suite, report string, read func(path string) (Result, error)) (Result, error) {
+	report = filepath.Join(o.Folder, report)
+	if err := os.RemoveAll(report); err != nil {
+		return Result{}, err
+	}
+	log, err := os.Create(filepath.Join(o.Folder, suite.Name+".log"))
+	if err != nil {
+		return Result{}, err
+	}
+	defer log.Close()
+	program.Stdout, program.Stderr = log, log
 	fmt.Fprintf(o.Output, "suite %s, as it goes: %s\n", suite.Name, log.Name())
 	start := time.Now()
-	ran := cmd.Run()
+	ran := program.Run()
 	result, err := read(report)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w (%w)", err, ran)

@@ -1,4 +1,4 @@
-// Package upstream runs Kubernetes' own tests of networks in a lab, none of them edited.
+// Package upstream runs Kubernetes' own tests of networks in a lab, and those of network-policy-api, none of them edited.
 package upstream
 
 // Suite is a part of the tests.
@@ -6,6 +6,8 @@ type Suite struct {
 	Name string // of its files
 	// Focus and Skip are regular expressions over a test's whole name.
 	Focus, Skip string
+	// PolicyAPI is the go.mod of network-policy-api's tests, of one of its versions; empty: Kubernetes' own tests.
+	PolicyAPI string
 }
 
 // Suites are what `make e2e-upstream` runs. docs/conformance.md has the reason for each test that is left out.
@@ -13,6 +15,7 @@ var Suites = []Suite{
 	{Name: "conformance", Focus: `\[sig-network\].*\[Conformance\]`},
 	{Name: "netpol", Focus: `\[sig-network\] Netpol`, Skip: sctp},
 	{Name: "others", Focus: `\[sig-network\]`, Skip: `\[Conformance\]|Netpol|` + sctp + `|` + elsewhere},
+	{Name: "policyapi", PolicyAPI: "go.mod"},
 }
 
 const (

@@ -19,6 +19,7 @@ const KubernetesVersion = "v1.36.3"
 type Program struct {
 	Name    string // the file in bin/
 	Module  string // folder under test/lab
+	ModFile string // in it, instead of go.mod
 	Package string
 	LDFlags string
 	Tags    string
@@ -62,12 +63,16 @@ func Node() []Program {
 	}
 }
 
-// Upstream is Kubernetes' own tests of networks, what runs several of them at once, and the program of the pods that they start.
+// Upstream is Kubernetes' own tests of networks, what runs several of them at once, and the programs of the pods that they start; and
+// network-policy-api's tests, of two versions.
 func Upstream() []Program {
 	return []Program{
 		{Name: "e2e.test", Module: "upstream", Package: ".", LDFlags: "-s -w" + stampKubernetes, Test: true},
 		{Name: "ginkgo", Module: "upstream", Package: "github.com/onsi/ginkgo/v2/ginkgo", LDFlags: "-s -w"},
 		{Name: "agnhost", Module: "upstream", Package: "k8s.io/kubernetes/test/images/agnhost", LDFlags: "-s -w"},
+		{Name: "regression-issue-74839", Module: "upstream", Package: "k8s.io/kubernetes/test/images/regression-issue-74839", LDFlags: "-s -w"},
+		{Name: "policyapi.test", Module: "policyapi", Package: ".", LDFlags: "-s -w", Test: true},
+		{Name: "policyapi-v1alpha1.test", Module: "policyapi", ModFile: "v1alpha1.mod", Package: ".", LDFlags: "-s -w", Tags: "v1alpha1", Test: true},
 	}
 }
 
@@ -88,8 +93,12 @@ func sourceSum(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	sums, err := filepath.Glob(filepath.Join(dir, "*.sum"))
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.New()
-	for _, file := range append([]string{filepath.Join(dir, "go.sum")}, own...) {
+	for _, file := range append(sums, own...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -105,6 +114,9 @@ func (p Program) args(out string) []string {
 		args = []string{"test", "-c"}
 	}
 	args = append(args, "-trimpath", "-ldflags", p.LDFlags, "-o", out)
+	if p.ModFile != "" {
+		args = append(args, "-modfile", p.ModFile)
+	}
 	if p.Tags != "" {
 		args = append(args, "-tags", p.Tags)
 	}
