@@ -61,7 +61,7 @@ e2e-upgrade: ## Another version, and back, under 100 datagrams a second and a lo
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
 
 .PHONY: e2e-upstream
-e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others policyapi", PROCS=4 at once); reports in _out/e2e
+e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others policyapi policyapi-v1alpha1", PROCS=4 at once); reports in _out/e2e
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
 
 .PHONY: bench

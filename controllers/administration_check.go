@@ -47,7 +47,7 @@ const checkPause = 3 * time.Second
 
 // invariants checks those of pkg/invariant.
 func (a *administration) invariants(ctx context.Context) ([]invariant.Violation, error) {
-	reader := &world.Reader{Client: a.objects, Database: a.database}
+	reader := &world.Reader{Client: a.objects, Database: a.database, ClusterPolicies: a.policies.ClusterPolicies}
 	return reader.Check(ctx, checkPause)
 }
 

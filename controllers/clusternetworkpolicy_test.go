@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -30,29 +33,56 @@ func (w *world) clusterPolicy(name string, spec policyv1alpha2.ClusterNetworkPol
 	return policy
 }
 
+// clusterPolicies lists the policies of the kinds that the API server has.
+func clusterPolicies(ctx context.Context) (all []metav1.Object, err error) {
+	for _, list := range []client.ObjectList{&policyv1alpha2.ClusterNetworkPolicyList{}, &policyv1alpha1.AdminNetworkPolicyList{}, &policyv1alpha1.BaselineAdminNetworkPolicyList{}} {
+		if err := api.List(ctx, list); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error { all = append(all, o.(metav1.Object)); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func conditionsOf(policy client.Object) []metav1.Condition {
+	switch policy := policy.(type) {
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		return policy.Status.Conditions
+	case *policyv1alpha1.AdminNetworkPolicy:
+		return policy.Status.Conditions
+	case *policyv1alpha1.BaselineAdminNetworkPolicy:
+		return policy.Status.Conditions
+	}
+	return nil
+}
+
 // inForce waits for the condition of the policy's generation.
-func (w *world) inForce(policy *policyv1alpha2.ClusterNetworkPolicy, status metav1.ConditionStatus, words ...string) {
+func (w *world) inForce(policy client.Object, status metav1.ConditionStatus, words ...string) {
 	w.Helper()
 	w.until(func() error {
 		if err := api.Get(w.Context(), keyOf(policy), policy); err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(policy.Status.Conditions, networkv1alpha1.ConditionReady)
-		if c == nil || c.Status != status || c.ObservedGeneration != policy.Generation || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(c.Message, word) }) {
-			return fmt.Errorf("condition %+v, want %s of generation %d and %q", c, status, policy.Generation, words)
+		c := meta.FindStatusCondition(conditionsOf(policy), networkv1alpha1.ConditionReady)
+		if c == nil || c.Status != status || c.ObservedGeneration != policy.GetGeneration() || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(c.Message, word) }) {
+			return fmt.Errorf("condition %+v, want %s of generation %d and %q", c, status, policy.GetGeneration(), words)
 		}
 		return nil
 	})
 }
 
-// policyRules waits until the ACLs of a policy are these: tier, direction, action and what comes behind the subject's group.
+// policyRules waits until the ACLs of a policy's unit are these: tier, direction, action and what comes behind the subject's group.
 func (w *world) policyRules(policy string, want ...string) {
 	w.Helper()
 	slices.Sort(want)
 	w.until(func() error {
 		var got []string
 		for _, row := range w.selectRows()[nbdb.ACLTable] {
-			if slices.Contains(row["external_ids"], "weft.dev/unit=clusternetworkpolicy/"+policy) {
+			if slices.Contains(row["external_ids"], "weft.dev/unit="+policy) {
 				_, match, _ := strings.Cut(strings.Join(row["match"], ""), " && ")
 				got = append(got, fmt.Sprint(strings.Join(slices.Concat(row["tier"], row["direction"], row["action"]), " "), ": ", match))
 			}
@@ -75,7 +105,7 @@ func TestClusterNetworkPolicies(t *testing.T) {
 		Egress: []policyv1alpha2.ClusterNetworkPolicyEgressRule{
 			{Action: policyv1alpha2.ClusterNetworkPolicyRuleActionDeny, To: []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{Networks: []policyv1alpha2.CIDR{"192.0.2.0/24"}}}}}})
 	w.inForce(policy, metav1.ConditionTrue, "0 of ingress, 1 of egress")
-	w.policyRules("guard", "1 from-lport drop: ip4.dst == 192.0.2.0/24", "3 to-lport allow-related: ip")
+	w.policyRules("clusternetworkpolicy/guard", "1 from-lport drop: ip4.dst == 192.0.2.0/24", "3 to-lport allow-related: ip")
 	w.until(func() error { // its subject are both pods
 		for _, row := range w.selectRows()[nbdb.PortGroupTable] {
 			if strings.HasPrefix(strings.Join(row["name"], ""), "pods_") && len(row["ports"]) == len(pods) {
@@ -93,14 +123,14 @@ func TestClusterNetworkPolicies(t *testing.T) {
 	w.inForce(policy, metav1.ConditionTrue)
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.18.0.77"}}
 	w.must(api.Status().Update(w.Context(), node))
-	w.policyRules("guard", "3 from-lport allow-related: ip4.dst == 172.18.0.77")
+	w.policyRules("clusternetworkpolicy/guard", "3 from-lport allow-related: ip4.dst == 172.18.0.77")
 
 	// What is not supported accepts nothing, and says so.
 	policy.Spec.Egress[0].Action = policyv1alpha2.ClusterNetworkPolicyRuleActionAccept
 	policy.Spec.Egress[0].To = []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha2.DomainName{"www.example.org"}}}
 	w.must(api.Update(w.Context(), policy))
 	w.inForce(policy, metav1.ConditionFalse, "spec.egress[0].to[0].domainNames: not supported")
-	w.policyRules("guard")
+	w.policyRules("clusternetworkpolicy/guard")
 
 	w.delete(policy)
 	w.until(func() error {

@@ -7,9 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -33,10 +31,11 @@ import (
 
 // One API server serves all tests, one after the other: a ClusterNetwork exists once.
 var (
-	restConfig *rest.Config  // the operator's, with its rights
-	api        client.Client // writes, and reads past any cache
-	view       cache.Cache   // reads; each of its events is news
-	news       = &tidings{}
+	restConfig  *rest.Config  // the operator's, with its rights
+	adminConfig *rest.Config  // of one who may do anything
+	api         client.Client // writes, and reads past any cache
+	view        cache.Cache   // reads; each of its events is news
+	news        = &tidings{}
 )
 
 // tidings wakes those who wait for a change of anything.
@@ -87,13 +86,13 @@ func run(m *testing.M) (code int, err error) {
 	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
 		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
 	}
-	policies, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api").Output()
+	policies, err := tools.ModuleFolder(context.Background(), "policyapi", "go.mod", "sigs.k8s.io/network-policy-api")
 	if err != nil {
-		return 0, fmt.Errorf("find network-policy-api: %w", err)
+		return 0, err
 	}
 	environment := &envtest.Environment{
 		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
-		CRDDirectoryPaths:     []string{"../config/crd/bases", filepath.Join(strings.TrimSpace(string(policies)), "config", "crd", "experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml")},
+		CRDDirectoryPaths:     []string{"../config/crd/bases", filepath.Join(policies, "config", "crd", "experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml")},
 		ErrorIfCRDPathMissing: true,
 	}
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")
@@ -107,6 +106,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := watch(ctx); err != nil {
 		return 0, err
 	}
+	adminConfig = restConfig
 	if restConfig, err = rbac.As(ctx, restConfig, "operator", "default"); err != nil {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -32,7 +33,7 @@ const (
 // ManagerOptions are the options of the manager that Setup needs: the scheme, what the cache keeps, and the lease.
 func ManagerOptions(o options.Operator) (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), policyv1alpha2.Install(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
 		return ctrl.Options{}, err
 	}
 	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod

@@ -108,14 +108,11 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	selectors := policy.NewSelectors(triggers)
 	first := &firstPass{done: func() { db.Complete(); selectors.Begin() }}
 	policies := &policy.Reconciler{Client: mgr.GetClient(), Database: db, Selectors: selectors, Events: recorder, Trigger: triggers[topology.KindNetworkPolicy]}
-	policies.Cluster = &policy.Cluster{Reconciler: policies, Trigger: triggers[topology.KindClusterNetworkPolicy]}
-	var err error
-	if policies.Cluster.Known, err = policy.ClusterKnown(mgr); err != nil {
-		return nil, err
-	}
+	known := &policy.Known{}
+	clusterPolicies := policies.AddClusters(known, triggers)
 	counted := func() { triggers[topology.KindNetwork].EnqueueAfter(network.Name, options.CountDelay) }
 	pods := &pod.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindPod], Selectors: selectors, Policies: policies.Load, Counted: counted, Looked: first.look(topology.KindPod)}
-	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db, ClusterPolicies: policies.Cluster.Known}, options.Violations,
+	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db, ClusterPolicies: policies.ClusterPolicies}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode], Looked: first.look(topology.KindNode),
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
@@ -134,7 +131,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},
 		&egressfirewall.DNS{Client: mgr.GetClient(), Database: db, Resolver: answers, Trigger: triggers[topology.KindDNS], Firewalls: triggers[topology.KindEgressFirewall]},
 		egress,
-		policies, policies.Cluster, policy.Groups(policies, triggers[topology.KindPodGroup]), policy.Addresses(policies, triggers[topology.KindPodSet]),
+		policies, clusterPolicies[0], clusterPolicies[1], clusterPolicies[2], &policy.Definitions{Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clusters: clusterPolicies},
+		policy.Groups(policies, triggers[topology.KindPodGroup]), policy.Addresses(policies, triggers[topology.KindPodSet]),
 		&sweep.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Events: recorder, Trigger: swept, Awaited: addresses.Awaited, Kinds: triggers},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {
@@ -151,7 +149,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		return err
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}),
-		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress, selectors, policies.Cluster.Known}))
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress, policies, known}))
 }
 
 // lookup is how names are asked for.

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -37,9 +38,9 @@ type origin struct {
 	pods      *pod.Reconciler
 	answers   *resolver.Names
 	egress    *egressip.Reconciler
-	selectors *policy.Selectors
-	// clusterPolicies says that the API server has their CRD.
-	clusterPolicies bool
+	policies  *policy.Reconciler
+	// known are the kinds of policies that the API server has.
+	known *policy.Known
 }
 
 // simulation runs the real reconcilers on a copy of the world: objects are written to an overlay, units are only noted, and
@@ -49,6 +50,7 @@ type simulation struct {
 	objects  *overlay.Client
 	database *recorder
 	notes    *notes
+	known    *policy.Known
 
 	services    *service.Reconciler
 	nodeSets    *egressfirewall.Nodes
@@ -70,7 +72,8 @@ type request struct {
 
 // kinds lists the kinds of units, those that others build on first.
 var kinds = [...]string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService, topology.KindEgressIP,
-	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall, topology.KindPodGroup, topology.KindPodSet, topology.KindNetworkPolicy, topology.KindClusterNetworkPolicy}
+	topology.KindNodes, topology.KindDNS, topology.KindEgressFirewall, topology.KindPodGroup, topology.KindPodSet, topology.KindNetworkPolicy,
+	topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy, topology.KindBaselineAdminNetworkPolicy}
 
 // newSimulation copies the present; ok is false while the addresses in use are not known.
 func newSimulation(from origin) (s *simulation, ok bool) {
@@ -88,7 +91,7 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	s.objects.Index(service.ByNodes, service.IndexByNodes)
 	s.objects.Index(egressfirewall.BySet, egressfirewall.IndexBySet)
 	// The pods' memory comes before the addresses: an address that it speaks of must be in the clone.
-	selectors := from.selectors.Fork(s.triggers)
+	selectors := from.policies.Selectors.Fork(s.triggers)
 	pods, ok := from.pods.Fork(s.objects, s.database, nil, s.notes, s.triggers[topology.KindPod], selectors)
 	addresses := from.addresses.Clone()
 	pods.Addresses = addresses
@@ -113,8 +116,10 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		topology.KindEgressIP: s.egress,
 	}
 	policies := &policy.Reconciler{Client: s.objects, Database: s.database, Selectors: selectors, Events: s.notes, Trigger: s.triggers[topology.KindNetworkPolicy]}
-	policies.Cluster = &policy.Cluster{Reconciler: policies, Trigger: s.triggers[topology.KindClusterNetworkPolicy], Known: from.clusterPolicies}
-	s.reconcilers[topology.KindNetworkPolicy], s.reconcilers[topology.KindClusterNetworkPolicy] = policies, policies.Cluster
+	s.known, s.reconcilers[topology.KindNetworkPolicy] = from.known, policies
+	for _, cluster := range policies.AddClusters(from.known, s.triggers) {
+		s.reconcilers[cluster.Kind.Name] = cluster
+	}
 	s.reconcilers[topology.KindPodGroup] = policy.Groups(policies, s.triggers[topology.KindPodGroup])
 	s.reconcilers[topology.KindPodSet] = policy.Addresses(policies, s.triggers[topology.KindPodSet])
 	return s, ok
@@ -233,6 +238,10 @@ func (s *simulation) concerned(ctx context.Context, object client.Object) error 
 		s.ask(topology.KindNetworkPolicy, name)
 	case *policyv1alpha2.ClusterNetworkPolicy:
 		s.ask(topology.KindClusterNetworkPolicy, name)
+	case *policyv1alpha1.AdminNetworkPolicy:
+		s.ask(topology.KindAdminNetworkPolicy, name)
+	case *policyv1alpha1.BaselineAdminNetworkPolicy:
+		s.ask(topology.KindBaselineAdminNetworkPolicy, name)
 	case *networkv1alpha1.EgressIP:
 		s.ask(topology.KindEgressIP, name)
 		s.askForEgressIPs(s.egress.Every(ctx))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -32,6 +33,9 @@ func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error 
 		case object == nil:
 			s.notes.add("%s: Weft makes no rows of this kind", nameIn(document))
 			continue
+		case !s.has(document):
+			s.notes.add("%s: the API server does not have this kind", nameIn(document))
+			continue
 		case question.Delete:
 			err = s.remove(ctx, object, document)
 		default:
@@ -43,6 +47,11 @@ func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error 
 		}
 	}
 	return nil
+}
+
+// has reports whether the API server has the kind of an object; it may lack those of network-policy-api.
+func (s *simulation) has(document manifest.Document) bool {
+	return document.Object.GroupVersionKind().Group != policyv1alpha2.GroupName || s.known.Has(strings.ToLower(document.Object.GetKind()))
 }
 
 // nameIn names a document's object with its kind: "Pod demo/web-0".
@@ -66,6 +75,10 @@ func (s *simulation) decode(document manifest.Document) (client.Object, error) {
 		object = &networkingv1.NetworkPolicy{}
 	case schema.GroupVersion(policyv1alpha2.GroupVersion).WithKind("ClusterNetworkPolicy"):
 		object = &policyv1alpha2.ClusterNetworkPolicy{}
+	case schema.GroupVersion(policyv1alpha1.GroupVersion).WithKind("AdminNetworkPolicy"):
+		object = &policyv1alpha1.AdminNetworkPolicy{}
+	case schema.GroupVersion(policyv1alpha1.GroupVersion).WithKind("BaselineAdminNetworkPolicy"):
+		object = &policyv1alpha1.BaselineAdminNetworkPolicy{}
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		object = &corev1.Namespace{}
 	case networkv1alpha1.GroupVersion.WithKind("ClusterNetwork"):

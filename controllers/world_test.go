@@ -69,7 +69,7 @@ func (w *world) holds() {
 	if w.Failed() || w.unsound != "" || len(w.operators) == 0 || !w.operators[len(w.operators)-1].works() {
 		return
 	}
-	reader := &invariants.Reader{Client: view, Database: w.rows, ClusterPolicies: true}
+	reader := &invariants.Reader{Client: view, Database: w.rows, ClusterPolicies: clusterPolicies}
 	w.until(func() error {
 		present, err := reader.World(context.Background()) // the test's own context is over by now
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/invariant"
@@ -27,8 +26,8 @@ type Reader struct {
 	// Client reads from the manager's cache.
 	Client   client.Reader
 	Database Database
-	// ClusterPolicies says that the API server has the CRD of ClusterNetworkPolicies.
-	ClusterPolicies bool
+	// ClusterPolicies lists the policies of network-policy-api; nil: there are none.
+	ClusterPolicies func(context.Context) ([]metav1.Object, error)
 }
 
 // World reads the database and the objects that it is made from. They may be of different moments.
@@ -47,20 +46,20 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 
 		firewalls networkv1alpha1.EgressFirewallList
 		policies  networkingv1.NetworkPolicyList
-		wide      policyv1alpha2.ClusterNetworkPolicyList
 	)
-	lists := []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies}
-	if r.ClusterPolicies {
-		lists = append(lists, &wide)
-	}
-	for _, list := range lists {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies} {
 		// They are only looked at, and copies of all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
 		}
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items, Services: services.Items,
-		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items, ClusterNetworkPolicies: wide.Items, Namespaces: map[string]map[string]string{}}
+		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items, Namespaces: map[string]map[string]string{}}
+	if r.ClusterPolicies != nil {
+		if world.ClusterPolicies, err = r.ClusterPolicies(ctx); err != nil {
+			return invariant.World{}, err
+		}
+	}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Client.List(ctx, namespaces); err != nil {

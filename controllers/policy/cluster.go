@@ -3,17 +3,14 @@ package policy
 import (
 	"context"
 	"errors"
-	"maps"
-	"net/netip"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/weft-network/weft/controllers/acllogging"
 	"github.com/weft-network/weft/pkg/topology"
@@ -21,13 +18,15 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Cluster reconciles ClusterNetworkPolicies, with the groups and sets that NetworkPolicies use too. A cluster may lack their CRD: then there are
-// none, and what was made of former ones goes.
+// Cluster reconciles the policies of one kind of network-policy-api, with the groups and sets that NetworkPolicies use too. A cluster may lack
+// the kind: then there are none, and what was made of former ones goes.
 type Cluster struct {
 	*Reconciler
+	Kind    ClusterKind
+	Known   *Known
 	Trigger *trigger.Trigger
-	// Known says that the API server has the CRD.
-	Known bool
+
+	controller controller.Controller
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -35,15 +34,15 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Load(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	key := topology.ClusterNetworkPolicyKey(req.Name)
-	var policy policyv1alpha2.ClusterNetworkPolicy
-	if err := r.Client.Get(ctx, req.NamespacedName, &policy); apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	key, policy := unit.NewKey(r.Kind.Name, req.Name), r.Kind.object()
+	known, err := r.Known.Read(r.Kind.Name, func() error { return r.Client.Get(ctx, req.NamespacedName, policy) })
+	if !known || apierrors.IsNotFound(err) {
 		r.Selectors.Read(key, nil)
 		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, invalid, err := r.useCluster(ctx, &policy)
+	facts, invalid, err := r.use(ctx, policy)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -51,57 +50,59 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !r.Selectors.Made(selectors) {
 		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
 	}
-	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &policy); err != nil {
+	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, policy); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.settle(ctx, topology.ClusterNetworkPolicyUnit(facts), selectors)
-	return ctrl.Result{}, errors.Join(applied, r.tell(ctx, &policy, invalid, applied))
+	applied := r.settle(ctx, topology.ClusterPolicyUnit(facts), selectors)
+	return ctrl.Result{}, errors.Join(applied, r.tell(ctx, policy, facts, invalid, applied))
 }
 
-// useCluster reads a policy, and says what it uses.
-func (r *Cluster) useCluster(ctx context.Context, policy *policyv1alpha2.ClusterNetworkPolicy) (facts topology.ClusterNetworkPolicy, invalid, err error) {
-	key := topology.ClusterNetworkPolicyKey(policy.Name)
-	facts, held, invalid, err := r.parseCluster(ctx, policy)
-	r.Selectors.Read(key, held)
-	if len(held) > 0 && err == nil { // a pod that came between the two was asked by nobody
-		facts, held, invalid, err = r.parseCluster(ctx, policy)
-		r.Selectors.Read(key, held)
-	}
-	if err != nil {
-		return facts, invalid, err
-	}
-	return facts, invalid, r.Selectors.Use(ctx, key, facts.Selectors(), world{r.Client}.pods)
+func (r *Cluster) use(ctx context.Context, policy client.Object) (facts topology.ClusterPolicy, invalid, err error) {
+	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()), func(numbers topology.Numbers, nodes topology.NodesOf) (topology.ClusterPolicy, error) {
+		return topology.ParseClusterPolicy(policy, numbers, nodes)
+	})
 }
 
-func (r *Cluster) parseCluster(ctx context.Context, policy *policyv1alpha2.ClusterNetworkPolicy) (facts topology.ClusterNetworkPolicy, held []*heldPort, invalid, err error) {
-	numbers := func(pods topology.PodSelector, port topology.NamedPort) []uint16 {
-		read, failed := world{r.Client}.read(ctx, pods, port)
-		err = errors.Join(err, failed)
-		held = append(held, read)
-		return slices.Sorted(maps.Keys(read.counts))
-	}
-	nodes := func(selector labels.Selector) []netip.Addr {
-		var nodes corev1.NodeList
-		err = errors.Join(err, r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy))
-		return topology.AddressesOfNodes(selector, nodes.Items)
-	}
-	facts, invalid = topology.ParseClusterNetworkPolicy(policy, numbers, nodes)
-	return facts, held, invalid, err
-}
-
-// loadCluster tells the selectors of all policies that there are.
-func (r *Cluster) loadCluster(ctx context.Context) error {
-	if r == nil || !r.Known {
+// load tells the selectors of all policies that there are.
+func (r *Cluster) load(ctx context.Context) error {
+	if !r.Known.Has(r.Kind.Name) {
 		return nil
 	}
-	var policies policyv1alpha2.ClusterNetworkPolicyList
-	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+	return r.each(ctx, func(policy client.Object) error {
+		_, _, err := r.use(ctx, policy)
 		return err
-	}
-	for i := range policies.Items {
-		if _, _, err := r.useCluster(ctx, &policies.Items[i]); err != nil {
-			return err
+	})
+}
+
+// ClusterPolicies lists the policies of the whole cluster that there are.
+func (r *Reconciler) ClusterPolicies(ctx context.Context) (all []metav1.Object, err error) {
+	for _, cluster := range r.Clusters {
+		policies, err := cluster.list(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, policy := range policies {
+			all = append(all, policy)
 		}
 	}
-	return nil
+	return all, nil
+}
+
+func (r *Cluster) list(ctx context.Context) (all []client.Object, err error) {
+	_, err = r.Known.Read(r.Kind.Name, func() error {
+		return r.each(ctx, func(policy client.Object) error {
+			all = append(all, policy)
+			return nil
+		})
+	})
+	return all, err
+}
+
+// each visits the policies that are in the cache. They are only looked at.
+func (r *Cluster) each(ctx context.Context, visit func(client.Object) error) error {
+	list := r.Kind.list()
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(object runtime.Object) error { return visit(object.(client.Object)) })
 }

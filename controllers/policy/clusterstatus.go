@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 // tell says in a policy's status whether it is in force, and in an event too when it is not.
-func (r *Cluster) tell(ctx context.Context, policy *policyv1alpha2.ClusterNetworkPolicy, invalid, applied error) error {
-	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.Generation,
-		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(policy.Spec.Ingress), len(policy.Spec.Egress))}
+func (r *Cluster) tell(ctx context.Context, policy client.Object, facts topology.ClusterPolicy, invalid, applied error) error {
+	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.GetGeneration(),
+		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(facts.Ingress), len(facts.Egress))}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):
@@ -30,9 +30,9 @@ func (r *Cluster) tell(ctx context.Context, policy *policyv1alpha2.ClusterNetwor
 		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
 		condition.Message = fmt.Sprintf("a rule that cannot be read accepts nothing, or denies everything: %v", invalid)
 	}
-	told := policy.DeepCopy()
-	meta.SetStatusCondition(&told.Status.Conditions, condition)
-	if equality.Semantic.DeepEqual(told.Status, policy.Status) {
+	told := policy.DeepCopyObject().(client.Object)
+	meta.SetStatusCondition(conditionsOf(told), condition)
+	if equality.Semantic.DeepEqual(conditionsOf(told), conditionsOf(policy)) {
 		return nil
 	}
 	if condition.Status == metav1.ConditionFalse {

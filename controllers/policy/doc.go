@@ -1,4 +1,4 @@
-// Package policy reconciles NetworkPolicies, and the port groups and address sets of pods that their ACLs name.
+// Package policy reconciles NetworkPolicies and the policies of the whole cluster, whose kinds come and go, and the port groups and address sets of pods that their ACLs name.
 //
 //	NetworkPolicy ─uses─▶ Selectors ─asks─▶ Pods that they select ─▶ their units name the groups and sets
 //	                          │ all of them have been looked at

@@ -3,8 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -33,8 +31,8 @@ type Reconciler struct {
 	Selectors *Selectors
 	Events    events.EventRecorder
 	Trigger   *trigger.Trigger
-	// Cluster reconciles ClusterNetworkPolicies with the same selectors; it may be nil.
-	Cluster *Cluster
+	// Clusters reconcile the policies of the whole cluster.
+	Clusters []*Cluster
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -89,29 +87,10 @@ func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit
 	return nil
 }
 
-// use reads a policy, and says what it uses. What is invalid in it is no error of the attempt.
 func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, invalid, err error) {
-	key := topology.NetworkPolicyKey(policy.Namespace, policy.Name)
-	facts, held, invalid, err := r.parse(ctx, policy)
-	r.Selectors.Read(key, held)
-	if len(held) > 0 && err == nil { // a pod that came between the two was asked by nobody
-		facts, held, invalid, err = r.parse(ctx, policy)
-		r.Selectors.Read(key, held)
-	}
-	if err != nil {
-		return facts, invalid, err
-	}
-	return facts, invalid, r.Selectors.Use(ctx, key, facts.Selectors(), world{r.Client}.pods)
-}
-
-func (r *Reconciler) parse(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, held []*heldPort, invalid, err error) {
-	facts, invalid = topology.ParseNetworkPolicy(policy, func(pods topology.PodSelector, port topology.NamedPort) []uint16 {
-		read, failed := world{r.Client}.read(ctx, pods, port)
-		err = errors.Join(err, failed)
-		held = append(held, read)
-		return slices.Sorted(maps.Keys(read.counts))
+	return readPolicy(ctx, r, topology.NetworkPolicyKey(policy.Namespace, policy.Name), func(numbers topology.Numbers, _ topology.NodesOf) (topology.NetworkPolicy, error) {
+		return topology.ParseNetworkPolicy(policy, numbers)
 	})
-	return facts, held, invalid, err
 }
 
 // Load tells the selectors once of all policies that there are.
@@ -127,5 +106,18 @@ func (r *Reconciler) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.Cluster.loadCluster(ctx)
+	for _, cluster := range r.Clusters {
+		if err := cluster.load(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddClusters adds the reconcilers of network-policy-api's kinds, which use the same selectors.
+func (r *Reconciler) AddClusters(known *Known, triggers map[string]*trigger.Trigger) []*Cluster {
+	for _, kind := range ClusterKinds() {
+		r.Clusters = append(r.Clusters, &Cluster{Reconciler: r, Kind: kind, Known: known, Trigger: triggers[kind.Name]})
+	}
+	return r.Clusters
 }

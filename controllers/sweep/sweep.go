@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -146,9 +147,14 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map
 	return found, nil
 }
 
-// gone asks the cache first: only what it lacks costs a call.
+// gone asks the cache first: only what it lacks costs a call. The API server may lack network-policy-api's kinds, and their cache would be waited for.
 func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.NamespacedName) (bool, error) {
-	for _, reader := range []client.Reader{r.Client, r.Live} {
+	readers := []client.Reader{r.Client, r.Live}
+	switch object.(type) {
+	case *policyv1alpha2.ClusterNetworkPolicy, *policyv1alpha1.AdminNetworkPolicy, *policyv1alpha1.BaselineAdminNetworkPolicy:
+		readers = readers[1:]
+	}
+	for _, reader := range readers {
 		err := reader.Get(ctx, name, object)
 		if err == nil {
 			return false, nil
@@ -177,6 +183,10 @@ func objectOf(key unit.Key) client.Object {
 		return &networkingv1.NetworkPolicy{}
 	case topology.KindClusterNetworkPolicy:
 		return &policyv1alpha2.ClusterNetworkPolicy{}
+	case topology.KindAdminNetworkPolicy:
+		return &policyv1alpha1.AdminNetworkPolicy{}
+	case topology.KindBaselineAdminNetworkPolicy:
+		return &policyv1alpha1.BaselineAdminNetworkPolicy{}
 	case topology.KindEgressIP:
 		return &networkv1alpha1.EgressIP{}
 	}

@@ -89,7 +89,7 @@ func uniqueACL(v *view) (found []Violation) {
 	acls := byUUID(rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable))
 	alike := func(a *nbdb.ACL) string {
 		text := fmt.Sprintf("direction %s, tier %d, priority %d, match %q", a.Direction, a.Tier, a.Priority, a.Match)
-		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy || owner.Kind() == topology.KindClusterNetworkPolicy { // several isolate the same pods
+		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy || topology.OfClusterPolicy(owner) { // several isolate the same pods
 			text += " of " + string(owner)
 		}
 		return text

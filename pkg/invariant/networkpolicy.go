@@ -17,7 +17,7 @@ import (
 // networkPolicyInvariants are those of NetworkPolicies.
 func networkPolicyInvariants() []Invariant {
 	return []Invariant{
-		{"PolicyOfSelected", "For each selector of a NetworkPolicy or ClusterNetworkPolicy there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
+		{"PolicyOfSelected", "For each selector of a NetworkPolicy or a policy of the whole cluster there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
 		{"PolicyHasRules", "Every NetworkPolicy has ACLs on the port group of its pods.", policyHasRules},
 	}
 }
@@ -68,11 +68,22 @@ func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelec
 		facts, _ := topology.ParseNetworkPolicy(&v.NetworkPolicies[i], numbers)
 		maps.Copy(used, facts.Selectors())
 	}
-	for i := range v.ClusterNetworkPolicies {
-		facts, _ := topology.ParseClusterNetworkPolicy(&v.ClusterNetworkPolicies[i], numbers, func(labels.Selector) []netip.Addr { return nil })
+	for _, facts := range v.clusterPolicies(numbers) {
 		maps.Copy(used, facts.Selectors())
 	}
 	return used
+}
+
+// clusterPolicies reads the policies of the whole cluster, but for what they say of nodes.
+func (v *view) clusterPolicies(numbers topology.Numbers) (all []topology.ClusterPolicy) {
+	if numbers == nil {
+		numbers = func(topology.PodSelector, topology.NamedPort) []uint16 { return nil }
+	}
+	for _, policy := range v.ClusterPolicies {
+		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(labels.Selector) []netip.Addr { return nil })
+		all = append(all, facts)
+	}
+	return all
 }
 
 func policyOfSelected(v *view) []Violation {

@@ -73,9 +73,9 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.policies[owner] {
 			return "a NetworkPolicy that does not exist"
 		}
-	case topology.KindClusterNetworkPolicy:
+	case topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy, topology.KindBaselineAdminNetworkPolicy:
 		if !v.policies[owner] {
-			return "a ClusterNetworkPolicy that does not exist"
+			return "a policy of the cluster that does not exist"
 		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {

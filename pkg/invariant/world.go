@@ -6,7 +6,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/nbdb"
@@ -31,8 +31,8 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
 	NetworkPolicies []networkingv1.NetworkPolicy
-	// ClusterNetworkPolicies are those of network-policy-api.
-	ClusterNetworkPolicies []policyv1alpha2.ClusterNetworkPolicy
+	// ClusterPolicies are the policies of network-policy-api, of all kinds.
+	ClusterPolicies []metav1.Object
 	// Namespaces are the labels of namespaces, by name.
 	Namespaces map[string]map[string]string
 }
@@ -114,8 +114,8 @@ func newView(w World) *view {
 	for i := range w.NetworkPolicies {
 		v.policies[topology.NetworkPolicyKey(w.NetworkPolicies[i].Namespace, w.NetworkPolicies[i].Name)] = true
 	}
-	for i := range w.ClusterNetworkPolicies {
-		v.policies[topology.ClusterNetworkPolicyKey(w.ClusterNetworkPolicies[i].Name)] = true
+	for _, facts := range v.clusterPolicies(nil) {
+		v.policies[facts.Key()] = true
 	}
 	v.sets = usedSets(w.EgressFirewalls)
 	for i := range w.EgressFirewalls {

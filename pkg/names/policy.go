@@ -29,8 +29,8 @@ func PolicyACL(namespace, policy, text string) string {
 	return aclName("NP", namespace+"/"+policy, text)
 }
 
-// ClusterPolicyACL is that name for a ClusterNetworkPolicy's.
-func ClusterPolicyACL(policy, text string) string { return aclName("CNP", policy, text) }
+// ClusterPolicyACL is that name for a policy of the whole cluster; the kind is CNP, ANP or BANP.
+func ClusterPolicyACL(kind, policy, text string) string { return aclName(kind, policy, text) }
 
 // EgressFirewallACL is that name for one of a namespace's EgressFirewall.
 func EgressFirewallACL(namespace, text string) string { return aclName("EF", namespace, text) }

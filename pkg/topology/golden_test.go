@@ -18,7 +18,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -103,7 +106,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 			b.egressFirewall(doc)
 		case "DNS":
 			b.dns(doc)
-		case "Namespace", "EgressIP", "NetworkPolicy": // read with the pods
+		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy": // read with the pods
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
@@ -125,6 +128,9 @@ func build(t *testing.T, objects string) []unit.Unit {
 	for _, policy := range b.policies {
 		b.units = append(b.units, topology.NetworkPolicyUnit(policy))
 	}
+	for _, policy := range b.clusterPolicies {
+		b.units = append(b.units, topology.ClusterPolicyUnit(policy))
+	}
 	return b.units
 }
 
@@ -137,23 +143,61 @@ func (b *builder) networkPolicies(documents []string) {
 			pods = append(pods, b.selected(&pod))
 		}
 	}
+	numbers := func(s topology.PodSelector, port topology.NamedPort) []uint16 {
+		return topology.NumbersOf(s, port, pods)
+	}
 	b.selectors = map[unit.Key]topology.PodSelector{}
 	for _, doc := range documents {
 		var kind struct{ Kind string }
-		if b.decode(doc, &kind); kind.Kind != "NetworkPolicy" {
+		b.decode(doc, &kind)
+		if policy := clusterPolicyOf(kind.Kind); policy != nil {
+			b.decode(doc, policy)
+			facts, err := topology.ParseClusterPolicy(policy, numbers, nodesOf(b.t, documents))
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.clusterPolicies = append(b.clusterPolicies, facts)
+			maps.Copy(b.selectors, facts.Selectors())
+		}
+		if kind.Kind != "NetworkPolicy" {
 			continue
 		}
 		var policy networkingv1.NetworkPolicy
 		b.decode(doc, &policy)
-		facts, err := topology.ParseNetworkPolicy(&policy, func(s topology.PodSelector, port topology.NamedPort) []uint16 {
-			return topology.NumbersOf(s, port, pods)
-		})
+		facts, err := topology.ParseNetworkPolicy(&policy, numbers)
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		b.policies = append(b.policies, facts)
 		maps.Copy(b.selectors, facts.Selectors())
 	}
+}
+
+func clusterPolicyOf(kind string) metav1.Object {
+	switch kind {
+	case "ClusterNetworkPolicy":
+		return &policyv1alpha2.ClusterNetworkPolicy{}
+	case "AdminNetworkPolicy":
+		return &policyv1alpha1.AdminNetworkPolicy{}
+	case "BaselineAdminNetworkPolicy":
+		return &policyv1alpha1.BaselineAdminNetworkPolicy{}
+	}
+	return nil
+}
+
+// nodesOf finds nodes among the documents.
+func nodesOf(t *testing.T, documents []string) topology.NodesOf {
+	var nodes []corev1.Node
+	for _, doc := range documents {
+		var node corev1.Node
+		if err := yaml.Unmarshal([]byte(doc), &node); err != nil {
+			t.Fatal(err)
+		}
+		if node.Kind == "Node" {
+			nodes = append(nodes, node)
+		}
+	}
+	return func(selector labels.Selector) []netip.Addr { return topology.AddressesOfNodes(selector, nodes) }
 }
 
 func (b *builder) selected(pod *corev1.Pod) topology.SelectedPod {
@@ -195,11 +239,12 @@ type builder struct {
 	chassis   map[string]string
 	units     []unit.Unit
 
-	policies   []topology.NetworkPolicy
-	selectors  map[unit.Key]topology.PodSelector
-	egress     []networkv1alpha1.EgressIP
-	namespaces map[string]labels.Set
-	ways       map[string]topology.Gateway
+	policies        []topology.NetworkPolicy
+	clusterPolicies []topology.ClusterPolicy
+	selectors       map[unit.Key]topology.PodSelector
+	egress          []networkv1alpha1.EgressIP
+	namespaces      map[string]labels.Set
+	ways            map[string]topology.Gateway
 }
 
 func (b *builder) decode(doc string, into any) {

@@ -135,8 +135,8 @@ func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPo
 	if port.Protocol != nil {
 		protocol = *port.Protocol
 	}
-	if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP {
-		return fmt.Errorf("protocol: %q is not TCP, UDP or SCTP", protocol)
+	if err := knownProtocol(protocol); err != nil {
+		return err
 	}
 	if port.Port == nil {
 		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(protocol)})
@@ -149,16 +149,30 @@ func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPo
 		p.named(rule, NamedPort{Name: port.Port.StrVal, Protocol: protocol}, ingress)
 		return nil
 	}
-	const highest = 65535
-	first, last := port.Port.IntVal, port.Port.IntVal
+	last := port.Port.IntVal
 	if port.EndPort != nil {
 		last = *port.EndPort
 	}
-	if first < 1 || last < first || last > highest {
-		return fmt.Errorf("port: %d to %d is no range in 1..%d", first, last, highest)
+	ports, err := portsOf(protocol, port.Port.IntVal, last)
+	if err == nil {
+		rule.Ports = append(rule.Ports, ports)
 	}
-	rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(protocol), First: uint16(first), Last: uint16(last)})
+	return err
+}
+
+func knownProtocol(protocol corev1.Protocol) error {
+	if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP {
+		return fmt.Errorf("protocol: %q is not TCP, UDP or SCTP", protocol)
+	}
 	return nil
+}
+
+func portsOf(protocol corev1.Protocol, first, last int32) (ovnexpr.Ports, error) {
+	const highest = 65535
+	if first < 1 || last < first || last > highest {
+		return ovnexpr.Ports{}, fmt.Errorf("port: %d to %d is no range in 1..%d", first, last, highest)
+	}
+	return ovnexpr.Ports{Protocol: protocolName(protocol), First: uint16(first), Last: uint16(last)}, nil
 }
 
 // named adds what pods mean by a named port: the subject's pods for what they receive, those of the peers for what they are sent.

@@ -22,10 +22,12 @@ const (
 	// KindNetworkPolicy is that of NetworkPolicies. KindPodGroup is of the port group of the pods of a selector, KindPodSet of their addresses: they
 	// are there while a policy names them.
 	KindNetworkPolicy = "networkpolicy"
-	// KindClusterNetworkPolicy is that of ClusterNetworkPolicies.
-	KindClusterNetworkPolicy = "clusternetworkpolicy"
-	KindPodGroup             = "podgroup"
-	KindPodSet               = "podset"
+	KindPodGroup      = "podgroup"
+	KindPodSet        = "podset"
+	// These are the kinds of network-policy-api, policies of the whole cluster.
+	KindClusterNetworkPolicy       = "clusternetworkpolicy"
+	KindAdminNetworkPolicy         = "adminnetworkpolicy"
+	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
 )
 
 // NetworkKey is the unit of the cluster network.
@@ -54,10 +56,8 @@ func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 // EgressIPKey is the unit of an EgressIP.
 func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
 
-// ClusterNetworkPolicyKey is the unit of a ClusterNetworkPolicy.
-func ClusterNetworkPolicyKey(name string) unit.Key {
-	return unit.NewKey(KindClusterNetworkPolicy, name)
-}
+// OfClusterPolicy reports whether a unit is that of a policy of the whole cluster.
+func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 
 // NetworkPolicyKey is the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {

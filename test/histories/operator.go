@@ -60,6 +60,7 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	mapper.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
 	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}

@@ -49,7 +49,7 @@ var table = []rule{
 		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
 		never: append(clients, "os/exec")},
 	{packages: "pkg/invariant", direct: append(below("pkg/topology", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "pkg/sbdb", "apis"),
-		"k8s.io/api", "k8s.io/apimachinery/pkg/labels", "sigs.k8s.io/network-policy-api/apis", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
+		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
 	{packages: "pkg/health", direct: append(below("apis"), "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
 	{packages: "pkg/agent/desired", direct: append(below("pkg/health", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},

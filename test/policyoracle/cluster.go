@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
@@ -16,6 +17,9 @@ type Cluster struct {
 	Pods            []corev1.Pod
 	Policies        []networkingv1.NetworkPolicy
 	ClusterPolicies []policyv1alpha2.ClusterNetworkPolicy
+	// AdminPolicies and BaselinePolicies are those of the API before.
+	AdminPolicies    []policyv1alpha1.AdminNetworkPolicy
+	BaselinePolicies []policyv1alpha1.BaselineAdminNetworkPolicy
 }
 
 // Node is one of a cluster's nodes.

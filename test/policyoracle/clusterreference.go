@@ -18,11 +18,7 @@ func (c *Cluster) tier(tier policyv1alpha2.Tier, t Tuple, ingress bool) policyv1
 	if ingress {
 		subject = t.To
 	}
-	policies := slices.Clone(c.ClusterPolicies)
-	slices.SortFunc(policies, func(a, b policyv1alpha2.ClusterNetworkPolicy) int {
-		return cmp.Compare(a.Spec.Priority, b.Spec.Priority)
-	})
-	for _, p := range policies {
+	for _, p := range c.ranked() {
 		if p.Spec.Tier != tier || !c.isOneOf(subject, p.Spec.Subject.Namespaces, p.Spec.Subject.Pods) {
 			continue
 		}
@@ -40,6 +36,22 @@ func (c *Cluster) tier(tier policyv1alpha2.Tier, t Tuple, ingress bool) policyv1
 		}
 	}
 	return ""
+}
+
+// ranked are all policies in the order in which they decide: of one priority ClusterNetworkPolicies come first, and the
+// BaselineAdminNetworkPolicy is the last.
+func (c *Cluster) ranked() []policyv1alpha2.ClusterNetworkPolicy {
+	all := slices.Clone(c.ClusterPolicies)
+	for i := range c.AdminPolicies {
+		all = append(all, successor(&c.AdminPolicies[i]))
+	}
+	slices.SortStableFunc(all, func(a, b policyv1alpha2.ClusterNetworkPolicy) int {
+		return cmp.Compare(a.Spec.Priority, b.Spec.Priority)
+	})
+	for i := range c.BaselinePolicies {
+		all = append(all, successorOfBaseline(&c.BaselinePolicies[i]))
+	}
+	return all
 }
 
 // isOneOf reports whether an end is one of the pods.

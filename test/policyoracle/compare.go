@@ -102,8 +102,8 @@ func (c *Cluster) yaml(t Tuple) string {
 	for i := range c.Policies {
 		add(c.Policies[i])
 	}
-	for i := range c.ClusterPolicies {
-		add(c.ClusterPolicies[i])
+	for _, policy := range c.clusterPolicies() {
+		add(policy)
 	}
 	return strings.Join(parts, "---\n")
 }

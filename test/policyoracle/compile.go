@@ -25,13 +25,13 @@ func compile(c *Cluster) ([]unit.Unit, error) {
 		maps.Copy(selectors, facts.Selectors())
 		policies = append(policies, topology.NetworkPolicyUnit(facts))
 	}
-	for i := range c.ClusterPolicies {
-		facts, err := topology.ParseClusterNetworkPolicy(&c.ClusterPolicies[i], c.numbers, func(s labels.Selector) []netip.Addr { return topology.AddressesOfNodes(s, c.nodes()) })
+	for _, policy := range c.clusterPolicies() {
+		facts, err := topology.ParseClusterPolicy(policy, c.numbers, func(s labels.Selector) []netip.Addr { return topology.AddressesOfNodes(s, c.nodes()) })
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(selectors, facts.Selectors())
-		policies = append(policies, topology.ClusterNetworkPolicyUnit(facts))
+		policies = append(policies, topology.ClusterPolicyUnit(facts))
 	}
 	keys := slices.Sorted(maps.Keys(selectors))
 	for _, key := range keys {
@@ -49,6 +49,19 @@ func compile(c *Cluster) ([]unit.Unit, error) {
 		}
 	})
 	return slices.Concat(below, groups, policies), nil
+}
+
+func (c *Cluster) clusterPolicies() (all []metav1.Object) {
+	for i := range c.ClusterPolicies {
+		all = append(all, &c.ClusterPolicies[i])
+	}
+	for i := range c.AdminPolicies {
+		all = append(all, &c.AdminPolicies[i])
+	}
+	for i := range c.BaselinePolicies {
+		all = append(all, &c.BaselinePolicies[i])
+	}
+	return all
 }
 
 func (c *Cluster) numbers(s topology.PodSelector, port topology.NamedPort) []uint16 {

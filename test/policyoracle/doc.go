@@ -4,7 +4,7 @@
 //	      │                                       └─▶ ovn-northd ─▶ ovn-trace ─ equal?
 //	      └──────────▶ the reference: cyclonus' matcher ──────────────────┘
 //
-// The reference for NetworkPolicy is cyclonus' matcher (github.com/mattfenwick/cyclonus), that of ClusterNetworkPolicy is written from the
+// The reference for NetworkPolicy is cyclonus' matcher (github.com/mattfenwick/cyclonus), that of the policies of the whole cluster is written from the
 // API's documentation, and neither knows rows. Where cyclonus says something else than the documentation of the Kubernetes API, the
 // documentation holds:
 //

@@ -68,11 +68,20 @@ func ofCluster(s source, c *Cluster) {
 	c.ClusterPolicies = s.clusterPolicies(c)
 }
 
+// withAdmins adds those of the API before as well.
+func withAdmins(s source, c *Cluster) {
+	ofCluster(s, c)
+	c.AdminPolicies, c.BaselinePolicies = s.adminPolicies(c), s.baselinePolicies(c)
+}
+
 // TestNetworkPolicies compares Weft with cyclonus.
 func TestNetworkPolicies(t *testing.T) { decide(t, namespaced) }
 
 // TestClusterNetworkPolicies compares Weft with the documentation of the API, and cyclonus between its tiers.
 func TestClusterNetworkPolicies(t *testing.T) { decide(t, ofCluster) }
+
+// TestAdminNetworkPolicies does so with AdminNetworkPolicies and BaselineAdminNetworkPolicies among them.
+func TestAdminNetworkPolicies(t *testing.T) { decide(t, withAdmins) }
 
 func decide(t *testing.T, policies func(s source, c *Cluster)) {
 	difference, asked, denied := find(*flagN, *flagSeed, compile, policies)

@@ -5,6 +5,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
@@ -34,6 +35,16 @@ func candidates(c *Cluster) (all []*Cluster) {
 		lacking.ClusterPolicies = slices.Delete(slices.Clone(c.ClusterPolicies), i, i+1)
 		all = append(all, &lacking)
 	}
+	for i := range c.AdminPolicies {
+		lacking := *c
+		lacking.AdminPolicies = slices.Delete(slices.Clone(c.AdminPolicies), i, i+1)
+		all = append(all, &lacking)
+	}
+	if len(c.BaselinePolicies) > 0 {
+		lacking := *c
+		lacking.BaselinePolicies = nil
+		all = append(all, &lacking)
+	}
 	for i := range c.Policies {
 		for _, edited := range editions(&c.Policies[i]) {
 			lacking := *c
@@ -49,6 +60,29 @@ func candidates(c *Cluster) (all []*Cluster) {
 			lacking.ClusterPolicies[i] = *edited
 			all = append(all, &lacking)
 		}
+	}
+	for i, p := range c.AdminPolicies {
+		for _, edited := range adminEditions(p.Spec) {
+			lacking := *c
+			lacking.AdminPolicies = slices.Clone(c.AdminPolicies)
+			lacking.AdminPolicies[i].Spec = edited
+			all = append(all, &lacking)
+		}
+	}
+	return all
+}
+
+// adminEditions are a policy's spec without one of its rules.
+func adminEditions(spec policyv1alpha1.AdminNetworkPolicySpec) (all []policyv1alpha1.AdminNetworkPolicySpec) {
+	for i := range spec.Ingress {
+		lacking := spec
+		lacking.Ingress = slices.Delete(slices.Clone(spec.Ingress), i, i+1)
+		all = append(all, lacking)
+	}
+	for i := range spec.Egress {
+		lacking := spec
+		lacking.Egress = slices.Delete(slices.Clone(spec.Egress), i, i+1)
+		all = append(all, lacking)
 	}
 	return all
 }

@@ -33,9 +33,9 @@ func TestTraces(t *testing.T) {
 	for seed := *flagSeed; asked < *flagTraces; seed++ {
 		s := newSource(seed)
 		c := s.cluster()
-		ofCluster(s, c)
+		withAdmins(s, c)
 		tuples := s.tuples(c, min(perTracedCluster, *flagTraces-asked))
-		if len(c.Policies)+len(c.ClusterPolicies) == 0 || len(tuples) == 0 {
+		if len(c.Policies)+len(c.clusterPolicies()) == 0 || len(tuples) == 0 {
 			continue
 		}
 		units, err := compile(c)

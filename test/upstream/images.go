@@ -7,6 +7,7 @@ import (
 
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/image"
+	"github.com/weft-network/weft/test/lab/tools"
 )
 
 // registry is where the images are by name; none can be pulled.
@@ -38,7 +39,7 @@ func importImages(ctx context.Context, cluster *lab.Cluster) error {
 
 // porterFiles are what agnhost's porter serves TLS with; they lie beside its source.
 func porterFiles(ctx context.Context) ([]image.File, error) {
-	module, err := moduleFolder(ctx, "upstream", "go.mod", "k8s.io/kubernetes")
+	module, err := tools.ModuleFolder(ctx, "upstream", "go.mod", "k8s.io/kubernetes")
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ const policyAPI = "sigs.k8s.io/network-policy-api"
 
 // runPolicyAPI installs the kinds of a version of network-policy-api, and runs its tests. Their own report says what passed.
 func (o Options) runPolicyAPI(ctx context.Context, suite Suite) (Result, error) {
-	module, err := moduleFolder(ctx, "policyapi", suite.PolicyAPI, policyAPI)
+	module, err := tools.ModuleFolder(ctx, "policyapi", suite.PolicyAPI, policyAPI)
 	if err != nil {
 		return Result{}, err
 	}

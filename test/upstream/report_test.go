@@ -36,12 +36,17 @@ profiles:
     skippedTests: [CNPAdminTierEgressNodePeers]
 `
 
-func TestPolicyReports(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "report.yaml")
-	if err := os.WriteFile(path, []byte(policyReport), 0o600); err != nil {
+func written(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "report")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readPolicyAPI(path)
+	return path
+}
+
+func TestPolicyReports(t *testing.T) {
+	got, err := readPolicyAPI(written(t, policyReport))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,20 +54,13 @@ func TestPolicyReports(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read as %+v, want %+v", got, want)
 	}
-	if err := os.WriteFile(path, []byte("profile: []"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := readPolicyAPI(path); err == nil {
+	if got, err := readPolicyAPI(written(t, "profile: []")); err == nil {
 		t.Errorf("another file was read as %+v", got)
 	}
 }
 
 func TestReports(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "report.xml")
-	if err := os.WriteFile(path, []byte(report), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := read(path)
+	got, err := read(written(t, report))
 	if err != nil {
 		t.Fatal(err)
 	}

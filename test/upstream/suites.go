@@ -16,6 +16,7 @@ var Suites = []Suite{
 	{Name: "netpol", Focus: `\[sig-network\] Netpol`, Skip: sctp},
 	{Name: "others", Focus: `\[sig-network\]`, Skip: `\[Conformance\]|Netpol|` + sctp + `|` + elsewhere},
 	{Name: "policyapi", PolicyAPI: "go.mod"},
+	{Name: "policyapi-v1alpha1", PolicyAPI: "v1alpha1.mod"},
 }
 
 const (

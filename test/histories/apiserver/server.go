@@ -29,6 +29,8 @@ var kinds = map[string]kind{
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
 	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
+
+	"customresourcedefinitions": {Resource: "customresourcedefinitions", APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
 }
 
 // Server is the API server.

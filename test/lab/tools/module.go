@@ -1,4 +1,4 @@
-package upstream
+package tools
 
 import (
 	"context"
@@ -6,13 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// moduleFolder finds the sources of a module that one of the lab's uses.
-func moduleFolder(ctx context.Context, user, modFile, module string) (string, error) {
-	root, err := tools.SourceRoot()
+// ModuleFolder finds the sources of a module that one of the lab's uses.
+func ModuleFolder(ctx context.Context, user, modFile, module string) (string, error) {
+	root, err := SourceRoot()
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Definitions sees the kinds of policies come and go with their CRDs.
+type Definitions struct {
+	// Live reads from the API server, past the cache: of CRDs only the metadata are kept.
+	Live     client.Reader
+	Cache    cache.Cache
+	Clusters []*Cluster
+}
+
+var customResourceDefinition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// SetupWithManager registers the controller.
+func (r *Definitions) SetupWithManager(mgr ctrl.Manager) error {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(customResourceDefinition)
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return r.of(o.GetName()) != nil })
+	return ctrl.NewControllerManagedBy(mgr).Named("policy-kinds").
+		WatchesMetadata(crd, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ours)).
+		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Definitions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	cluster := r.of(req.Name)
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(customResourceDefinition)
+	switch err := r.Live.Get(ctx, req.NamespacedName, crd); {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, cluster.end(ctx, r.Cache)
+	case err != nil:
+		return ctrl.Result{}, err
+	case !serves(crd, cluster.Kind.Version): // when it does, that is a change of it
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, cluster.begin(ctx, r.Cache)
+}
+
+func (r *Definitions) of(crd string) *Cluster {
+	for _, c := range r.Clusters {
+		if c.Kind.Definition == crd {
+			return c
+		}
+	}
+	return nil
+}
+
+// serves reports whether the API server serves a version of a CRD.
+func serves(crd *unstructured.Unstructured, version string) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return has(conditions, map[string]any{"type": "Established", "status": "True"}) && has(versions, map[string]any{"name": version, "served": true})
+}
+
+// has reports whether one of a list's objects has all these fields.
+func has(list []any, fields map[string]any) bool {
+	for _, one := range list {
+		object, _ := one.(map[string]any)
+		all := object != nil
+		for name, value := range fields {
+			all = all && object[name] == value
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}

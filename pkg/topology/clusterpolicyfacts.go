@@ -1,0 +1,225 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovnexpr"
+)
+
+// NodesOf finds the addresses of the nodes that a selector selects.
+type NodesOf func(selector labels.Selector) []netip.Addr
+
+// ParseClusterPolicy reads the facts for ClusterPolicyUnit of a ClusterNetworkPolicy, an AdminNetworkPolicy or a BaselineAdminNetworkPolicy. A rule
+// that cannot be read is an error that names its field, and fails closed: if it accepts, it matches nothing, and otherwise it denies everything. A
+// policy whose subject or place among others cannot be read has no rules.
+func ParseClusterPolicy(policy metav1.Object, numbers Numbers, nodes NodesOf) (ClusterPolicy, error) {
+	var facts ClusterPolicy
+	var said clusterPolicySpec
+	var err error
+	switch policy := policy.(type) {
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		facts, said, err = readClusterNetworkPolicy(policy)
+	case *policyv1alpha1.AdminNetworkPolicy:
+		facts, said = readAdminNetworkPolicy(policy)
+	case *policyv1alpha1.BaselineAdminNetworkPolicy:
+		facts, said = readBaselineAdminNetworkPolicy(policy)
+	default:
+		err = fmt.Errorf("%T: no policy of the cluster", policy)
+	}
+	if err != nil {
+		return facts, err
+	}
+	return facts.parse(said, numbers, nodes)
+}
+
+// clusterPolicySpec is what the API's versions say, in one form.
+type clusterPolicySpec struct {
+	subject         podsSpec
+	ingress, egress []clusterRuleSpec
+	actions         map[string]nbdb.ACLAction
+	ports           string // the name of the field
+}
+
+type clusterRuleSpec struct {
+	action string
+	peers  []clusterPeerSpec
+	ports  []clusterPortSpec
+}
+
+// podsSpec are pods by their namespaces, or by these and their own labels.
+type podsSpec struct {
+	namespaces *metav1.LabelSelector
+	pods       *policyv1alpha2.NamespacedPod
+}
+
+type clusterPeerSpec struct {
+	podsSpec
+	nodes    *metav1.LabelSelector
+	networks []string
+	domains  bool
+}
+
+// clusterPortSpec is a named port or, of a protocol, all ports or a range; or something that is not known here.
+type clusterPortSpec struct {
+	name        string
+	protocol    corev1.Protocol
+	all         bool
+	first, last int32
+}
+
+func texts[T ~string](list []T) (all []string) {
+	for _, text := range list {
+		all = append(all, string(text))
+	}
+	return all
+}
+
+func (p ClusterPolicy) parse(said clusterPolicySpec, numbers Numbers, nodes NodesOf) (ClusterPolicy, error) {
+	subject, err := said.subject.selector()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("spec.subject.%w", err)
+	case p.Priority < 0 || p.Priority > lastClusterPriority:
+		err = fmt.Errorf("spec.priority: %d is not in 0..%d", p.Priority, lastClusterPriority)
+	}
+	if err != nil {
+		return p, err
+	}
+	p.Subject = subject
+	reader := clusterPolicyParser{clusterPolicySpec: said, policyParser: policyParser{facts: &NetworkPolicy{Subject: subject}, numbers: numbers}, nodes: nodes}
+	for i, rule := range said.ingress {
+		p.Ingress = append(p.Ingress, reader.rule(fmt.Sprintf("ingress[%d]", i), "from", rule))
+	}
+	for i, rule := range said.egress {
+		p.Egress = append(p.Egress, reader.rule(fmt.Sprintf("egress[%d]", i), "to", rule))
+	}
+	for _, rules := range [][]ClusterPolicyRule{p.Ingress, p.Egress} {
+		if _, used := p.places(rules); used > p.mostPlaces() {
+			p.Ingress, p.Egress = nil, nil
+			return p, fmt.Errorf("spec: the rules of a direction change their action more than %d times, for which OVN has no priorities", p.mostPlaces()-1)
+		}
+	}
+	return p, errors.Join(reader.wrong...)
+}
+
+type clusterPolicyParser struct {
+	policyParser
+	clusterPolicySpec
+	nodes NodesOf
+}
+
+// rule reads a rule, whose peers are in the field "from" or "to".
+func (p *clusterPolicyParser) rule(text, field string, said clusterRuleSpec) ClusterPolicyRule {
+	action := p.actions[said.action]
+	rule := ClusterPolicyRule{PolicyRule: PolicyRule{AllPorts: len(said.ports) == 0, Text: text}, Action: action}
+	var wrong []error
+	if action == "" {
+		wrong = append(wrong, fmt.Errorf("action: %q is none here", said.action))
+	}
+	if len(said.peers) == 0 {
+		wrong = append(wrong, fmt.Errorf("%s: a peer is needed", field))
+	}
+	for i, peer := range said.peers {
+		read, err := p.peer(peer)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s[%d].%w", field, i, err))
+			continue
+		}
+		rule.Peers = append(rule.Peers, read)
+	}
+	for i, port := range said.ports {
+		if err := p.port(&rule.PolicyRule, port, field == "from"); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s[%d]: %w", p.ports, i, err))
+		}
+	}
+	if len(wrong) == 0 {
+		return rule
+	}
+	for _, err := range wrong {
+		p.wrong = append(p.wrong, fmt.Errorf("spec.%s.%w", text, err))
+	}
+	if action == nbdb.ACLActionAllowRelated && said.action != pass {
+		return ClusterPolicyRule{PolicyRule: PolicyRule{Text: text}, Action: action}
+	}
+	return ClusterPolicyRule{PolicyRule: PolicyRule{Anybody: true, AllPorts: true, Text: text}, Action: nbdb.ACLActionDrop}
+}
+
+func (p *clusterPolicyParser) peer(said clusterPeerSpec) (peer PolicyPeer, err error) {
+	switch {
+	case said.domains:
+		return peer, errors.New("domainNames: not supported")
+	case said.nodes != nil:
+		selector, err := metav1.LabelSelectorAsSelector(said.nodes)
+		if err != nil {
+			return peer, fmt.Errorf("nodes: %w", err)
+		}
+		for _, a := range p.nodes(selector) {
+			peer.Networks = append(peer.Networks, netip.PrefixFrom(a, a.BitLen()))
+		}
+		return peer, nil
+	case len(said.networks) > 0:
+		for i, text := range said.networks {
+			network, err := netip.ParsePrefix(text)
+			if err != nil {
+				return peer, fmt.Errorf("networks[%d]: %w", i, err)
+			}
+			peer.Networks = append(peer.Networks, network.Masked())
+		}
+		return peer, nil
+	}
+	pods, err := said.selector()
+	return PolicyPeer{Pods: &pods}, err
+}
+
+// port adds a port to a rule; a name is one of all protocols.
+func (p *clusterPolicyParser) port(rule *PolicyRule, said clusterPortSpec, ingress bool) error {
+	switch {
+	case said.name != "":
+		for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
+			p.named(rule, NamedPort{Name: said.name, Protocol: protocol}, ingress)
+		}
+		return nil
+	case said.protocol == "":
+		return errors.New("a field that is known here is needed")
+	}
+	if err := knownProtocol(said.protocol); err != nil {
+		return err
+	}
+	if said.all {
+		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(said.protocol)})
+		return nil
+	}
+	ports, err := portsOf(said.protocol, said.first, said.last)
+	if err == nil {
+		rule.Ports = append(rule.Ports, ports)
+	}
+	return err
+}
+
+// selector reads a subject or a peer that is pods.
+func (s podsSpec) selector() (selector PodSelector, err error) {
+	selector = PodSelector{Namespaces: labels.Nothing(), Pods: labels.Everything()}
+	namespaces, field := s.namespaces, "namespaces"
+	if s.pods != nil {
+		if selector.Pods, err = metav1.LabelSelectorAsSelector(&s.pods.PodSelector); err != nil {
+			return selector, fmt.Errorf("pods.podSelector: %w", err)
+		}
+		namespaces, field = &s.pods.NamespaceSelector, "pods.namespaceSelector"
+	}
+	if namespaces == nil {
+		return selector, errors.New("namespaces, pods: one field that is known here is needed")
+	}
+	if selector.Namespaces, err = metav1.LabelSelectorAsSelector(namespaces); err != nil {
+		return selector, fmt.Errorf("%s: %w", field, err)
+	}
+	return selector, nil
+}
