@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 
@@ -60,7 +61,7 @@ func (r *Cluster) begin(ctx context.Context, from cache.Cache) error {
 // end looks at all policies once more: there are none without their kind.
 func (r *Cluster) end(ctx context.Context, from cache.Cache) error {
 	left, err := r.list(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNotInSync) { // a cache that is not yet comes no more
 		return err
 	}
 	if err := r.Known.end(ctx, from, r.Kind); err != nil {
