@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ const (
 	// startGrace is how long an agent that starts on a ready node does not call it unready: it has to connect to the databases
 	// first, while pods work as before.
 	startGrace = 10 * time.Second
+	// statusGrace is Options.StatusGrace where none is given: longer than the replacement of a pod.
+	statusGrace = 15 * time.Second
 )
 
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
@@ -139,6 +142,7 @@ func (r *nodeReconciler) watchSandboxes(turns *cniserver.Turns, o Options, count
 func (r *nodeReconciler) handler(collector *collector, recorder events.EventRecorder, o Options, counted func()) *cniHandler {
 	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
 		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
+		grace:  cmp.Or(o.StatusGrace, statusGrace),
 		clocks: newStageClocks(), passed: o.Passed, observe: o.ObserveStage, failed: failedAdd(recorder, o)}
 	r.southbound.bound = h.clocks.bound
 	return h

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -18,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/cniwire"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/vswitchdb"
 )
@@ -334,7 +337,7 @@ func TestOpenVSwitchGoesAway(t *testing.T) {
 
 // TestTheSouthboundGoesAway: what it had told stays in the status.
 func TestTheSouthboundGoesAway(t *testing.T) {
-	n := readyNode(t)
+	n := readyNodeWith(t, func(o *agent.Options) { o.StatusGrace = time.Millisecond })
 	web := n.newPod("web", 5)
 	n.givePort(web)
 	n.add(web)
@@ -344,9 +347,7 @@ func TestTheSouthboundGoesAway(t *testing.T) {
 	if s := n.status(); s.Addresses.Used != 1 || s.Pods != 1 || s.Chassis != nodeName {
 		t.Errorf("status is %+v, addresses %+v", s, s.Addresses)
 	}
-	if err := n.ready(); err == nil || !strings.Contains(err.Error(), "southbound") {
-		t.Errorf("STATUS: %v", err)
-	}
+	n.awaitStatus(cniwire.CodeLimited, "southbound")
 	n.wantTraffic(web)
 	n.central.SB.Run()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)

@@ -23,6 +23,8 @@ type daemon struct {
 	log     logr.Logger
 	changed func()
 
+	absence absence
+
 	mu      sync.Mutex
 	running bool
 	version string
@@ -80,6 +82,7 @@ func (c *daemon) follow(ctx context.Context) error {
 }
 
 func (c *daemon) set(running bool, version string) {
+	c.absence.note(running, time.Now())
 	c.mu.Lock()
 	was := c.running
 	c.running = running

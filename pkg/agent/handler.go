@@ -25,11 +25,13 @@ type cniHandler struct {
 	collector   *collector
 	controller  *daemon
 	vswitchd    *daemon
-	node        string
-	clocks      *stageClocks
-	passed      func(point string)
-	observe     func(stage string, took time.Duration)             // of each stage of an ADD that succeeded
-	failed      func(req cniwire.Request, stage string, why error) // of an ADD that did not
+	// grace is how long STATUS does not tell that ovn-controller or the southbound database is away.
+	grace   time.Duration
+	node    string
+	clocks  *stageClocks
+	passed  func(point string)
+	observe func(stage string, took time.Duration)             // of each stage of an ADD that succeeded
+	failed  func(req cniwire.Request, stage string, why error) // of an ADD that did not
 }
 
 // Del implements cniserver.Handler: what is gone is no error. Before the record is read, the DEL waits for that in a tombstone.

@@ -48,6 +48,8 @@ type Options struct {
 	// are not as they were made; nil: nobody is.
 	CheckInterval  time.Duration
 	ObserveFailing func(interfaces int)
+	// StatusGrace is how long ovn-controller and the southbound database may be away until STATUS tells; 0 is 15 s.
+	StatusGrace time.Duration
 	// RequestTimeout bounds a CNI request; 0 is 60 s.
 	RequestTimeout time.Duration
 	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.

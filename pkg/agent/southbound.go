@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/model"
@@ -30,6 +31,7 @@ type southbound struct {
 
 	conn     atomic.Pointer[ovndb.Conn]
 	systemID string
+	absence  absence
 }
 
 // start connects once the chassis' name is known; later calls do nothing.
@@ -45,7 +47,7 @@ func (s *southbound) start(ctx context.Context, systemID string) {
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
 			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 		},
-		OnConnect: func(bool) { s.changed(); s.unbound() },
+		OnConnect: func(on bool) { s.absence.note(on, time.Now()); s.changed(); s.unbound() },
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
 			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
 				s.bound(binding)

@@ -2,19 +2,24 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cniwire"
 )
 
 // Status implements cniserver.Handler. It answers from what the agent knows anyway: code 51 where existing pods miss something too,
-// 50 where only new ones would. ADD does not ask it: a pod that has its address may come although the node is full.
+// 50 where only new ones would. ADD does not ask it: a pod that has its address may come although the node is full. ovn-controller or the southbound
+// database that is away for a moment, as while it is replaced, is no news: an ADD waits for it, and the runtime would make its nodes not ready.
 func (h *cniHandler) Status(context.Context, cniwire.Request) error {
 	if _, err := h.vswitchd.state(); err != nil && h.ovs.Connected() {
 		return cniwire.Errorf(cniwire.CodeLimited, "%v: the switch is not kept, and on the userspace datapath forwards nothing", err)
 	}
-	if _, err := h.controller.state(); err != nil && h.ovs.Connected() {
+	if _, err := h.controller.state(); err != nil && h.ovs.Connected() && !h.controller.absence.shorterThan(h.grace, time.Now()) {
 		return cniwire.Errorf(cniwire.CodeLimited, "%v: flows stay as they are", err)
+	}
+	if h.ovs.Connected() && h.southbound.absence.shorterThan(h.grace, time.Now()) {
+		return nil
 	}
 	if err := h.attachable(); err != nil {
 		return err

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/cniwire"
 )
 
@@ -29,6 +31,7 @@ func (n *node) awaitStatus(code uint, words string) {
 // TestStatusNamesWhatIsDown: C9 and C12 (STATUS tells, with the true reason). Code 51 also says that existing pods miss something.
 func TestStatusNamesWhatIsDown(t *testing.T) {
 	n := newNode(t)
+	n.options = func(o *agent.Options) { o.StatusGrace = time.Millisecond }
 	n.ovs.RunController()
 	n.startAgent()
 	n.awaitStatus(cniwire.CodeNotAvailable, "the operator has not made NodeNetwork node1")
@@ -50,6 +53,25 @@ func TestStatusNamesWhatIsDown(t *testing.T) {
 			n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
 		}
 		part.run()
+		n.awaitStatus(0, "")
+	}
+}
+
+// TestStatusWhilePartsAreReplaced: ovn-controller or the southbound database that goes away for a moment makes no node unready; an ADD waits for it.
+func TestStatusWhilePartsAreReplaced(t *testing.T) {
+	n := readyNodeWith(t, func(o *agent.Options) { o.StatusGrace = time.Hour })
+	n.awaitStatus(0, "")
+	for name, part := range map[string]struct{ kill, run func() }{
+		"the southbound database": {n.central.SB.Kill, n.central.SB.Run},
+		"ovn-controller":          {n.ovs.KillController, n.ovs.RunController},
+	} {
+		part.kill()
+		n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse) // the agent has seen it
+		if err := n.ready(); err != nil {
+			t.Errorf("STATUS while %s is replaced: %v", name, err)
+		}
+		part.run()
+		n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionTrue)
 		n.awaitStatus(0, "")
 	}
 }
