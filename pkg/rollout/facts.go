@@ -40,7 +40,7 @@ type Facts struct {
 type pod struct {
 	name, uid, revision, image, node, northd string
 	ready, ending                            bool
-	since                                    time.Time // it was made, or its deletion asked for
+	since                                    time.Time // it was made, or was ready last, or its deletion was asked for
 	trouble                                  string    // kubelet's words; empty: none
 }
 
@@ -49,6 +49,7 @@ type node struct {
 	name    string
 	ready   bool           // its NodeNetwork is
 	trouble string         // why it is not
+	since   time.Time      // it is, or is not
 	pods    map[string]pod // workload -> the latest
 	network *networkv1alpha1.NodeNetwork
 }
@@ -79,7 +80,7 @@ func look(f Facts) view {
 		n := node{name: name, pods: pods[name], network: networks[name], trouble: "its agent has not reported yet"}
 		if n.network != nil {
 			if c := meta.FindStatusCondition(n.network.Status.Conditions, networkv1alpha1.ConditionReady); c != nil {
-				n.ready, n.trouble = c.Status == "True", c.Message
+				n.ready, n.trouble, n.since = c.Status == "True", c.Message, c.LastTransitionTime.Time
 			}
 		}
 		v.nodes = append(v.nodes, n)
@@ -116,11 +117,13 @@ func later(a, b pod) pod {
 func podOf(p *corev1.Pod) pod {
 	found := pod{name: p.Name, uid: string(p.UID), revision: p.Annotations[operand.AnnotationRevision], image: operand.ImageOf(p.Spec), node: targetOf(p),
 		northd: p.Annotations[operand.AnnotationNorthd], since: p.CreationTimestamp.Time, ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			found.ready, found.since = c.Status == corev1.ConditionTrue, latest(found.since, c.LastTransitionTime.Time)
+		}
+	}
 	if !p.DeletionTimestamp.IsZero() {
 		found.ending, found.since = true, p.DeletionTimestamp.Time
-	}
-	for _, c := range p.Status.Conditions {
-		found.ready = found.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && found.trouble == "" {
@@ -128,6 +131,13 @@ func podOf(p *corev1.Pod) pod {
 		}
 	}
 	return found
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // targetOf is the pod's node, also before the scheduler has given it there: a DaemonSet's pod asks for one by name.

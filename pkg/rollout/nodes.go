@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/operand"
 )
 
 // nodesStage brings the nodes on their way further, and has the next begin where the budget allows one.
@@ -126,7 +127,7 @@ func (v *view) proof(s *Step, n *node) *wait {
 	if v.proven(n) {
 		return nil
 	} else if n.network == nil {
-		return &wait{message: "the operator has not made its NodeNetwork yet"}
+		return &wait{message: "the operator has not made its NodeNetwork yet", deadline: v.deadline(n.pods[operand.Agents].since)}
 	}
 	question := networkv1alpha1.ProbeRequest{ID: v.id(n), Peers: v.peers(n), Asked: metav1.NewTime(v.Now.Truncate(time.Second))}
 	if before, ok := networkv1alpha1.ReadProbeRequest(n.network.Annotations); ok && before.ID == question.ID {
@@ -137,7 +138,7 @@ func (v *view) proof(s *Step, n *node) *wait {
 	answer := n.network.Status.Probe
 	switch {
 	case !n.ready:
-		w.message = because("it is not ready", n.trouble)
+		w.message, w.deadline = because("it is not ready", n.trouble), v.deadline(latest(question.Asked.Time, n.since))
 	case answer == nil || answer.ID != question.ID:
 		w.message = "its agent looks whether other nodes are reached"
 	default:

@@ -192,19 +192,19 @@ func (v *view) operatorStage(s *Step) *wait {
 		w.message = "it gets another template"
 		return w
 	}
-	var latest pod
+	var last pod
 	for _, p := range v.operator {
 		if v.old(name, p) {
 			w.message = "its former pod ends"
 			return w
 		}
-		latest = later(latest, p)
+		last = later(last, p)
 	}
 	switch {
-	case latest.disturbed():
+	case last.disturbed():
 		w.message = "its pod is being made"
-	case !latest.ready:
-		w.message, w.deadline = because("its pod is not ready", latest.trouble), v.deadline(latest.since)
+	case !last.ready:
+		w.message, w.deadline = because("its pod is not ready", last.trouble), v.deadline(last.since)
 	default:
 		return nil
 	}

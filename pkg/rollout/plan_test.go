@@ -124,6 +124,34 @@ func TestItGoesOn(t *testing.T) {
 	w.expect(networkv1alpha1.RolloutComplete)
 }
 
+// What worked and does not for a moment, long after it was replaced, as when the databases are away, stops nothing.
+func TestAMomentIsNoFailure(t *testing.T) {
+	for name, disturb := range map[string]func(w *world, status string){
+		"an agent's pod": func(w *world, status string) {
+			w.pods["n1/weft-agent"].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(w.now)}}
+		},
+		"a NodeNetwork": func(w *world, status string) {
+			w.nets[0].Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(w.now)}}
+		},
+	} {
+		w := newWorld(t, v1, "n1", "n2")
+		w.broken["n2 "+v2.image()] = true
+		w.wanted = v2
+		w.settle()
+		w.broken = nil
+		w.now = w.now.Add(time.Hour)
+		disturb(w, "False")
+		w.settle()
+		w.expect(networkv1alpha1.RolloutProgressing)
+		w.now = w.now.Add(time.Minute)
+		disturb(w, "True")
+		w.settle()
+		if s := w.expect(networkv1alpha1.RolloutComplete); s.NodesDone != 2 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
 // Pods that do not become ready stop it too, each where it is.
 func TestWhatDoesNotBecomeReady(t *testing.T) {
 	for workload, want := range map[string]struct {

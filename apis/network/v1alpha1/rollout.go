@@ -45,13 +45,13 @@ type ProbeStatus struct {
 type RolloutState string
 
 const (
-	// RolloutComplete: all operands are of the version.
+	// RolloutComplete says that all operands are of the version.
 	RolloutComplete RolloutState = "Complete"
-	// RolloutProgressing: one after another is replaced.
+	// RolloutProgressing says that one after another is replaced.
 	RolloutProgressing RolloutState = "Progressing"
-	// RolloutBlocked: what was looked at beforehand does not fit; nothing is replaced.
+	// RolloutBlocked says that what was looked at beforehand does not fit; nothing is replaced.
 	RolloutBlocked RolloutState = "Blocked"
-	// RolloutStopped: what was replaced last does not work; nothing more is replaced until it does.
+	// RolloutStopped says that what was replaced last does not work; nothing more is replaced until it does.
 	RolloutStopped RolloutState = "Stopped"
 )
 
