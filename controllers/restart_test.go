@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
@@ -280,4 +281,55 @@ func TestSecondOperatorFencesTheFirst(t *testing.T) {
 		t.Errorf("the first operator's engine answers %v", err)
 	}
 	w.port(w.create("n1", "another")[0])
+}
+
+// A node whose agent does not report, at a start, keeps its pods in their groups and sets: what isolates them must not go because nobody asks for it.
+func TestRestartWhileAnAgentIsSilent(t *testing.T) {
+	for what, silence := range map[string]func(*world){
+		"its chassis is not known": func(w *world) {
+			nn := w.nodeNetwork("n2")
+			patch := client.MergeFrom(nn.DeepCopy())
+			nn.Status.Chassis = ""
+			w.must(api.Status().Patch(w.Context(), nn, patch))
+		},
+		"its network was deleted": func(w *world) { w.delete(w.nodeNetwork("n2")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			o, _ := w.settled([]string{"n1", "n2"}, 0)
+			w.podLabelled("n1", "near", "web")
+			w.podLabelled("n2", "far", "web")
+			w.podLabelled("n2", "client", "client")
+			w.must(api.Create(w.Context(), policyObject("p", "web", "client")))
+			defer w.clearPolicies(context.Background())
+			w.isolates("p", 3)
+			w.counted(3)
+			o.settle()
+			o.stop()
+			members := func() (found []string) {
+				rows := w.selectRows()
+				for _, table := range []string{nbdb.PortGroupTable, nbdb.AddressSetTable} {
+					for id, row := range rows[table] {
+						found = append(found, fmt.Sprint(table, id, row["ports"], row["addresses"]))
+					}
+				}
+				slices.Sort(found)
+				return found
+			}
+			before := members()
+			silence(w)
+			o = w.start()
+			w.port(w.create("n1", "extra")[0]) // the operator works, and has looked at all pods
+			w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+				if len(s.Addresses) == 0 || s.Addresses[0].Used != 4 {
+					return fmt.Errorf("addresses are %+v, want 4 in use", s.Addresses)
+				}
+				return nil
+			})
+			o.settle()
+			if after := members(); !slices.Equal(before, after) {
+				t.Errorf("groups and sets differ:\n%s", difference(before, after))
+			}
+		})
+	}
 }

@@ -16,14 +16,14 @@ import (
 func (r *Reconciler) Fork(c client.Client, db Database, addresses *alloc.Allocator, recorder events.EventRecorder, t *trigger.Trigger, selectors Selectors) (fork *Reconciler, ok bool) {
 	fork = &Reconciler{Client: c, Database: db, Addresses: addresses, Events: recorder, Trigger: t, Selectors: selectors, Counted: func() {}}
 	r.holders.copyTo(&fork.holders)
-	fork.restored.done = r.restored.isDone()
+	r.restored.copyTo(&fork.restored)
 	return fork, fork.restored.done
 }
 
-func (r *restoration) isDone() bool {
+func (r *restoration) copyTo(to *restoration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.done
+	to.done, to.kept = r.done, maps.Clone(r.kept)
 }
 
 func (h *holders) copyTo(to *holders) {

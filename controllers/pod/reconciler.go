@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -125,7 +126,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	if err != nil || nn.Status.Chassis == "" {
-		return r.park(ctx, pod)
+		return r.park(ctx, pod, by)
 	}
 	got, err := r.allocate(pod)
 	if err != nil {
@@ -134,6 +135,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	facts := r.facts(pod, &nn, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
 	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
+	r.restored.forget(ownerOf(pod))
 	told := r.tell(ctx, pod, applied)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
@@ -145,15 +147,34 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	return errors.Join(told, r.record(ctx, pod, &nn, got))
 }
 
-// park leaves a pod whose node's network is not there yet, and whose arrival comes back here. A port whose address went away
+// park leaves a pod whose node's network, or agent, is not there yet, and whose arrival comes back here. A port whose address went away
 // with its node must not come back when a node of that name does: the address may be another node's then. Without an address, whatever else is left
 // of the pod's unit goes: its balancers outlive a port that went with the node's switch.
-func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod) error {
+func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
-	if _, _, known := r.Addresses.Get(owner); known || r.Addresses.Awaits(owner) {
-		return nil
+	awaits := r.Addresses.Awaits(owner) // first: what is awaited may come now
+	_, got, known := r.Addresses.Get(owner)
+	if !known && !awaits {
+		r.restored.forget(owner)
+		return r.release(ctx, name, "")
 	}
-	return r.release(ctx, name, "")
+	had, ok := r.restored.of(owner)
+	if !ok {
+		return nil // it has no port, or the unit that was made for it since
+	}
+	if !known {
+		got = alloc.Assignment{MAC: had.MAC, Slot: had.Slot}
+		for _, address := range had.Addresses {
+			got.Addresses = append(got.Addresses, netip.PrefixFrom(address, address.BitLen()))
+		}
+		if got.MAC == nil {
+			got.MAC = ipam.MAC(had.Addresses)
+		}
+	}
+	// The port, which a process before this one made, stays as it is, and so in its groups: these let go of what nobody wants.
+	facts := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
+	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(facts)))
 }
 
 func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {

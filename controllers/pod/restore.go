@@ -23,6 +23,30 @@ import (
 type restoration struct {
 	mu   sync.Mutex
 	done bool
+	// kept is what the ports say of pods that no unit was made for since, by owner.
+	kept map[string]topology.PortAssignment
+}
+
+func (r *restoration) keep(owner string, port topology.PortAssignment) { // while restore runs
+	if r.kept == nil {
+		r.kept = map[string]topology.PortAssignment{}
+	}
+	r.kept[owner] = port
+}
+
+// of returns what a pod's port says, if no unit was made for the pod since.
+func (r *restoration) of(owner string) (port topology.PortAssignment, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	port, ok = r.kept[owner]
+	return port, ok
+}
+
+// forget says that the pod has a unit now.
+func (r *restoration) forget(owner string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, owner)
 }
 
 func (r *restoration) once(ctx context.Context, restore func(context.Context) error) error {
@@ -72,6 +96,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		if _, asks := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; !asks {
 			p.MAC = nil // it follows from the addresses, whatever somebody made of it
 		}
+		r.restored.keep(ownerOf(pod), *p)
 		return pod.Spec.NodeName, true
 	})
 	for i := range pods.Items {

@@ -20,7 +20,7 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 	if !ok || found.Namespace == "" || found.Name == "" || strings.Contains(found.Name, "/") {
 		return found, false, fmt.Errorf("port %s: owner %q is not a pod", row.Name, owner)
 	}
-	found.UID = row.Options["iface-id-ver"]
+	found.UID, found.Chassis = row.Options["iface-id-ver"], row.Options["requested-chassis"]
 	if found.Slot, err = strconv.Atoi(row.Options[requestedTunnelKey]); err != nil {
 		return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)
 	}

@@ -93,4 +93,6 @@ type PortAssignment struct {
 	Addresses            []netip.Addr
 	MAC                  net.HardwareAddr
 	Slot                 int
+	// Chassis is that of the node, as its agent last reported it.
+	Chassis string
 }
