@@ -54,6 +54,7 @@ func run(args []string) error {
 		return err
 	}
 	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry)
+	metrics.NewPolicies(ctrlmetrics.Registry, func() []metrics.Rule { return countRules(ctx, o) })
 	var sandboxes func(context.Context) (map[string]bool, error)
 	if o.CRISocket != "" {
 		sandboxes = cri.New(o.CRISocket).Sandboxes
@@ -70,6 +71,18 @@ func run(args []string) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// countRules asks what rules decided. A node whose switch does not answer tells nothing of them, and all else.
+func countRules(ctx context.Context, o options.Agent) (rules []metrics.Rule) {
+	counted, err := agent.CountRules(ctx, o.ControllerDir, o.SwitchDir)
+	if err != nil {
+		ctrl.Log.V(1).Info("what rules decided is not known", "reason", err.Error())
+	}
+	for _, c := range counted {
+		rules = append(rules, metrics.Rule{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Rule: c.Rule, Verdict: c.Verdict, Packets: c.Packets})
+	}
+	return rules
 }
 
 // uninstall takes everything of ours off this node.

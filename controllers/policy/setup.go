@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/weft-network/weft/controllers/acllogging"
+	"github.com/weft-network/weft/pkg/acllogging"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 

@@ -96,7 +96,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := serve(mgr, h, turns, o); err != nil {
 		return err
 	}
-	for _, run := range []manager.RunnableFunc{r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
+	told := &decisions{dir: o.ControllerDir, attachments: r.attachments, log: ctrl.Log.WithName("policy")}
+	for _, run := range []manager.RunnableFunc{told.run, r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}

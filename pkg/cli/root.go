@@ -53,6 +53,6 @@ func newRoot() *cobra.Command {
 	}
 	target := &cluster{}
 	target.bind(root.PersistentFlags())
-	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newBundle(target), newDatabase(target))
+	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newLog(target), newBundle(target), newDatabase(target))
 	return root
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weft-network/weft/pkg/acllog"
 )
 
 // The run directories of OVN and Open vSwitch, which the host's containers share.
@@ -123,10 +125,12 @@ func Switch() Program {
 	return Program{Dirs: []string{OVSRun}, Argv: slices.Concat([]string{"ovs-vswitchd"}, logging, []string{"unix:" + OVSRun + "/db.sock", "--pidfile=" + OVSRun + "/ovs-vswitchd.pid"})}
 }
 
-// Controller is ovn-controller with the key pair of its chassis, which reads everything else from the switch's database.
+// Controller is ovn-controller with the key pair of its chassis, which reads everything else from the switch's database. What ACLs decide it writes to
+// a file, for the agent to tell.
 func Controller(tls TLS) Program {
 	return Program{Dirs: []string{OVNRun}, Await: tls.files(), Argv: slices.Concat([]string{"ovn-controller"}, logging,
-		[]string{"unix:" + OVSRun + "/db.sock", "--pidfile=" + OVNRun + "/ovn-controller.pid"}, tls.flags())}
+		[]string{"-vacl_log:console:off", "-vacl_log:file:dbg", "--log-file=" + filepath.Join(OVNRun, acllog.File),
+			"unix:" + OVSRun + "/db.sock", "--pidfile=" + OVNRun + "/ovn-controller.pid"}, tls.flags())}
 }
 
 // Prepare makes what the program needs, and returns when it may start.

@@ -38,7 +38,7 @@ func (r registry) MustRegister(collectors ...prometheus.Collector) {
 
 func kindOf(c prometheus.Collector) string {
 	switch c.(type) {
-	case *prometheus.CounterVec:
+	case *prometheus.CounterVec, *policies:
 		return "counter"
 	case *prometheus.GaugeVec, prometheus.Gauge:
 		return "gauge"
@@ -62,6 +62,7 @@ func catalogue() []metric {
 	var found []metric
 	New(registry{prometheus.NewRegistry(), "operator, agent", &found})
 	NewCNI(registry{prometheus.NewRegistry(), "agent", &found})
+	NewPolicies(registry{prometheus.NewRegistry(), "agent", &found}, nil)
 	slices.SortFunc(found, func(a, b metric) int { return strings.Compare(a.name, b.name) })
 	return found
 }

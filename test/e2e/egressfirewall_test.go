@@ -85,7 +85,7 @@ func TestEgressFirewall(t *testing.T) {
 // rowsOfRules are the rows of ours that rules are made of. Some are always there, for egress IPs.
 func rowsOfRules(t *testing.T) (rows []string) {
 	t.Helper()
-	for _, table := range []string{"ACL", "Port_Group", "Address_Set"} {
+	for _, table := range []string{"ACL", "Port_Group", "Address_Set", "Meter", "Meter_Band"} {
 		rows = append(rows, strings.Fields(bed.mustExec(t, "cp", "ovn-nbctl", "--bare", "--columns=_uuid", "find", table, `external_ids:"weft.dev/unit"!=""`))...)
 	}
 	slices.Sort(rows)

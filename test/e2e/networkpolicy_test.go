@@ -96,6 +96,7 @@ func TestNetworkPolicy(t *testing.T) {
 		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, far, addressesOf(w.web)), slices.Concat(out, addressesOf(w.web))...)
 		bed.remove(t, p)
 	})
+	t.Run("what is decided is told and counted", func(t *testing.T) { testDecisionsAreTold(t, w) })
 	bed.awaitConsistent(t)
 	if left := rowsOfRules(t); !slices.Equal(left, before) {
 		t.Errorf("rows of rules are %v, and were %v before", left, before)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/weft-network/weft/pkg/acllog"
 	"github.com/weft-network/weft/test/lab/initd"
 )
 
@@ -92,7 +93,8 @@ func addressSteps(m Machine) []initd.Step {
 }
 
 func (c *Cluster) ovnController(m Machine) initd.Step {
-	argv := []string{c.Cache.OVN("ovn-controller"), "unix:/run/openvswitch/db.sock", logToConsole, noSyslog, "--pidfile"}
+	argv := []string{c.Cache.OVN("ovn-controller"), "unix:/run/openvswitch/db.sock", logToConsole, noSyslog, "--pidfile",
+		"-vacl_log:console:off", "-vfile:off", "-vacl_log:file:dbg", "--log-file=/run/ovn/" + acllog.File}
 	return initd.Step{Name: "ovn-controller", Daemon: true, Argv: append(argv, c.ControllerTLS(m)...)}
 }
 

@@ -1,0 +1,123 @@
+package openflow
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"time"
+)
+
+// OpenFlow 1.5, which ovn-controller speaks too, and so br-int offers (OpenFlow Switch Specification 1.5.1, 7.1 and 7.3.5.13). It is spoken here since
+// go-openvswitch knows no meters.
+const (
+	version15        = 6
+	typeHello        = 0
+	typeError        = 1
+	typeEchoRequest  = 2
+	typeEchoReply    = 3
+	typeMultipart    = 18 // its reply is the next one
+	multipartMeter   = 9
+	multipartMore    = 1
+	allMeters        = 0xffffffff
+	headerLength     = 8
+	multipartLength  = 16
+	meterLength      = 40 // without the bands
+	metersTimeout    = 5 * time.Second
+	multipartRequest = 24
+)
+
+// MeterPackets asks a switch how many packets came to each of a bridge's meters, those that it dropped included; by the meter's number. runDir is
+// ovs-vswitchd's.
+func MeterPackets(ctx context.Context, runDir, bridge string) (map[uint32]uint64, error) {
+	socket := filepath.Join(runDir, bridge+".mgmt")
+	ctx, cancel := context.WithTimeout(ctx, metersTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	packets, err := askMeters(conn)
+	if err != nil {
+		return nil, fmt.Errorf("%s: meters: %w", socket, err)
+	}
+	return packets, nil
+}
+
+func askMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
+	hello := message(typeHello, nil)
+	body := binary.BigEndian.AppendUint16(nil, multipartMeter)
+	body = append(body, make([]byte, 6)...)
+	body = binary.BigEndian.AppendUint32(body, allMeters)
+	request := message(typeMultipart, append(body, make([]byte, multipartRequest-headerLength-len(body))...))
+	if _, err := conn.Write(append(hello, request...)); err != nil {
+		return nil, err
+	}
+	found := map[uint32]uint64{}
+	for {
+		kind, text, err := readMessage(conn)
+		if err != nil {
+			return nil, err
+		}
+		switch kind {
+		case typeEchoRequest:
+			if _, err := conn.Write(message(typeEchoReply, text)); err != nil {
+				return nil, err
+			}
+		case typeError:
+			return nil, fmt.Errorf("the switch refuses: % x", text[:min(len(text), 4)])
+		case typeMultipart + 1:
+			more, err := readMeters(text, found)
+			if err != nil || !more {
+				return found, err
+			}
+		}
+	}
+}
+
+// message makes a message with the transaction 1.
+func message(kind byte, body []byte) []byte {
+	m := []byte{version15, kind}
+	m = binary.BigEndian.AppendUint16(m, uint16(headerLength+len(body)))
+	m = binary.BigEndian.AppendUint32(m, 1)
+	return append(m, body...)
+}
+
+func readMessage(conn io.Reader) (kind byte, body []byte, err error) {
+	var header [headerLength]byte
+	if _, err := io.ReadFull(conn, header[:]); err != nil {
+		return 0, nil, err
+	}
+	length := int(binary.BigEndian.Uint16(header[2:]))
+	if length < headerLength {
+		return 0, nil, fmt.Errorf("a message of %d bytes", length)
+	}
+	body = make([]byte, length-headerLength)
+	_, err = io.ReadFull(conn, body)
+	return header[1], body, err
+}
+
+// readMeters reads a part of the answer; more says that others follow.
+func readMeters(text []byte, found map[uint32]uint64) (more bool, err error) {
+	const head = multipartLength - headerLength
+	if len(text) < head || binary.BigEndian.Uint16(text) != multipartMeter {
+		return false, fmt.Errorf("an answer of %d bytes to another question", len(text))
+	}
+	more = binary.BigEndian.Uint16(text[2:])&multipartMore != 0
+	for text = text[head:]; len(text) > 0; {
+		if len(text) < meterLength {
+			return false, fmt.Errorf("a meter of %d bytes", len(text))
+		}
+		length := int(binary.BigEndian.Uint16(text[4:]))
+		if length < meterLength || length > len(text) {
+			return false, fmt.Errorf("a meter of %d bytes, and %d are left", length, len(text))
+		}
+		found[binary.BigEndian.Uint32(text)] = binary.BigEndian.Uint64(text[16:])
+		text = text[length:]
+	}
+	return more, nil
+}

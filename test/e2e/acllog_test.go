@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// testDecisionsAreTold: "kubectl weft log" says which rule did what with whose packets, and the agents count all of them, also those that are too many
+// to be told.
+func testDecisionsAreTold(t *testing.T, w *isle) {
+	p := policy("told", app("web"), networkingv1.PolicyTypeIngress)
+	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))}}}}
+	bed.create(t, p)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: isolated}}
+	logs := func(value string) {
+		must(t, bed.api.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, networkv1alpha1.ACLLoggingAnnotation, value))))
+	}
+	logs(`"{\"deny\": \"warning\", \"allow\": \"info\"}"`)
+	who := fmt.Sprint(w.web.Namespace, "/", w.web.Name, ":", whoPort)
+	wanted := []string{
+		"warning: NetworkPolicy " + isolated + "/told ingress isolation dropped TCP " + namespaced(w.stranger) + " → " + who,
+		"info: NetworkPolicy " + isolated + "/told ingress[0] allowed TCP " + namespaced(w.client) + " → " + who,
+	}
+	command := newWeft(t)
+	eventually(t, convergence, func() error {
+		reach(t, []string{"tcp"}, w.client, []*corev1.Pod{w.web}, []*corev1.Pod{w.web})
+		reach(t, []string{"tcp"}, w.stranger, []*corev1.Pod{w.web}, nil)
+		out, errs, code := command.run("", "log", isolated)
+		for _, line := range wanted {
+			if code != 0 || !strings.Contains(out, " n1 "+line) {
+				return fmt.Errorf("exit code %d, %s\n%s\nhas no %q", code, errs, out, line)
+			}
+		}
+		return nil
+	})
+	out, _, _ := command.run("", "log", isolated, "--denied")
+	t.Logf("kubectl weft log %s --denied\n%s", isolated, out)
+	if strings.Contains(out, "allowed") || !strings.Contains(out, wanted[0]) {
+		t.Errorf("--denied shows\n%s", out)
+	}
+	testDecisionsAreCounted(t, w)
+
+	logs("null")
+	eventually(t, convergence, func() error {
+		counted, err := rulePackets(t, "told")
+		if err == nil && len(counted) > 0 {
+			err = fmt.Errorf("counted is %v", slices.Collect(maps.Keys(counted)))
+		}
+		return err
+	})
+	bed.remove(t, p)
+}
+
+// testDecisionsAreCounted sends many packets, of which few are told.
+func testDecisionsAreCounted(t *testing.T, w *isle) {
+	dropped := func() float64 {
+		counted, err := rulePackets(t, "told")
+		must(t, err)
+		return counted["ingress isolation drop"]
+	}
+	before := dropped()
+	answers := startAsking(t, w.stranger, []string{addressesOf(w.web)[0].String()})
+	time.Sleep(2 * time.Second)
+	sent := 0
+	for _, r := range answers() {
+		if sent += r.Sent; r.Lost != r.Sent {
+			t.Errorf("%d of %d packets passed", r.Sent-r.Lost, r.Sent)
+		}
+	}
+	eventually(t, convergence, func() error { // ovs-vswitchd gathers what the datapath counted
+		if grown := dropped() - before; grown < float64(sent) {
+			return fmt.Errorf("%v more packets are counted, and %d were sent", grown, sent)
+		}
+		return nil
+	})
+	out, _, _ := newWeft(t).run("", "log", namespaced(w.stranger), "--since=1m")
+	told := strings.Count(out, "dropped ICMP "+namespaced(w.stranger))
+	t.Logf("%d packets were sent in 2 s, %v counted, %d told", sent, dropped()-before, told)
+	if told == 0 || told >= sent {
+		t.Errorf("%d of %d packets are told", told, sent)
+	}
+}
+
+func namespaced(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+// rulePackets are what the agent of n1 counts of a policy, by "rule verdict".
+func rulePackets(t *testing.T, name string) (map[string]float64, error) {
+	agent, err := bed.pod(t.Context(), agent, "n1")
+	if err != nil {
+		return nil, err
+	}
+	samples, err := bed.scrape(t.Context(), agent, agentMetrics)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]float64{}
+	for sample, value := range samples {
+		if !strings.HasPrefix(sample, "weft_policy_packets_total{") || !strings.Contains(sample, `name="`+name+`"`) {
+			continue
+		}
+		label := func(key string) string {
+			_, rest, _ := strings.Cut(sample, key+`="`)
+			value, _, _ := strings.Cut(rest, `"`)
+			return value
+		}
+		if label("namespace") != isolated || label("kind") != "networkpolicy" {
+			return nil, errors.New(sample)
+		}
+		found[label("rule")+" "+label("verdict")] = value
+	}
+	return found, nil
+}
