@@ -16,7 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/cniwire"
 )
 
-// agentPatience is how long an ADD waits for an agent that is being replaced. Without waiting the pod would lose more: kubelet
+// agentPatience is how long an ADD or STATUS waits for an agent that is being replaced. Without waiting the pod would lose more: kubelet
 // comes back only after 10 s or more.
 const agentPatience = 10 * time.Second
 

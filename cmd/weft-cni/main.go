@@ -73,10 +73,10 @@ func gc(args *skel.CmdArgs) error {
 	return runtimeError(err)
 }
 
-// status answers "not available" and not "try again later" for an absent agent:
-// that is STATUS's own code for a plugin that cannot serve ADD.
+// status waits for an agent that is being replaced, as ADD does: else its node would be NotReady, and its pods out of Services, at each replacement. Then
+// it answers "not available" and not "try again later": that is STATUS's own code for a plugin that cannot serve ADD.
 func status(args *skel.CmdArgs) error {
-	_, err := ask(cniwire.Status, args)
+	_, err := askPatiently(cniwire.Status, args)
 	if errors.Is(err, cniwire.ErrUnavailable) {
 		return cniwire.Errorf(cniwire.CodeNotAvailable, "%v", err)
 	}

@@ -56,6 +56,11 @@ func (r *Reconciler) rollOut(ctx context.Context, cn *networkv1alpha1.ClusterNet
 	for _, name := range step.Replace {
 		failed = append(failed, r.replace(ctx, cn, name, wanted.Version))
 	}
+	for i := range facts.Pods {
+		if slices.Contains(step.Restart, facts.Pods[i].Name) {
+			failed = append(failed, r.restart(ctx, cn, &facts.Pods[i], facts.Wanted[operand.Switches], wanted.Version))
+		}
+	}
 	for i := range facts.Networks {
 		if question, asked := step.Ask[facts.Networks[i].Name]; asked {
 			failed = append(failed, r.ask(ctx, &facts.Networks[i], question))
@@ -116,6 +121,16 @@ func (r *Reconciler) replace(ctx context.Context, cn *networkv1alpha1.ClusterNet
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
 	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodReplaced", "RollOut", "pod %s, on node %s, for version %s", name, pod.Spec.NodeName, version)
+	return nil
+}
+
+// restart gives a pod the images of a template.
+func (r *Reconciler) restart(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, pod *corev1.Pod, like operand.Workload, version string) error {
+	wanted := rollout.Restarted(pod, operand.Template(like), r.Now())
+	if err := r.Client.Patch(ctx, wanted, client.StrategicMergeFrom(pod), fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodRestarted", "RollOut", "pod %s, on node %s, for version %s", pod.Name, pod.Spec.NodeName, version)
 	return nil
 }
 

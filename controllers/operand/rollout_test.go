@@ -70,16 +70,36 @@ func pod(t *testing.T, name, node string, template corev1.PodTemplateSpec) []str
 	t.Helper()
 	p := &corev1.Pod{}
 	if err := api.Get(t.Context(), own(name), p); err == nil {
+		restart(t, p)
 		return nil
 	}
 	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels, Annotations: template.Annotations}}
-	p.Spec.Containers = []corev1.Container{{Name: "x", Image: template.Spec.Containers[0].Image}}
+	for _, c := range template.Spec.Containers {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+	}
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}
 	must(t, api.Create(t.Context(), p))
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	must(t, api.Status().Update(t.Context(), p))
 	return []string{name}
+}
+
+// restart is kubelet's for a pod that got other images.
+func restart(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	if p.Annotations[operand.AnnotationRestarted] == "" || len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Image == p.Spec.Containers[0].Image {
+		return
+	}
+	before := map[string]int32{}
+	for _, c := range p.Status.ContainerStatuses {
+		before[c.Name] = c.RestartCount
+	}
+	p.Status.ContainerStatuses = nil
+	for _, c := range p.Spec.Containers {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, RestartCount: before[c.Name] + 1})
+	}
+	must(t, ignoreConflict(api.Status().Update(t.Context(), p)))
 }
 
 func answer(t *testing.T, node string) {
@@ -139,13 +159,18 @@ func TestAnotherVersionIsRolledOut(t *testing.T) {
 			made = append(made, play(t)...)
 			return rolledOut(ctx, version)
 		})
-		// These images do not say what is in them, so that everything is replaced.
-		want := "weft-ovs-u1 weft-ovn-controller-u1 weft-agent-u1 weft-ovs-u2 weft-ovn-controller-u2 weft-agent-u2 weft-central-0 weft-operator-0"
+		// These images do not say what is in them, so that everything is replaced; Open vSwitch's pods stay, with the other image.
+		want := "weft-ovn-controller-u1 weft-agent-u1 weft-ovn-controller-u2 weft-agent-u2 weft-central-0 weft-operator-0"
 		if got := strings.Join(made, " "); got != want {
 			t.Errorf("to version %s\n%s, want\n%s", version, got, want)
 		}
 	}
-	must(t, errors.Join(toldOf(ctx, "RolloutProgressing"), toldOf(ctx, "RolloutComplete"), toldOf(ctx, "PodReplaced")))
+	switches := &corev1.Pod{}
+	must(t, api.Get(ctx, own("weft-ovs-u2"), switches))
+	if image := switches.Spec.Containers[1].Image; image != "weft:one" || switches.Status.ContainerStatuses[1].RestartCount != 2 {
+		t.Errorf("Open vSwitch has image %s and %+v", image, switches.Status.ContainerStatuses)
+	}
+	must(t, errors.Join(toldOf(ctx, "PodRestarted"), toldOf(ctx, "RolloutProgressing"), toldOf(ctx, "RolloutComplete"), toldOf(ctx, "PodReplaced")))
 	stop()
 	cn := &networkv1alpha1.ClusterNetwork{}
 	must(t, api.Get(ctx, client.ObjectKey{Name: "default"}, cn))

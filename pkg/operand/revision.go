@@ -19,8 +19,25 @@ func revise(f Facts, t *corev1.PodTemplateSpec) error {
 	if err != nil {
 		return err
 	}
+	shape, err := digestOf(shapeOf(t))
+	if err != nil {
+		return err
+	}
 	annotate(&t.ObjectMeta, AnnotationRevision, digest)
+	annotate(&t.ObjectMeta, AnnotationShape, shape)
 	return nil
+}
+
+// shapeOf is a pod's specification without images, and without the secret they are pulled by.
+func shapeOf(t *corev1.PodTemplateSpec) *corev1.PodSpec {
+	spec := t.Spec.DeepCopy()
+	spec.ImagePullSecrets = nil
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			list[i].Image = ""
+		}
+	}
+	return spec
 }
 
 // essence is a template without what makes no other pod of it: by what secret an image is pulled, and the image of a container that becomes a program,

@@ -29,6 +29,10 @@ const (
 	AnnotationApplied = "network.weft.dev/applied"
 	// AnnotationRevision on every pod is the digest of what it is made of. Pods of the same one need not be replaced by each other.
 	AnnotationRevision = "network.weft.dev/revision"
+	// AnnotationShape on every pod is the digest of its specification without images: one that differs in nothing else gets others in its place.
+	AnnotationShape = "network.weft.dev/shape"
+	// AnnotationRestarted on a pod that got other images is how often its containers had been restarted then, and when that was.
+	AnnotationRestarted = "network.weft.dev/restarted"
 	// AnnotationNorthd on the pod of the databases is the version of its ovn-northd, where the image says it.
 	AnnotationNorthd = "network.weft.dev/northd"
 	// image is that of the manifests.

@@ -5,7 +5,8 @@
 //	    │            │            │                    │                     │
 //	 Blocked         └────────────┴──── Stopped ───────┴─────────────────────┘   after Facts.Patience without what is waited for
 //
-// On a node one pod follows the other: Open vSwitch, where it is another one, ovn-controller, the agent. Then the agent is asked to reach other nodes
+// On a node one pod follows the other: ovn-controller, the agent, and Open vSwitch where it is another one. That one's pod stays, and its containers are restarted with the
+// image that the others have brought: a node whose link is on a bridge in userspace has no network meanwhile, and would not hear of another pod. Then the agent is asked to reach other nodes
 // through the network; its answer repeats a name made of the node's pods and that of the databases, so that no answer of before counts. The first node
 // goes alone; then so many may be on their way as ClusterNetwork's spec says. When the databases were replaced all nodes are asked once more.
 //

@@ -2,19 +2,24 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/operand"
 )
 
-// onNode are the workloads of every node in the order in which they are replaced there.
-var onNode = []string{operand.Switches, operand.Controllers, operand.Agents}
+// onNode are the workloads of every node in the order in which they are replaced there. Open vSwitch is the last: while it is restarted the node may have no
+// network to get the image by.
+var onNode = []string{operand.Controllers, operand.Agents, operand.Switches}
 
 // workloadOf has the workload of a pod's component.
 var workloadOf = map[string]string{"central": operand.Central, "ovs": operand.Switches, "ovn-controller": operand.Controllers, "agent": operand.Agents, "operator": operand.Operator}
@@ -38,10 +43,11 @@ type Facts struct {
 
 // pod is one of the operands' pods.
 type pod struct {
-	name, uid, revision, image, node, northd string
-	ready, ending                            bool
-	since                                    time.Time // it was made, or was ready last, or its deletion was asked for
-	trouble                                  string    // kubelet's words; empty: none
+	name, uid, revision, shape, image, node, northd string
+	ready, ending                                   bool
+	since                                           time.Time // it was made, or was ready last, or its deletion was asked for
+	trouble                                         string    // kubelet's words; empty: none
+	restarts                                        int       // of its containers
 }
 
 // node is one that Kubernetes hears of.
@@ -50,6 +56,7 @@ type node struct {
 	ready   bool           // its NodeNetwork is
 	trouble string         // why it is not
 	since   time.Time      // it is, or is not
+	lost    time.Time      // Kubernetes hears nothing of its kubelet since then; zero: it does
 	pods    map[string]pod // workload -> the latest
 	network *networkv1alpha1.NodeNetwork
 }
@@ -57,7 +64,7 @@ type node struct {
 // view is Facts, sorted.
 type view struct {
 	Facts
-	nodes    []node // by name; those that are lost left out
+	nodes    []node // by name; those that were lost by themselves left out
 	central  pod    // name empty: there is none
 	operator []pod
 }
@@ -74,16 +81,16 @@ func look(f Facts) view {
 	}
 	for i := range f.Nodes {
 		name := f.Nodes[i].Name
-		if Lost(&f.Nodes[i]) {
-			continue
-		}
-		n := node{name: name, pods: pods[name], network: networks[name], trouble: "its agent has not reported yet"}
+		n := node{name: name, lost: lostSince(&f.Nodes[i]), pods: pods[name], network: networks[name], trouble: "its agent has not reported yet"}
 		if n.network != nil {
 			if c := meta.FindStatusCondition(n.network.Status.Conditions, networkv1alpha1.ConditionReady); c != nil {
 				n.ready, n.trouble, n.since = c.Status == "True", c.Message, c.LastTransitionTime.Time
 			}
 		}
-		v.nodes = append(v.nodes, n)
+		// One that was begun and is lost before it has proven anything is not left out: that may be why.
+		if n.lost.IsZero() || !v.untouched(&n) && !v.proven(&n) {
+			v.nodes = append(v.nodes, n)
+		}
 	}
 	slices.SortFunc(v.nodes, func(a, b node) int { return cmp.Compare(a.name, b.name) })
 	return v
@@ -115,11 +122,20 @@ func later(a, b pod) pod {
 }
 
 func podOf(p *corev1.Pod) pod {
-	found := pod{name: p.Name, uid: string(p.UID), revision: p.Annotations[operand.AnnotationRevision], image: operand.ImageOf(p.Spec), node: targetOf(p),
+	found := pod{name: p.Name, uid: string(p.UID), revision: p.Annotations[operand.AnnotationRevision], shape: p.Annotations[operand.AnnotationShape], image: operand.ImageOf(p.Spec), node: targetOf(p),
 		northd: p.Annotations[operand.AnnotationNorthd], since: p.CreationTimestamp.Time, ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			found.ready, found.since = c.Status == corev1.ConditionTrue, latest(found.since, c.LastTransitionTime.Time)
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		found.restarts += int(c.RestartCount)
+	}
+	if before, at, ok := restarted(p); ok {
+		found.since = latest(found.since, at)
+		if found.restarts < before+len(p.Spec.Containers) {
+			found.ready, found.trouble = false, "its containers are restarted"
 		}
 	}
 	if !p.DeletionTimestamp.IsZero() {
@@ -131,6 +147,41 @@ func podOf(p *corev1.Pod) pod {
 		}
 	}
 	return found
+}
+
+// restarted reads what Restarted has written.
+func restarted(p *corev1.Pod) (before int, at time.Time, ok bool) {
+	count, when, ok := strings.Cut(p.Annotations[operand.AnnotationRestarted], " ")
+	if !ok {
+		return 0, at, false
+	}
+	before, err := strconv.Atoi(count)
+	if err != nil {
+		return 0, at, false
+	}
+	at, err = time.Parse(time.RFC3339, when)
+	return before, at, err == nil
+}
+
+// Restarted gives a pod the images of a template. kubelet then restarts its containers.
+func Restarted(p *corev1.Pod, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
+	p = p.DeepCopy()
+	restarts := 0
+	for _, c := range p.Status.ContainerStatuses {
+		restarts += int(c.RestartCount)
+	}
+	for i := range p.Spec.Containers {
+		for _, c := range template.Spec.Containers {
+			if c.Name == p.Spec.Containers[i].Name {
+				p.Spec.Containers[i].Image = c.Image
+			}
+		}
+	}
+	for _, key := range []string{operand.AnnotationRevision, operand.AnnotationShape} {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, template.Annotations[key])
+	}
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, operand.AnnotationRestarted, fmt.Sprintf("%d %s", restarts, now.UTC().Format(time.RFC3339)))
+	return p
 }
 
 func latest(a, b time.Time) time.Time {
@@ -156,10 +207,15 @@ func targetOf(p *corev1.Pod) string {
 }
 
 // Lost tells whether Kubernetes hears nothing of a node: nothing can be replaced there.
-func Lost(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-	})
+func Lost(n *corev1.Node) bool { return !lostSince(n).IsZero() }
+
+func lostSince(n *corev1.Node) time.Time {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+			return latest(c.LastTransitionTime.Time, time.Unix(1, 0))
+		}
+	}
+	return time.Time{}
 }
 
 // released tells whether a workload has the wanted image, or was applied as it is wanted and is not as it was applied: then somebody has changed it.
@@ -191,7 +247,22 @@ func Seen(w any) int64 {
 // old tells whether a pod that is there is not the wanted one.
 func (v *view) old(name string, p pod) bool {
 	wanted := v.Wanted[name]
-	return p.name != "" && !p.ending && wanted != nil && p.revision != operand.Template(wanted).Annotations[operand.AnnotationRevision]
+	if p.name == "" || p.ending || wanted == nil || p.revision == operand.Template(wanted).Annotations[operand.AnnotationRevision] {
+		return false
+	}
+	return name != operand.Switches || v.sameShape(p) || v.inKernel(p.node)
+}
+
+// sameShape tells whether a pod of Open vSwitch differs from the wanted one in its images at most.
+func (v *view) sameShape(p pod) bool {
+	return p.shape == operand.Template(v.Wanted[operand.Switches]).Annotations[operand.AnnotationShape]
+}
+
+// inKernel tells whether a node's packets go on without ovs-vswitchd. Where they do not, a pod of Open vSwitch that was deleted might not be followed by another.
+func (v *view) inKernel(node string) bool {
+	return slices.ContainsFunc(v.Networks, func(nn networkv1alpha1.NodeNetwork) bool {
+		return nn.Name == node && nn.Status.DatapathType == networkv1alpha1.DatapathSystem
+	})
 }
 
 // disturbed: it is not there, or ends.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,16 +98,30 @@ func (v *view) advance(s *Step, nodes []*node, stage networkv1alpha1.RolloutStag
 	}
 	if worst == nil || !v.over(worst) {
 		for _, name := range replace {
-			if !slices.Contains(s.Replace, name) {
-				s.Replace = append(s.Replace, name)
-			}
+			v.replace(s, name)
 		}
 	}
 	return worst
 }
 
+// replace has a pod deleted. One of Open vSwitch that differs in its images alone gets others instead: without its switch a node may not hear of another pod.
+func (v *view) replace(s *Step, name string) {
+	list := &s.Replace
+	for _, n := range v.nodes {
+		if p := n.pods[operand.Switches]; p.name == name && v.sameShape(p) {
+			list = &s.Restart
+		}
+	}
+	if !slices.Contains(*list, name) {
+		*list = append(*list, name)
+	}
+}
+
 // onNode says what a node waits for, and which of its pods is to be replaced; "": none.
 func (v *view) onNode(s *Step, n *node) (w *wait, replace string) {
+	if !n.lost.IsZero() {
+		return &wait{message: "Kubernetes hears nothing of its kubelet since its pods were replaced", deadline: v.deadline(n.lost)}, ""
+	}
 	for _, name := range onNode {
 		switch p := n.pods[name]; {
 		case p.name == "":
@@ -150,11 +165,11 @@ func (v *view) proof(s *Step, n *node) *wait {
 // proven tells whether a node has all pods as they are wanted, and reaches others since it has these.
 func (v *view) proven(n *node) bool {
 	for _, name := range onNode {
-		if p := n.pods[name]; p.disturbed() || v.old(name, p) || !p.ready {
+		if p := n.pods[name]; p.disturbed() || v.old(name, p) || !p.ready && n.lost.IsZero() {
 			return false
 		}
 	}
-	if n.network == nil || !n.ready {
+	if n.network == nil || !n.ready && n.lost.IsZero() {
 		return false
 	}
 	answer := n.network.Status.Probe
@@ -167,6 +182,7 @@ func (v *view) id(n *node) string {
 	for _, name := range onNode {
 		uids = append(uids, n.pods[name].uid)
 	}
+	uids = append(uids, strconv.Itoa(n.pods[operand.Switches].restarts))
 	sum := sha256.Sum256([]byte(strings.Join(uids, " ")))
 	return hex.EncodeToString(sum[:8])
 }

@@ -16,8 +16,8 @@ import (
 type Step struct {
 	// Apply are the workloads that may be as they are wanted.
 	Apply []string
-	// Replace are pods to be deleted.
-	Replace []string
+	// Replace are pods to be deleted, and Restart those of Open vSwitch that get other images.
+	Replace, Restart []string
 	// Ask are requests for nodes, by name.
 	Ask map[string]networkv1alpha1.ProbeRequest
 	// Status is how far it is.
@@ -53,7 +53,7 @@ func Plan(f Facts) Step {
 	case w == nil:
 		s.Status = v.status(networkv1alpha1.RolloutComplete, wait{})
 	case !w.deadline.IsZero() && !f.Now.Before(w.deadline):
-		s.Replace = nil
+		s.Replace, s.Restart = nil, nil
 		s.Status = v.status(networkv1alpha1.RolloutStopped, *w)
 	default:
 		s.Again = w.deadline
@@ -92,7 +92,7 @@ func (v *view) repair(s *Step) {
 			if p.ready {
 				budget--
 			}
-			s.Replace = append(s.Replace, p.name)
+			v.replace(s, p.name)
 		}
 	}
 }

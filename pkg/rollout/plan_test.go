@@ -23,7 +23,7 @@ func TestOrder(t *testing.T) {
 		"and back":             {v2, v1, "n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
 		"a newer OVN":          {v1, newOVN, "n1/ovn-controller n1/agent n2/ovn-controller n2/agent central operator"},
 		"back to an older":     {newOVN, v1, "central n1/ovn-controller n1/agent n2/ovn-controller n2/agent operator"},
-		"a newer Open vSwitch": {v1, newOVS, "n1/ovs n1/ovn-controller n1/agent n2/ovs n2/ovn-controller n2/agent operator"},
+		"a newer Open vSwitch": {v1, newOVS, "n1/ovn-controller n1/agent n1/ovs n2/ovn-controller n2/agent n2/ovs operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.from, "n1", "n2")
@@ -159,7 +159,7 @@ func TestWhatDoesNotBecomeReady(t *testing.T) {
 		stage          networkv1alpha1.RolloutStage
 		object, behind string
 	}{
-		operand.Switches:    {newOVS, networkv1alpha1.StageCanary, "Node/n1", "n1/ovs"},
+		operand.Switches:    {newOVS, networkv1alpha1.StageCanary, "Node/n1", "n1/ovn-controller n1/agent n1/ovs"},
 		operand.Controllers: {v2, networkv1alpha1.StageCanary, "Node/n1", "n1/ovn-controller"},
 		operand.Agents:      {v2, networkv1alpha1.StageCanary, "Node/n1", "n1/ovn-controller n1/agent"},
 		operand.Central:     {newOVN, networkv1alpha1.StageDatabases, "StatefulSet/weft-central", "n1/ovn-controller n1/agent n2/ovn-controller n2/agent central"},
@@ -220,6 +220,36 @@ func TestLostAndBrokenNodes(t *testing.T) {
 	}
 }
 
+// Open vSwitch keeps its pod, and its answer counts when its containers were restarted. A node that falls silent then is the canary that failed: no other
+// follows it.
+func TestOpenVSwitchIsRestarted(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2")
+	uid := w.pods["n1/weft-ovs"].UID
+	w.stuck, w.wanted = true, newOVS
+	w.settle()
+	if s := w.expect(networkv1alpha1.RolloutProgressing); s.Object != "Node/n1" || !strings.Contains(s.Message, "n1/weft-ovs is not ready: its containers are restarted") {
+		t.Errorf("status %+v", s)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(w.now)}}
+	w.settle()
+	w.expect(networkv1alpha1.RolloutProgressing)
+	w.now = w.now.Add(5 * time.Minute)
+	w.settle()
+	if s := w.expect(networkv1alpha1.RolloutStopped); s.Object != "Node/n1" || !strings.Contains(s.Message, "hears nothing of its kubelet") {
+		t.Errorf("status %+v", s)
+	}
+	if got := w.replaced(); got != "n1/ovn-controller n1/agent n1/ovs" {
+		t.Errorf("replaced %s", got)
+	}
+	w.stuck, w.nodes[0].Status.Conditions = false, nil
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	if p := w.pods["n1/weft-ovs"]; p.UID != uid || operand.ImageOf(p.Spec) != newOVS.image() {
+		t.Errorf("pod %s is %s with image %s, was %s", p.Name, p.UID, operand.ImageOf(p.Spec), uid)
+	}
+}
+
 // What is of the wanted image is put right at once, and by the budget of repairs; no node has to prove anything.
 func TestRepair(t *testing.T) {
 	w := newWorld(t, v1, "n1", "n2")
@@ -235,9 +265,14 @@ func TestRepair(t *testing.T) {
 	for _, name := range []string{"n1/weft-agent", "n2/weft-agent", "n1/weft-ovs"} {
 		w.pods[name].Annotations = map[string]string{operand.AnnotationRevision: "of another place of the databases"}
 	}
-	if step := Plan(w.facts()); !slices.Equal(step.Replace, []string{"n1/weft-ovs", "n1/weft-agent"}) {
+	if step := Plan(w.facts()); !slices.Equal(step.Replace, []string{"n1/weft-agent", "n1/weft-ovs"}) {
 		t.Errorf("replaces %q", step.Replace)
 	}
+	w.nets[0].Status.DatapathType = networkv1alpha1.DatapathNetdev // without Open vSwitch it would not hear of another pod
+	if step := Plan(w.facts()); !slices.Equal(step.Replace, []string{"n1/weft-agent"}) {
+		t.Errorf("on the userspace datapath replaces %q", step.Replace)
+	}
+	w.nets[0].Status.DatapathType = networkv1alpha1.DatapathSystem
 	w.pods["n2/weft-agent"].Status.Conditions = nil // it does not work: there is nothing to be careful with
 	if step := Plan(w.facts()); !slices.Contains(step.Replace, "n2/weft-agent") {
 		t.Errorf("replaces %q", step.Replace)

@@ -55,6 +55,8 @@ type world struct {
 	broken map[string]bool // node, image
 	// unready are pods that never become ready, by workload and image.
 	unready map[string]bool
+	// stuck are containers that do not start again.
+	stuck bool
 }
 
 func newWorld(t *testing.T, r release, nodes ...string) *world {
@@ -65,6 +67,7 @@ func newWorld(t *testing.T, r release, nodes ...string) *world {
 		w.nodes = append(w.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		nn.Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{networkv1alpha1.InterfaceAddress(fmt.Sprintf("10.244.%d.2/24", i))}
+		nn.Status.DatapathType = networkv1alpha1.DatapathSystem
 		w.nets = append(w.nets, nn)
 	}
 	w.settle()
@@ -105,6 +108,11 @@ func (w *world) turn() bool {
 	for _, name := range step.Replace {
 		w.done = append(w.done, "replace "+name)
 		delete(w.pods, name)
+		moved = true
+	}
+	for _, name := range step.Restart {
+		w.done = append(w.done, "replace "+name)
+		w.pods[name] = Restarted(w.pods[name], operand.Template(f.Wanted[operand.Switches]), w.now)
 		moved = true
 	}
 	for name, question := range step.Ask {
@@ -173,8 +181,26 @@ func (w *world) play() {
 			w.pod("operator", "n1", one)
 		}
 	}
+	for _, p := range w.pods {
+		w.restart(p)
+	}
 	for i := range w.nets {
 		w.answer(&w.nets[i])
+	}
+}
+
+// restart is kubelet's, one step after the pod got other images.
+func (w *world) restart(p *corev1.Pod) {
+	before, _, ok := restarted(p)
+	if !ok || w.stuck {
+		return
+	}
+	p.Status.ContainerStatuses = make([]corev1.ContainerStatus, len(p.Spec.Containers))
+	for i := range p.Status.ContainerStatuses {
+		p.Status.ContainerStatuses[i].RestartCount = int32(before + 1)
+	}
+	if w.unready[operand.Switches+" "+operand.ImageOf(p.Spec)] {
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
 	}
 }
 

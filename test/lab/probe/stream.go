@@ -25,6 +25,7 @@ type streamReport struct {
 	Peer string `json:"peer"`
 	Sent int    `json:"sent"` // datagrams
 	Back int    `json:"back"`
+	Lost int    `json:"lost"` // of those up to the last that came back
 	// SilenceMs is the longest time without a datagram back, and TCPSilenceMs without a byte back on the one connection.
 	SilenceMs    int64  `json:"silenceMs"`
 	TCPBytes     int    `json:"tcpBytes"`
@@ -36,7 +37,8 @@ type streamReport struct {
 type stream struct {
 	mu           sync.Mutex
 	report       streamReport
-	datagram, by time.Time // of the last that came back
+	last         int       // number of the latest datagram that came back
+	datagram, by time.Time // when the last came back
 }
 
 func newStream() *cobra.Command {
@@ -94,15 +96,18 @@ func (s *stream) count(do func(*streamReport)) {
 func (s *stream) receive(udp net.Conn) {
 	buffer := make([]byte, 64)
 	for {
-		if _, err := udp.Read(buffer); err != nil {
+		n, err := udp.Read(buffer)
+		if err != nil || n < 8 {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
 			continue // an ICMP error is no answer
 		}
-		now := time.Now()
+		now, last := time.Now(), int(binary.BigEndian.Uint64(buffer))
 		s.count(func(r *streamReport) {
 			r.Back++
+			s.last = max(s.last, last)
+			r.Lost = s.last - r.Back
 			r.SilenceMs = max(r.SilenceMs, now.Sub(s.datagram).Milliseconds())
 			s.datagram = now
 		})
