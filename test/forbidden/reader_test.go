@@ -24,8 +24,8 @@ import (
 // exitDifferent is the exit code of a command that did what it was asked for and found something wrong.
 const exitDifferent = 1
 
-// Who has the role weft-reader reads the status and collects a bundle, of which only metrics are refused; who has not reads nothing.
-func TestAReaderReadsStatusAndBundle(t *testing.T) {
+// Who has the role weft-reader reads status and logs and collects a bundle, of which only metrics are refused; who has not reads nothing.
+func TestAReaderReads(t *testing.T) {
 	newWorld(t)
 	runningPod(t, "weft-operator-x")
 	bindReader(t, "reader")
@@ -35,6 +35,12 @@ func TestAReaderReadsStatusAndBundle(t *testing.T) {
 	}
 	if code, out := weft(t, "somebody", "status"); code == exitDifferent || !strings.Contains(out, "forbidden") {
 		t.Errorf("status of somebody else ends with %d: %s", code, out)
+	}
+	if code, out := weft(t, "reader", "log"); code != 0 {
+		t.Errorf("log ends with %d: %s", code, out)
+	}
+	if code, out := weft(t, "somebody", "log"); code == 0 || !strings.Contains(out, "forbidden") {
+		t.Errorf("log of somebody else ends with %d: %s", code, out)
 	}
 	if refused := bundleAs(t, "reader"); !slices.Equal(refused, []string{"metrics/weft-operator-x.txt"}) {
 		t.Errorf("the bundle lacks %v, want only metrics", refused)
