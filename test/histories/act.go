@@ -25,7 +25,7 @@ func ignoreExists(err error) error {
 
 // do lets one step happen.
 func (w *world) do(ctx context.Context, s Step) error {
-	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy, w.doLogging, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy, w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
 		if known, err := part(ctx, s); known {
 			return err
 		}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
 	invariants "github.com/weft-network/weft/controllers/invariant"
 	"github.com/weft-network/weft/pkg/invariant"
 )
@@ -12,7 +15,7 @@ import (
 // checkInvariants asks the operator's own invariants, on the rows that its leader reads. They must hold, but for what the history
 // did on purpose.
 func (w *world) checkInvariants(ctx context.Context) error {
-	reader := &invariants.Reader{Client: w.api, Database: w.lead.engine}
+	reader := &invariants.Reader{Client: w.api, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies}
 	present, err := reader.World(ctx)
 	if err != nil {
 		return err
@@ -27,8 +30,8 @@ func (w *world) checkInvariants(ctx context.Context) error {
 	if len(w.unpinned) > 0 { // pods outlived their node or the database, and still report what they had there
 		excused = append(excused, "PodReportsAddress")
 	}
-	if len(w.muted) > 0 { // ports keep the chassis that their node's agent reported last, until it reports again
-		excused = append(excused, "PortOnItsChassis")
+	if len(w.muted) > 0 { // until its agent reports again, a node's ports keep the last chassis, and what somebody took from its gateway stays away
+		excused = append(excused, "PortOnItsChassis", "PeersExist")
 	}
 	var wrong []error
 	for _, v := range invariant.Check(present) {
@@ -37,6 +40,15 @@ func (w *world) checkInvariants(ctx context.Context) error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+func (w *world) readClusterPolicies(ctx context.Context) (all []metav1.Object, err error) {
+	var list policyv1alpha2.ClusterNetworkPolicyList
+	err = w.api.List(ctx, &list)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, err
 }
 
 // lostSwitch reports whether a switch that was disowned is still there and nobody's, since it was a copy, or its node went, before

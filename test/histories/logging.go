@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -36,10 +35,7 @@ func withLogging(p Plan) Plan {
 	if r.IntN(2) == 0 {
 		return p
 	}
-	for range 3 + r.IntN(6) {
-		p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), draw(r, loggingChoices))
-	}
-	return p
+	return sprinkled(p, r, 3+r.IntN(6), loggingChoices)
 }
 
 // doLogging annotates a namespace, a policy or a firewall.

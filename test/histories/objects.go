@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovnexpr"
@@ -34,9 +35,12 @@ type objects struct {
 	firewalls []networkv1alpha1.EgressFirewall
 	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
-	labels    map[string]labels.Set // of namespaces
-	logging   map[string]string     // namespace -> what it has logged
-	cluster   string                // UID of kube-system
+
+	clusterPolicies []policyv1alpha2.ClusterNetworkPolicy
+
+	labels  map[string]labels.Set // of namespaces
+	logging map[string]string     // namespace -> what it has logged
+	cluster string                // UID of kube-system
 }
 
 // read lists everything.
@@ -50,12 +54,13 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var firewalls networkv1alpha1.EgressFirewallList
 	var egress networkv1alpha1.EgressIPList
 	var policies networkingv1.NetworkPolicyList
-	err := errors.Join(w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
+	err := errors.Join(w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}, logging: map[string]string{}}
-	o.policies = policies.Items
+	o.policies, o.clusterPolicies = policies.Items, clusterPolicies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {

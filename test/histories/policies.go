@@ -48,10 +48,7 @@ func withPolicies(p Plan) Plan {
 	if r.IntN(3) == 0 {
 		return p
 	}
-	for range 6 + r.IntN(16) {
-		p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), draw(r, policyChoices))
-	}
-	return p
+	return sprinkled(p, r, 6+r.IntN(16), policyChoices)
 }
 
 // doPolicy does what the owners of namespaces do.
@@ -153,6 +150,10 @@ func (o *oracle) expectPolicies() {
 		facts.Logging = o.loggingOf(&o.policies[i])
 		o.units = append(o.units, topology.NetworkPolicyUnit(facts))
 	}
+	for i := range o.clusterPolicies {
+		facts, _ := o.clusterFacts(&o.clusterPolicies[i])
+		o.units = append(o.units, topology.ClusterPolicyUnit(facts))
+	}
 	selectors := o.selectors()
 	for _, key := range slices.Sorted(maps.Keys(selectors)) {
 		if key.Kind() == topology.KindPodGroup {
@@ -168,6 +169,10 @@ func (o *oracle) selectors() map[unit.Key]topology.PodSelector {
 	used := map[unit.Key]topology.PodSelector{}
 	for i := range o.policies {
 		facts, _ := topology.ParseNetworkPolicy(&o.policies[i], o.numbers)
+		maps.Copy(used, facts.Selectors())
+	}
+	for i := range o.clusterPolicies {
+		facts, _ := o.clusterFacts(&o.clusterPolicies[i])
 		maps.Copy(used, facts.Selectors())
 	}
 	return used

@@ -226,7 +226,7 @@ func (w *world) unwanted(ctx context.Context) error {
 		return errors.New("the database is not connected")
 	}
 	for _, u := range units {
-		if !w.lead.engine.Wanted(u.Key) && !w.isMute(u) {
+		if !u.Empty() && !w.lead.engine.Wanted(u.Key) && !w.isMute(u) {
 			return fmt.Errorf("unit %s was not compared", u.Key)
 		}
 	}

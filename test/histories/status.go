@@ -92,6 +92,7 @@ func (o *oracle) checkStatus() {
 		}
 	}
 	o.checkFirewalls()
+	o.checkClusterPolicies()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}

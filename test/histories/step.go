@@ -126,7 +126,7 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	return withLogging(withPolicies(withEgressIPs(withFirewalls(withServices(p)))))
+	return withClusterPolicies(withLogging(withPolicies(withEgressIPs(withFirewalls(withServices(p))))))
 }
 
 func draw(r *rand.Rand, choices []choice) Step {

@@ -19,16 +19,17 @@ var (
 const StaleHeader = "Weft-Stale"
 
 var kinds = map[string]kind{
-	"pods":            {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
-	"nodes":           {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
-	"services":        {Resource: "services", APIVersion: "v1", Kind: "Service"},
-	"endpointslices":  {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-	"namespaces":      {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
-	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
-	"egressips":       {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
-	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
-	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
-	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
+	"pods":                   {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
+	"nodes":                  {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
+	"services":               {Resource: "services", APIVersion: "v1", Kind: "Service"},
+	"endpointslices":         {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+	"namespaces":             {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
+	"clusternetworks":        {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
+	"egressips":              {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
+	"nodenetworks":           {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
+	"networkpolicies":        {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
+	"clusternetworkpolicies": {Resource: "clusternetworkpolicies", APIVersion: "policy.networking.k8s.io/v1alpha2", Kind: "ClusterNetworkPolicy", generation: true},
+	"egressfirewalls":        {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
 
 	"customresourcedefinitions": {Resource: "customresourcedefinitions", APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
 }
