@@ -56,12 +56,13 @@ type cluster struct {
 // newMapper knows the kinds of the histories, so that no process asks for them.
 func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, policyv1alpha2.SchemeGroupVersion})
+	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, admins})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	mapper.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
-	mapper.Add(policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy"), meta.RESTScopeRoot)
+	mapper.Add(admins.WithKind("ClusterNetworkPolicy"), meta.RESTScopeRoot)
 	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
