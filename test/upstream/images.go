@@ -23,7 +23,8 @@ func importImages(ctx context.Context, cluster *lab.Cluster) error {
 	if err != nil {
 		return err
 	}
-	files = append(append(files, certificates...), image.File{Path: "/agnhost", Source: cluster.Cache.Bin("agnhost")}, image.File{Path: "/agnhost-2", Link: "agnhost"})
+	files = append(append(files, certificates...), image.File{Path: "/agnhost", Source: cluster.Cache.Bin("agnhost")}, image.File{Path: "/agnhost-2", Link: "agnhost"},
+		image.File{Path: "/coredns", Source: cluster.Cache.Bin("coredns")}) // agnhost's image has one too
 	withIssue := append(slices.Clip(files), image.File{Path: "/regression-issue-74839", Source: cluster.Cache.Bin("regression-issue-74839")})
 	for _, i := range []image.Image{
 		{Ref: registry + "agnhost:2.63.0", Aliases: []string{registry + "agnhost:2.45", registry + "glibc-dns-testing:2.0.0", registry + "busybox:1.37.0-1"}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}, Files: files},

@@ -1,4 +1,4 @@
-// Command coredns is CoreDNS with the plugins that a cluster needs and no others: all of them would take three times as long to build.
+// Command coredns is CoreDNS with the plugins that a cluster and Kubernetes' tests need and no others: all of them would take three times as long to build.
 package main
 
 import (
@@ -11,12 +11,13 @@ import (
 	_ "github.com/coredns/coredns/plugin/hosts"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/loadbalance"
+	_ "github.com/coredns/coredns/plugin/log"
 	_ "github.com/coredns/coredns/plugin/ready"
 )
 
 // init names the plugins in the order in which a query passes them.
 func init() {
-	dnsserver.Directives = []string{"health", "ready", "errors", "cache", "loadbalance", "hosts", "kubernetes"}
+	dnsserver.Directives = []string{"health", "ready", "errors", "log", "cache", "loadbalance", "hosts", "kubernetes"}
 }
 
 func main() { coremain.Run() }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// shellPackages are what Kubernetes' tests call in pods, by sh and by name: sh, nc, curl, dig, getent, ip, seq, test, and the rest that is in
+// shellPackages are what Kubernetes' tests call in pods, by sh and by name: sh, nc, curl, wget, dig, getent, ip, seq, test, and the rest that is in
 // every image. BusyBox will not do: its sh takes its own nc, which lacks -v and -t.
-var shellPackages = []string{"bash", "dash", "coreutils", "grep", "sed", "procps", "findutils", "hostname", "curl", "bind9-dnsutils", "netcat-openbsd", "libc-bin", "iproute2"}
+var shellPackages = []string{"bash", "dash", "coreutils", "grep", "sed", "procps", "findutils", "hostname", "curl", "wget", "bind9-dnsutils", "netcat-openbsd", "libc-bin", "iproute2"}
 
 // shellLinks are what packages' scripts and alternatives would make, and where Debian has merged /usr.
 var shellLinks = map[string]string{
