@@ -19,6 +19,7 @@ var nextSteps = map[string]string{
 	ReasonNoLeader:                               "see the operator's pod and its log: kubectl -n weft-system describe pods -l app.kubernetes.io/component=operator",
 	ReasonNotObserved:                            "none, unless it stays",
 	networkv1alpha1.ReasonInvalidSpec:            "correct ClusterNetwork's spec as the message says; until then the network stays as it was",
+	networkv1alpha1.ReasonInvalidAnnotation:      "correct the annotation as the message says; until then it counts as absent",
 	networkv1alpha1.ReasonDatabaseUnavailable:    "see that the database's server runs and can be reached: the log of the operator or the agent has each server's answer; it goes on by itself",
 	networkv1alpha1.ReasonDatabaseSchemaTooOld:   "upgrade the schema of OVN's database: ovsdb-client convert; it goes on by itself",
 	networkv1alpha1.ReasonDatabaseError:          "do what the message says, in the OVN northbound database; kubectl weft drift shows the rows that are missing there",
