@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	weftnames "github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 )
 
@@ -137,6 +138,15 @@ func TestServiceWithoutAddresses(t *testing.T) {
 	w.balances("web", map[string]map[string]string{})
 	w.service("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	w.balances("headless", map[string]map[string]string{})
+	for _, label := range []string{weftnames.ServiceProxyLabel, corev1.IsHeadlessService} { // another's
+		other := w.service("other", func(s *corev1.Service) { s.Labels = map[string]string{label: "x"} })
+		w.balances("other", map[string]map[string]string{})
+		patch(w, other, func(s *corev1.Service) { s.Labels = nil })
+		w.balances("other", map[string]map[string]string{"tcp": {other.Spec.ClusterIP + ":80": ""}})
+		patch(w, other, func(s *corev1.Service) { s.Labels = map[string]string{label: "x"} })
+		w.balances("other", map[string]map[string]string{})
+		w.must(api.Delete(w.Context(), other))
+	}
 }
 
 // Services and slices that went while nobody watched leave nothing, and those that stayed cost nothing.

@@ -150,5 +150,5 @@ func ask(q workqueue.TypedRateLimitingInterface[reconcile.Request], slice client
 func serviceChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || !maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
+	return !ok || !ok2 || topology.Balanced(before) != topology.Balanced(after) || !maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
 }

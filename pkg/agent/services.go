@@ -25,22 +25,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/names"
 )
-
-// proxyName is the label of services that are another proxy's (KEP-2447).
-const proxyName = "service.kubernetes.io/service-proxy-name"
 
 // CachedServices says what of services and their endpoints an agent's cache holds: addresses and ports, and the
 // endpoints on its own node.
 func CachedServices(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Label: without(proxyName), Transform: func(object any) (any, error) {
+		&corev1.Service{}: {Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService), Transform: func(object any) (any, error) {
 			if s, ok := object.(*corev1.Service); ok {
 				return desired.StripService(s), nil
 			}
 			return object, nil
 		}},
-		&discoveryv1.EndpointSlice{}: {Label: without(proxyName, corev1.IsHeadlessService), Transform: func(object any) (any, error) {
+		&discoveryv1.EndpointSlice{}: {Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService), Transform: func(object any) (any, error) {
 			if s, ok := object.(*discoveryv1.EndpointSlice); ok {
 				return desired.StripSlice(s, node), nil
 			}

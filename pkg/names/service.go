@@ -18,6 +18,9 @@ const (
 	RouterLoadBalancers = "clusterRouterLBGroup"
 )
 
+// ServiceProxyLabel is the label of services that are another proxy's (KEP-2447).
+const ServiceProxyLabel = "service.kubernetes.io/service-proxy-name"
+
 // ServiceLoadBalancer is a service's load balancer for one protocol ("TCP", "UDP", "SCTP"); scope says where it is: "cluster",
 // "node_switch_template_IPv4".
 func ServiceLoadBalancer(namespace, service, protocol, scope string) string {

@@ -11,10 +11,17 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
 )
 
-// Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS.
+// Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS. Some have them for
+// others: another proxy's, and those that are labelled as headless.
 func Balanced(service *corev1.Service) bool {
+	for _, others := range []string{names.ServiceProxyLabel, corev1.IsHeadlessService} {
+		if _, labelled := service.Labels[others]; labelled {
+			return false
+		}
+	}
 	return service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
 }
 
