@@ -152,7 +152,7 @@ func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.
 	readers := []client.Reader{r.Client, r.Live}
 	switch object.(type) {
 	case *policyv1alpha2.ClusterNetworkPolicy, *policyv1alpha1.AdminNetworkPolicy, *policyv1alpha1.BaselineAdminNetworkPolicy:
-		readers = readers[1:]
+		readers = []client.Reader{r.Live}
 	}
 	for _, reader := range readers {
 		err := reader.Get(ctx, name, object)
