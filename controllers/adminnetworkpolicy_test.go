@@ -27,10 +27,7 @@ func (w *world) adminKinds() envtest.CRDInstallOptions {
 // The kinds come while the operator works, go with all their policies, and come again.
 func TestAdminNetworkPolicies(t *testing.T) {
 	w := newWorld(t)
-	w.network(dualStack()...)
-	o := w.start()
-	w.join("n1")
-	w.create("n1", "a", "b")
+	o, _ := w.settled([]string{"n1"}, 2)
 	node := w.node("n1")
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.18.0.11"}}
 	w.must(api.Status().Update(w.Context(), node))
@@ -39,6 +36,7 @@ func TestAdminNetworkPolicies(t *testing.T) {
 	w.Cleanup(func() { w.must(envtest.UninstallCRDs(adminConfig, kinds)) })
 	unknown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.networking.k8s.io/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": map[string]any{"name": "guard"}}}
 	for range 2 {
+		o.settle()
 		w.says(strings.Join(o.plan([]string{"plan"}, unknown).Notes, "\n"), "AdminNetworkPolicy guard: the API server does not have this kind")
 		_, err := envtest.InstallCRDs(adminConfig, kinds)
 		w.must(err)
