@@ -74,13 +74,13 @@ func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelec
 	return used
 }
 
-// clusterPolicies reads the policies of the whole cluster, but for what they say of nodes.
+// clusterPolicies reads the policies of the whole cluster.
 func (v *view) clusterPolicies(numbers topology.Numbers) (all []topology.ClusterPolicy) {
 	if numbers == nil {
 		numbers = func(topology.PodSelector, topology.NamedPort) []uint16 { return nil }
 	}
 	for _, policy := range v.ClusterPolicies {
-		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(labels.Selector) []netip.Addr { return nil })
+		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(nodes labels.Selector) []netip.Addr { return topology.AddressesOfNodes(nodes, v.Nodes) })
 		all = append(all, facts)
 	}
 	return all

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -138,8 +139,8 @@ func clusterPorts(r *rand.Rand) (ports []policyv1alpha2.ClusterNetworkPolicyProt
 func (o *oracle) clusterFacts(policy *policyv1alpha2.ClusterNetworkPolicy) (facts topology.ClusterPolicy, invalid error) {
 	facts, invalid = topology.ParseClusterPolicy(policy, o.numbers, func(selector labels.Selector) []netip.Addr {
 		var nodes []corev1.Node
-		for _, node := range o.nodes {
-			nodes = append(nodes, *node)
+		for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
+			nodes = append(nodes, *o.nodes[name])
 		}
 		return topology.AddressesOfNodes(selector, nodes)
 	})

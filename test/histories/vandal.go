@@ -190,18 +190,19 @@ func (w *world) addForeign(what string, n int) error {
 	return nil
 }
 
-// joinSwitch returns our join switch, unless somebody made a copy of it: one of the two goes, and what is on it with it.
+// joinSwitch returns our join switch, unless somebody made a copy of it, also of one that was disowned since: one of the two goes, and what is on it
+// with it.
 func (w *world) joinSwitch() (id string, r row, ok bool) {
 	rows, _ := w.mirror.snapshot()
 	for other, columns := range rows["Logical_Switch"] {
-		if ownerOf(columns) != "" && atoms(columns["name"])[0] == names.JoinSwitch {
+		if atoms(columns["name"])[0] == names.JoinSwitch {
 			if ok {
 				return "", nil, false
 			}
 			id, r, ok = other, columns, true
 		}
 	}
-	return id, r, ok
+	return id, r, ok && ownerOf(r) != ""
 }
 
 // learn remembers the rows that were made, as the server has them, and what is foreign in NB_Global.
