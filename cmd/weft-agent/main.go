@@ -80,7 +80,7 @@ func countRules(ctx context.Context, o options.Agent) (rules []metrics.Rule) {
 		ctrl.Log.V(1).Info("what rules decided is not known", "reason", err.Error())
 	}
 	for _, c := range counted {
-		rules = append(rules, metrics.Rule{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Rule: c.Rule, Verdict: c.Verdict, Packets: c.Packets})
+		rules = append(rules, metrics.Rule(c))
 	}
 	return rules
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -37,8 +38,14 @@ func (d *decisions) run(ctx context.Context) error {
 		_, err = unixctl.Call(ctx, socket, "vlog/reopen")
 		return err
 	}}
-	if err := file.Run(ctx); err != nil { // pods do not depend on it
-		d.log.Error(err, "what policies decide is not told any more")
+	for ctx.Err() == nil {
+		if err := file.Run(ctx); err != nil { // pods do not depend on it
+			d.log.Error(err, "what policies decide is not told for a moment")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(daemonRetry):
+		}
 	}
 	return nil
 }

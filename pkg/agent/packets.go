@@ -15,7 +15,7 @@ import (
 type RulePackets struct {
 	// Kind is the policy's unit's, such as networkpolicy; Namespace is empty for policies of the cluster.
 	Kind, Namespace, Name string
-	Verdict, Rule         string
+	Rule, Verdict         string
 	Packets               uint64
 }
 
