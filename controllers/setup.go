@@ -115,7 +115,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	watch := invariant.NewWatch(&invariant.Reader{Client: mgr.GetClient(), Database: db, ClusterPolicies: policies.ClusterPolicies}, options.Violations,
 		func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode], Looked: first.look(topology.KindNode),
-		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }}
+		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }, Vacated: triggers[topology.KindGateway].Enqueue}
 
 	probes := egressip.NewProber(mgr.GetClient(), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
 	egress := &egressip.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindEgressIP],
@@ -123,9 +123,9 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
-			FirstConnection: options.FirstConnection, Violations: watch.Violations, Silent: spread.silent, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
+			FirstConnection: options.FirstConnection, CountDelay: options.CountDelay, Violations: watch.Violations, Silent: spread.silent, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
 		nodes, pods,
-		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], Looked: first.look(topology.KindGateway)},
+		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], HasNone: nodes.HasNone, Looked: first.look(topology.KindGateway)},
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),
 		&egressfirewall.Reconciler{Client: mgr.GetClient(), Database: db, Names: answers, Events: recorder, Trigger: triggers[topology.KindEgressFirewall], Sets: triggers},
 		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},

@@ -100,11 +100,13 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 		Reachable: from.egress.Reachable, ServicesByAddress: service.ByAddress}
 	s.services = &service.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindService]}
 	s.nodeSets = &egressfirewall.Nodes{Client: s.objects, Database: s.database, Trigger: s.triggers[topology.KindNodes], Firewalls: s.triggers[topology.KindEgressFirewall]}
+	nodes := from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode])
+	nodes.Removed = func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }
+	nodes.Vacated = s.triggers[topology.KindGateway].Enqueue
 	s.reconcilers = map[string]reconcile.Reconciler{
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
-		topology.KindNode: from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode],
-			func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }),
-		topology.KindGateway: &gateway.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindGateway]},
+		topology.KindNode:    nodes,
+		topology.KindGateway: &gateway.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindGateway], HasNone: nodes.HasNone},
 		topology.KindPod:     pods,
 		topology.KindService: s.services,
 		topology.KindEgressFirewall: &egressfirewall.Reconciler{Client: s.objects, Database: s.database, Names: from.answers, Events: s.notes,

@@ -31,6 +31,8 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	Trigger  *trigger.Trigger
+	// HasNone reports whether a node has no NodeNetwork and gets none for now.
+	HasNone func(node string) bool
 	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
 	Looked func(types.NamespacedName)
 }
@@ -39,12 +41,14 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(req.Name)}))
+		return ctrl.Result{}, r.vacate(ctx, req.Name)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	var nn networkv1alpha1.NodeNetwork
-	if err := r.Client.Get(ctx, req.NamespacedName, &nn); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, &nn); apierrors.IsNotFound(err) && r.HasNone(req.Name) {
+		return ctrl.Result{}, r.vacate(ctx, req.Name)
+	} else if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err) // a node's NodeNetwork that was deleted by hand comes back
 	}
 	if nn.Status.Chassis == "" {
@@ -73,4 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
 	}
 	return ctrl.Result{}, ovndb.IgnorePending(applied)
+}
+
+// vacate takes the rows of a node's gateway away.
+func (r *Reconciler) vacate(ctx context.Context, node string) error {
+	return ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(node)}))
 }

@@ -14,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,6 +75,8 @@ type Reconciler struct {
 	Violations func() []invariant.Violation
 	// Silent says what ovn-northd does not answer, empty if it did when it was asked last; nil: nobody asks it.
 	Silent func() string
+	// CountDelay is how long counts may be behind.
+	CountDelay time.Duration
 	// Namespace is where the pods of agents are; empty: they are not looked at.
 	Namespace string
 	// Version is the operator's.
@@ -107,8 +111,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		controlled = controlled.Watches(&corev1.Pod{}, toNetwork, builder.WithPredicates(r.agentsOnly()))
 	}
 	return controlled.
-		// Our own writes of the status come back here: one computed from a cache without the last of them is computed again.
-		For(&networkv1alpha1.ClusterNetwork{}).
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: askedChanged})).
+		Watches(&networkv1alpha1.ClusterNetwork{}, r.later()).
 		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
 		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: lossChanged})).
 		WatchesRawSource(r.Trigger).
@@ -131,7 +135,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			applied = nil // the status says that the database is away; the engine goes on by itself
 		}
 	}
-	if err := r.report(ctx, &cn, plan, invalid, applied); err != nil {
+	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
+	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	if refused := r.Database.Refused(); refused != nil {
@@ -191,7 +197,9 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	}
 	before := cn.DeepCopy()
 	cn.Status = want
-	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before)); err != nil {
+	// One that was computed from a cache without our last write would leave what that changed and this does not.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, cn, patch); err != nil {
 		return err
 	}
 	r.tellMTU(before, want.MTU)
@@ -204,6 +212,20 @@ func (r *Reconciler) silent() string {
 		return ""
 	}
 	return r.Silent()
+}
+
+// askedChanged lets the updates of a ClusterNetwork pass that others make: of its spec, and of the upgrade.
+func askedChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout)
+}
+
+// later looks again after each update, our own ones among them, when counts may have changed: what somebody else wrote into the status goes.
+func (r *Reconciler) later() handler.Funcs {
+	return handler.Funcs{UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.AddAfter(reconcile.Request{NamespacedName: Name}, r.CountDelay)
+	}}
 }
 
 // lossChanged lets the updates of a Node pass by which it is lost or found again.

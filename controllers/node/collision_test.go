@@ -58,7 +58,7 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).Build()
 	rows, addresses, removed := applied{}, tenants{}, &[]string{}
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100), Trigger: &trigger.Trigger{},
-		Removed: func(owners []string) { *removed = append(*removed, owners...) }}, rows, addresses, removed
+		Removed: func(owners []string) { *removed = append(*removed, owners...) }, Vacated: func(types.NamespacedName) {}}, rows, addresses, removed
 }
 
 // reconciled reconciles nodes in turn, until nobody's network was deleted.
@@ -107,6 +107,8 @@ func TestOfTwoNodesWithOneIDTheYoungerGetsAnother(t *testing.T) {
 // what is others' now.
 func TestANodeThatFindsNoSubnetHasNoRows(t *testing.T) {
 	r, rows, addresses, removed := small(t)
+	vacated := map[string]bool{}
+	r.Vacated = func(name types.NamespacedName) { vacated[name.Name] = r.HasNone(name.Name) }
 	addresses["n3"] = true // its pods' ports were read from the database
 	reconciled(t, r, "n1", "n2", "n3")
 	if networkOf(t, r, "n3") != nil {
@@ -114,6 +116,9 @@ func TestANodeThatFindsNoSubnetHasNoRows(t *testing.T) {
 	}
 	if u, ok := rows["node/n3"]; !ok || !u.Empty() || addresses["n3"] || len(*removed) != 1 {
 		t.Errorf("rows of n3: %+v (%v), addresses: %v, removed: %v", u, ok, addresses["n3"], *removed)
+	}
+	if !vacated["n3"] || len(vacated) != 1 {
+		t.Errorf("without a network are %v", vacated)
 	}
 	for _, name := range []string{"n1", "n2"} {
 		if u := rows[unit.NewKey("node", name)]; u.Empty() || !addresses[name] {

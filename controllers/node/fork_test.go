@@ -12,8 +12,8 @@ import (
 func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	r := &Reconciler{caughtUp: true}
 	r.remember("n1", networkv1alpha1.NodeNetworkSpec{NodeID: 1})
-	r.wait("n2")
-	fork := r.Fork(nil, nil, nil, nil, &trigger.Trigger{}, func([]string) {})
+	r.wait("n2", true)
+	fork := r.Fork(nil, nil, nil, nil, &trigger.Trigger{})
 	state := reflect.ValueOf(fork).Elem()
 	for i := range state.NumField() {
 		if field := state.Type().Field(i); !field.IsExported() && field.Name != "mu" && state.Field(i).IsZero() {
@@ -21,7 +21,7 @@ func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 		}
 	}
 	fork.forget("n1")
-	fork.wait("n3")
+	fork.wait("n3", true)
 	if r.assigned["n1"].NodeID != 1 || len(r.forget("n1")) != 1 {
 		t.Error("what the fork forgot or remembered changed the original")
 	}

@@ -54,10 +54,12 @@ type Reconciler struct {
 	Looked func(types.NamespacedName)
 	// Removed is called with the owners of addresses that went with their node, or with its subnet.
 	Removed func(owners []string)
+	// Vacated is called with a node whose network went and whose subnet others have: what else was made of it must go too.
+	Vacated func(types.NamespacedName)
 
 	mu       sync.Mutex
 	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> the last spec: it may not be in the cache yet, or deleted by hand
-	waiting  map[string]struct{}                        // nodes that found no subnet
+	waiting  map[string]bool                            // nodes that found no subnet -> there is no NodeNetwork
 	caughtUp bool                                       // the cache has all NodeNetworks that were there when this process looked past it
 }
 
@@ -86,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS}, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, ipam.ErrExhausted) {
-		r.wait(node.Name)
+		r.wait(node.Name, false)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
 		return ctrl.Result{}, errors.Join(r.vacateUnlessNetwork(ctx, node.Name), r.setCondition(ctx, &node, nil, err.Error()))
 	} else if err != nil {
@@ -151,16 +153,26 @@ func (r *Reconciler) vacate(ctx context.Context, name string) error {
 }
 
 // vacateUnlessNetwork does that for a node that finds no subnet: its network may have gone, and its subnet to others, while no process remembered it.
+// Its gateway's rows are the gateway's controller's, which asks HasNone.
 func (r *Reconciler) vacateUnlessNetwork(ctx context.Context, name string) error {
 	reader := r.Live
 	if reader == nil {
 		reader = r.Client
 	}
 	err := reader.Get(ctx, types.NamespacedName{Name: name}, &networkv1alpha1.NodeNetwork{})
-	if apierrors.IsNotFound(err) {
-		return r.vacate(ctx, name)
+	if !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	r.wait(name, true)
+	r.Vacated(types.NamespacedName{Name: name})
+	return r.vacate(ctx, name)
+}
+
+// HasNone reports whether a node waits for a subnet, without a NodeNetwork: nothing that was made of an earlier one is its own any more.
+func (r *Reconciler) HasNone(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[name]
 }
 
 // forget drops what is remembered of a node and returns the nodes that wait for a subnet, since one may be free now; those
@@ -175,13 +187,13 @@ func (r *Reconciler) forget(name string) []string {
 	return waiting
 }
 
-func (r *Reconciler) wait(name string) {
+func (r *Reconciler) wait(name string, none bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
-		r.waiting = map[string]struct{}{}
+		r.waiting = map[string]bool{}
 	}
-	r.waiting[name] = struct{}{}
+	r.waiting[name] = none
 }
 
 // ensure creates or completes the node's NodeNetwork. So many nodes may move their links at a time.
@@ -331,6 +343,7 @@ func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec)
 		r.assigned = map[string]networkv1alpha1.NodeNetworkSpec{}
 	}
 	r.assigned[name] = spec
+	delete(r.waiting, name)
 }
 
 func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {

@@ -30,7 +30,7 @@ type Size struct {
 	Pods      int `json:"pods"`
 	Services  int `json:"services"`
 	Endpoints int `json:"endpoints"` // of each service
-	Policies  int `json:"policies"`  // each selects every pod
+	Policies  int `json:"policies"`
 }
 
 func (s Size) String() string { return fmt.Sprintf("%d/%d", s.Nodes, s.Pods) }

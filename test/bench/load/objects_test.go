@@ -30,7 +30,7 @@ func changed(i int) string { return fmt.Sprintf("10.251.%d.%d", i/250%250, i%250
 func podOf(i, nodes int, in string) *corev1.Pod {
 	no := false
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: in, Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%50), "load": "bench"}},
+		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: in, Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%apps), "load": "bench"}},
 		Spec: corev1.PodSpec{NodeName: nodeName(i % nodes), AutomountServiceAccountToken: &no,
 			Containers: []corev1.Container{{Name: "c", Image: "registry.invalid/none"}}},
 	}
@@ -61,13 +61,21 @@ func endpointOf(address string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready}}
 }
 
-// policyOf selects every pod of the namespace, and lets in what comes from them.
-func policyOf(i int) *networkingv1.NetworkPolicy {
+// apps is how many values the pods' label app has.
+const apps = 50
+
+// policyOf lets the pods of the namespace send to those of an app, or to each other: one of so many selectors, of which 0 is one that
+// selects every pod.
+func policyOf(i, selectors int) *networkingv1.NetworkPolicy {
 	port := intstr.FromInt32(int32(8000 + i%1000))
 	every := metav1.LabelSelector{MatchLabels: map[string]string{"load": "bench"}}
+	selected := every
+	if selectors > 0 {
+		selected = metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("app-%d", i%selectors)}}
+	}
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: policyName(i), Namespace: namespace},
-		Spec: networkingv1.NetworkPolicySpec{PodSelector: every, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: selected, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &every}},
 				Ports: []networkingv1.NetworkPolicyPort{{Port: &port}}}}},
 	}

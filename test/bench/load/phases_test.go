@@ -175,7 +175,7 @@ func (w *world) serviceEvents(events map[string]figures.Event, size figures.Size
 	})
 }
 
-// policyEvents creates policies that select every pod, and adds pods while they are there.
+// policyEvents creates policies, and adds pods while they are there.
 func (w *world) policyEvents(events map[string]figures.Event, size figures.Size, n int) {
 	w.Helper()
 	if size.Policies == 0 {
@@ -183,7 +183,7 @@ func (w *world) policyEvents(events map[string]figures.Event, size figures.Size,
 	}
 	policies := w.api.NetworkingV1().NetworkPolicies(namespace)
 	events["policy"] = w.event(size.Policies, func(ctx context.Context, i int) error {
-		_, err := policies.Create(ctx, policyOf(i), metav1.CreateOptions{})
+		_, err := policies.Create(ctx, policyOf(i, *selectors), metav1.CreateOptions{})
 		return err
 	}, func(i int) (time.Time, error) { return w.seen.when("ACL", policyName(i)) })
 	first := size.Pods + n
