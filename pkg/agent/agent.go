@@ -74,7 +74,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	checks := newHealthChecks(ctrl.Log.WithName("healthcheck"))
-	r.services = &services{client: mgr.GetClient(), checks: checks, changed: changed}
+	r.services = &services{client: mgr.GetClient(), checks: checks, changed: changed, place: desired.Place{Node: o.Node}}
 	if err := errors.Join(r.register(mgr), r.services.register(ctx, mgr)); err != nil {
 		return err
 	}

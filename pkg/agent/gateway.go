@@ -73,7 +73,7 @@ func (r *nodeReconciler) applyGateway(ctx context.Context, node *corev1.Node, sp
 	case !r.readHostPorts():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
-		if err := r.services.at(ctx, desired.Place{Own: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}); err != nil {
+		if err := r.services.at(ctx, desired.Place{Node: r.node, Own: internalIPs(node), Pods: prefixesOf(spec.ClusterSubnets)}); err != nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}
@@ -183,6 +183,17 @@ func (r *nodeReconciler) applyLocal(ctx context.Context, node *corev1.Node, spec
 	return "", nil
 }
 
+// forwardShared lets the host send on what comes from outside, where there is something for which it does.
+func (r *nodeReconciler) forwardShared(spec networkv1alpha1.NodeNetworkSpec, linkName string) error {
+	if isApart(spec.Gateway) {
+		return forwardApart(spec)
+	}
+	if slices.ContainsFunc(r.frontends(), desired.Frontend.SpreadsOutside) {
+		return hostnet.Forward(linkName, families(spec))
+	}
+	return nil
+}
+
 // forwardApart lets the host serve clients by links that the gateway router does not have.
 func forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
 	link, err := hostnet.OutsideOf("")
@@ -217,10 +228,8 @@ func (r *nodeReconciler) applyShared(ctx context.Context, node *corev1.Node, spe
 	if reason, err := r.leaveBridge(ctx, mapped, bridge.name); err != nil {
 		return reason, err
 	}
-	if isApart(spec.Gateway) {
-		if err := forwardApart(spec); err != nil {
-			return networkv1alpha1.ReasonHostError, err
-		}
+	if err := r.forwardShared(spec, link.Name); err != nil {
+		return networkv1alpha1.ReasonHostError, err
 	}
 	found.Bridge, found.Interface = bridge.name, bridge.nic
 	status.Gateway = &found

@@ -29,7 +29,7 @@ import (
 )
 
 // CachedServices says what of services and their endpoints an agent's cache holds: addresses and ports, and the
-// endpoints on its own node.
+// endpoints on its own node, with the others of their slices.
 func CachedServices(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Service{}: {Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService), Transform: func(object any) (any, error) {
@@ -212,7 +212,7 @@ func serviceOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetLabels()[discoveryv1.LabelServiceName]}}}
 }
 
-// localChanged leaves aside what happens to a service's endpoints on other nodes.
+// localChanged leaves aside what happens to the endpoints of services that have none on the node.
 func localChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*discoveryv1.EndpointSlice)
 	after, ok2 := e.ObjectNew.(*discoveryv1.EndpointSlice)

@@ -32,6 +32,9 @@ type Frontend struct {
 	// router, whose address it is too, nor what comes from the host: on its way back through the management port it meets itself in conntrack.
 	// So the host does it.
 	Own netip.AddrPort
+	// Spread are all endpoints, of which the host chooses one for each connection that no policy binds to this node; nil: there is no Own, or none
+	// besides it. OVN cannot choose, since it cannot send to Own.
+	Spread []netip.AddrPort
 	// Beyond is an endpoint that is no pod and not on this node, as an API server. In Local mode OVN's way there is through the host: what
 	// comes from the host would come back to it with its own address. So the host does this too.
 	Beyond netip.AddrPort
@@ -57,10 +60,16 @@ func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP ne
 		Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
 		Own:   endpoints.own(port, clusterIP.Is4()), Beyond: endpoints.beyond(port, clusterIP.Is4()),
 	}
+	if !prefersNear(service) {
+		base.Spread = endpoints.all(port, clusterIP.Is4())
+	}
 	var found []Frontend
 	if base.Own.IsValid() || base.Beyond.IsValid() {
 		inside := base
 		inside.Address, inside.Port, inside.Inside = clusterIP, base.ClusterPort, true
+		if p := service.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+			inside.Spread = nil
+		}
 		found = append(found, inside)
 	}
 	if base.NodePort != 0 {
@@ -83,6 +92,13 @@ func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP ne
 		}
 	}
 	return found
+}
+
+// prefersNear reports whether a service is served best by the endpoint of the client's own node: since that is the nearest, or a client shall
+// stay with its endpoint.
+func prefersNear(service *corev1.Service) bool {
+	distribution := service.Spec.TrafficDistribution
+	return service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP || distribution != nil && *distribution != ""
 }
 
 // balancerAddresses are a load balancer's that sends packets on as they are; one that is a proxy has its own connections.
@@ -130,7 +146,8 @@ func StripService(s *corev1.Service) *corev1.Service {
 	kept.Spec = corev1.ServiceSpec{
 		Type: s.Spec.Type, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
 		ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy, HealthCheckNodePort: s.Spec.HealthCheckNodePort,
-		LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
+		LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges, InternalTrafficPolicy: s.Spec.InternalTrafficPolicy,
+		SessionAffinity: s.Spec.SessionAffinity, TrafficDistribution: s.Spec.TrafficDistribution,
 	}
 	for _, port := range s.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort})

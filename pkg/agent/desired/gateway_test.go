@@ -1,7 +1,9 @@
 package desired_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,7 +160,7 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	name, port, protocol, node := "http", int32(8080), corev1.ProtocolTCP, "n1"
 	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}}}
-	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, desired.Place{Own: own, Pods: nets("10.244.0.0/16")}))
+	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, desired.Place{Node: "n1", Own: own, Pods: nets("10.244.0.0/16")}))
 	for _, f := range frontends {
 		if want := f.ClusterIP.Is4(); f.Own.IsValid() != want || want && f.Own.String() != "172.18.0.11:8080" {
 			t.Errorf("own endpoint of %+v", f)
@@ -189,6 +191,93 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "ct_nw_dst=172.18.0.11") && f.Actions != "LOCAL" {
 			t.Errorf("flow %+v", f)
+		}
+	}
+}
+
+// hostEndpoints are those of the load balancer on the hosts' networks of n1, which is the place, and others.
+func hostEndpoints(nodes int) (discoveryv1.EndpointSlice, desired.Place) {
+	name, port, protocol := "http", int32(8080), corev1.ProtocolTCP
+	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}}
+	for i := range nodes {
+		node := fmt.Sprint("n", i+1)
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("172.18.0.", 11+i)}, NodeName: &node})
+	}
+	return slice, desired.Place{Node: "n1", Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
+}
+
+// ruleFor is the rule of a chain that chooses an endpoint for what comes to an address, if there is one.
+func ruleFor(table desired.NftTable, chain, address string) string {
+	for _, c := range table.Chains {
+		for _, rule := range c.Rules {
+			if c.Name == chain && strings.HasPrefix(rule, "ip daddr "+address+" ") && strings.Contains(rule, "numgen") {
+				return rule
+			}
+		}
+	}
+	return ""
+}
+
+// TestTheHostChoosesAmongAllEndpoints of a service of which it has one itself, as far as the service lets it.
+func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
+	const both = " to numgen random mod 2 map { 0 : 172.18.0.11 . 8080, 1 : 172.18.0.12 . 8080 }"
+	local, near := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceTrafficDistributionPreferClose
+	for name, test := range map[string]struct {
+		change                      func(*corev1.ServiceSpec)
+		inside, nodePort, externals bool // what is spread: the host's own to the cluster IP, to the node port, and what comes from outside
+	}{
+		"Cluster":               {func(*corev1.ServiceSpec) {}, true, true, true},
+		"external policy Local": {func(s *corev1.ServiceSpec) { s.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, true, true, false},
+		"internal policy Local": {func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = &local }, false, true, true},
+		"affinity":              {func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP }, false, false, false},
+		"the nearest":           {func(s *corev1.ServiceSpec) { s.TrafficDistribution = &near }, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := loadBalancer()
+			service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+			test.change(&service.Spec)
+			slice, place := hostEndpoints(2)
+			stripped := desired.StripSlice(&slice, "n1")
+			frontends := desired.Frontends(desired.StripService(service), desired.FindLocal([]discoveryv1.EndpointSlice{*stripped}, place))
+			table := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: place.Own, Frontends: frontends}.Table()
+			for _, rule := range []struct {
+				chain, address string
+				want           bool
+			}{
+				{"output", "10.96.0.7", test.inside}, {"output", "172.18.0.11", test.nodePort}, {"output", "192.0.2.9", test.nodePort},
+				{"prerouting", "10.96.0.7", false}, {"prerouting", "172.18.0.11", test.externals}, {"prerouting", "198.51.100.7", test.externals},
+			} {
+				if got := ruleFor(table, rule.chain, rule.address); strings.HasSuffix(got, both) != rule.want {
+					t.Errorf("%s to %s: %q", rule.chain, rule.address, got)
+				}
+			}
+			if got := slices.ContainsFunc(frontends, desired.Frontend.SpreadsOutside); got != test.externals {
+				t.Errorf("the host forwards: %v", got)
+			}
+			for _, set := range table.Sets {
+				if _, hidden := set.Elements["172.18.0.12 . tcp . 8080"]; set.Name == "beyond4" && (hidden != (test.inside || test.nodePort) || len(set.Elements) > 1) {
+					t.Errorf("clients are hidden from %v", set.Elements)
+				}
+			}
+		})
+	}
+}
+
+// TestTheHostChoosesAmongSome of very many endpoints, and of none where it has none itself: OVN does that.
+func TestTheHostChoosesAmongSome(t *testing.T) {
+	slice, place := hostEndpoints(40)
+	frontends := func() []desired.Frontend {
+		return desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{*desired.StripSlice(&slice, "n1")}, place))
+	}
+	for _, f := range frontends() {
+		if want := f.ClusterIP.Is4(); (len(f.Spread) == 16) != want || !want && len(f.Spread) > 0 {
+			t.Errorf("%+v chooses among %d", f, len(f.Spread))
+		}
+	}
+	slice.Endpoints = slice.Endpoints[1:]
+	for _, f := range frontends() {
+		if len(f.Spread) > 0 || f.Own.IsValid() || f.HasLocal {
+			t.Errorf("without an endpoint of its own: %+v", f)
 		}
 	}
 }

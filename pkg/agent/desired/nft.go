@@ -61,7 +61,7 @@ func nftFamilies() []nftFamily {
 }
 
 // Table computes the host's table. What the host itself sends to a service's address outside goes to the cluster IP in both modes, by the
-// management port. What the host has an endpoint for itself goes to that one, whoever sends it. In Local mode the host does for others what in
+// management port. For a service of which the host has an endpoint itself, the host chooses among all. In Local mode the host does for others what in
 // Shared mode the gateway router does:
 //
 //	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
@@ -80,7 +80,9 @@ func (h HostRules) Table() NftTable {
 	postrouting.Rules = []string{fmt.Sprintf("oifname %q ip saddr %s masquerade", names.ManagementInterface, loopback)}
 	for _, f := range nftFamilies() {
 		table.Sets = append(table.Sets, h.sets(f, isLocal)...)
-		output.Rules = append(output.Rules, f.translate("cluster"))
+		inside, outside := h.spread(f)
+		output.Rules = append(append(output.Rules, inside...), f.translate("cluster"))
+		prerouting.Rules = append(prerouting.Rules, outside...)
 		if h.Apart {
 			// Pods call their node's own addresses as from inside the cluster.
 			prerouting.Rules = append(prerouting.Rules, fmt.Sprintf("iifname %q %s", names.ManagementInterface, f.translate("cluster")))
@@ -90,10 +92,8 @@ func (h HostRules) Table() NftTable {
 		filter.Rules = append(filter.Rules, f.filter()...)
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
 		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
-		if isLocal {
-			// Answers of an endpoint elsewhere must come back through this host.
-			postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname != %q ct status dnat %s @beyond%s masquerade", names.ManagementInterface, f.destination(), f.suffix))
-		}
+		// Answers of an endpoint elsewhere must come back through this host.
+		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname != %q ct status dnat %s @beyond%s masquerade", names.ManagementInterface, f.destination(), f.suffix))
 		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
@@ -103,6 +103,45 @@ func (h HostRules) Table() NftTable {
 		table.Chains = append(table.Chains, filter)
 	}
 	return table
+}
+
+// spread are the rules of one family for frontends of which the host chooses the endpoint: for what it sends itself, and for what comes from
+// outside. They come before the maps, which know Own.
+func (h HostRules) spread(f nftFamily) (inside, outside []string) {
+	taken := map[string]bool{}
+	for _, frontend := range h.Frontends {
+		if frontend.ClusterIP.Is4() != f.is4 {
+			continue
+		}
+		for _, address := range frontend.At(h.Addresses) {
+			match := fmt.Sprintf("%s daddr %s %s dport %d", f.ip, address, strings.ToLower(string(frontend.Protocol)), frontend.Port)
+			first := !taken[match]
+			taken[match] = true
+			if !first || len(frontend.Spread) == 0 {
+				continue
+			}
+			rule := fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }", match, f.ip, len(frontend.Spread), numbered(frontend.Spread))
+			inside = append(inside, rule)
+			if frontend.SpreadsOutside() {
+				outside = append(outside, rule)
+			}
+		}
+	}
+	return inside, outside
+}
+
+// numbered lists endpoints as the elements of a map: "0 : 192.0.2.1 . 80, 1 : 192.0.2.2 . 80".
+func numbered(endpoints []netip.AddrPort) string {
+	var elements []string
+	for i, e := range endpoints {
+		elements = append(elements, fmt.Sprintf("%d : %s", i, nftTarget(e)))
+	}
+	return strings.Join(elements, ", ")
+}
+
+// SpreadsOutside reports whether what comes from outside may go to endpoints elsewhere by way of the host, which takes hostnet.Forward.
+func (f Frontend) SpreadsOutside() bool {
+	return len(f.Spread) > 0 && !f.Local && !f.Inside && !f.Address.IsLoopback()
 }
 
 // loopback are the addresses that the kernel keeps within the host unless route_localnet is set for a link, as hostnet.RouteLoopback does.
@@ -132,7 +171,7 @@ func (h HostRules) UDP() map[netip.AddrPort]string {
 		for _, address := range f.At(h.Addresses) {
 			at := netip.AddrPortFrom(address, f.Port)
 			if _, taken := targets[at]; !taken {
-				targets[at] = fmt.Sprint(h.Mode, h.Apart, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal)
+				targets[at] = fmt.Sprint(h.Mode, h.Apart, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal, f.Spread)
 			}
 		}
 	}
@@ -212,8 +251,10 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 				continue
 			}
 			cluster.Elements[at] = frontend.clusterBackend(isLocal)
-			if target.IsValid() && target != frontend.Own {
-				beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), strings.ToLower(string(frontend.Protocol)), target.Port())] = ""
+			for _, target := range append([]netip.AddrPort{target}, frontend.Spread...) {
+				if target.IsValid() && target != frontend.Own {
+					beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), strings.ToLower(string(frontend.Protocol)), target.Port())] = ""
+				}
 			}
 			if frontend.Pod {
 				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""

@@ -12,13 +12,16 @@ import (
 )
 
 // StripSlice keeps of an EndpointSlice the endpoints on this node, and those of which the node is not said, that may serve, and of those
-// whether they are ready. What it returned before it returns again: a cache strips what it lists twice.
+// whether they are ready. Where one is on this node those elsewhere stay too: if it is the host's own, the host chooses among all. What it
+// returned before it returns again: a cache strips what it lists twice.
 func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.EndpointSlice {
 	kept := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
 		Labels: map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}}, AddressType: s.AddressType}
+	serves := func(e discoveryv1.Endpoint) bool { return isReady(&e) || isServing(&e) }
+	all := slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return serves(e) && e.NodeName != nil && *e.NodeName == node })
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if e.NodeName != nil && *e.NodeName != node || !isReady(e) && !isServing(e) {
+		if e.NodeName != nil && *e.NodeName != node && !all || !serves(*e) {
 			continue
 		}
 		ready := isReady(e)
@@ -46,7 +49,7 @@ func isServing(e *discoveryv1.Endpoint) bool {
 	return e.Conditions.Serving != nil && *e.Conditions.Serving
 }
 
-// LocalEndpoints are a service's on this node.
+// LocalEndpoints are a service's on this node, and what of others matters to it.
 type LocalEndpoints struct {
 	// Ready counts those that are ready: pods, however many families they have.
 	Ready int
@@ -58,6 +61,8 @@ type LocalEndpoints struct {
 
 // Place is where a node is.
 type Place struct {
+	// Node is its name.
+	Node string
 	// Own are the node's addresses, Pods the networks of all pods.
 	Own  []netip.Addr
 	Pods []netip.Prefix
@@ -65,7 +70,7 @@ type Place struct {
 
 // Equal compares.
 func (p Place) Equal(other Place) bool {
-	return slices.Equal(p.Own, other.Own) && slices.Equal(p.Pods, other.Pods)
+	return p.Node == other.Node && slices.Equal(p.Own, other.Own) && slices.Equal(p.Pods, other.Pods)
 }
 
 // FindLocal reads what StripSlice kept of a service's slices. An endpoint whose node is not said is on this one if it has an address of it.
@@ -75,7 +80,7 @@ func FindLocal(slices []discoveryv1.EndpointSlice, place Place) LocalEndpoints {
 	for i := range slices {
 		for j := range slices[i].Endpoints {
 			e := &slices[i].Endpoints[j]
-			if e.NodeName == nil && !place.has(e) {
+			if !place.has(e) {
 				continue
 			}
 			local.Usable = true
@@ -88,14 +93,17 @@ func FindLocal(slices []discoveryv1.EndpointSlice, place Place) LocalEndpoints {
 	return local
 }
 
-// has reports whether the endpoint has an address of the node.
+// has reports whether the endpoint is on the node.
 func (p Place) has(e *discoveryv1.Endpoint) bool {
+	if e.NodeName != nil {
+		return *e.NodeName == p.Node
+	}
 	return slices.ContainsFunc(addressesOf(e.Addresses), func(a netip.Addr) bool { return slices.Contains(p.Own, a) })
 }
 
 // own is an endpoint of a service's port that has an address of the node.
 func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool) netip.AddrPort {
-	found := l.choose(port, is4, func(a netip.Addr) bool { return slices.Contains(l.place.Own, a) })
+	found := l.choose(port, is4, func(_ *discoveryv1.Endpoint, a netip.Addr) bool { return slices.Contains(l.place.Own, a) })
 	if len(found) == 0 {
 		return netip.AddrPort{}
 	}
@@ -104,19 +112,41 @@ func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool) netip.AddrPort {
 
 // beyond is an endpoint of a service's port that is neither on this node nor a pod: of several, not the same on every node.
 func (l LocalEndpoints) beyond(port *corev1.ServicePort, is4 bool) netip.AddrPort {
-	found := l.choose(port, is4, func(a netip.Addr) bool {
-		return !slices.Contains(l.place.Own, a) && !slices.ContainsFunc(l.place.Pods, func(network netip.Prefix) bool { return network.Contains(a) })
+	found := l.choose(port, is4, func(e *discoveryv1.Endpoint, a netip.Addr) bool {
+		return e.NodeName == nil && !slices.Contains(l.place.Own, a) && !slices.ContainsFunc(l.place.Pods, func(network netip.Prefix) bool { return network.Contains(a) })
 	})
 	if len(found) == 0 {
 		return netip.AddrPort{}
 	}
+	return found[l.place.number(len(found))]
+}
+
+// most is of how many endpoints the host chooses one; of more it leaves others out than other nodes do.
+const most = 16
+
+// all are the endpoints of a service's port, wherever they are, if one that the host has itself is among several; else nil.
+func (l LocalEndpoints) all(port *corev1.ServicePort, is4 bool) []netip.AddrPort {
+	found := slices.Compact(l.choose(port, is4, func(*discoveryv1.Endpoint, netip.Addr) bool { return true }))
+	if own := l.own(port, is4); !own.IsValid() || len(found) == 0 || len(found) == 1 && found[0] == own {
+		return nil
+	}
+	if len(found) > most {
+		at := l.place.number(len(found))
+		found = slices.Concat(found[at:], found[:at])[:most]
+		slices.SortFunc(found, netip.AddrPort.Compare)
+	}
+	return found
+}
+
+// number is below limit, and not the same on every node.
+func (p Place) number(limit int) int {
 	h := fnv.New32a()
-	fmt.Fprint(h, l.place.Own)
-	return found[int(h.Sum32()%uint32(len(found)))]
+	fmt.Fprint(h, p.Own)
+	return int(h.Sum32() % uint32(limit))
 }
 
 // choose lists the endpoints of a port with an address that is wanted, in order: those that are ready, or where none is, those that end.
-func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(netip.Addr) bool) []netip.AddrPort {
+func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(*discoveryv1.Endpoint, netip.Addr) bool) []netip.AddrPort {
 	var ready, ending []netip.AddrPort
 	for i := range l.slices {
 		number := portOf(&l.slices[i], port)
@@ -124,7 +154,7 @@ func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(n
 			e := &l.slices[i].Endpoints[j]
 			for _, a := range addressesOf(e.Addresses) {
 				switch {
-				case number == 0 || a.Is4() != is4 || !wanted(a):
+				case number == 0 || a.Is4() != is4 || !wanted(e, a):
 				case isReady(e):
 					ready = append(ready, netip.AddrPortFrom(a, number))
 				default:

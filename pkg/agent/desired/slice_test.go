@@ -36,7 +36,7 @@ func TestFindLocal(t *testing.T) {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web-1", Labels: map[string]string{"kubernetes.io/service-name": "web", "a": "b"}},
 			Endpoints: test.endpoints}
 		once := desired.StripSlice(slice, "n1")
-		if got := desired.FindLocal([]discoveryv1.EndpointSlice{*once}, desired.Place{}); got.Ready != test.want.Ready || got.Usable != test.want.Usable {
+		if got := desired.FindLocal([]discoveryv1.EndpointSlice{*once}, desired.Place{Node: "n1"}); got.Ready != test.want.Ready || got.Usable != test.want.Usable {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 		if diff := cmp.Diff(once, desired.StripSlice(once, "n1")); diff != "" || len(once.Labels) != 1 {

@@ -80,6 +80,9 @@ func (t *Table) open() (err error) {
 	return nil
 }
 
+// anonymous sets and maps are written within a rule, and are part of it: "__map0".
+const anonymous = "__"
+
 // isThere reports whether all chains, sets and maps are there.
 func (t *Table) isThere(ctx context.Context, want desired.NftTable) (bool, error) {
 	var names []string
@@ -92,6 +95,9 @@ func (t *Table) isThere(ctx context.Context, want desired.NftTable) (bool, error
 			return false, nil // there is no table: the other lists would fail
 		}
 		for _, name := range found {
+			if strings.HasPrefix(name, anonymous) {
+				continue
+			}
 			names = append(names, kind+" "+name)
 		}
 	}

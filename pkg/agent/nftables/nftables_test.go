@@ -48,6 +48,12 @@ func rules() desired.HostRules {
 	}
 }
 
+// spread is a node port of which the host chooses the endpoint.
+func spread(clusterIP, own, other string) desired.Frontend {
+	return desired.Frontend{Protocol: corev1.ProtocolTCP, Port: 30082, NodePort: 30082, ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80,
+		Own: netip.MustParseAddrPort(own), Spread: []netip.AddrPort{netip.MustParseAddrPort(own), netip.MustParseAddrPort(other)}}
+}
+
 func apply(t *testing.T, table *nftables.Table, want desired.NftTable, wantChanged bool) {
 	t.Helper()
 	changed, err := table.Apply(t.Context(), want)
@@ -74,6 +80,7 @@ func TestNothingIsWrittenWhenNothingDiffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			facts := rules()
 			facts.Mode, facts.Apart = mode, name == "apart"
+			facts.Frontends = append(facts.Frontends, spread("10.96.0.9", "172.18.0.11:8080", "172.18.0.12:8080"), spread("fd00:10:96::9", "[fd00:18::11]:8080", "[fd00:18::12]:8080"))
 			apply(t, fresh(t), facts.Table(), true)
 			restarted := &nftables.Table{}
 			apply(t, restarted, facts.Table(), false)

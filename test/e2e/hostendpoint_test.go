@@ -1,0 +1,92 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab"
+)
+
+// TestHostEndpoints calls a service whose endpoints are all nodes' own addresses, as those of pods on the host's network are, from everywhere and
+// in all columns: every endpoint answers, also that of the node whose node port is called, and that of the node that calls.
+func TestHostEndpoints(t *testing.T) {
+	nodes, err := bed.Nodes()
+	must(t, err)
+	s := service("svc-host", "svc-host", published(9))
+	bed.create(t, s)
+	clients, servers := []*corev1.Pod{}, []string{}
+	for _, n := range nodes {
+		server := labelled(bed.peerPod("svc-host-"+n.Name, n.Name), "svc-host")
+		server.Spec.HostNetwork = true
+		client := bed.peerPod("svc-host-client-"+n.Name, n.Name)
+		bed.run(t, server, client)
+		clients, servers = append(clients, client), append(servers, n.Name) // it tells the host's name
+	}
+	bed.awaitEndpoints(t, s, 2*len(nodes))
+	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
+	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface}, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+		t.Run(c.String(), func(t *testing.T) {
+			bed.setGateway(t, t.Context(), c)
+			m := &matrix{mode: string(c.mode), uplink: string(c.uplink)}
+			seen := source{"any address of the nodes and clients", anyAddress(t, nodes, clients)}
+			for kind, to := range entries(t, s) {
+				if kind == externalIP {
+					continue // the lab's router does not know them
+				}
+				for _, pod := range clients {
+					m.add(bed.podCaller(pod), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
+				}
+				for _, n := range nodes {
+					m.add(bed.hostCaller(n.Name), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
+				}
+				if !to.cluster {
+					m.add(bed.hostCaller(lab.Outside().Name), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
+				}
+			}
+			m.try(t)
+			bed.awaitConsistent(t)
+		})
+	}
+}
+
+// awaitEndpoints waits until a service has as many endpoints.
+func (b *testbed) awaitEndpoints(t *testing.T, s *corev1.Service, want int) {
+	t.Helper()
+	eventually(t, readyTimeout, func() error {
+		var list discoveryv1.EndpointSliceList
+		if err := b.api.List(t.Context(), &list, client.InNamespace(s.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
+			return err
+		}
+		have := 0
+		for i := range list.Items {
+			have += len(list.Items[i].Endpoints)
+		}
+		if have != want {
+			return fmt.Errorf("service %s has %d endpoints, want %d", s.Name, have, want)
+		}
+		return nil
+	})
+}
+
+// anyAddress are all addresses that nodes send by, those of pods, and those of the machine outside: who comes by way of which node is the
+// nodes' affair.
+func anyAddress(t *testing.T, nodes []lab.Machine, pods []*corev1.Pod) []netip.Addr {
+	all := ofMachine(lab.Outside()).Addresses
+	for _, n := range nodes {
+		all = slices.Concat(all, bed.anyOf(t, n.Name).Addresses, ofMachine(n.Second()).Addresses)
+	}
+	for _, p := range pods {
+		all = append(all, addressesOf(p)...)
+	}
+	return all
+}
