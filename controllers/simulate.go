@@ -86,6 +86,7 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	}
 	s.objects = overlay.New(from.objects, func(o client.Object) { s.changed = append(s.changed, o) })
 	s.objects.Index(gateway.ByAddress, gateway.IndexByAddress)
+	s.objects.Index(node.ByClaim, node.IndexByClaim)
 	s.objects.Index(service.ByService, service.IndexByService)
 	s.objects.Index(service.ByAddress, service.IndexByAddress)
 	s.objects.Index(service.ByNodes, service.IndexByNodes)

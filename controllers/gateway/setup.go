@@ -17,6 +17,9 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
+// workers is how many gateways are reconciled at once: what they write together is one transaction.
+const workers = 16
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, object := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}} {
@@ -30,7 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, r.claimers()).
 		Watches(&networkv1alpha1.NodeNetwork{}, r.claimers()).
 		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(trigger.Looked(r, r.Looked))
 }
 

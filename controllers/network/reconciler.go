@@ -5,6 +5,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -62,6 +64,12 @@ type Addresses interface {
 // firstConnection is Reconciler.FirstConnection where none is given.
 const firstConnection = 5 * time.Second
 
+// nodeDelay is how long what happens to nodes may be behind in the status: a report looks at all of them, and each that joins asks for some.
+const nodeDelay = 100 * time.Millisecond
+
+// cacheLag is for how long the cache may be expected to lack what was written; an API server that was restored from a copy lacks it for ever.
+const cacheLag = 10 * time.Second
+
 // Reconciler reconciles the ClusterNetwork.
 type Reconciler struct {
 	Client    client.Client
@@ -88,6 +96,8 @@ type Reconciler struct {
 
 	started sync.Once
 	first   sync.Once
+	written string                       // resource version of the ClusterNetwork with our last status
+	wroteAt time.Time                    // when that was
 	earlier *networkv1alpha1.DriftStatus // what the status said before this process
 	told    int64                        // differences that events told of
 	known   []invariant.Violation        // those that an event told of
@@ -100,6 +110,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toNetwork := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: Name}}
 	})
+	soon := after(nodeDelay)
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("network")
 	if servesServiceCIDRs(mgr.GetRESTMapper()) {
 		controlled = controlled.Watches(&networkingv1.ServiceCIDR{}, toNetwork)
@@ -112,9 +123,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return controlled.
 		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: askedChanged})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, r.later()).
-		Watches(&networkv1alpha1.NodeNetwork{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
-		Watches(&corev1.Node{}, toNetwork, builder.WithPredicates(predicate.Funcs{UpdateFunc: lossChanged})).
+		// What somebody else wrote into the status goes; our own writes come back here too, and counts may have changed meanwhile.
+		Watches(&networkv1alpha1.ClusterNetwork{}, after(r.CountDelay), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }})).
+		Watches(&networkv1alpha1.NodeNetwork{}, soon, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
+		Watches(&corev1.Node{}, soon, builder.WithPredicates(predicate.Funcs{UpdateFunc: lossChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(r)
@@ -135,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			applied = nil // the status says that the database is away; the engine goes on by itself
 		}
 	}
-	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) {
+	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) || errors.Is(err, errBehind) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -195,6 +208,9 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		r.tellConditions(cn, want.Conditions)
 		return nil
 	}
+	if r.isBehind(cn) {
+		return errBehind
+	}
 	before := cn.DeepCopy()
 	cn.Status = want
 	// One that was computed from a cache without our last write would leave what that changed and this does not.
@@ -202,9 +218,18 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err := r.Client.Status().Patch(ctx, cn, patch); err != nil {
 		return err
 	}
+	r.written, r.wroteAt = cn.ResourceVersion, time.Now()
 	r.tellMTU(before, want.MTU)
 	r.tellConditions(cn, want.Conditions)
 	return nil
+}
+
+// errBehind: the cache lacks our last status, so that it is not known whether another is needed.
+var errBehind = errors.New("the cache lacks the last status")
+
+func (r *Reconciler) isBehind(cn *networkv1alpha1.ClusterNetwork) bool {
+	order, err := resourceversion.CompareResourceVersion(cn.ResourceVersion, r.written)
+	return err == nil && order < 0 && time.Since(r.wroteAt) < cacheLag
 }
 
 func (r *Reconciler) silent() string {
@@ -221,11 +246,15 @@ func askedChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout)
 }
 
-// later looks again after each update, our own ones among them, when counts may have changed: what somebody else wrote into the status goes.
-func (r *Reconciler) later() handler.Funcs {
-	return handler.Funcs{UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		q.AddAfter(reconcile.Request{NamespacedName: Name}, r.CountDelay)
-	}}
+// after asks for a report a while after each event: the events of that time become one.
+func after(delay time.Duration) handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(q queue) { q.AddAfter(reconcile.Request{NamespacedName: Name}, delay) }
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { ask(q) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { ask(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { ask(q) },
+	}
 }
 
 // lossChanged lets the updates of a Node pass by which it is lost or found again.

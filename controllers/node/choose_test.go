@@ -39,17 +39,16 @@ func TestWhatNobodyHasIsChosenPastACacheThatIsBehind(t *testing.T) {
 	}
 	live := &counted{Reader: store("a", "b")}
 	r := &Reconciler{Client: store("a"), Live: live}
-	look := func(choose bool, want, lists int) {
+	look := func(want, lists int) {
 		t.Helper()
-		others, err := r.others(t.Context(), "new", choose)
+		others, err := r.others(t.Context(), "new")
 		if err != nil || len(others) != want || live.lists != lists {
 			t.Errorf("%d others (%v) and %d lists past the cache, want %d and %d", len(others), err, live.lists, want, lists)
 		}
 	}
-	look(false, 1, 0) // nothing is to be chosen
-	look(true, 2, 1)
-	look(true, 2, 2) // the cache is behind yet
+	look(2, 1)
+	look(2, 2) // the cache is behind yet
 	r.Client = store("a", "b")
-	look(true, 2, 3)
-	look(true, 2, 3)
+	look(2, 3)
+	look(2, 3)
 }

@@ -55,7 +55,8 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	for _, name := range []string{"n1", "n2", "n3"} {
 		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).
+		WithIndex(&networkv1alpha1.NodeNetwork{}, ByClaim, IndexByClaim).Build()
 	rows, addresses, removed := applied{}, tenants{}, &[]string{}
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100), Trigger: &trigger.Trigger{},
 		Removed: func(owners []string) { *removed = append(*removed, owners...) }, Vacated: func(types.NamespacedName) {}}, rows, addresses, removed

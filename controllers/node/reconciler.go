@@ -41,7 +41,7 @@ type Addresses interface {
 	RemoveNode(name string) (owners []string)
 }
 
-// Reconciler reconciles one Node at a time: subnets are chosen among what the others do not have.
+// Reconciler reconciles Nodes.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, past the cache; nil: the cache is all there is.
@@ -56,6 +56,9 @@ type Reconciler struct {
 	Removed func(owners []string)
 	// Vacated is called with a node whose network went and whose subnet others have: what else was made of it must go too.
 	Vacated func(types.NamespacedName)
+
+	// choosing is held while one node chooses among what the others do not have, until that is remembered. It comes before mu.
+	choosing sync.Mutex
 
 	mu       sync.Mutex
 	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> the last spec: it may not be in the cache yet, or deleted by hand
@@ -88,7 +91,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS}, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, ipam.ErrExhausted) {
-		r.wait(node.Name, false)
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
 		return ctrl.Result{}, errors.Join(r.vacateUnlessNetwork(ctx, node.Name), r.setCondition(ctx, &node, nil, err.Error()))
 	} else if err != nil {
@@ -178,6 +180,8 @@ func (r *Reconciler) HasNone(name string) bool {
 // forget drops what is remembered of a node and returns the nodes that wait for a subnet, since one may be free now; those
 // that find none wait again.
 func (r *Reconciler) forget(name string) []string {
+	r.choosing.Lock() // who chooses now, and finds nothing, waits before this looks who does
+	defer r.choosing.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.assigned, name)
@@ -198,22 +202,10 @@ func (r *Reconciler) wait(name string, none bool) {
 
 // ensure creates or completes the node's NodeNetwork. So many nodes may move their links at a time.
 func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
-	nn, found, err := r.get(ctx, node)
+	nn, found, spec, err := r.choose(ctx, node, plan, settings, maxMoving)
 	if err != nil {
 		return nil, err
 	}
-	if settings.Gateway.Move, err = r.turn(ctx, nn, maxMoving); err != nil {
-		return nil, err
-	}
-	others, err := r.others(ctx, node.Name, nn.Spec.NodeID == 0 || len(nn.Spec.PodSubnets) == 0)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := topology.NodeSpec(nn.Spec, plan, others, settings)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", node.Name, err)
-	}
-	r.remember(node.Name, spec)
 	if found && equality.Semantic.DeepEqual(spec, nn.Spec) {
 		return nn, nil
 	}
@@ -228,6 +220,33 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	nn.Spec = spec
 	return nn, r.Client.Patch(ctx, nn, patch)
+}
+
+// choose returns the node's NodeNetwork, whether there is one, and what it shall be.
+func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (
+	nn *networkv1alpha1.NodeNetwork, found bool, spec networkv1alpha1.NodeNetworkSpec, err error) {
+	r.choosing.Lock()
+	defer r.choosing.Unlock()
+	if nn, found, err = r.get(ctx, node); err != nil {
+		return nil, false, spec, err
+	}
+	if settings.Gateway.Move, err = r.turn(ctx, nn, maxMoving); err != nil {
+		return nil, false, spec, err
+	}
+	var others []networkv1alpha1.NodeNetworkSpec
+	if !topology.IsComplete(nn.Spec, plan) {
+		if others, err = r.others(ctx, node.Name); err != nil {
+			return nil, false, spec, err
+		}
+	}
+	if spec, err = topology.NodeSpec(nn.Spec, plan, others, settings); err != nil {
+		if errors.Is(err, ipam.ErrExhausted) {
+			r.wait(node.Name, false)
+		}
+		return nil, false, spec, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	r.remember(node.Name, spec)
+	return nn, found, spec, nil
 }
 
 // get returns the node's NodeNetwork, or a new one with what was assigned before: pods may still run with those addresses.
@@ -271,8 +290,8 @@ func ownerOf(node *corev1.Node) metav1.OwnerReference {
 
 // others lists what the other nodes have: the cache, and what was written and may not be in the cache yet. To choose what nobody has, the
 // first list of a new process will not do: it may be older than the last writes of the one before.
-func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]networkv1alpha1.NodeNetworkSpec, error) {
-	list, err := r.networks(ctx, choose)
+func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1.NodeNetworkSpec, error) {
+	list, err := r.networks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -296,15 +315,14 @@ func (r *Reconciler) others(ctx context.Context, name string, choose bool) ([]ne
 	return others, nil
 }
 
-// networks lists the NodeNetworks: in the cache or, to choose what nobody has, past it, until the cache has all that there were at
-// such a moment. From then on what it lacks was written by this process, which remembers it.
-func (r *Reconciler) networks(ctx context.Context, choose bool) (*networkv1alpha1.NodeNetworkList, error) {
+// networks lists the NodeNetworks past the cache, until that has all that there were at such a moment. From then on what it lacks was written by this process, which remembers it.
+func (r *Reconciler) networks(ctx context.Context) (*networkv1alpha1.NodeNetworkList, error) {
 	var cached, live networkv1alpha1.NodeNetworkList
 	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil { // who asks only reads: all other nodes, for each
 		return nil, err
 	}
 	r.mu.Lock()
-	enough := !choose || r.Live == nil || r.caughtUp
+	enough := r.Live == nil || r.caughtUp
 	r.mu.Unlock()
 	if enough {
 		return &cached, nil

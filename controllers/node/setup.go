@@ -21,8 +21,14 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
+// workers is how many nodes are reconciled at once: what they write together is one transaction.
+const workers = 16
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &networkv1alpha1.NodeNetwork{}, ByClaim, IndexByClaim); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
 		Watches(&networkv1alpha1.NodeNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
@@ -30,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged})).
 		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: planChanged})).
 		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(trigger.Looked(r, r.Looked))
 }
 

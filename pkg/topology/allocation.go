@@ -75,11 +75,9 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 	if err != nil {
 		return nil, err
 	}
-	missing := slices.DeleteFunc(plan.families(), func(is4 bool) bool {
-		return slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is4() == is4 })
-	})
+	missing := plan.missing(subnets)
 	if len(missing) == 0 {
-		return subnets, nil // what the others have need not even be read: there may be thousands
+		return subnets, nil
 	}
 	used := slices.Clone(subnets)
 	for _, other := range others {
@@ -97,6 +95,19 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 		subnets = append(subnets, subnet)
 	}
 	return subnets, nil
+}
+
+// IsComplete reports whether a node has all that is chosen: NodeSpec does not ask then what the others have, of whom there may be thousands.
+func IsComplete(have networkv1alpha1.NodeNetworkSpec, plan Plan) bool {
+	subnets, err := prefixes("spec.podSubnets", have.PodSubnets)
+	return have.NodeID != 0 && err == nil && len(plan.missing(subnets)) == 0
+}
+
+// missing are the plan's families of which there is no subnet.
+func (p Plan) missing(subnets []netip.Prefix) []bool {
+	return slices.DeleteFunc(p.families(), func(is4 bool) bool {
+		return slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is4() == is4 })
+	})
 }
 
 // nextSubnet tries the plan's networks of a family in their order; the error speaks of the last.

@@ -13,6 +13,9 @@ const patience = 30 * time.Second
 // unheard is how often a wait looks again by itself.
 const unheard = 50 * time.Millisecond
 
+// breather is for how many times as long as the last look took the next one waits.
+const breather = 3
+
 // tidings wakes those who wait for a change of anything.
 type tidings struct {
 	mu   sync.Mutex
@@ -45,7 +48,7 @@ func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) 
 	defer cancel()
 	var last error
 	for {
-		change := n.coming()
+		change, began := n.coming(), time.Now()
 		err := wrong(ctx)
 		if err == nil {
 			return nil
@@ -53,6 +56,8 @@ func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) 
 		if last == nil || ctx.Err() == nil { // what was wrong, and not that there was no time left to look
 			last = err
 		}
+		// Many changes become one look: else looking takes most of the time that those who are looked at need.
+		time.Sleep(min(breather*time.Since(began), unheard))
 		select {
 		case <-change:
 		case <-time.After(unheard):

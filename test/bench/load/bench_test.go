@@ -87,9 +87,9 @@ func measure(t *testing.T, s subject, size figures.Size) figures.Run {
 	run.PeakMB = w.peaks()
 	w.verify(size.Pods)
 	step(t, "pods run", func() { w.each(0, size.Pods, w.run); w.rest() })
-	step(t, "restart", func() { run.Restart = w.restart(size) })
+	step(t, "restart", func() { w.kill(); w.profiled("restart", func() { run.Restart = w.restart(size) }) })
 	w.verify(size.Pods + 1)
-	step(t, "rebuild", func() { run.Rebuild = w.rebuild(size) })
+	step(t, "rebuild", func() { w.emptied(); w.profiled("rebuild", func() { run.Rebuild = w.rebuild(size) }) })
 	w.verify(size.Pods + 1)
 	return run
 }

@@ -207,10 +207,9 @@ func (w *world) nodeEvents(events map[string]figures.Event, size figures.Size, n
 	}, func(i int) (time.Time, error) { return w.seen.whenGone("Logical_Switch", nodeName(size.Nodes+i)) })
 }
 
-// restart kills the controller and starts it again. The pod that is created at that moment is left to the end.
+// restart starts a controller that was killed again. The pod that is created at that moment is left to the end.
 func (w *world) restart(size figures.Size) figures.Restart {
 	w.Helper()
-	w.kill()
 	m, began := w.begin(), time.Now()
 	s, path := w.controller.subject, w.controller.path
 	w.startController(s, path)
@@ -225,8 +224,8 @@ func (w *world) restart(size figures.Size) figures.Restart {
 // firstAfterRestart numbers a pod behind those of the events.
 const firstAfterRestart = 100_000
 
-// rebuild starts the controller on an empty database.
-func (w *world) rebuild(size figures.Size) figures.Phase {
+// emptied kills the controller and empties the database.
+func (w *world) emptied() {
 	w.Helper()
 	w.kill()
 	w.nb.Kill()
@@ -235,6 +234,11 @@ func (w *world) rebuild(size figures.Size) figures.Phase {
 	w.pids["ovsdb-server"] = w.nb.PID()
 	w.log.offset = 0
 	w.look()
+}
+
+// rebuild starts the controller again.
+func (w *world) rebuild(size figures.Size) figures.Phase {
+	w.Helper()
 	return w.phase(size.Pods+1, func() {
 		w.startController(w.controller.subject, w.controller.path)
 		w.must(w.seen.whenPorts(size.Pods + 1))

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 var (
@@ -39,10 +40,19 @@ func (w *world) profiled(phase string, do func()) {
 	w.must(errors.Join(err, w.fetch("heap?gc=1", name+".heap")))
 }
 
+// dialController connects to a controller that may be starting.
+func (w *world) dialController(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+	for range 1000 {
+		if conn, err = new(net.Dialer).DialContext(ctx, "unix", w.pprofSocket()); err == nil {
+			return conn, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, err
+}
+
 func (w *world) fetch(what, file string) error {
-	api := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", w.pprofSocket())
-	}}}
+	api := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: w.dialController}}
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://controller/debug/pprof/"+what, nil)
 	if err != nil {
 		return err
