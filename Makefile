@@ -60,6 +60,10 @@ e2e-install: ## dist/install.yaml on nodes with kubelet and containerd alone, ti
 e2e-upgrade: ## Another version, and back, under 100 datagrams a second and a long connection each way: what is lost is counted
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
 
+.PHONY: e2e-members
+e2e-members: ## One member of OVN's databases becomes three, and then one loses its pod, its disk, its node
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestMembers$$'
+
 .PHONY: e2e-upstream
 e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others policyapi policyapi-v1alpha1", PROCS=4 at once); reports in _out/e2e
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down

@@ -24,17 +24,25 @@ func main() {
 	}
 }
 
-// places are where the files of a program are.
-type places struct{ data, tls, identity string }
+// places are where the files of a program are, and whether it is one of several.
+type places struct {
+	data, tls, identity string
+	cluster             bool
+}
 
 // dataDir is where the databases of OVN are.
 const dataDir = "/var/lib/ovn"
 
 var all = map[string]func(places) (launch.Program, error){
-	"nb":     func(p places) (launch.Program, error) { return launch.Northbound(p.data, launch.TLSIn(p.tls)) },
-	"sb":     func(p places) (launch.Program, error) { return launch.Southbound(p.data, launch.TLSIn(p.tls)) },
-	"northd": func(places) (launch.Program, error) { return launch.Northd(), nil },
-	"ovsdb":  func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()) },
+	"nb": func(p places) (launch.Program, error) { return p.member("nb", launch.Northbound) },
+	"sb": func(p places) (launch.Program, error) { return p.member("sb", launch.Southbound) },
+	"northd": func(p places) (launch.Program, error) {
+		if p.cluster {
+			return launch.ClusterNorthd(), nil
+		}
+		return launch.Northd(), nil
+	},
+	"ovsdb": func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()) },
 	"vswitchd": func(places) (launch.Program, error) {
 		launch.Datapath() // has the kernel load its module
 		return launch.Switch(), nil
@@ -44,7 +52,19 @@ var all = map[string]func(places) (launch.Program, error){
 	},
 }
 
+// member makes a database's server.
+func (p places) member(name string, server func(string, launch.TLS) (launch.Program, error)) (launch.Program, error) {
+	program, err := server(p.data, launch.TLSIn(p.tls))
+	if err != nil || !p.cluster {
+		return program, err
+	}
+	return launch.InCluster(program, name, p.data), nil
+}
+
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "member" {
+		return memberCommand(args[1:])
+	}
 	if len(args) > 0 && args[0] == "identity" {
 		return identityCommand(args[1:])
 	}
@@ -57,13 +77,14 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("want one of %s, identity, clear, programs", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return fmt.Errorf("want one of %s, identity, member, clear, programs", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places
 	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)
 	flags.StringVar(&p.data, "data-dir", dataDir, "folder of the database")
 	flags.StringVar(&p.tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt")
 	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" keeps")
+	flags.BoolVar(&p.cluster, "cluster", false, "the databases have several members: each is made or joined as the operator orders it by \"weft-ovn member\"")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
-		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version, rollout: cn.Status.Rollout,
+		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version, rollout: cn.Status.Rollout, databases: cn.Status.Databases,
 	})
 	if r.Reported != nil {
 		r.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))
@@ -239,11 +239,12 @@ func (r *Reconciler) silent() string {
 	return r.Silent()
 }
 
-// askedChanged lets the updates of a ClusterNetwork pass that others make: of its spec, and of the upgrade.
+// askedChanged lets the updates of a ClusterNetwork pass that others make: of its spec, of the upgrade, and of the databases' members.
 func askedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout)
+	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout) ||
+		!equality.Semantic.DeepEqual(before.Status.Databases, after.Status.Databases)
 }
 
 // after asks for a report a while after each event: the events of that time become one.

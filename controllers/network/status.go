@@ -41,6 +41,7 @@ type facts struct {
 	agents     map[string]agentState // node -> its agent's pod; empty: agents do not run in pods that we know
 	version    string                // the operator's; empty: it does not say
 	rollout    *networkv1alpha1.RolloutStatus
+	databases  *networkv1alpha1.DatabasesStatus // nil: they have one member, or are somebody else's
 }
 
 // status computes the ClusterNetwork's status.

@@ -34,6 +34,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	operands "github.com/weft-network/weft/controllers/operand"
+	"github.com/weft-network/weft/pkg/member"
 	"github.com/weft-network/weft/pkg/operand"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/pki"
@@ -108,6 +109,12 @@ func start(t *testing.T) (count *atomic.Int64, stop func()) {
 // startAs runs a version of it.
 func startAs(t *testing.T, version string) (count *atomic.Int64, stop func()) {
 	t.Helper()
+	return startWith(t, version, nil)
+}
+
+// startWith runs it where members of the databases are asked by a function of the test.
+func startWith(t *testing.T, version string, ask func(context.Context, string, member.Identity, member.Order) (member.State, error)) (count *atomic.Int64, stop func()) {
+	t.Helper()
 	count = &atomic.Int64{}
 	own := rest.CopyConfig(product)
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{next, count} })
@@ -121,7 +128,7 @@ func startAs(t *testing.T, version string) (count *atomic.Int64, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operands.Setup(mgr, operands.Options{Now: time.Now, Patience: time.Minute, Facts: operand.Facts{Namespace: namespace, Image: "weft:" + version, Version: version, APIServerHost: "192.0.2.10", APIServerPort: "6443"}}); err != nil {
+	if err := operands.Setup(mgr, operands.Options{Now: time.Now, Patience: time.Minute, Ask: ask, Facts: operand.Facts{Namespace: namespace, Image: "weft:" + version, Version: version, APIServerHost: "192.0.2.10", APIServerPort: "6443"}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,8 +2,11 @@ package operand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/member"
 	"github.com/weft-network/weft/pkg/operand"
 	"github.com/weft-network/weft/pkg/rollout"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -39,6 +43,8 @@ type Reconciler struct {
 	Now    func() time.Time
 	// Patience is how long what was replaced may take to work.
 	Patience time.Duration
+	// Ask is member.Ask.
+	Ask func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
@@ -103,6 +109,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !again.IsZero() && again.Before(next) {
 		next = again
 	}
+	if place.Clustered() {
+		soon, failed := r.members(ctx, cn, place)
+		next, err = r.Now().Add(soon), errors.Join(err, failed)
+	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, err
 }
 
@@ -125,12 +135,27 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err := r.Client.Get(ctx, r.own(operand.Central), central); client.IgnoreNotFound(err) != nil {
 		return place, false, err
 	}
-	before := central.Annotations[operand.AnnotationNode]
-	place, ok = operand.PlaceOf(before, nodes.Items)
-	if ok && before != "" && place.Node != before {
-		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply", "node %s is gone: OVN's databases are made anew on node %s", before, place.Node)
+	var before []string
+	if noted := central.Annotations[operand.AnnotationNode]; noted != "" {
+		before = strings.Split(noted, ",")
 	}
-	return place, ok, nil
+	place = operand.PlaceOf(before, nodes.Items, max(1, int(cn.Spec.Databases.Members)))
+	r.tellMoved(cn, before, place)
+	return place, len(place.Members) > 0, nil
+}
+
+// tellMoved tells of members whose node is gone.
+func (r *Reconciler) tellMoved(cn *networkv1alpha1.ClusterNetwork, before []string, place operand.Place) {
+	now := place.Nodes()
+	for _, node := range before {
+		switch {
+		case slices.Contains(now, node) || len(now) == 0:
+		case place.Clustered():
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "MemberReplaced", "Apply", "node %s is gone: the members of OVN's databases are on %s", node, strings.Join(now, ", "))
+		default:
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply", "node %s is gone: OVN's databases are made anew on node %s", node, now[0])
+		}
+	}
 }
 
 // keys writes the Secrets that are not as they shall be, and says when the first of them has to be replaced.

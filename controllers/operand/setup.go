@@ -3,6 +3,7 @@
 package operand
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -22,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/member"
 	"github.com/weft-network/weft/pkg/operand"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/pki"
@@ -40,6 +42,8 @@ type Options struct {
 	Now   func() time.Time
 	// Patience is how long what was replaced may take to work before a rollout stops.
 	Patience time.Duration
+	// Ask gives a member of the databases its order; nil: member.Ask does.
+	Ask func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
 }
 
 // ManagerOptions are those of a manager that Setup needs: it sees no Secrets but those of its namespace.
@@ -77,8 +81,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Facts.Image == "" || o.Facts.Namespace == "" || o.Facts.APIServerHost == "" {
 		return fmt.Errorf("image %q, namespace %q, API server %q: none may be empty", o.Facts.Image, o.Facts.Namespace, o.Facts.APIServerHost)
 	}
+	if o.Ask == nil {
+		o.Ask = member.Ask
+	}
 	events := mgr.GetEventRecorder("weft-operands")
 	return errors.Join(
-		(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events, Facts: o.Facts, Now: o.Now, Patience: o.Patience}).setup(mgr),
+		(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events, Facts: o.Facts, Now: o.Now, Patience: o.Patience, Ask: o.Ask}).setup(mgr),
 		(&Signer{Client: mgr.GetClient(), Namespace: o.Facts.Namespace, Now: o.Now}).setup(mgr))
 }

@@ -14,7 +14,7 @@ const integrationBridge = "br-int"
 
 // Leftovers are the files that programs of this package leave when they end: patterns, of filepath.Glob. Sockets and pid files go with their program.
 var Leftovers = []string{
-	"/var/lib/ovn/ovn?b_db.db*", "/var/lib/ovn/.ovn?b_db.db*", OVNRun + "/ovn?b_db.json", OVNRun + "/" + acllog.File + "*",
+	"/var/lib/ovn/ovn?b_db.db*", "/var/lib/ovn/.ovn?b_db.db*", "/var/lib/ovn/members.json*", OVNRun + "/ovn?b_db.json", OVNRun + "/member-*", OVNRun + "/" + acllog.File + "*",
 	OVSRun + "/conf.db*", OVSRun + "/.conf.db*", OVSRun + "/ovsdb-server.json", IdentityDir + "/*",
 }
 

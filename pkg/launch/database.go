@@ -15,10 +15,15 @@ type Database struct {
 	File, Schema string
 	// Insert is a transaction for a database that is made; empty: none.
 	Insert string
+	// Member is how the database comes to be where it has several; nil: it has one.
+	Member *Member
 }
 
 // prepare makes the database, or gives one that is there the image's schema.
 func (d Database) prepare(ctx context.Context) error {
+	if d.Member != nil {
+		return d.Member.prepare(ctx, d)
+	}
 	if _, err := os.Stat(d.File); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, d.convert(ctx))
 	}

@@ -2,6 +2,8 @@
 // becomes that program, so that signals and the exit code are the program's own.
 //
 //	weft-ovn nb|sb        the database, made or converted to the image's schema ─▶ ovsdb-server --config-file
+//	weft-ovn nb|sb --cluster  the database made, converted or joined as the operator has ordered ─▶ ovsdb-server
+//	weft-ovn member       takes the operator's orders, and connects the members (package member)
 //	weft-ovn northd       ─▶ ovn-northd, by the databases' sockets on the same host
 //	weft-ovn ovsdb        the switch's database, made anew with each boot of the host ─▶ ovsdb-server
 //	weft-ovn vswitchd     ─▶ ovs-vswitchd

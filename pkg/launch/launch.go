@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/weft-network/weft/pkg/acllog"
+	"github.com/weft-network/weft/pkg/member"
 )
 
 // The run directories of OVN and Open vSwitch, which the host's containers share.
 const (
-	OVNRun = "/run/ovn"
+	OVNRun = member.Run
 	OVSRun = "/run/openvswitch"
 )
 
@@ -79,6 +80,14 @@ func Southbound(data string, tls TLS) (Program, error) {
 	return server("sb", data, tls, listeners{"pssl:6642:[::]": {Role: "ovn-controller"}, "pssl:16642:[::]": {ReadOnly: true}})
 }
 
+// InCluster makes a database server's program that of a member.
+func InCluster(p Program, name, data string) Program {
+	d := *p.Database
+	d.Member = &Member{Key: name, Name: member.Databases[name], Orders: member.OrderFile(data), Run: OVNRun}
+	p.Database = &d
+	return p
+}
+
 // server is ovsdb-server with one of OVN's databases. What it is told comes by a file: for remotes on its command line it needs a writable /tmp. Names of files are those of Debian's units and of ovn-ctl.
 func server(name, data string, tls TLS, remotes listeners) (Program, error) {
 	run, file := filepath.Join(OVNRun, "ovn"+name+"_db"), filepath.Join(data, "ovn"+name+"_db.db")
@@ -101,6 +110,19 @@ func Northd() Program {
 	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging, []string{
 		"--ovnnb-db=unix:" + OVNRun + "/ovnnb_db.sock", "--ovnsb-db=unix:" + OVNRun + "/ovnsb_db.sock",
 		"--pidfile=" + OVNRun + "/ovn-northd.pid"})}
+}
+
+// ClusterNorthd reaches all members of both databases by their hosts' sockets. It works with those that lead; who works of all ovn-northds their lock says.
+func ClusterNorthd() Program {
+	remotes := func(database string) string {
+		var all []string
+		for slot := range member.Slots {
+			all = append(all, "unix:"+member.Client(OVNRun, slot, database))
+		}
+		return strings.Join(all, ",")
+	}
+	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging, []string{
+		"--ovnnb-db=" + remotes("nb"), "--ovnsb-db=" + remotes("sb"), "--pidfile=" + OVNRun + "/ovn-northd.pid"})}
 }
 
 // SwitchDatabase is Open vSwitch's ovsdb-server. Its file lives as long as the host runs: all of it is made from Kubernetes, and ports of

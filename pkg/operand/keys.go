@@ -52,7 +52,7 @@ func Keys(namespace string, before map[string]*corev1.Secret, place Place, now t
 		for _, name := range slices.Sorted(maps.Keys(a.pairs)) {
 			subject := pki.Subject{Name: a.pairs[name]}
 			if servers[name] {
-				subject.Addresses = place.Addresses
+				subject.Addresses = place.Addresses()
 			}
 			pair := pairOf(before[name])
 			why := ca.Lacks(pair, subject, now)

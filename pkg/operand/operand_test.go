@@ -27,7 +27,7 @@ func facts() Facts {
 	return Facts{
 		Namespace: "net", Image: "registry.example/weft@sha256:0123", PullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
 		APIServerHost: "192.0.2.10", APIServerPort: "6443",
-		Place: Place{Node: "cp-1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::11"), netip.MustParseAddr("192.0.2.11")}},
+		Place: Place{Wanted: 1, Members: []Member{{Node: "cp-1", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::11"), netip.MustParseAddr("192.0.2.11")}}}},
 	}
 }
 
@@ -164,9 +164,9 @@ func TestPlace(t *testing.T) {
 		"their node is gone":                    {"b", []corev1.Node{node("a"), node("c", control)}, "c"},
 		"their node goes":                       {"b", []corev1.Node{node("a"), node("b", going)}, "a"},
 	} {
-		place, ok := PlaceOf(c.before, c.nodes)
-		if place.Node != c.want || ok != (c.want != "") {
-			t.Errorf("%s: %q, %t, want %q", name, place.Node, ok, c.want)
+		place := PlaceOf(strings.Fields(c.before), c.nodes, 1)
+		if have := strings.Join(place.Nodes(), " "); have != c.want {
+			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestKeysAreWrittenOnceAndWhenTheyMust(t *testing.T) {
 	if written := keys(t, have, place, now.Add(time.Hour)); len(written) > 0 {
 		t.Errorf("written again: %q", written)
 	}
-	place.Addresses = place.Addresses[1:]
+	place.Members[0].Addresses = place.Members[0].Addresses[1:]
 	if written := keys(t, have, place, now); !slices.Equal(written, []string{"weft-nb-server", "weft-sb-server"}) {
 		t.Errorf("the databases moved, written are %q", written)
 	}

@@ -13,34 +13,81 @@ const controlPlane = "node-role.kubernetes.io/control-plane"
 
 // Place is where OVN's databases are.
 type Place struct {
+	// Wanted is how many members there shall be.
+	Wanted int
+	// Members have one node each, by slot. There are fewer than wanted while there are no more nodes.
+	Members []Member
+}
+
+// Member is a node with a member of each database.
+type Member struct {
 	Node string
 	// Addresses are the node's internal ones, at least one.
 	Addresses []netip.Addr
 }
 
-// PlaceOf chooses the node of the databases: the one of before as long as it is there, since its data are there. Else a node of the control plane,
-// or any where none is one; of these the first by name, those first that take pods. ok is false while no node will do.
-func PlaceOf(before string, nodes []corev1.Node) (place Place, ok bool) {
-	var candidates []corev1.Node
+// Clustered tells whether the databases have members that know each other.
+func (p Place) Clustered() bool { return p.Wanted > 1 }
+
+// Nodes are the members' names.
+func (p Place) Nodes() []string {
+	var names []string
+	for _, m := range p.Members {
+		names = append(names, m.Node)
+	}
+	return names
+}
+
+// Addresses are all members'.
+func (p Place) Addresses() []netip.Addr {
+	var all []netip.Addr
+	for _, m := range p.Members {
+		all = append(all, m.Addresses...)
+	}
+	return all
+}
+
+// PlaceOf chooses the nodes of the databases: those of before as long as they are there, since their data are there, in their slots. Else nodes of the control
+// plane, or any where there are no more of these; of these the first by name, those first that take pods. There is no member while no node will do.
+func PlaceOf(before []string, nodes []corev1.Node, wanted int) Place {
+	place := Place{Wanted: wanted}
+	candidates := map[string]corev1.Node{}
 	for _, n := range nodes {
 		if n.DeletionTimestamp == nil && len(addressesOf(n)) > 0 {
-			candidates = append(candidates, n)
+			candidates[n.Name] = n
 		}
 	}
-	if len(candidates) == 0 {
-		return Place{}, false
+	chosen := make([]string, max(wanted, 0))
+	var free []string
+	for i, name := range before {
+		if _, there := candidates[name]; there && i < wanted {
+			chosen[i] = name
+		}
 	}
-	best := slices.MinFunc(candidates, func(a, b corev1.Node) int {
-		return cmp.Or(cmp.Compare(rank(b, before), rank(a, before)), cmp.Compare(a.Name, b.Name))
+	for name := range candidates {
+		if !slices.Contains(chosen, name) {
+			free = append(free, name)
+		}
+	}
+	slices.SortFunc(free, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(candidates[b]), rank(candidates[a])), cmp.Compare(a, b))
 	})
-	return Place{best.Name, addressesOf(best)}, true
+	for _, name := range chosen {
+		if name == "" && len(free) > 0 {
+			name, free = free[0], free[1:]
+		}
+		if name != "" {
+			place.Members = append(place.Members, Member{name, addressesOf(candidates[name])})
+		}
+	}
+	return place
 }
 
 // rank is higher for what is preferred.
-func rank(n corev1.Node, before string) int {
+func rank(n corev1.Node) int {
 	_, control := n.Labels[controlPlane]
 	score := 0
-	for _, good := range []bool{n.Name == before, control, !n.Spec.Unschedulable} {
+	for _, good := range []bool{control, !n.Spec.Unschedulable} {
 		score *= 2
 		if good {
 			score++

@@ -40,11 +40,14 @@ func shapeOf(t *corev1.PodTemplateSpec) *corev1.PodSpec {
 	return spec
 }
 
-// essence is a template without what makes no other pod of it: by what secret an image is pulled, and the image of a container that becomes a program,
+// essence is a template without what makes no other pod of it: by what secret an image is pulled, on which nodes one of several members may be, and the image of a container that becomes a program,
 // of which the build counts.
 func essence(f Facts, t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	e := t.DeepCopy()
 	e.Spec.ImagePullSecrets = nil
+	if e.Annotations[AnnotationMembers] != "" {
+		e.Spec.Affinity = nil
+	}
 	for _, c := range containersOf(e) {
 		if len(c.Command) < 2 || c.Command[0] != programs.Launcher {
 			continue

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +26,12 @@ const (
 	Namespace = "weft-system"
 	// Central is the name of the databases' StatefulSet.
 	Central = "weft-central"
-	// AnnotationNode on it is the node of the databases.
+	// AnnotationNode on it is the node of the databases, or their nodes by slot, with commas between them.
 	AnnotationNode = "network.weft.dev/node"
+	// AnnotationClusters on it are the IDs of the databases' clusters, in JSON.
+	AnnotationClusters = "network.weft.dev/clusters"
+	// AnnotationMembers on the pods of databases with several members is how many these shall be.
+	AnnotationMembers = "network.weft.dev/members"
 	// AnnotationApplied on every operand is the digest of what was applied.
 	AnnotationApplied = "network.weft.dev/applied"
 	// AnnotationRevision on every pod is the digest of what it is made of. Pods of the same one need not be replaced by each other.
@@ -150,23 +157,54 @@ func containersOf(pod *corev1.PodTemplateSpec) []*corev1.Container {
 	return all
 }
 
-// remote is the OVSDB remote of a port at the databases' node.
+// remote are the OVSDB remotes of a port at all members. Of a removal, which asks nobody, there are none.
 func (p Place) remote(port string) string {
-	if len(p.Addresses) == 0 { // of a removal, which asks nobody
-		return ""
+	var all []string
+	for _, m := range p.Members {
+		all = append(all, "ssl:"+net.JoinHostPort(m.Addresses[0].String(), port))
 	}
-	return "ssl:" + net.JoinHostPort(p.Addresses[0].String(), port)
+	return strings.Join(all, ",")
 }
 
-// pin keeps the databases on their node.
+// memberContainer is the one that the pods of the databases have where these have several members.
+const memberContainer = "member"
+
+// pin keeps the databases on their nodes, one pod on each.
 func pin(f Facts, w Workload) {
-	Template(w).Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{f.Place.Node}}}}}}}}
-	annotate(w, AnnotationNode, f.Place.Node)
+	template := Template(w)
+	var terms []corev1.NodeSelectorTerm
+	for _, node := range f.Place.Nodes() { // a term has one name
+		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
+	}
+	template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	annotate(w, AnnotationNode, strings.Join(f.Place.Nodes(), ","))
+	if f.Place.Clustered() {
+		cluster(f, w)
+	} else {
+		template.Spec.Containers = slices.DeleteFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == memberContainer })
+	}
 	if northd, known := f.Programs[programs.Northd]; known {
 		annotate(&Template(w).ObjectMeta, AnnotationNorthd, northd.Version)
 	}
+}
+
+// cluster makes a pod for each member. Which of them is on which node makes no difference: a member is what its node's disk has.
+func cluster(f Facts, w Workload) {
+	template := Template(w)
+	if s, ok := w.(*appsv1.StatefulSet); ok {
+		replicas := int32(len(f.Place.Members))
+		s.Spec.Replicas = &replicas
+	}
+	template.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/component": "central"}}, TopologyKey: corev1.LabelHostname}}}
+	for i := range template.Spec.Containers {
+		if c := &template.Spec.Containers[i]; c.Name != memberContainer {
+			c.Command = append(c.Command, "--cluster")
+		}
+	}
+	annotate(&template.ObjectMeta, AnnotationMembers, strconv.Itoa(f.Place.Wanted))
 }
 
 // inTurn has pods replaced by whom knows when it is their turn (package rollout). With OVN elsewhere nobody does, so the manifest says otherwise.

@@ -45,6 +45,7 @@ type Facts struct {
 type pod struct {
 	name, uid, revision, shape, image, node, northd string
 	ready, ending                                   bool
+	members                                         bool      // it is of several members of the databases
 	since                                           time.Time // it was made, or was ready last, or its deletion was asked for
 	trouble                                         string    // kubelet's words; empty: none
 	restarts                                        int       // of its containers
@@ -65,7 +66,8 @@ type node struct {
 type view struct {
 	Facts
 	nodes    []node // by name; those that were lost by themselves left out
-	central  pod    // name empty: there is none
+	central  pod    // the one of the databases' that counts now (centralOf); name empty: there is none, or one is missing
+	centrals []pod
 	operator []pod
 }
 
@@ -79,6 +81,7 @@ func look(f Facts) view {
 	for i := range f.Pods {
 		v.add(pods, &f.Pods[i])
 	}
+	v.central = v.centralOf()
 	for i := range f.Nodes {
 		name := f.Nodes[i].Name
 		n := node{name: name, lost: lostSince(&f.Nodes[i]), pods: pods[name], network: networks[name], trouble: "its agent has not reported yet"}
@@ -105,7 +108,7 @@ func (v *view) add(byNode map[string]map[string]pod, object *corev1.Pod) {
 	case operand.Operator:
 		v.operator = append(v.operator, p)
 	case operand.Central:
-		v.central = later(v.central, p)
+		v.centrals = append(v.centrals, p)
 	default:
 		if byNode[p.node] == nil {
 			byNode[p.node] = map[string]pod{}
@@ -123,7 +126,7 @@ func later(a, b pod) pod {
 
 func podOf(p *corev1.Pod) pod {
 	found := pod{name: p.Name, uid: string(p.UID), revision: p.Annotations[operand.AnnotationRevision], shape: p.Annotations[operand.AnnotationShape], image: operand.ImageOf(p.Spec), node: targetOf(p),
-		northd: p.Annotations[operand.AnnotationNorthd], since: p.CreationTimestamp.Time, ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded}
+		northd: p.Annotations[operand.AnnotationNorthd], members: p.Annotations[operand.AnnotationMembers] != "", since: p.CreationTimestamp.Time, ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
 			found.ready, found.since = c.Status == corev1.ConditionTrue, latest(found.since, c.LastTransitionTime.Time)

@@ -178,7 +178,11 @@ func (v *view) proven(n *node) bool {
 
 // id names the node's pods and that of the databases.
 func (v *view) id(n *node) string {
-	uids := []string{v.central.uid}
+	var uids []string
+	for _, p := range v.centrals {
+		uids = append(uids, p.uid)
+	}
+	slices.Sort(uids)
 	for _, name := range onNode {
 		uids = append(uids, n.pods[name].uid)
 	}

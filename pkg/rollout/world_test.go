@@ -55,6 +55,8 @@ type world struct {
 	broken map[string]bool // node, image
 	// unready are pods that never become ready, by workload and image.
 	unready map[string]bool
+	// members are how many the databases have; 0: one.
+	members int
 	// stuck are containers that do not start again.
 	stuck bool
 }
@@ -80,7 +82,10 @@ func (w *world) facts() Facts {
 	w.Helper()
 	f := Facts{Now: w.now, Patience: 5 * time.Minute, Network: w.network.DeepCopy(), Wanted: map[string]operand.Workload{}, There: maps.Clone(w.there), Nodes: w.nodes, Networks: w.nets}
 	f.Operand = operand.Facts{Namespace: "weft-system", Image: w.wanted.image(), Version: w.wanted.version, Programs: w.wanted.programs(), APIServerHost: "192.0.2.1", APIServerPort: "6443",
-		Place: operand.Place{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11")}}}
+		Place: operand.Place{Wanted: max(1, w.members)}}
+	for i := range f.Operand.Place.Wanted {
+		f.Operand.Place.Members = append(f.Operand.Place.Members, operand.Member{Node: fmt.Sprintf("n%d", i+1), Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11")}})
+	}
 	all, err := operand.Workloads(f.Operand)
 	if err != nil {
 		w.Fatal(err)
@@ -174,6 +179,9 @@ func (w *world) play() {
 			}
 		case *appsv1.StatefulSet:
 			w.pod("central", "n1", one)
+			for i := 1; i < int(*object.Spec.Replicas); i++ {
+				w.pod(fmt.Sprintf("central%d", i+1), fmt.Sprintf("n%d", i+1), one)
+			}
 		case *appsv1.Deployment:
 			if p := w.pods["operator"]; p != nil && p.Annotations[operand.AnnotationRevision] != object.Spec.Template.Annotations[operand.AnnotationRevision] {
 				delete(w.pods, "operator")

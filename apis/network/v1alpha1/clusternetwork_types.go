@@ -123,10 +123,25 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default={}
 	Drift Drift `json:"drift,omitempty,omitzero"`
 
+	// databases says how OVN's databases are kept, where the operator makes them.
+	// +optional
+	// +kubebuilder:default={}
+	Databases Databases `json:"databases,omitempty,omitzero"`
+
 	// upgrade says how nodes get the operands of another version, where the operator makes them.
 	// +optional
 	// +kubebuilder:default={}
 	Upgrade Upgrade `json:"upgrade,omitempty,omitzero"`
+}
+
+// Databases says how OVN's databases are kept.
+type Databases struct {
+	// members is on how many nodes they are. With 3 the network can be changed as long as two of them are there. One can become 3; 3 cannot become one.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Enum=1;3
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="3 members of the databases cannot become 1: only a network that is installed anew has fewer",reason=FieldValueForbidden
+	Members int32 `json:"members,omitempty"`
 }
 
 // Upgrade says how nodes get the operands of another version.
@@ -348,6 +363,10 @@ type ClusterNetworkStatus struct {
 	// rollout is how far the operands are on their way to the version of the operator; absent where the operator does not make them.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
+
+	// databases says how the members of OVN's databases are; absent where there is one, or where the operator does not make them.
+	// +optional
+	Databases *DatabasesStatus `json:"databases,omitempty"`
 
 	// mtu is the MTU of pod interfaces in bytes, in effect.
 	// +optional

@@ -64,6 +64,16 @@ const (
 	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonDatabaseUnavailable: the OVN or Open vSwitch database does not answer.
 	ReasonDatabaseUnavailable = "DatabaseUnavailable"
+	// ReasonMembersUnplaced: there are fewer nodes than members of OVN's databases.
+	ReasonMembersUnplaced = "MembersUnplaced"
+	// ReasonMemberUnavailable: a member of a database is not connected to the others, which go on without it.
+	ReasonMemberUnavailable = "MemberUnavailable"
+	// ReasonMembersStarting: a database has no leader yet, or a member joins it.
+	ReasonMembersStarting = "MembersStarting"
+	// ReasonQuorumLost: too few members of a database hear each other for one to lead.
+	ReasonQuorumLost = "QuorumLost"
+	// ReasonMembersConflict: members have files of different clusters.
+	ReasonMembersConflict = "MembersConflict"
 	// ReasonDatabaseRefused: the database refuses a row; the message has its own words.
 	ReasonDatabaseRefused = "DatabaseRefused"
 	// ReasonDatabaseError: the database refused a write.

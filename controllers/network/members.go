@@ -1,0 +1,63 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
+)
+
+const centralObject = "StatefulSet/weft-central"
+
+// memberProblems are about the members of the databases.
+func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1.Problem) {
+	if d == nil {
+		return nil
+	}
+	add := func(state networkv1alpha1.AreaState, reason, object, format string, args ...any) {
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, reason, object, fmt.Sprintf(format, args...)))
+	}
+	if d.Conflict != "" {
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersConflict, centralObject, "no member of the databases is told anything: %s", d.Conflict)
+	}
+	for _, database := range []struct {
+		name string
+		role func(networkv1alpha1.DatabaseMember) networkv1alpha1.MemberRole
+	}{
+		{"northbound", func(m networkv1alpha1.DatabaseMember) networkv1alpha1.MemberRole { return m.Northbound }},
+		{"southbound", func(m networkv1alpha1.DatabaseMember) networkv1alpha1.MemberRole { return m.Southbound }},
+	} {
+		in := func(roles ...networkv1alpha1.MemberRole) (nodes []string) {
+			for _, m := range d.Members {
+				if slices.Contains(roles, database.role(m)) {
+					nodes = append(nodes, m.Node)
+				}
+			}
+			return nodes
+		}
+		away := in(networkv1alpha1.MemberUnknown, networkv1alpha1.MemberDisconnected)
+		connected := in(networkv1alpha1.MemberLeader, networkv1alpha1.MemberFollower)
+		joining := in(networkv1alpha1.MemberJoining)
+		switch {
+		case len(connected) == 0 && len(in(networkv1alpha1.MemberDisconnected)) > 0:
+			add(networkv1alpha1.StateUnavailable, networkv1alpha1.ReasonQuorumLost, centralObject,
+				"the %s database has no leader and takes no change; members away: %s. Existing pods keep their network", database.name, strings.Join(away, ", "))
+		case len(connected) == 0:
+			add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject, "the %s database has no leader yet", database.name)
+		default:
+			for _, node := range away {
+				add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMemberUnavailable, "Node/"+node,
+					"the %s database's member on node %s is away; the others (%s) go on", database.name, node, strings.Join(connected, ", "))
+			}
+			if len(joining) > 0 {
+				add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject, "members join the %s database: %s", database.name, strings.Join(joining, ", "))
+			}
+		}
+	}
+	if placed := len(d.Members); placed < int(d.Wanted) {
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, centralObject, "%d of %d members of the databases have a node", placed, d.Wanted)
+	}
+	return found
+}

@@ -1,0 +1,185 @@
+package operand
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/member"
+	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/rollout"
+)
+
+const (
+	// membersAgain is when the members of the databases are asked again how they are: nobody tells of one that fell silent.
+	membersAgain = 5 * time.Second
+	// membersSoon is the same while one joins, or nobody leads.
+	membersSoon = time.Second
+	// memberPatience is how long one may take to answer.
+	memberPatience = 3 * time.Second
+	// identitySecret has the key pair by which members know the operator.
+	identitySecret = "weft-nb-tls"
+)
+
+// members gives each member of the databases its order, and tells how they are. again is when to ask them again.
+func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) (again time.Duration, err error) {
+	central := &appsv1.StatefulSet{}
+	if err := r.Client.Get(ctx, r.own(operand.Central), central); err != nil {
+		return membersSoon, client.IgnoreNotFound(err)
+	}
+	if err := r.leaveOthers(ctx, cn, place); err != nil {
+		return membersSoon, err
+	}
+	status, err := r.order(ctx, cn, place, central)
+	if err != nil {
+		return membersSoon, err
+	}
+	again = membersAgain
+	if operand.Awaited(status) {
+		again = membersSoon
+	}
+	return again, r.tellMembers(ctx, cn, status)
+}
+
+// order asks all members how they are, decides, and gives the orders.
+func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place, central *appsv1.StatefulSet) (status networkv1alpha1.DatabasesStatus, err error) {
+	noted := map[string]string{}
+	if text := central.Annotations[operand.AnnotationClusters]; text != "" {
+		if err := json.Unmarshal([]byte(text), &noted); err != nil {
+			return status, fmt.Errorf("annotation %s of StatefulSet %s: %w", operand.AnnotationClusters, operand.Central, err)
+		}
+	}
+	id, err := r.identity(ctx)
+	if err != nil {
+		return status, err
+	}
+	observed := operand.Observed{Place: place, Clusters: noted}
+	var silent map[string]string
+	observed.States, silent = r.askAll(ctx, id, place, nil)
+	decision := operand.Decide(observed)
+	if !maps.Equal(decision.Clusters, noted) {
+		if err := r.note(ctx, cn, central, decision.Clusters); err != nil {
+			return status, err
+		}
+	}
+	told := map[string]member.Order{}
+	for node, order := range decision.Orders {
+		if state, answered := observed.States[node]; answered && operand.MustTell(order, state) {
+			told[node] = order
+		}
+	}
+	states, _ := r.askAll(ctx, id, place, told)
+	maps.Copy(observed.States, states)
+	return operand.MembersOf(observed, silent, decision.Conflict), nil
+}
+
+// leaveOthers deletes pods of the databases on nodes where no member is to be: those of nodes that are gone, which nobody would end for a minute.
+func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) error {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace), client.MatchingLabels{rollout.ComponentLabel: "central"}); err != nil {
+		return err
+	}
+	var failed []error
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Spec.NodeName == "" || slices.Contains(place.Nodes(), p.Spec.NodeName) {
+			continue
+		}
+		uid := p.UID
+		err := r.Client.Delete(ctx, p, client.Preconditions{UID: &uid}, client.GracePeriodSeconds(0))
+		if err == nil {
+			r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MemberLeft", "Apply", "pod %s, on node %s, where no member of the databases is any more", p.Name, p.Spec.NodeName)
+		} else if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (r *Reconciler) identity(ctx context.Context) (id member.Identity, err error) {
+	s := &corev1.Secret{}
+	if err := r.Client.Get(ctx, r.own(identitySecret), s); err != nil {
+		return id, err
+	}
+	return member.Identity{Key: s.Data[corev1.TLSPrivateKeyKey], Cert: s.Data[corev1.TLSCertKey], CA: s.Data["ca.crt"]}, nil
+}
+
+// askAll asks all members at once, or gives those their orders that have one. silent says why others do not answer.
+func (r *Reconciler) askAll(ctx context.Context, id member.Identity, place operand.Place, orders map[string]member.Order) (states map[string]member.State, silent map[string]string) {
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	states, silent = map[string]member.State{}, map[string]string{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, m := range place.Members {
+		order, ordered := orders[m.Node]
+		if orders != nil && !ordered {
+			continue
+		}
+		all.Go(func() {
+			state, err := r.Ask(ctx, m.Addresses[0].String(), id, order)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent[m.Node] = words(err)
+				return
+			}
+			states[m.Node] = state
+		})
+	}
+	all.Wait()
+	return states, silent
+}
+
+// words are an error's without the ports of a connection, which are others each time.
+func words(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}
+
+// note writes down which clusters there are. It is compared with what was read: an older one must not come back.
+func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet, clusters map[string]string) error {
+	text, err := json.Marshal(clusters)
+	if err != nil {
+		return err
+	}
+	before := central.DeepCopy()
+	if central.Annotations == nil {
+		central.Annotations = map[string]string{}
+	}
+	central.Annotations[operand.AnnotationClusters] = string(text)
+	if err := r.Client.Patch(ctx, central, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner); err != nil {
+		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
+	}
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterMade", "Apply", "clusters of OVN's databases: %s", text)
+	return nil
+}
+
+// tellMembers writes how they are where that is something new.
+func (r *Reconciler) tellMembers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.DatabasesStatus) error {
+	if was := cn.Status.Databases; was != nil && equality.Semantic.DeepEqual(*was, now) {
+		return nil
+	}
+	before := cn.DeepCopy()
+	cn.Status.Databases = &now
+	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner); err != nil {
+		return fmt.Errorf("status of ClusterNetwork %s: %w", cn.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package operand_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/member"
+	"github.com/weft-network/weft/pkg/operand"
+)
+
+// cluster plays the members of the databases. Who is told to create does, who is told to join is one at once.
+type cluster struct {
+	mu      sync.Mutex
+	made    int
+	order   map[string]member.Order // by address
+	servers map[string]string       // address -> node, of those that have joined
+	kicked  []string
+	silent  map[string]bool
+}
+
+var errSilent = errors.New("no route to host")
+
+func (c *cluster) ask(_ context.Context, address string, id member.Identity, order member.Order) (member.State, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.silent[address] || len(id.Key) == 0 {
+		return member.State{}, errSilent
+	}
+	if order.Self != "" {
+		c.follow(address, order)
+	}
+	state := member.State{Order: c.order[address], Databases: map[string]member.DatabaseState{}}
+	for database := range member.Databases {
+		s := member.DatabaseState{}
+		if node, joined := c.servers[address]; joined {
+			s.File = member.FileState{Kind: member.Clustered, Cluster: "cluster-" + database, Server: "id-of-" + node}
+			s.Status, s.Connected, s.Leads = "cluster member", true, address == slices.Min(slices.Collect(maps.Keys(c.servers)))
+			for _, other := range c.servers {
+				s.Servers = append(s.Servers, member.Listed{ID: "id-of-" + other, Address: member.Raft(member.Run, other, database)})
+			}
+		}
+		state.Databases[database] = s
+	}
+	return state, nil
+}
+
+func (c *cluster) follow(address string, order member.Order) {
+	nb := order.Databases["nb"]
+	if nb.Create {
+		c.made++
+	}
+	if nb.Create || nb.Cluster == "cluster-nb" {
+		c.servers[address] = order.Self
+	}
+	for _, server := range nb.Kick {
+		for at, node := range c.servers {
+			if member.Raft(member.Run, node, "nb") == server {
+				delete(c.servers, at)
+				c.kicked = append(c.kicked, node)
+			}
+		}
+	}
+	kept := member.Order{Self: order.Self, Peers: order.Peers, Databases: map[string]member.DatabaseOrder{}}
+	for database, d := range order.Databases {
+		d.Kick = nil
+		kept.Databases[database] = d
+	}
+	c.order[address] = kept
+}
+
+// change does something to the cluster, or looks at it.
+func (c *cluster) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+}
+
+// TestMembersOfTheDatabases: one cluster is made, all join it, and the member of a node that is gone is another's.
+func TestMembersOfTheDatabases(t *testing.T) {
+	ctx := t.Context()
+	for i, name := range []string{"m1", "m2", "m3", "m4"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		must(t, api.Create(ctx, n))
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", 101+i)}}
+		must(t, api.Status().Update(ctx, n))
+	}
+	c := &cluster{order: map[string]member.Order{}, servers: map[string]string{}, silent: map[string]bool{"192.0.2.103": true}}
+	_, stop := startWith(t, "test", c.ask)
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
+		Databases: networkv1alpha1.Databases{Members: 3}}}
+	must(t, api.Create(ctx, cn))
+	roles := func(want string) {
+		t.Helper()
+		eventually(t, func() error {
+			now := &networkv1alpha1.ClusterNetwork{}
+			must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), now))
+			if now.Status.Databases == nil {
+				return errors.New("nothing is said of members")
+			}
+			var words []string
+			for _, m := range now.Status.Databases.Members {
+				words = append(words, fmt.Sprintf("%s %s/%s", m.Node, m.Northbound, m.Southbound))
+			}
+			if have := strings.Join(words, ", "); have != want {
+				return fmt.Errorf("members %s, want %s", have, want)
+			}
+			return nil
+		})
+	}
+
+	// Nobody makes a cluster while one does not answer: it may have one.
+	roles("m1 Joining/Joining, m2 Joining/Joining, m3 Unknown/Unknown")
+	c.change(func() {
+		if c.made != 0 {
+			t.Errorf("%d were told to create while one was silent", c.made)
+		}
+		c.silent = map[string]bool{}
+	})
+	roles("m1 Leader/Leader, m2 Follower/Follower, m3 Follower/Follower")
+	central := &appsv1.StatefulSet{}
+	must(t, api.Get(ctx, own(operand.Central), central))
+	if noted := central.Annotations[operand.AnnotationClusters]; noted != `{"nb":"cluster-nb","sb":"cluster-sb"}` || *central.Spec.Replicas != 3 {
+		t.Errorf("noted is %s, of %d", noted, *central.Spec.Replicas)
+	}
+	c.change(func() {
+		if c.made != 1 {
+			t.Errorf("%d were told to create", c.made)
+		}
+	})
+
+	// All disks are lost: nobody makes a second one.
+	c.change(func() { c.servers, c.order = map[string]string{"192.0.2.102": "m2"}, map[string]member.Order{} })
+	roles("m1 Leader/Leader, m2 Follower/Follower, m3 Follower/Follower")
+	c.change(func() {
+		if c.made != 1 {
+			t.Errorf("%d were told to create since disks were lost", c.made)
+		}
+	})
+
+	must(t, api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m2"}}))
+	c.change(func() { c.silent["192.0.2.102"] = true })
+	roles("m1 Leader/Leader, m4 Follower/Follower, m3 Follower/Follower")
+	eventually(t, func() (err error) {
+		c.change(func() {
+			if !slices.Equal(c.kicked, []string{"m2"}) {
+				err = fmt.Errorf("kicked are %q", c.kicked)
+			}
+		})
+		return err
+	})
+	eventually(t, func() error { return toldOf(ctx, "MemberReplaced") })
+
+	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
+	cn.Spec.Databases.Members = 1
+	if err := api.Update(ctx, cn); err == nil || !strings.Contains(err.Error(), "3 members of the databases cannot become 1") {
+		t.Errorf("three become one: %v", err)
+	}
+	stop()
+
+	// What the next test finds.
+	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
+	cn.Finalizers = nil
+	must(t, api.Update(ctx, cn))
+	must(t, api.Delete(ctx, cn))
+	for _, w := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &corev1.Secret{}} {
+		must(t, api.DeleteAllOf(ctx, w, client.InNamespace(namespace)))
+	}
+	for _, name := range []string{"m1", "m3", "m4"} {
+		must(t, api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+}

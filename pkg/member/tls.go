@@ -1,0 +1,89 @@
+package member
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// What is on the other end of a connection is chosen by its application protocol (RFC 7301): an order, or a socket of the member.
+const protocolOrder = "weft-order"
+
+func protocolOf(database string, raft bool) string {
+	if raft {
+		return "weft-" + database + "-raft"
+	}
+	return "weft-" + database
+}
+
+// Deadlines on a peer that is silent. Neither raft's nor ovn-northd's own probes notice one behind a socket of their host, or late.
+const (
+	dialTimeout = 5 * time.Second
+	silence     = 10 * time.Second
+	// tcpUserTimeout is the socket option that Linux has for data that nobody acknowledges.
+	tcpUserTimeout = 0x12
+)
+
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 4, Count: 2}
+
+// Identity is a key pair and the authority of all that may speak with each other, in PEM.
+type Identity struct{ Key, Cert, CA []byte }
+
+// Files reads an identity.
+func Files(key, cert, ca string) func() (Identity, error) {
+	return func() (id Identity, err error) {
+		for path, into := range map[string]*[]byte{key: &id.Key, cert: &id.Cert, ca: &id.CA} {
+			if *into, err = os.ReadFile(path); err != nil {
+				return id, err
+			}
+		}
+		return id, nil
+	}
+}
+
+func (id Identity) config(protocols ...string) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(id.Cert, id.Key)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(id.CA) {
+		return nil, errors.New("the authority holds no certificate")
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13, NextProtos: protocols}, nil
+}
+
+// dial connects to a member.
+func dial(ctx context.Context, address string, id Identity, protocol string) (*tls.Conn, error) {
+	config, err := id.config(protocol)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive,
+		Control: func(_, _ string, raw syscall.RawConn) error { return bound(raw) }}}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil, fmt.Errorf("%T is no TLS", conn)
+	}
+	return secured, nil
+}
+
+// bound limits how long data may stay without an acknowledgement.
+func bound(raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(silence.Milliseconds()))
+	})
+	return errors.Join(err, failed)
+}

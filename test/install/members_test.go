@@ -1,0 +1,210 @@
+//go:build e2e
+
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-network/weft/test/lab"
+)
+
+// upWith is up with so many nodes.
+func upWith(t *testing.T, nodes int) bed {
+	t.Helper()
+	c, err := lab.Open(lab.Options{Name: cmp.Or(os.Getenv("WEFT_E2E_LAB"), "install"), Output: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := func() {
+		if err := c.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	down()
+	if os.Getenv("WEFT_E2E_KEEP") == "" {
+		t.Cleanup(down)
+	}
+	if err := c.Up(t.Context(), lab.UpOptions{Bare: true, NotApplied: true, Nodes: nodes}); err != nil {
+		t.Fatal(err)
+	}
+	return bed{t, c}
+}
+
+// roles are what the ClusterNetwork says of members: "n1=Leader/Follower n2=...".
+func (b bed) roles() string {
+	b.Helper()
+	return b.kubectl("get", "clusternetwork", "default", "-o", `jsonpath={range .status.databases.members[*]}{.node}={.northbound}/{.southbound} {end}`)
+}
+
+// membersWork waits until members of both databases are connected on these nodes and no others, and each database has one leader.
+func (b bed) membersWork(patience time.Duration, nodes ...string) {
+	b.Helper()
+	start := time.Now()
+	b.within(patience, func() error {
+		roles := b.roles()
+		words := strings.Fields(roles)
+		if len(words) != len(nodes) {
+			return fmt.Errorf("members %q, want on %q", roles, nodes)
+		}
+		for _, node := range nodes {
+			if !strings.Contains(" "+roles, " "+node+"=") {
+				return fmt.Errorf("members %q, want one on %s", roles, node)
+			}
+		}
+		if strings.Count(roles, "=Leader/") != 1 || strings.Count(roles, "/Leader") != 1 || strings.Count(roles, "Follower") != 2*len(nodes)-2 {
+			return fmt.Errorf("members %q", roles)
+		}
+		return nil
+	})
+	b.Logf("%.1f s: %s", time.Since(start).Seconds(), b.roles())
+}
+
+// clusters are the IDs that were noted.
+func (b bed) clusters() string {
+	b.Helper()
+	return b.kubectl("-n", namespace, "get", "statefulset", "weft-central", "-o", `jsonpath={.metadata.annotations.network\.weft\.dev/clusters}`)
+}
+
+// listed are the servers that a member's own server knows of a database.
+func (b bed) listed(node, database string) string {
+	b.Helper()
+	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
+	name := map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}[database]
+	return b.kubectl("-n", namespace, "exec", pod, "-c", database, "--", "ovs-appctl", "-t", "/run/ovn/ovn"+database+"_db.ctl", "cluster/status", name)
+}
+
+// leader is the node whose member leads the southbound database.
+func (b bed) leader() string {
+	b.Helper()
+	for _, word := range strings.Fields(b.roles()) {
+		if node, roles, _ := strings.Cut(word, "="); strings.HasSuffix(roles, "/Leader") {
+			return node
+		}
+	}
+	b.Fatalf("nobody leads: %s", b.roles())
+	return ""
+}
+
+// anew replaces one probe, and waits until it reaches the others.
+func (b bed) anew() {
+	b.Helper()
+	start := time.Now()
+	pod := strings.Fields(b.kubectl("get", "pods", "-l", "app=probe", "-o", "jsonpath={.items[*].metadata.name}"))[0]
+	b.kubectl("delete", "pod", pod, "--wait=true")
+	b.probesReady()
+	b.podsReachEachOther()
+	b.Logf("%.1f s until a new pod reached all others", time.Since(start).Seconds())
+}
+
+func (b bed) probesReady() {
+	b.Helper()
+	b.within(120*time.Second, func() error {
+		ready := b.kubectl("get", "pods", "-l", "app=probe", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		nodes := len(strings.Fields(b.kubectl("get", "nodes", "-o", "name")))
+		if strings.Count(ready, "True") != nodes || strings.Contains(ready, "False") {
+			return fmt.Errorf("probes are ready: %s; %d nodes", ready, nodes)
+		}
+		return nil
+	})
+}
+
+// TestMembers installs a network with one member of each database, makes it three, and loses members: their pod, their disk, their node.
+func TestMembers(t *testing.T) {
+	b := upWith(t, 4)
+	if err := b.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=180s", "node", "--all")
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "clusternetwork/default")
+	b.kubectl("apply", "-f", "../lab/manifests/probe.yaml")
+	b.probesReady()
+	b.podsReachEachOther()
+
+	t.Run("one becomes three", func(t *testing.T) {
+		b := bed{t, b.Cluster}
+		chassis := b.southbound("n1")
+		b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":3}}}`)
+		b.membersWork(3*time.Minute, "n1", "n2", "n3")
+		if now := b.southbound("n1"); now != chassis {
+			b.Errorf("chassis and bindings were\n%s\nand are\n%s", chassis, now)
+		}
+		b.podsReachEachOther()
+		b.anew()
+		if out, err := b.Kubectl(b.Context(), "patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":1}}}`); err == nil {
+			b.Errorf("three became one: %s", out)
+		}
+	})
+	t.Run("the leader's pod is killed", func(t *testing.T) {
+		b := bed{t, b.Cluster}
+		before, leader := b.clusters(), b.leader()
+		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+leader, "--force", "--grace-period=0")
+		b.podsReachEachOther()
+		b.anew()
+		b.membersWork(2*time.Minute, "n1", "n2", "n3")
+		if now := b.clusters(); now != before {
+			b.Errorf("clusters were %s, and are %s", before, now)
+		}
+	})
+	t.Run("a member's disk is lost", func(t *testing.T) {
+		b := bed{t, b.Cluster}
+		before := b.clusters()
+		if out, err := b.Exec(b.Context(), "n1", "sh", "-c", "rm /var/lib/ovn/*"); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName=n1", "--force", "--grace-period=0")
+		b.within(30*time.Second, func() error {
+			if roles := b.roles(); strings.Contains(roles, "n1=Leader") || strings.Contains(roles, "n1=Follower") {
+				return fmt.Errorf("it was not noticed: %s", roles)
+			}
+			return nil
+		})
+		b.membersWork(2*time.Minute, "n1", "n2", "n3")
+		b.three("n2")
+		if now := b.clusters(); now != before {
+			b.Errorf("clusters were %s, and are %s", before, now)
+		}
+		b.anew()
+	})
+	t.Run("a member's node is deleted", func(t *testing.T) {
+		b := bed{t, b.Cluster}
+		before := b.clusters()
+		b.kubectl("delete", "node", "n3")
+		b.membersWork(4*time.Minute, "n1", "n2", "n4")
+		b.three("n1")
+		if now := b.clusters(); now != before {
+			b.Errorf("clusters were %s, and are %s", before, now)
+		}
+		b.probesReady()
+		b.podsReachEachOther()
+		b.anew()
+		b.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusternetwork/default")
+	})
+}
+
+// three waits until the clusters have three servers, as a member knows them.
+func (b bed) three(node string) {
+	b.Helper()
+	for _, database := range []string{"nb", "sb"} {
+		b.within(time.Minute, func() error {
+			status := b.listed(node, database)
+			if _, servers, _ := strings.Cut(status, "Servers:"); strings.Count(servers, " at unix:") != 3 {
+				return fmt.Errorf("%s on %s knows %s", database, node, servers)
+			}
+			return nil
+		})
+	}
+}
+
+// southbound are the chassis and the pods' bindings, with UUIDs.
+func (b bed) southbound(node string) string {
+	b.Helper()
+	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
+	return b.kubectl("-n", namespace, "exec", pod, "-c", "sb", "--", "ovn-sbctl", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_db.sock", "--columns=_uuid,name", "--format=csv", "list", "Chassis")
+}
