@@ -80,6 +80,10 @@ bench-compare: ## Judge two results of make bench (A=before.json B=after.json): 
 bench-engine: tools ## Speed, CPU and memory of the engine alone on a real database, as figures and ratios within the run
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
+.PHONY: bench-central
+bench-central: tools ## What ovn-northd and the southbound server take, and each change costs them, at a size, its half and its quarter (NODES=250 PORTS=10000 LBS=2000); figures in _out/central.json
+	go test -tags e2e -count=1 -timeout 120m -v -run '^TestCentral$$' ./test/bench/central -args -nodes $(if $(filter command environment,$(firstword $(origin NODES))),$(NODES),250) -ports $(or $(PORTS),10000) -lbs $(or $(LBS),2000) $(BENCH_FLAGS)
+
 .PHONY: soak
 soak: ## ADD and DEL of all kinds (N=2000) and pods through kubelet while the agent is killed, a reboot of 250 pods; counts what is left (SEED=)
 	go test -tags e2e -count=1 -timeout 60m -v ./test/soak -args -n $(or $(N),2000) -seed $(or $(SEED),0)

@@ -15,12 +15,30 @@ type Central struct {
 // StartCentral starts all three.
 func StartCentral(t testing.TB) *Central {
 	t.Helper()
-	c := &Central{NB: Start(t, "ovn-nb"), SB: Start(t, "ovn-sb")}
-	control := filepath.Join(c.NB.dir, "northd.ctl")
-	restart(t, &c.northd, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+control)
-	c.northd.ready(t, control)
+	c := StartDatabases(t)
+	c.RunNorthd()
 	return c
 }
+
+// StartDatabases starts both databases and leaves ovn-northd to RunNorthd.
+func StartDatabases(t testing.TB) *Central {
+	t.Helper()
+	return &Central{NB: Start(t, "ovn-nb"), SB: Start(t, "ovn-sb")}
+}
+
+// RunNorthd starts ovn-northd, after StartDatabases.
+func (c *Central) RunNorthd() {
+	t := c.NB.t
+	t.Helper()
+	restart(t, &c.northd, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+c.NorthdControl())
+	c.northd.ready(t, c.NorthdControl())
+}
+
+// NorthdControl is the path of northd's control socket.
+func (c *Central) NorthdControl() string { return filepath.Join(c.NB.dir, "northd.ctl") }
+
+// NorthdPID is northd's process.
+func (c *Central) NorthdPID() int { return c.northd.cmd.Process.Pid }
 
 // Sync returns when northd has written everything that is in the northbound database to the southbound one.
 func (c *Central) Sync() {
@@ -46,7 +64,7 @@ func (c *Central) Trace(datapath, microflow string, states ...string) string {
 // Northd runs one of northd's control commands (ovn-northd(8)) and returns its output.
 func (c *Central) Northd(args ...string) string {
 	c.NB.t.Helper()
-	return Command(c.NB.t, "ovn-appctl", append([]string{"-t", filepath.Join(c.NB.dir, "northd.ctl")}, args...)...)
+	return Command(c.NB.t, "ovn-appctl", append([]string{"-t", c.NorthdControl()}, args...)...)
 }
 
 // FollowCluster starts a southbound database and an ovn-northd that copies the cluster's northbound database to it.

@@ -26,13 +26,30 @@ func (r Result) WriteTable(out io.Writer) error {
 }
 
 func writeRuns(out io.Writer, controller string, runs []Run) error {
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "%s, nodes/pods\t", controller)
+	columns := make([]Column, 0, len(runs))
 	for _, run := range runs {
-		fmt.Fprintf(table, "%s\t", run.Size)
+		columns = append(columns, Column{Head: run.Size.String(), Size: float64(run.Size.Pods), Metrics: run.Metrics()})
+	}
+	return WriteColumns(out, controller+", nodes/pods", columns)
+}
+
+// Column is what was measured at one size.
+type Column struct {
+	Head    string
+	Size    float64
+	Metrics []Metric
+}
+
+// WriteColumns prints figures side by side; all columns have the same metrics in the same order. Behind each cost per event is the exponent of its
+// growth with the size.
+func WriteColumns(out io.Writer, title string, columns []Column) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "%s\t", title)
+	for _, column := range columns {
+		fmt.Fprintf(table, "%s\t", column.Head)
 	}
 	fmt.Fprintln(table, "growth\t")
-	for _, row := range rows(runs) {
+	for _, row := range rows(columns) {
 		fmt.Fprintf(table, "%s\t", row.name)
 		for _, v := range row.values {
 			fmt.Fprintf(table, "%s\t", number(v))
@@ -46,7 +63,7 @@ func writeRuns(out io.Writer, controller string, runs []Run) error {
 	return table.Flush()
 }
 
-// row is one figure in all runs.
+// row is one figure in all columns.
 type row struct {
 	name     string
 	values   []float64
@@ -54,20 +71,20 @@ type row struct {
 	exponent float64
 }
 
-func rows(runs []Run) (all []row) {
-	var pods []float64
-	for _, run := range runs {
-		pods = append(pods, float64(run.Size.Pods))
+func rows(columns []Column) (all []row) {
+	var sizes []float64
+	for _, column := range columns {
+		sizes = append(sizes, column.Size)
 	}
-	for i, m := range runs[0].Metrics() {
+	for i, m := range columns[0].Metrics {
 		one := row{name: m.Name}
-		for _, run := range runs {
-			if metrics := run.Metrics(); i < len(metrics) && metrics[i].Name == m.Name {
-				one.values = append(one.values, metrics[i].Value)
+		for _, column := range columns {
+			if i < len(column.Metrics) && column.Metrics[i].Name == m.Name {
+				one.values = append(one.values, column.Metrics[i].Value)
 			}
 		}
-		if m.PerEvent && len(one.values) == len(pods) {
-			one.exponent, one.grows = Exponent(pods, one.values)
+		if m.PerEvent && len(one.values) == len(sizes) {
+			one.exponent, one.grows = Exponent(sizes, one.values)
 		}
 		all = append(all, one)
 	}

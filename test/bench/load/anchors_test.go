@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
 )
 
 // atOnce deletes without a kubelet's consent.
@@ -48,14 +49,14 @@ func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
 	const group = 100
 	nb := ovndbtest.Start(t, "ovn-nb")
 	defer nb.Kill()
-	db, err := dial(nb.Endpoint(), nil)
+	db, err := probe.Dial(nb.Endpoint(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.close()
+	defer db.Close()
 	write := func(operations []any) {
 		t.Helper()
-		result, err := db.call("transact", append([]any{"OVN_Northbound"}, operations...)...)
+		result, err := db.Call("transact", append([]any{"OVN_Northbound"}, operations...)...)
 		if err != nil || strings.Contains(string(result), `"error"`) {
 			t.Fatalf("transaction: %v\n%s", err, result)
 		}
@@ -67,7 +68,7 @@ func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
 		made = append(made, map[string]any{"op": "insert", "table": "Logical_Switch", "uuid": switches[i], "row": map[string]any{"name": nodeName(i)}})
 	}
 	write(made)
-	cpu, err := cpuOf(nb.PID())
+	cpu, err := probe.CPU(nb.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
 		write(operations)
 	}
 	took := time.Since(began)
-	after, err := cpuOf(nb.PID())
+	after, err := probe.CPU(nb.PID())
 	if err != nil {
 		t.Fatal(err)
 	}

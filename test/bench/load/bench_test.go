@@ -18,6 +18,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/version"
 	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -105,7 +106,7 @@ func (w *world) peaks() map[string]float64 {
 	peaks := map[string]float64{}
 	for name, pid := range w.pids {
 		var err error
-		peaks[name], err = peakOf(pid)
+		peaks[name], err = probe.Peak(pid)
 		w.must(err)
 	}
 	return peaks
@@ -113,12 +114,8 @@ func (w *world) peaks() map[string]float64 {
 
 func loadAverage(t *testing.T) float64 {
 	t.Helper()
-	text, err := os.ReadFile("/proc/loadavg")
+	average, err := probe.LoadAverage()
 	if err != nil {
-		t.Fatal(err)
-	}
-	var average float64
-	if err := json.Unmarshal([]byte(strings.Fields(string(text))[0]), &average); err != nil {
 		t.Fatal(err)
 	}
 	return average

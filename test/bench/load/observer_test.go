@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/weft-network/weft/test/bench/probe"
 )
 
 // patience is how long the database may take for what it shall have.
@@ -26,7 +28,7 @@ var watched = map[string][]string{
 
 // observer notes when the database had what, by a monitor of its own.
 type observer struct {
-	*rpc
+	*probe.Conn
 
 	mu    sync.Mutex
 	rows  map[string]string        // row UUID -> name of a pod or node
@@ -42,14 +44,14 @@ type observer struct {
 func observe(endpoint string) (*observer, error) {
 	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{}, wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}, given: map[string]string{}}
 	var err error
-	if o.rpc, err = dial(endpoint, o.update); err != nil {
+	if o.Conn, err = probe.Dial(endpoint, o.update); err != nil {
 		return nil, err
 	}
 	monitored := map[string]any{}
 	for table, columns := range watched {
 		monitored[table] = map[string]any{"columns": columns}
 	}
-	first, err := o.call("monitor_cond", "OVN_Northbound", nil, monitored)
+	first, err := o.Call("monitor_cond", "OVN_Northbound", nil, monitored)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"
 	"github.com/weft-network/weft/test/rbac"
 )
@@ -125,12 +126,12 @@ func (w *world) clients(config *rest.Config) {
 func (w *world) look() {
 	w.Helper()
 	if w.seen != nil {
-		w.seen.close()
+		w.seen.Close()
 	}
 	var err error
 	w.seen, err = observe(w.nb.Endpoint())
 	w.must(err)
-	w.Cleanup(w.seen.close)
+	w.Cleanup(w.seen.Close)
 }
 
 func (w *world) must(err error) {
@@ -159,7 +160,7 @@ func (w *world) cpu() map[string]time.Duration {
 	w.Helper()
 	used := map[string]time.Duration{}
 	for name, pid := range w.pids {
-		spent, err := cpuOf(pid)
+		spent, err := probe.CPU(pid)
 		w.must(err)
 		used[name] = spent
 	}

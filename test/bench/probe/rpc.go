@@ -1,6 +1,4 @@
-//go:build e2e
-
-package load
+package probe
 
 import (
 	"encoding/json"
@@ -19,8 +17,8 @@ type message struct {
 	Error  any             `json:"error,omitempty"`
 }
 
-// rpc is a connection to an ovsdb-server without a library: it shall cost as little as possible beside what is measured.
-type rpc struct {
+// Conn is a connection to an ovsdb-server without a library: it shall cost as little as possible beside what is measured.
+type Conn struct {
 	conn    net.Conn
 	updated func(params json.RawMessage)
 
@@ -30,20 +28,21 @@ type rpc struct {
 	wait map[float64]chan message
 }
 
-// dial connects; updated is called with each update of a monitor, one after the other, and may be nil.
-func dial(endpoint string, updated func(json.RawMessage)) (*rpc, error) {
+// Dial connects; updated is called with each update of a monitor, one after the other, and may be nil.
+func Dial(endpoint string, updated func(json.RawMessage)) (*Conn, error) {
 	conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
 	if err != nil {
 		return nil, err
 	}
-	r := &rpc{conn: conn, updated: updated, out: json.NewEncoder(conn), wait: map[float64]chan message{}}
+	r := &Conn{conn: conn, updated: updated, out: json.NewEncoder(conn), wait: map[float64]chan message{}}
 	go r.read()
 	return r, nil
 }
 
-func (r *rpc) close() { r.conn.Close() }
+// Close ends the connection.
+func (r *Conn) Close() { r.conn.Close() }
 
-func (r *rpc) read() {
+func (r *Conn) read() {
 	decoder := json.NewDecoder(r.conn)
 	for {
 		var m message
@@ -78,8 +77,8 @@ func (r *rpc) read() {
 	}
 }
 
-// call sends a request and waits for its result.
-func (r *rpc) call(method string, params ...any) (json.RawMessage, error) {
+// Call sends a request and waits for its result.
+func (r *Conn) Call(method string, params ...any) (json.RawMessage, error) {
 	text, err := json.Marshal(params)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,98 @@
+//go:build e2e
+
+package central
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+var (
+	nodes         = flag.Int("nodes", 250, "nodes of the largest size")
+	ports         = flag.Int("ports", 10000, "pods of the largest size")
+	loadBalancers = flag.Int("lbs", 2000, "services of the largest size")
+	rounds        = flag.Int("rounds", 10, "changes of each kind")
+	agents        = flag.Int("agents", 20, "agents of each kind")
+	last          = flag.Bool("largest", false, "only the largest size, without its half and its quarter")
+	out           = flag.String("out", "_out/central.json", "where the result goes, below the repository")
+)
+
+// TestCentral measures three sizes, each on servers of its own.
+func TestCentral(t *testing.T) {
+	source, err := tools.SourceRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, err := probe.LoadAverage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := Sizes(Size{*nodes, *ports, *loadBalancers})
+	if *last {
+		sizes = sizes[len(sizes)-1:]
+	}
+	result := Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: load, Go: runtime.Version()}}
+	for _, size := range sizes {
+		// New pods of the rounds need an address too.
+		if perNode := (size.Ports + 4**rounds) / size.Nodes; !ipam.IsPodAddress(subnetOf(0), nth(ipam.FirstPod(subnetOf(0)), perNode)) {
+			t.Fatalf("%s: a node has a /24, and not room for %d pods", size, perNode)
+		}
+		t.Run(size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, size)) })
+	}
+	if t.Failed() {
+		return // half a result is none
+	}
+	if err := figures.WriteColumns(os.Stdout, "nodes/pods/services", result.columns()); err != nil {
+		t.Fatal(err)
+	}
+	path := *out
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(source, path)
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = renameio.WriteFile(path, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("written to %s", path)
+}
+
+// measure is one size.
+func measure(t *testing.T, size Size) Run {
+	w := newWorld(t, size)
+	step(t, "fill", w.fill)
+	step(t, "northd from nothing", w.cold)
+	step(t, "claims", w.claimAll)
+	step(t, "rows", w.rows)
+	step(t, "all anew", w.anew)
+	step(t, "changes", w.changes)
+	for _, kind := range agentKinds {
+		step(t, "agents, "+kind.name, func() { w.agents(kind) })
+	}
+	step(t, "another zone", w.zones)
+	return Run{Size: size, Metrics: w.found}
+}
+
+func step(t *testing.T, name string, do func()) {
+	began := time.Now()
+	do()
+	t.Logf("%-28s %6.1f s", name, time.Since(began).Seconds())
+}

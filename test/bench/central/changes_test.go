@@ -1,0 +1,116 @@
+//go:build e2e
+
+package central
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
+)
+
+// changes measures changes of each kind, one after the other, while one agent watches everything.
+func (w *world) changes() {
+	w.Helper()
+	watcher := w.watch()
+	defer watcher.Close()
+	n, pods, services := *rounds, w.size.Ports, w.size.LoadBalancers
+	w.change(watcher, "nothing", n, func(int) {})
+	w.change(watcher, "heartbeat", n, w.heartbeat)
+	w.change(watcher, "pod", n, func(i int) { w.one(w.pod(pods + i)) })
+	w.change(watcher, "pod works", n, func(int) {
+		_, err := w.sb.Claim(1)
+		w.must(err)
+	})
+	w.change(watcher, "pod goes", n, func(i int) { w.one(unit.Unit{Key: topology.PodKey(namespaceOf(pods+i), podName(pods+i))}) })
+	w.change(watcher, "service", n, func(i int) { w.one(w.service(services+i, i, topology.FromAll)) })
+	w.change(watcher, "endpoints", n, func(i int) { w.one(w.service(services+i, i+1, topology.FromAll)) })
+	w.change(watcher, "service, local", n, func(i int) { w.one(w.service(services+n+i, i, topology.FromLocal)) })
+	w.change(watcher, "endpoints, local", n, func(i int) { w.one(w.service(services+n+i, i+1, topology.FromLocal)) })
+	w.change(watcher, "policy", n, func(i int) { w.one(policy(fmt.Sprintf("more-%d", i), inNamespace(namespaceOf(0)))) })
+	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, pods)), max(n/5, 1), w.grouped)
+	w.change(watcher, "node", max(n/5, 1), func(i int) {
+		i += w.size.Nodes
+		w.must(w.sb.Register(chassisName(i), encapOf(i).String(), false))
+		w.one(topology.NodeUnit(node(i)), gateway(i))
+	})
+}
+
+// watch connects an agent that watches everything.
+func (w *world) watch() *probe.Agent {
+	w.Helper()
+	monitor, err := probe.Controller(nil)
+	w.must(err)
+	watcher, err := probe.Connect(w.central.SB.Endpoint(), monitor)
+	w.must(err)
+	return watcher
+}
+
+// heartbeat is what the operator writes each 5 s.
+func (w *world) heartbeat(i int) {
+	w.Helper()
+	key, value := "weft-heartbeat", []any{"map", []any{[]any{"weft-heartbeat", strconv.Itoa(i)}}}
+	_, err := w.nb.Transact(northboundDB, map[string]any{"op": "mutate", "table": "NB_Global", "where": []any{}, "mutations": []any{
+		[]any{"external_ids", "delete", key}, []any{"external_ids", "insert", value}}})
+	w.must(err)
+}
+
+// grouped adds a policy with a selector that nobody had: its group and its sets are new, and the pods of a namespace join them.
+func (w *world) grouped(i int) {
+	w.Helper()
+	first := i * perNamespace % w.size.Ports / perNamespace * perNamespace
+	selector := topology.PodSelector{Namespace: namespaceOf(first), Pods: labels.SelectorFromSet(labels.Set{"round": strconv.Itoa(i)})}
+	if w.extra == nil {
+		w.extra = map[int][]topology.PodSelector{}
+	}
+	members := min(perNamespace, w.size.Ports-first)
+	for pod := first; pod < first+members; pod++ {
+		w.extra[pod] = append(w.extra[pod], selector)
+	}
+	w.one(groups(selector)...)
+	w.apply(members, func(n int) unit.Unit { return w.pod(first + n) })
+	w.one(policy(fmt.Sprintf("grouped-%d", i), selector))
+}
+
+// change measures one kind of change, one at a time: until the southbound database has it.
+func (w *world) change(watcher *probe.Agent, name string, n int, do func(i int)) {
+	w.Helper()
+	w.sync()
+	w.northd("inc-engine/clear-stats")
+	northd, server := w.cpu(w.central.NorthdPID()), w.cpu(w.central.SB.PID())
+	_, sent := watcher.Updates()
+	took := make([]time.Duration, n)
+	for i := range n {
+		began := time.Now()
+		do(i)
+		w.sync()
+		took[i] = time.Since(began)
+	}
+	time.Sleep(travel)
+	each := func(d time.Duration) float64 { return figures.Milliseconds(d) / float64(n) }
+	w.note(each(w.cpu(w.central.NorthdPID())-northd), false, "%s, northd CPU ms", name)
+	w.note(each(w.cpu(w.central.SB.PID())-server), false, "%s, SB server CPU ms", name)
+	_, after := watcher.Updates()
+	w.note(float64(after-sent)/float64(n)/1000, false, "%s, kB to each agent", name)
+	slices.Sort(took)
+	w.note(figures.Milliseconds(took[(n-1)/2]), false, "%s, ms until in SB, p50", name)
+	did, err := parseStats(w.northd("inc-engine/show-stats"))
+	w.must(err)
+	for _, of := range []string{"northd", "lflow"} {
+		if _, ok := did[of]; !ok {
+			w.Fatalf("northd's engine has no node %s", of)
+		}
+		w.note(float64(did[of].recompute)/float64(n), true, "%s, %s computed anew", name, of)
+	}
+	w.Logf("%-26s %d times; computed anew: %s", name, n, did.anew())
+}
+
+// travel is what an update may take to an agent after it was committed.
+const travel = 100 * time.Millisecond

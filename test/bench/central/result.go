@@ -1,0 +1,46 @@
+package central
+
+import (
+	"fmt"
+
+	"github.com/weft-network/weft/test/bench/figures"
+)
+
+// Result is what one `make bench-central` found.
+type Result struct {
+	Machine figures.Machine `json:"machine"`
+	Version string          `json:"version"`
+	Runs    []Run           `json:"runs"`
+}
+
+// Run is what was measured at one size.
+type Run struct {
+	Size    Size             `json:"size"`
+	Metrics []figures.Metric `json:"metrics"`
+}
+
+// Size is the network of a run.
+type Size struct {
+	Nodes         int `json:"nodes"`
+	Ports         int `json:"ports"`         // of pods
+	LoadBalancers int `json:"loadBalancers"` // one for each service
+}
+
+func (s Size) String() string { return fmt.Sprintf("%d/%d/%d", s.Nodes, s.Ports, s.LoadBalancers) }
+
+// Sizes are a quarter of a size, half of it, and all.
+func Sizes(whole Size) (all []Size) {
+	for _, part := range []int{4, 2, 1} {
+		of := func(n int) int { return max(n/part, 1) }
+		all = append(all, Size{of(whole.Nodes), of(whole.Ports), of(whole.LoadBalancers)})
+	}
+	return all
+}
+
+// columns are a result as a table.
+func (r Result) columns() (columns []figures.Column) {
+	for _, run := range r.Runs {
+		columns = append(columns, figures.Column{Head: run.Size.String(), Size: float64(run.Size.Ports), Metrics: run.Metrics})
+	}
+	return columns
+}

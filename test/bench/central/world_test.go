@@ -1,0 +1,186 @@
+//go:build e2e
+
+package central
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/pkg/unixctl"
+	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
+)
+
+// patience is how long northd may take for everything.
+const patience = 15 * time.Minute
+
+// world is the programs, with the engine that writes.
+type world struct {
+	*testing.T
+	*cluster
+	central *ovndbtest.Central
+	engine  *ovndb.Engine
+	nb      *probe.Conn
+	sb      *probe.Southbound
+	synced  chan int // what NB_Global.sb_cfg becomes
+	config  int      // what NB_Global.nb_cfg is
+	found   []figures.Metric
+}
+
+func newWorld(t *testing.T, s Size) *world {
+	t.Helper()
+	w := &world{T: t, cluster: &cluster{size: s}, central: ovndbtest.StartDatabases(t), synced: make(chan int, 1<<16)}
+	w.engine = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{w.central.NB.Endpoint()}, Log: logr.Discard(), Heartbeat: time.Hour}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.engine.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	w.must(w.engine.Wait(ctx, func() (bool, error) { return w.engine.Connected(), nil }))
+	var err error
+	w.nb, err = probe.Dial(w.central.NB.Endpoint(), w.update)
+	w.must(err)
+	t.Cleanup(w.nb.Close)
+	w.sb, err = probe.DialSouthbound(w.central.SB.Endpoint())
+	w.must(err)
+	t.Cleanup(w.sb.Close)
+	_, err = w.nb.Call("monitor_cond", northboundDB, nil, map[string]any{"NB_Global": map[string]any{"columns": []string{"sb_cfg"}}})
+	w.must(err)
+	return w
+}
+
+const northboundDB = "OVN_Northbound"
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// update reads how far the southbound database has come.
+func (w *world) update(params json.RawMessage) {
+	var parts []json.RawMessage
+	var tables map[string]map[string]map[string]struct {
+		Reached int `json:"sb_cfg"`
+	}
+	if json.Unmarshal(params, &parts) != nil || len(parts) != 2 || json.Unmarshal(parts[1], &tables) != nil {
+		return
+	}
+	for _, row := range tables["NB_Global"] {
+		for _, change := range row {
+			if change.Reached > 0 {
+				w.synced <- change.Reached
+			}
+		}
+	}
+}
+
+// request asks northd to say when it has written what is there now.
+func (w *world) request() {
+	w.Helper()
+	w.config++
+	_, err := w.nb.Transact(northboundDB, map[string]any{"op": "update", "table": "NB_Global", "where": []any{}, "row": map[string]any{"nb_cfg": w.config}})
+	w.must(err)
+}
+
+// sync returns when the southbound database has all that the northbound one has.
+func (w *world) sync() {
+	w.Helper()
+	w.request()
+	w.reached()
+}
+
+func (w *world) reached() {
+	w.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case reached := <-w.synced:
+			if reached >= w.config {
+				return
+			}
+		case <-timeout:
+			w.Fatalf("northd does not come to %d within %s", w.config, patience)
+		}
+	}
+}
+
+// apply writes units, many at once, and returns when all are committed. One that waits for what comes later is fine.
+func (w *world) apply(n int, unitOf func(i int) unit.Unit) {
+	w.Helper()
+	const atOnce = 100
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error {
+			u := unitOf(i)
+			if err := w.engine.Apply(w.Context(), u); err != nil {
+				return fmt.Errorf("%s: %w", u.Key, err)
+			}
+			return nil
+		})
+	}
+	w.must(group.Wait())
+}
+
+func (w *world) one(units ...unit.Unit) {
+	w.Helper()
+	for _, u := range units {
+		w.must(w.engine.Apply(w.Context(), u))
+	}
+}
+
+func (w *world) northd(command string, args ...string) string {
+	w.Helper()
+	text, err := unixctl.Call(w.Context(), w.central.NorthdControl(), command, args...)
+	w.must(err)
+	return text
+}
+
+// fill writes the cluster.
+func (w *world) fill() {
+	w.Helper()
+	w.one(network())
+	w.apply(w.size.Nodes, func(i int) unit.Unit { return topology.NodeUnit(node(i)) })
+	w.apply(w.size.Nodes, gateway)
+	for first := 0; first < w.size.Ports; first += perNamespace {
+		w.one(groups(inNamespace(namespaceOf(first)))...)
+		w.one(policy("isolation", inNamespace(namespaceOf(first))))
+	}
+	w.apply(w.size.Ports, w.pod)
+	w.apply(w.size.LoadBalancers, func(i int) unit.Unit { return w.service(i, i*backends, topology.FromAll) })
+	for i := range w.size.Nodes {
+		w.must(w.sb.Register(chassisName(i), encapOf(i).String(), false))
+	}
+}
+
+// note remembers a figure. One that is counted depends on no clock.
+func (w *world) note(value float64, counted bool, format string, args ...any) {
+	w.found = append(w.found, figures.Metric{Name: fmt.Sprintf(format, args...), Value: value, Counted: counted, PerEvent: true})
+}
+
+// noteMB notes the memory of a process.
+func (w *world) noteMB(pid int, format string, args ...any) {
+	w.Helper()
+	mb, err := probe.Resident(pid)
+	w.must(err)
+	w.note(mb, false, format, args...)
+}
+
+func (w *world) cpu(pid int) time.Duration {
+	w.Helper()
+	used, err := probe.Exact(pid)
+	w.must(err)
+	return used
+}

@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Southbound asks a southbound database.
+type Southbound struct {
+	*Conn
+	Endpoint string
+}
+
+// DialSouthbound connects.
+func DialSouthbound(endpoint string) (*Southbound, error) {
+	conn, err := Dial(endpoint, nil)
+	return &Southbound{Conn: conn, Endpoint: endpoint}, err
+}
+
+// Transact commits operations; an error of one of them is an error.
+func (r *Conn) Transact(database string, operations ...any) (json.RawMessage, error) {
+	answer, err := r.Call("transact", append([]any{database}, operations...)...)
+	if err != nil {
+		return nil, err
+	}
+	var results []struct {
+		Error, Details string
+	}
+	if err := json.Unmarshal(answer, &results); err != nil {
+		return nil, err
+	}
+	for _, result := range results {
+		if result.Error != "" {
+			return nil, errors.New(result.Error + ": " + result.Details)
+		}
+	}
+	return answer, nil
+}
+
+// Select reads columns of the rows that match every condition.
+func (r *Conn) Select(database, table string, where []any, columns ...string) ([]map[string]any, error) {
+	answer, err := r.Transact(database, map[string]any{"op": "select", "table": table, "where": where, "columns": columns})
+	if err != nil {
+		return nil, err
+	}
+	var results []struct{ Rows []map[string]any }
+	err = json.Unmarshal(answer, &results)
+	if err == nil && len(results) != 1 {
+		err = fmt.Errorf("%s: %d results", table, len(results))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return results[0].Rows, nil
+}
+
+const southbound = "OVN_Southbound"
+
+// Rows counts a table's rows.
+func (s *Southbound) Rows(table string) (int, error) {
+	rows, err := s.Select(southbound, table, []any{}, "_uuid")
+	return len(rows), err
+}
+
+// Register makes a chassis with its tunnel, as an ovn-controller does. A remote one works for another southbound database.
+func (s *Southbound) Register(chassis, address string, remote bool) error {
+	encap, row := []any{"named-uuid", "encap"}, []any{"named-uuid", "chassis"}
+	_, err := s.Transact(southbound,
+		map[string]any{"op": "insert", "table": "Encap", "uuid-name": "encap", "row": map[string]any{"type": "geneve", "ip": address, "chassis_name": chassis}},
+		map[string]any{"op": "insert", "table": "Chassis", "uuid-name": "chassis", "row": map[string]any{"name": chassis, "hostname": chassis, "encaps": encap,
+			"other_config": []any{"map", []any{[]any{"port-up-notif", "true"}, []any{"ct-no-masked-label", "true"}, []any{"ovn-ct-lb-related", "true"}, []any{"mac-binding-timestamp", "true"},
+				[]any{"fdb-timestamp", "true"}, []any{"ls-dpg-column", "true"}, []any{"ct-commit-nat-v2", "true"}, []any{"ct-commit-to-zone", "true"}, []any{"ct-next-zone", "true"},
+				[]any{"ovn-monitor-all", "true"}, []any{"is-interconn", strconv.FormatBool(remote)}, []any{"is-remote", strconv.FormatBool(remote)}}}}},
+		map[string]any{"op": "insert", "table": "Chassis_Private", "row": map[string]any{"name": chassis, "chassis": row}})
+	return err
+}
+
+// Claim says of every port that is asked to be on a chassis that it is there and works, as the ovn-controllers do; or of so many, unless limit is 0.
+func (s *Southbound) Claim(limit int) (int, error) {
+	const group = 100
+	rows, err := s.Select(southbound, "Port_Binding", []any{[]any{"type", "==", ""}, []any{"up", "!=", true}}, "_uuid", "requested_chassis")
+	if err != nil {
+		return 0, err
+	}
+	var operations []any
+	claimed := 0
+	rows = slices.DeleteFunc(rows, func(r map[string]any) bool {
+		reference, ok := r["requested_chassis"].([]any)
+		return !ok || len(reference) != 2 || reference[0] != "uuid"
+	})
+	if limit > 0 {
+		rows = rows[:min(limit, len(rows))]
+	}
+	for i, r := range rows {
+		operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding", "where": []any{is("_uuid", r["_uuid"])}, "row": map[string]any{"chassis": r["requested_chassis"], "up": true}})
+		claimed++
+		if len(operations) == group || i == len(rows)-1 {
+			if _, err := s.Transact(southbound, operations...); err != nil {
+				return claimed, err
+			}
+			operations = nil
+		}
+	}
+	return claimed, nil
+}
+
+// Local finds what an ovn-controller on the chassis comes to know: the datapaths that hang together by patch ports, without the gateways of others,
+// which are behind ports that are bound to other chassis.
+func (s *Southbound) Local(node, chassis string) (Local, error) {
+	found := Local{Chassis: chassis, Datapaths: map[int]string{}}
+	rows, err := s.Select(southbound, "Chassis", []any{is("name", chassis)}, "_uuid")
+	if err != nil || len(rows) != 1 {
+		return found, errors.Join(err, fmt.Errorf("%d chassis are named %s", len(rows), chassis))
+	}
+	found.ChassisUUID = uuidOf(rows[0])
+	datapaths, err := s.Select(southbound, "Datapath_Binding", []any{}, "_uuid", "tunnel_key", "external_ids")
+	for _, d := range datapaths {
+		name, key := nameIn(d["external_ids"]), 0
+		if number, ok := d["tunnel_key"].(float64); ok {
+			key = int(number)
+		}
+		of, gateway := strings.CutPrefix(name, "GR_")
+		if !gateway {
+			of, gateway = strings.CutPrefix(name, "ext_")
+		}
+		if !gateway || of == node {
+			found.Datapaths[key] = uuidOf(d)
+		}
+	}
+	return found, err
+}
+
+func uuidOf(row map[string]any) string {
+	reference, _ := row["_uuid"].([]any)
+	if len(reference) != 2 {
+		return ""
+	}
+	text, _ := reference[1].(string)
+	return text
+}
+
+// nameIn is the value of "name" in a map.
+func nameIn(column any) string {
+	parts, _ := column.([]any)
+	if len(parts) != 2 {
+		return ""
+	}
+	pairs, _ := parts[1].([]any)
+	for _, p := range pairs {
+		if kv, ok := p.([]any); ok && len(kv) == 2 && kv[0] == "name" {
+			text, _ := kv[1].(string)
+			return text
+		}
+	}
+	return ""
+}
