@@ -3,6 +3,7 @@ package ovndbtest
 import (
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -70,10 +71,34 @@ func (c *Central) Northd(args ...string) string {
 // FollowCluster starts a southbound database and an ovn-northd that copies the cluster's northbound database to it.
 func FollowCluster(t testing.TB, nb *Cluster) *Server {
 	t.Helper()
-	sb := Start(t, "ovn-sb")
-	control := filepath.Join(sb.dir, "northd.ctl")
-	var northd *process
-	restart(t, &northd, sb.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+strings.Join(nb.Endpoints(), ","), "--ovnsb-db="+sb.Endpoint(), "--unixctl="+control)
-	northd.ready(t, control)
-	return sb
+	return Follow(t, nb.Endpoints()).SB
 }
+
+// Follower is a southbound database with an ovn-northd, of a northbound database that somebody else serves.
+type Follower struct {
+	SB      *Server
+	remotes string
+	northd  *process
+}
+
+// Follow starts both.
+func Follow(t testing.TB, northbound []string) *Follower {
+	t.Helper()
+	f := &Follower{SB: Start(t, "ovn-sb"), remotes: strings.Join(northbound, ",")}
+	f.Restart()
+	return f
+}
+
+// Restart starts ovn-northd anew: one that has seen a cluster does not believe another that is younger.
+func (f *Follower) Restart() {
+	f.SB.t.Helper()
+	if f.northd != nil {
+		f.northd.signal(syscall.SIGKILL)
+	}
+	control := filepath.Join(f.SB.dir, "northd.ctl")
+	restart(f.SB.t, &f.northd, f.SB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+f.remotes, "--ovnsb-db="+f.SB.Endpoint(), "--unixctl="+control)
+	f.northd.ready(f.SB.t, control)
+}
+
+// NorthdPID is northd's process.
+func (f *Follower) NorthdPID() int { return f.northd.cmd.Process.Pid }

@@ -109,6 +109,12 @@ func (m *Member) socket() string { return filepath.Join(m.cluster.dir, "sock"+m.
 
 func (m *Member) control() string { return filepath.Join(m.cluster.dir, "ctl"+m.name) }
 
+// File is the member's log.
+func (m *Member) File() string { return m.file() }
+
+// PID is the member's process; it changes with Run.
+func (m *Member) PID() int { return m.proc.cmd.Process.Pid }
+
 // Endpoint returns the member's OVSDB remote.
 func (m *Member) Endpoint() string { return "unix:" + m.socket() }
 

@@ -46,7 +46,15 @@ func Compare(a, b Result) (all []Difference) {
 	return all
 }
 
-func (r Run) name() string { return r.Controller + " " + r.Size.String() }
+func (r Run) name() string { return r.subject() + " " + r.Size.String() }
+
+// subject is what was measured: the controller, and on what.
+func (r Run) subject() string {
+	if r.Raft {
+		return r.Controller + " on raft"
+	}
+	return r.Controller
+}
 
 func judge(a, b Metric) Verdict {
 	allowed := a.Value * noise

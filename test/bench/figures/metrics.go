@@ -26,6 +26,10 @@ func (r Run) Metrics() []Metric {
 		{Name: "storm, pods created/s", Value: r.Storm.CreatedPerSecond, More: true},
 		{Name: "storm, pods in NB/s", Value: r.Storm.WiredPerSecond, More: true},
 	}
+	if r.Agents.N > 0 {
+		all = append(all, Metric{Name: "agents", Value: float64(r.Agents.N), Counted: true}, Metric{Name: "agent connects, MB sent", Value: r.Agents.WholeMB, PerEvent: true},
+			Metric{Name: "agent connects, SB server CPU ms", Value: r.Agents.ConnectCPUms, PerEvent: true}, Metric{Name: "agent connects, SB server memory MB", Value: r.Agents.ConnectMB, PerEvent: true})
+	}
 	all = append(all, spread("storm, lag", r.Storm.Lag)...)
 	all = append(all, cost("storm, per pod", r.Storm.PerPod)...)
 	for _, kind := range slices.Sorted(maps.Keys(r.Events)) {
@@ -47,21 +51,34 @@ func (r Run) Metrics() []Metric {
 	return all
 }
 
-// Controller is the name of the measured process among the others.
-const Controller = "controller"
+// Names of processes: Controller is the measured one, Northd and Southbound are there with agents.
+const (
+	Controller = "controller"
+	Northd     = "ovn-northd"
+	Southbound = "ovsdb-server SB"
+)
 
 func spread(name string, s Spread) []Metric {
 	return []Metric{{Name: name + " p50 ms", Value: s.P50, PerEvent: true}, {Name: name + " p90 ms", Value: s.P90}, {Name: name + " p99 ms", Value: s.P99}}
 }
 
 func cost(name string, c Cost) []Metric {
-	return []Metric{
+	all := []Metric{
 		{Name: name + ", controller CPU ms", Value: c.CPUms[Controller], PerEvent: true},
 		{Name: name + ", all CPU ms", Value: c.Total(), PerEvent: true},
 		{Name: name + ", NB transactions", Value: c.Transactions, PerEvent: true},
 		{Name: name + ", NB rows", Value: c.Rows, PerEvent: true},
 		{Name: name + ", API writes", Value: c.Writes},
 	}
+	for _, process := range []string{Northd, Southbound} {
+		if spent, ran := c.CPUms[process]; ran {
+			all = append(all, Metric{Name: name + ", CPU ms of " + process, Value: spent, PerEvent: true})
+		}
+	}
+	if c.Sent > 0 {
+		all = append(all, Metric{Name: name + ", kB sent to agents", Value: c.Sent / 1000, PerEvent: true})
+	}
+	return all
 }
 
 // node is what each node costs that joins while the others do.

@@ -57,12 +57,16 @@ func ParseSizes(text string) ([]Size, error) {
 type Run struct {
 	Size       Size   `json:"size"`
 	Controller string `json:"controller"`
+	// Raft says that the northbound database was a cluster of three members.
+	Raft bool `json:"raft,omitempty"`
 
 	// APIServer is how many pods per second the API server takes while no controller runs, and what one costs.
 	APIServer Rate `json:"apiServer"`
 	// Database is how many ports per second ovsdb-server takes in groups of 100, from a client that does nothing else.
 	Database Rate `json:"database"`
 
+	// Agents watch the southbound database from the storm on.
+	Agents   Agents           `json:"agents,omitzero"`
 	Nodes    Phase            `json:"nodes"`
 	Storm    Storm            `json:"storm"`
 	Services Phase            `json:"services"`
@@ -77,6 +81,15 @@ type Run struct {
 type Rate struct {
 	PerSecond float64 `json:"perSecond"`
 	CPUms     float64 `json:"cpuMs"` // of the servers, for each
+}
+
+// Agents are monitors of the southbound database, one for each of some nodes.
+type Agents struct {
+	N int `json:"n"`
+	// WholeMB is the first copy that one is sent, ConnectCPUms what it takes the server to send it, ConnectMB by how much its memory grows.
+	WholeMB      float64 `json:"wholeMB"`
+	ConnectCPUms float64 `json:"connectCPUms"`
+	ConnectMB    float64 `json:"connectMB"`
 }
 
 // Phase is what happens once: N objects from the first call until the database has the last.
@@ -96,6 +109,8 @@ type Cost struct {
 	// Reads and Writes are the controller's calls of the API server, without watches and leases.
 	Reads  float64 `json:"reads"`
 	Writes float64 `json:"writes"`
+	// Sent is what the agents were sent, in bytes.
+	Sent float64 `json:"sent,omitempty"`
 }
 
 // Per is the cost of one of n.
@@ -104,7 +119,7 @@ func (c Cost) Per(n int) Cost {
 		return c
 	}
 	by := float64(n)
-	one := Cost{CPUms: map[string]float64{}, Transactions: c.Transactions / by, Rows: c.Rows / by, Reads: c.Reads / by, Writes: c.Writes / by}
+	one := Cost{CPUms: map[string]float64{}, Transactions: c.Transactions / by, Rows: c.Rows / by, Reads: c.Reads / by, Writes: c.Writes / by, Sent: c.Sent / by}
 	for process, spent := range c.CPUms {
 		one.CPUms[process] = spent / by
 	}

@@ -10,27 +10,27 @@ import (
 // WriteTable prints every figure, a column for each run of a controller and the exponent of its growth with the number of pods where the
 // figure is a cost per event.
 func (r Result) WriteTable(out io.Writer) error {
-	var controllers []string
+	var subjects []string
 	for _, run := range r.Runs {
-		if !slices.Contains(controllers, run.Controller) {
-			controllers = append(controllers, run.Controller)
+		if !slices.Contains(subjects, run.subject()) {
+			subjects = append(subjects, run.subject())
 		}
 	}
-	for _, controller := range controllers {
-		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Controller != controller })
-		if err := writeRuns(out, controller, runs); err != nil {
+	for _, subject := range subjects {
+		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.subject() != subject })
+		if err := writeRuns(out, subject, runs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeRuns(out io.Writer, controller string, runs []Run) error {
+func writeRuns(out io.Writer, subject string, runs []Run) error {
 	columns := make([]Column, 0, len(runs))
 	for _, run := range runs {
 		columns = append(columns, Column{Head: run.Size.String(), Size: float64(run.Size.Pods), Metrics: run.Metrics()})
 	}
-	return WriteColumns(out, controller+", nodes/pods", columns)
+	return WriteColumns(out, subject+", nodes/pods", columns)
 }
 
 // Column is what was measured at one size.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,7 +52,7 @@ type change struct {
 }
 
 func main() {
-	nb := flag.String("nb", "", "OVSDB remote of the northbound database")
+	nb := flag.String("nb", "", "comma-separated OVSDB remotes of the northbound database")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -163,7 +164,11 @@ func connect(ctx context.Context, nb string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.NewOVSDBClient(database, client.WithEndpoint(nb))
+	var options []client.Option
+	for remote := range strings.SplitSeq(nb, ",") {
+		options = append(options, client.WithEndpoint(remote))
+	}
+	c, err := client.NewOVSDBClient(database, append(options, client.WithLeaderOnly(len(options) > 1))...)
 	if err != nil {
 		return nil, err
 	}

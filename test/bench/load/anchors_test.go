@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 )
@@ -44,12 +43,12 @@ func (w *world) apiServerAlone(n int) figures.Rate {
 }
 
 // databaseAlone writes ports in groups to an empty database.
-func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
+func databaseAlone(t *testing.T, raft bool, nodes, ports int) figures.Rate {
 	t.Helper()
 	const group = 100
-	nb := ovndbtest.Start(t, "ovn-nb")
-	defer nb.Kill()
-	db, err := probe.Dial(nb.Endpoint(), nil)
+	nb := startNorthbound(t, raft)
+	defer nb.end()
+	db, err := probe.Dial(nb.observed(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +67,7 @@ func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
 		made = append(made, map[string]any{"op": "insert", "table": "Logical_Switch", "uuid": switches[i], "row": map[string]any{"name": nodeName(i)}})
 	}
 	write(made)
-	cpu, err := probe.CPU(nb.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpu := cpuOf(t, nb.pids())
 	began := time.Now()
 	for first := 0; first < ports; first += group {
 		var operations []any
@@ -81,11 +77,21 @@ func databaseAlone(t *testing.T, nodes, ports int) figures.Rate {
 		write(operations)
 	}
 	took := time.Since(began)
-	after, err := probe.CPU(nb.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := cpuOf(t, nb.pids())
 	return figures.Rate{PerSecond: float64(ports) / took.Seconds(), CPUms: figures.Milliseconds(after-cpu) / float64(ports)}
+}
+
+// cpuOf is the CPU time of some processes.
+func cpuOf(t *testing.T, pids map[string]int) (sum time.Duration) {
+	t.Helper()
+	for _, pid := range pids {
+		used, err := probe.CPU(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += used
+	}
+	return sum
 }
 
 func portOperations(i int, parent string) []any {

@@ -57,7 +57,10 @@ func TestBench(t *testing.T) {
 			if !ok {
 				t.Fatalf("-controllers: %q is neither weft nor floor", name)
 			}
-			t.Run(name+"/"+size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, s, size)) })
+			t.Run(name+"/"+size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, s, size, false)) })
+			if *onRaft {
+				t.Run(name+" on raft/"+size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, s, size, true)) })
+			}
 		}
 	}
 	if t.Failed() {
@@ -67,11 +70,11 @@ func TestBench(t *testing.T) {
 }
 
 // measure is one run.
-func measure(t *testing.T, s subject, size figures.Size) figures.Run {
+func measure(t *testing.T, s subject, size figures.Size, raft bool) figures.Run {
 	path := s.build(t)
-	w := newWorld(t)
-	run := figures.Run{Size: size, Controller: s.name}
-	step(t, "database alone", func() { run.Database = databaseAlone(t, size.Nodes, size.Pods) })
+	w := newWorld(t, raft)
+	run := figures.Run{Size: size, Controller: s.name, Raft: raft}
+	step(t, "database alone", func() { run.Database = databaseAlone(t, raft, size.Nodes, size.Pods) })
 	step(t, "API server alone", func() { run.APIServer = w.apiServerAlone(min(size.Pods, 2000)) })
 	w.startController(s, path)
 	if s.whole {
@@ -80,6 +83,7 @@ func measure(t *testing.T, s subject, size figures.Size) figures.Run {
 	step(t, "nodes", func() {
 		w.profiled("nodes", func() { run.Nodes = w.phase(size.Nodes, func() { w.join(0, size.Nodes) }) })
 	})
+	step(t, "agents", func() { run.Agents = w.watchSouthbound(size) })
 	step(t, "storm", func() { w.profiled("storm", func() { run.Storm = w.storm(size) }) })
 	if s.whole {
 		step(t, "services", func() { run.Services = w.phase(size.Services, func() { w.services(size) }) })

@@ -61,7 +61,7 @@ func (w *world) socket() string { return filepath.Join(w.dir, "admin.sock") }
 func (w *world) startController(s subject, path string) {
 	w.Helper()
 	c := &controller{subject: s, path: path, done: make(chan struct{})}
-	args := []string{"--nb", w.nb.Endpoint()}
+	args := []string{"--nb", w.remotes()}
 	if s.whole {
 		args = append(args, "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "0", "--admin-socket", w.socket(),
 			"--leader-election-namespace", "default", "--leader-election-identity", "bench", "--egressip-probe-port", "0")

@@ -42,8 +42,8 @@ func (l *dbLog) next() (changes, error) {
 	return found, err
 }
 
-// countRecords reads whole records of a log (ovsdb(5), "OVSDB JSON <length> <hash>" and the text) and says how many bytes they had. A
-// record that is still being written is left for the next time.
+// countRecords reads whole records of a log (ovsdb(5), "OVSDB JSON <length> <hash>", with CLUSTER for JSON in a raft cluster's, and the text) and says
+// how many bytes they had. A record that is still being written is left for the next time.
 func countRecords(log io.Reader) (found changes, read int64, err error) {
 	in := bufio.NewReaderSize(log, 1<<20)
 	for {
@@ -51,15 +51,20 @@ func countRecords(log io.Reader) (found changes, read int64, err error) {
 		if err != nil {
 			return found, read, ignoreEnd(err)
 		}
+		var kind string
 		var length int64
-		if _, err := fmt.Sscanf(string(head), "OVSDB JSON %d", &length); err != nil {
-			return found, read, fmt.Errorf("log at %d: %q is no record of a database without a cluster", read, bytes.TrimSpace(head))
+		if _, err := fmt.Sscanf(string(head), "OVSDB %s %d", &kind, &length); err != nil || kind != "JSON" && kind != "CLUSTER" {
+			return found, read, fmt.Errorf("log at %d: %q is no record of a database", read, bytes.TrimSpace(head))
 		}
 		text := make([]byte, length)
 		if _, err := io.ReadFull(in, text); err != nil {
 			return found, read, ignoreEnd(err)
 		}
-		if err := found.count(text); err != nil {
+		count := found.count
+		if kind == "CLUSTER" {
+			count = found.countEntry
+		}
+		if err := count(text); err != nil {
 			return found, read, err
 		}
 		read += int64(len(head)) + length
@@ -97,4 +102,17 @@ func (c *changes) count(text []byte) error {
 		c.transactions++
 	}
 	return nil
+}
+
+// countEntry adds one record of a raft log. Besides entries there are those about terms, votes and commits; the data of an entry is a schema, or null,
+// and what a log without a cluster holds.
+func (c *changes) countEntry(text []byte) error {
+	var entry struct{ Data []json.RawMessage }
+	if err := json.Unmarshal(text, &entry); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	if len(entry.Data) < 2 || string(entry.Data[0]) != "null" {
+		return nil
+	}
+	return c.count(entry.Data[1])
 }

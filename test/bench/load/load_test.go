@@ -40,6 +40,23 @@ func TestLogIsReadRecordByRecord(t *testing.T) {
 	}
 }
 
+func TestRaftLogIsReadEntryByEntry(t *testing.T) {
+	log := &dbLog{path: filepath.Join(t.TempDir(), "db")}
+	text := ""
+	for _, line := range []string{`{"cluster_id":"c","prev_data":[{"name":"OVN_Northbound"},{}],"prev_term":1}`, `{"term":2,"index":3}`,
+		`{"eid":"a","data":[{"name":"OVN_Northbound","tables":{}},{"Logical_Switch":{"u":{}}}],"term":2,"index":3}`, `{"commit_index":3}`,
+		`{"eid":"b","data":[null,{"_date":1,"Logical_Switch_Port":{"u1":{},"u2":{}},"NB_Global":{"u":{}}}],"term":2,"index":4}`, `{"commit_index":4}`,
+		`{"eid":"c","data":[null,{"NB_Global":{"u":{"external_ids":1}}}],"term":2,"index":5}`, `{"vote":"v","term":3}`} {
+		text += fmt.Sprintf("OVSDB CLUSTER %d 0123456789\n%s", len(line)+1, line+"\n")
+	}
+	if err := os.WriteFile(log.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := log.next(); err != nil || got != (changes{1, 2}) {
+		t.Errorf("got %+v, %v; want 1 transaction, 2 rows", got, err)
+	}
+}
+
 func TestCallsAreCounted(t *testing.T) {
 	log := &auditLog{path: filepath.Join(t.TempDir(), "audit")}
 	if got, err := log.next(); err != nil || got.reads+got.writes != 0 {

@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -228,10 +229,12 @@ const firstAfterRestart = 100_000
 func (w *world) emptied() {
 	w.Helper()
 	w.kill()
-	w.nb.Kill()
-	w.nb.Empty()
-	w.nb.Run()
-	w.pids["ovsdb-server"] = w.nb.PID()
+	w.nb.renew()
+	maps.Copy(w.pids, w.nb.pids())
+	if w.south != nil {
+		w.south.Restart()
+		w.pids[figures.Northd] = w.south.NorthdPID()
+	}
 	w.log.offset = 0
 	w.look()
 }

@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"
@@ -36,7 +36,8 @@ type world struct {
 	api        *kubernetes.Clientset
 	own        client.Client // of Weft's own kinds
 	kubeconfig string        // the controller's
-	nb         *ovndbtest.Server
+	nb         northbound
+	south      *southbound // nil: without agents
 	seen       *observer
 	log        *dbLog
 	audit      *auditLog
@@ -45,15 +46,16 @@ type world struct {
 }
 
 // newWorld starts the servers.
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, raft bool) *world {
 	t.Helper()
 	w := &world{T: t, dir: shortDir(t)}
 	config := w.startAPI()
 	config.QPS = -1
 	w.clients(config)
-	w.nb = ovndbtest.Start(t, "ovn-nb")
-	w.pids["ovsdb-server"] = w.nb.PID()
-	w.log, w.audit = &dbLog{path: w.nb.File()}, &auditLog{path: filepath.Join(w.dir, "audit.log")}
+	w.nb = startNorthbound(t, raft)
+	maps.Copy(w.pids, w.nb.pids())
+	w.follow()
+	w.log, w.audit = &dbLog{path: w.nb.file()}, &auditLog{path: filepath.Join(w.dir, "audit.log")}
 	w.look()
 	for _, name := range []string{namespace, alone} {
 		_, err := w.api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -129,7 +131,7 @@ func (w *world) look() {
 		w.seen.Close()
 	}
 	var err error
-	w.seen, err = observe(w.nb.Endpoint())
+	w.seen, err = observe(w.nb.observed())
 	w.must(err)
 	w.Cleanup(w.seen.Close)
 }
@@ -143,7 +145,8 @@ func (w *world) must(err error) {
 
 // mark is where a cost begins.
 type mark struct {
-	cpu map[string]time.Duration
+	cpu  map[string]time.Duration
+	sent float64
 }
 
 // begin is the begin of a cost: what logs hold is forgotten.
@@ -153,7 +156,7 @@ func (w *world) begin() mark {
 	w.must(err)
 	_, err = w.audit.next()
 	w.must(err)
-	return mark{w.cpu()}
+	return mark{w.cpu(), w.sent()}
 }
 
 func (w *world) cpu() map[string]time.Duration {
@@ -167,12 +170,15 @@ func (w *world) cpu() map[string]time.Duration {
 	return used
 }
 
-// settled is the cost from the mark until the controller is at rest; that of the servers ends now, since they also work for nobody.
+// settled is the cost from the mark until the controller, and northd if it is there, are at rest; that of the other servers ends now, since they also
+// work for nobody.
 func (w *world) settled(m mark) figures.Cost {
 	w.Helper()
 	used := w.cpu()
 	w.rest()
-	used[figures.Controller] = w.cpu()[figures.Controller]
+	for _, late := range w.follows() {
+		used[late] = w.cpu()[late]
+	}
 	written, err := w.log.next()
 	w.must(err)
 	asked, err := w.audit.next()
@@ -181,33 +187,43 @@ func (w *world) settled(m mark) figures.Cost {
 		w.Logf("the controller wrote %v", asked.what)
 	}
 	cost := figures.Cost{CPUms: map[string]float64{}, Transactions: float64(written.transactions), Rows: float64(written.rows),
-		Reads: float64(asked.reads), Writes: float64(asked.writes)}
+		Reads: float64(asked.reads), Writes: float64(asked.writes), Sent: w.sent() - m.sent}
 	for name, spent := range used {
 		cost.CPUms[name] = figures.Milliseconds(spent - m.cpu[name])
 	}
 	return cost
 }
 
-// rest waits until neither the database's log grows nor the controller works: status counts come 2 s late.
+// rest waits until neither the database's log grows nor the controller or northd works: status counts come 2 s late.
 func (w *world) rest() {
 	w.Helper()
 	const quiet, idle = 2500 * time.Millisecond, 100 * time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		size, used := w.logSize(), w.cpu()[figures.Controller]
+		size, used := w.logSize(), w.busy()
 		select {
 		case <-time.After(quiet): // that nothing happens is no event
 		case <-w.Context().Done():
 		}
-		if w.logSize()-size < 2000 && w.cpu()[figures.Controller]-used < idle { // a heartbeat is there each 5 s
+		if w.logSize()-size < 2000 && w.busy()-used < idle { // a heartbeat is there each 5 s
 			return
 		}
 	}
 	w.Fatalf("the controller is not at rest after %s", patience)
 }
 
+// busy is the CPU time of those who may have work left.
+func (w *world) busy() (used time.Duration) {
+	w.Helper()
+	now := w.cpu()
+	for _, late := range w.follows() {
+		used += now[late]
+	}
+	return used
+}
+
 func (w *world) logSize() int64 {
 	w.Helper()
-	info, err := os.Stat(w.nb.File())
+	info, err := os.Stat(w.nb.file())
 	w.must(err)
 	return info.Size()
 }

@@ -54,7 +54,7 @@ func (s *messages) take(chunk []byte) {
 }
 
 func (s *messages) end() {
-	m := ends{size: s.size, first: s.first[:min(s.size, edge)]}
+	m := ends{size: s.size, first: bytes.Clone(s.first[:min(s.size, edge)])}
 	if from := s.size % edge; s.size > edge {
 		m.last = append(bytes.Clone(s.last[from:]), s.last[:from]...)
 	}

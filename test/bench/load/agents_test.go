@@ -1,0 +1,98 @@
+//go:build e2e
+
+package load
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/test/bench/figures"
+	"github.com/weft-network/weft/test/bench/probe"
+)
+
+var (
+	agentCount = flag.Int("agents", 0, "monitors of a southbound database, as so many ovn-controllers have them; with any, ovn-northd runs")
+	conditions = flag.Bool("conditions", false, "the agents ask for what their node needs, as ovn-controllers do without ovn-monitor-all; Weft's have it")
+)
+
+// southbound is what follows the northbound database: northd, the southbound database, and agents that watch it.
+type southbound struct {
+	*ovndbtest.Follower
+	db     *probe.Southbound
+	agents []*probe.Agent
+}
+
+// follow starts what follows, if agents are asked for.
+func (w *world) follow() {
+	w.Helper()
+	if *agentCount == 0 {
+		return
+	}
+	w.south = &southbound{Follower: ovndbtest.Follow(w.T, w.nb.remotes())}
+	w.pids[figures.Northd], w.pids[figures.Southbound] = w.south.NorthdPID(), w.south.SB.PID()
+	var err error
+	w.south.db, err = probe.DialSouthbound(w.south.SB.Endpoint())
+	w.must(err)
+	w.Cleanup(w.south.db.Close)
+}
+
+// watchSouthbound registers every node's chassis and connects the agents, one after the other.
+func (w *world) watchSouthbound(size figures.Size) (watched figures.Agents) {
+	w.Helper()
+	if w.south == nil {
+		return watched
+	}
+	for i := range size.Nodes {
+		w.must(w.south.db.Register("chassis-"+nodeName(i), fmt.Sprintf("172.16.%d.%d", i/250, i%250+1), false))
+	}
+	w.rest()
+	before, err := probe.Exact(w.south.SB.PID())
+	w.must(err)
+	memory, err := probe.Resident(w.south.SB.PID())
+	w.must(err)
+	for i := range *agentCount {
+		monitor, err := w.monitorOf(i % size.Nodes)
+		w.must(err)
+		agent, err := probe.Connect(w.south.SB.Endpoint(), monitor)
+		w.must(err)
+		w.Cleanup(agent.Close)
+		w.south.agents = append(w.south.agents, agent)
+	}
+	after, err := probe.Exact(w.south.SB.PID())
+	w.must(err)
+	now, err := probe.Resident(w.south.SB.PID())
+	w.must(err)
+	return figures.Agents{N: *agentCount, WholeMB: float64(w.south.agents[0].Whole) / 1e6, ConnectCPUms: figures.Milliseconds(after-before) / float64(*agentCount), ConnectMB: (now - memory) / float64(*agentCount)}
+}
+
+func (w *world) monitorOf(node int) (probe.Monitor, error) {
+	if !*conditions {
+		return probe.Controller(nil)
+	}
+	local, err := w.south.db.Local(nodeName(node), "chassis-"+nodeName(node))
+	if err != nil {
+		return nil, err
+	}
+	return probe.Controller(probe.Some(local))
+}
+
+// sent is what all agents were sent so far, in bytes.
+func (w *world) sent() (bytes float64) {
+	if w.south == nil {
+		return 0
+	}
+	for _, agent := range w.south.agents {
+		_, n := agent.Updates()
+		bytes += float64(n)
+	}
+	return bytes
+}
+
+// follows are the processes that may have work left when the controller has none.
+func (w *world) follows() []string {
+	if w.south == nil {
+		return []string{figures.Controller}
+	}
+	return []string{figures.Controller, figures.Northd, figures.Southbound}
+}
