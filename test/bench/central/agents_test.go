@@ -30,8 +30,6 @@ var agentKinds = []agentKind{
 func (w *world) agents(kind agentKind) {
 	w.Helper()
 	server := w.central.SB.PID()
-	memory, err := probe.Resident(server)
-	w.must(err)
 	connected := make([]*probe.Agent, 0, *agents)
 	defer func() {
 		for _, a := range connected {
@@ -57,9 +55,6 @@ func (w *world) agents(kind agentKind) {
 		w.note(cost, false, "%s, SB server CPU ms for the first", kind.name)
 	}
 	w.note(further, false, "%s, SB server CPU ms for each further", kind.name)
-	after, err := probe.Resident(server)
-	w.must(err)
-	w.note((after-memory)/float64(len(connected)), false, "%s, SB server memory for each, MB", kind.name)
 	_, sent := connected[0].Updates()
 	w.note(1000*(w.churn()-idle)/float64(len(connected)), false, "%s, SB server CPU µs for each and change", kind.name)
 	_, now := connected[0].Updates()

@@ -38,7 +38,7 @@ func (w *world) changes() {
 	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, pods)), max(n/5, 1), w.grouped)
 	w.change(watcher, "node", max(n/5, 1), func(i int) {
 		i += w.size.Nodes
-		w.must(w.sb.Register(chassisName(i), encapOf(i).String(), false))
+		w.register(i, 1, chassisName, false)
 		w.one(topology.NodeUnit(node(i)), gateway(i))
 	})
 }

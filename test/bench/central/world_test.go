@@ -160,13 +160,22 @@ func (w *world) fill() {
 	}
 	w.apply(w.size.Ports, w.pod)
 	w.apply(w.size.LoadBalancers, func(i int) unit.Unit { return w.service(i, i*backends, topology.FromAll) })
-	for i := range w.size.Nodes {
-		w.must(w.sb.Register(chassisName(i), encapOf(i).String(), false))
-	}
+	w.register(0, w.size.Nodes, chassisName, false)
 }
 
-// note remembers a figure. One that is counted depends on no clock.
+// register makes the chassis of nodes.
+func (w *world) register(first, n int, name func(i int) string, remote bool) {
+	w.Helper()
+	all := make([]probe.Chassis, 0, n)
+	for i := first; i < first+n; i++ {
+		all = append(all, probe.Chassis{Name: name(i), Address: encapOf(i).String(), Remote: remote})
+	}
+	w.must(w.sb.Register(all...))
+}
+
+// note remembers a figure, and tells it: a run may be long. One that is counted depends on no clock.
 func (w *world) note(value float64, counted bool, format string, args ...any) {
+	w.Logf("  "+format+": %.3f", append(args, value)...)
 	w.found = append(w.found, figures.Metric{Name: fmt.Sprintf(format, args...), Value: value, Counted: counted, PerEvent: true})
 }
 

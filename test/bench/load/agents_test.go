@@ -43,9 +43,11 @@ func (w *world) watchSouthbound(size figures.Size) (watched figures.Agents) {
 	if w.south == nil {
 		return watched
 	}
+	chassis := make([]probe.Chassis, 0, size.Nodes)
 	for i := range size.Nodes {
-		w.must(w.south.db.Register("chassis-"+nodeName(i), fmt.Sprintf("172.16.%d.%d", i/250, i%250+1), false))
+		chassis = append(chassis, probe.Chassis{Name: "chassis-" + nodeName(i), Address: fmt.Sprintf("172.16.%d.%d", i/250, i%250+1)})
 	}
+	w.must(w.south.db.Register(chassis...))
 	w.rest()
 	before, err := probe.Exact(w.south.SB.PID())
 	w.must(err)

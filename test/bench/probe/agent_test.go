@@ -40,7 +40,7 @@ func TestMonitors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sb.Close()
-	if err := sb.Register("c1", "192.0.2.1", false); err != nil {
+	if err := sb.Register(Chassis{Name: "c1", Address: "192.0.2.1"}); err != nil {
 		t.Fatal(err)
 	}
 	central.Sync()

@@ -66,16 +66,32 @@ func (s *Southbound) Rows(table string) (int, error) {
 	return len(rows), err
 }
 
-// Register makes a chassis with its tunnel, as an ovn-controller does. A remote one works for another southbound database.
-func (s *Southbound) Register(chassis, address string, remote bool) error {
-	encap, row := []any{"named-uuid", "encap"}, []any{"named-uuid", "chassis"}
-	_, err := s.Transact(southbound,
-		map[string]any{"op": "insert", "table": "Encap", "uuid-name": "encap", "row": map[string]any{"type": "geneve", "ip": address, "chassis_name": chassis}},
-		map[string]any{"op": "insert", "table": "Chassis", "uuid-name": "chassis", "row": map[string]any{"name": chassis, "hostname": chassis, "encaps": encap,
-			"other_config": []any{"map", []any{[]any{"port-up-notif", "true"}, []any{"ct-no-masked-label", "true"}, []any{"ovn-ct-lb-related", "true"}, []any{"mac-binding-timestamp", "true"},
-				[]any{"fdb-timestamp", "true"}, []any{"ls-dpg-column", "true"}, []any{"ct-commit-nat-v2", "true"}, []any{"ct-commit-to-zone", "true"}, []any{"ct-next-zone", "true"},
-				[]any{"ovn-monitor-all", "true"}, []any{"is-interconn", strconv.FormatBool(remote)}, []any{"is-remote", strconv.FormatBool(remote)}}}}},
-		map[string]any{"op": "insert", "table": "Chassis_Private", "row": map[string]any{"name": chassis, "chassis": row}})
+// Chassis is a node as the southbound database knows it. A remote one works for another southbound database.
+type Chassis struct {
+	Name, Address string
+	Remote        bool
+}
+
+// Register makes chassis with their tunnels, as ovn-controllers do, in one transaction.
+func (s *Southbound) Register(all ...Chassis) error {
+	var operations []any
+	for i, c := range all {
+		encap, chassis := fmt.Sprintf("encap%d", i), fmt.Sprintf("chassis%d", i)
+		config := []any{}
+		for _, feature := range []string{"port-up-notif", "ct-no-masked-label", "ovn-ct-lb-related", "mac-binding-timestamp", "fdb-timestamp", "ls-dpg-column", "ct-commit-nat-v2", "ct-commit-to-zone", "ct-next-zone", "ovn-monitor-all"} {
+			config = append(config, []any{feature, "true"})
+		}
+		for _, key := range []string{"is-interconn", "is-remote"} {
+			config = append(config, []any{key, strconv.FormatBool(c.Remote)})
+		}
+		operations = append(operations,
+			map[string]any{"op": "insert", "table": "Encap", "uuid-name": encap, "row": map[string]any{"type": "geneve", "ip": c.Address, "chassis_name": c.Name}},
+			map[string]any{"op": "insert", "table": "Chassis", "uuid-name": chassis, "row": map[string]any{"name": c.Name, "hostname": c.Name, "encaps": []any{"named-uuid", encap}, "other_config": []any{"map", config}}})
+		if !c.Remote {
+			operations = append(operations, map[string]any{"op": "insert", "table": "Chassis_Private", "row": map[string]any{"name": c.Name, "chassis": []any{"named-uuid", chassis}}})
+		}
+	}
+	_, err := s.Transact(southbound, operations...)
 	return err
 }
 
