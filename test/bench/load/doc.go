@@ -7,4 +7,6 @@
 // Nobody is asked how fast he is: the observer is a monitor of NB without libovsdb, transactions and rows are counted in the database's
 // own log, API calls in the API server's audit log, and CPU time in /proc. So another controller can stand in the place of the operator; the
 // floor (test/bench/floor) does.
+//
+// With agents, ovn-northd copies the database to a southbound one, which monitors like those of ovn-controllers watch (test/bench/probe).
 package load
