@@ -51,21 +51,27 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 	return parsed, problems
 }
 
-// PerNode reports whether a service has other backends on one node than on another.
+// PerNode reports whether a service has other backends on one node than on another, or must name all nodes: it has node ports, and its clients
+// stay with their backends.
 func PerNode(service *corev1.Service) bool {
-	return Balanced(service) && (internal(service) != FromAll || externalLocal(service))
+	return Balanced(service) && (internal(service) != FromAll || externalLocal(service) || affinityOf(service.Spec) > 0 && hasNodePort(service))
+}
+
+func hasNodePort(service *corev1.Service) bool {
+	return slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.NodePort != 0 })
 }
 
 // ServiceNodes are the nodes that have a chassis, in the order of their names.
 func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
-	chassis := make(map[string]string, len(networks))
+	of := make(map[string]*networkv1alpha1.NodeNetwork, len(networks))
 	for i := range networks {
-		chassis[networks[i].Name] = networks[i].Status.Chassis
+		of[networks[i].Name] = &networks[i]
 	}
 	var found []ServiceNode
 	for i := range nodes {
-		if name := nodes[i].Name; chassis[name] != "" {
-			found = append(found, ServiceNode{Name: name, Chassis: chassis[name], Zone: nodes[i].Labels[corev1.LabelTopologyZone]})
+		node := &nodes[i]
+		if nn := of[node.Name]; nn != nil && nn.Status.Chassis != "" {
+			found = append(found, ServiceNode{Name: node.Name, Chassis: nn.Status.Chassis, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: NodePortAddresses(nn, node)})
 		}
 	}
 	slices.SortFunc(found, func(a, b ServiceNode) int { return strings.Compare(a.Name, b.Name) })

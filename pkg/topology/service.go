@@ -31,12 +31,16 @@ type Service struct {
 	Ports    []ServicePort
 	// Idle services tell when they are asked for without having a backend.
 	Idle bool
-	// Nodes are where the service may have other backends than elsewhere. They are needed only for VIPs that are not From All.
+	// Nodes are where the service may have other backends than elsewhere, or node ports that remember clients: PerNode says whether they are needed.
 	Nodes []ServiceNode
 }
 
 // ServiceNode is a node as a service sees it.
-type ServiceNode struct{ Name, Chassis, Zone string }
+type ServiceNode struct {
+	Name, Chassis, Zone string
+	// Addresses are where it has node ports, one of each family that it has.
+	Addresses []netip.Addr
+}
 
 // ServicePort is one port of a service, on all its addresses.
 type ServicePort struct {
@@ -151,7 +155,7 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 		lb.Options["ct_flush"] = "true"
 	}
 	switch {
-	// northd leaves the port out of what a template's balancer learns (OVN 25.03).
+	// northd leaves the port out of what a template's balancer learns (OVN 25.03): see remembers.
 	case s.Affinity > longestAffinity, s.Affinity > 0 && b.template != "":
 		lb.SelectionFields = []string{"ip_dst", "ip_src"} // the backend follows from the client, for ever
 	case s.Affinity > 0:
@@ -164,6 +168,12 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 // node's own address or backends are wanted, it is the name of a variable, which render notes.
 func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]string, variables []variable) {
 	vips = map[balancer]map[string]string{}
+	add := func(b balancer, vip, backends string) {
+		if vips[b] == nil {
+			vips[b] = map[string]string{}
+		}
+		vips[b][vip] = backends
+	}
 	noted := map[string]bool{}
 	note := func(v variable) string {
 		if !noted[v.name] {
@@ -183,6 +193,12 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number, b.template, string(vip.From)), from: vip.From, backends: backends})
 			}
 			key := vip.String()
+			if s.remembers(vip) {
+				for _, address := range s.nodeAddresses(vip.Addr()) {
+					add(b, netip.AddrPortFrom(address, vip.Port()).String(), text)
+				}
+				continue
+			}
 			if vip.OnNode() {
 				b.template = names.Family(vip.Addr())
 				key = "^" + names.NodeAddressVariable(b.template) + ":" + strconv.Itoa(int(vip.Port()))
@@ -190,13 +206,28 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 				// A template has no way to write an IPv6 address with a port.
 				key = note(variable{name: names.AddressVariable(vip.Addr()), address: vip.Addr()}) + ":" + strconv.Itoa(int(vip.Port()))
 			}
-			if vips[b] == nil {
-				vips[b] = map[string]string{}
-			}
-			vips[b][key] = text
+			add(b, key, text)
 		}
 	}
 	return vips, variables
+}
+
+// remembers reports whether a node port has to remember its clients, and can: a template's balancer does not, so that the addresses of all
+// nodes are written out where the backends are the same on all of them.
+func (s Service) remembers(vip VIP) bool {
+	return vip.OnNode() && vip.From == FromAll && s.Affinity > 0 && s.Affinity <= longestAffinity
+}
+
+// nodeAddresses are those of a family at which nodes have node ports.
+func (s Service) nodeAddresses(family netip.Addr) (addresses []netip.Addr) {
+	for _, node := range s.Nodes {
+		for _, address := range node.Addresses {
+			if address.Is4() == family.Is4() {
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	return addresses
 }
 
 // familyOf are the backends of an address's family.

@@ -4,6 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -90,10 +93,33 @@ func templateVariables(chassis string) unit.Ref {
 func nodeAddresses(chassis string, addresses []netip.Addr) (members []unit.Membership) {
 	for _, address := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		family := names.Family(address)
-		if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == address.Is4() }); i >= 0 {
-			address = addresses[i]
+		if own, ok := firstOf(address, addresses); ok {
+			address = own
 		}
 		members = append(members, unit.Membership{Parent: templateVariables(chassis), Column: "variables", Element: names.NodeAddressVariable(family), Value: address.String()})
 	}
 	return members
+}
+
+// firstOf returns the first address of the same family as another.
+func firstOf(family netip.Addr, addresses []netip.Addr) (netip.Addr, bool) {
+	i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == family.Is4() })
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return addresses[i], true
+}
+
+// NodePortAddresses are where a node has node ports: what the variables say on its chassis. It has none while what its agent found cannot be read.
+func NodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (addresses []netip.Addr) {
+	gateway, err := ParseGateway(nn, node)
+	if err != nil {
+		return nil
+	}
+	for _, family := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if own, ok := firstOf(family, gateway.servedAt()); ok {
+			addresses = append(addresses, own)
+		}
+	}
+	return addresses
 }

@@ -201,6 +201,9 @@ func (o *operator) stop() error {
 		return err
 	}
 	o.wire.kill()
+	if errors.Is(o.err, context.DeadlineExceeded) {
+		return nil // it did not wait any longer for controllers that do not end (controllers.shutdownGrace)
+	}
 	return o.err
 }
 
