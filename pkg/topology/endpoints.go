@@ -17,12 +17,14 @@ import (
 // Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS. Some have them for
 // others: another proxy's, and those that are labelled as headless.
 func Balanced(service *corev1.Service) bool {
-	for _, others := range []string{names.ServiceProxyLabel, corev1.IsHeadlessService} {
-		if _, labelled := service.Labels[others]; labelled {
-			return false
-		}
-	}
-	return service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
+	return !forOthers(service.Labels) && service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
+}
+
+// forOthers reports whether the labels of a service, or of a slice of its endpoints, ask to leave it to others.
+func forOthers(labels map[string]string) bool {
+	_, proxied := labels[names.ServiceProxyLabel]
+	_, headless := labels[corev1.IsHeadlessService]
+	return proxied || headless
 }
 
 // ParseService reads a service and its slices; nodes are needed if PerNode says so. What the API server lets pass and cannot be read is left
@@ -170,7 +172,7 @@ func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev
 	seen := map[netip.AddrPort]int{} // where it is in found
 	for i := range endpoints {
 		number, ok := portOf(&endpoints[i], port, protocol)
-		if !ok {
+		if !ok || forOthers(endpoints[i].Labels) {
 			continue
 		}
 		for _, endpoint := range endpoints[i].Endpoints {

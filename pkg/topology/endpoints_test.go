@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -32,5 +34,18 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	}
 	if got := parsed.Ports[0].Backends; len(problems) != 2 || len(got) != 1 || got[0].String() != "10.244.0.3:8080" {
 		t.Errorf("backends are %v, problems %v", got, problems)
+	}
+}
+
+// A slice is left to others as a service is, whatever the service's own labels say.
+func TestSlicesForOthersAreNotBalanced(t *testing.T) {
+	service, port := claimant("web", 1, "10.96.0.1", []int32{80}), int32(8080)
+	for label, want := range map[string]int{"": 1, corev1.IsHeadlessService: 0, names.ServiceProxyLabel: 0} {
+		slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{label: ""}}, AddressType: discoveryv1.AddressTypeIPv4,
+			Ports: []discoveryv1.EndpointPort{{Port: &port}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.3"}}}}
+		parsed, problems := topology.ParseService(&service, []discoveryv1.EndpointSlice{slice}, nil)
+		if got := parsed.Ports[0].Backends; len(got) != want || len(problems) > 0 {
+			t.Errorf("label %q: backends are %v, problems %v", label, got, problems)
+		}
 	}
 }
