@@ -117,6 +117,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	nodes := &node.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Database: db, Addresses: wakingAddresses{addresses, pods.Wake}, Events: recorder, Trigger: triggers[topology.KindNode], Looked: first.look(topology.KindNode),
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }, Vacated: triggers[topology.KindGateway].Enqueue}
 
+	gateways := &gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], HasNone: nodes.HasNone, Looked: first.look(topology.KindGateway)}
 	probes := egressip.NewProber(mgr.GetClient(), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
 	egress := &egressip.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindEgressIP],
 		Reachable: probes.Reachable, ServicesByAddress: service.ByAddress}
@@ -125,7 +126,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
 			FirstConnection: options.FirstConnection, CountDelay: options.CountDelay, Violations: watch.Violations, Silent: spread.silent, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
 		nodes, pods,
-		&gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], HasNone: nodes.HasNone, Looked: first.look(topology.KindGateway)},
+		gateways,
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),
 		&egressfirewall.Reconciler{Client: mgr.GetClient(), Database: db, Names: answers, Events: recorder, Trigger: triggers[topology.KindEgressFirewall], Sets: triggers},
 		&egressfirewall.Nodes{Client: mgr.GetClient(), Database: db, Trigger: triggers[topology.KindNodes], Firewalls: triggers[topology.KindEgressFirewall]},
@@ -149,7 +150,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		return err
 	}
 	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}),
-		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, pods, answers, egress, policies, known}))
+		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, gateways, pods, answers, egress, policies, known}))
 }
 
 // lookup is how names are asked for.

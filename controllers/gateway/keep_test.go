@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// rows notes the last unit that was applied, and how often one was.
+type rows struct {
+	last    unit.Unit
+	applied int
+}
+
+func (r *rows) Apply(_ context.Context, u unit.Unit) error {
+	r.last, r.applied = u, r.applied+1
+	return nil
+}
+
+// While an agent has not reported since its NodeNetwork was made anew, the node's gateway stays, unless it was made for other subnets: their routes may
+// be another node's by now, which would wait for them for ever. A node that gets no NodeNetwork has none.
+func TestAGatewayStaysWithItsSubnets(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		after  []networkv1alpha1.CIDR // the subnets of the NodeNetwork that was made anew; nil: there is none
+		none   bool                   // and the node gets none
+		vacant bool
+	}{
+		"as before": {after: []networkv1alpha1.CIDR{"10.244.0.0/24"}}, "others": {after: []networkv1alpha1.CIDR{"10.244.1.0/24"}, vacant: true},
+		"comes back": {}, "gets none": {none: true, vacant: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nn := network(t, "10.244.0.0/24")
+			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1", Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayLocal,
+				Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nn.Name}}
+			db := &rows{}
+			r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10), Trigger: &trigger.Trigger{}, HasNone: func(string) bool { return c.none }}
+			reconciled(t, r, nn.Name)
+			if db.applied != 1 || db.last.Empty() {
+				t.Fatalf("after %d units the last is %+v", db.applied, db.last)
+			}
+			objects := []client.Object{node}
+			if c.after != nil {
+				objects = append(objects, network(t, c.after...))
+			}
+			r.Client = store(scheme, objects...)
+			reconciled(t, r, nn.Name)
+			if db.last.Empty() != c.vacant {
+				t.Errorf("after %d units the last is %+v", db.applied, db.last)
+			}
+		})
+	}
+}
+
+// network returns a NodeNetwork as the operator makes it.
+func network(t *testing.T, subnets ...networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
+	t.Helper()
+	plan, err := topology.ParseClusterNetwork(&networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: 1, PodSubnets: subnets}, plan, nil, topology.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: spec}
+}
+
+func store(scheme *runtime.Scheme, objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Node{}, ByAddress, IndexByAddress).WithIndex(&networkv1alpha1.NodeNetwork{}, ByAddress, IndexByAddress).Build()
+}
+
+func reconciled(t *testing.T, r *Reconciler, node string) {
+	t.Helper()
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}}); err != nil {
+		t.Fatal(err)
+	}
+}
