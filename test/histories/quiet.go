@@ -113,7 +113,7 @@ func (w *world) converge(ctx context.Context, wrong func(context.Context) error)
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
-		if w.lead != before || w.lead.wire.isHeld() {
+		if w.lead != before || w.lead.wire.isHeld() || len(w.zombies) > 0 { // a leader may have hung since the last look
 			w.peace()
 			return w.wake(ctx)
 		}
