@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
