@@ -36,11 +36,3 @@ func Sizes(whole Size) (all []Size) {
 	}
 	return all
 }
-
-// columns are a result as a table.
-func (r Result) columns() (columns []figures.Column) {
-	for _, run := range r.Runs {
-		columns = append(columns, figures.Column{Head: run.Size.String(), Size: float64(run.Size.Ports), Metrics: run.Metrics})
-	}
-	return columns
-}
