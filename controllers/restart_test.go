@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -332,4 +333,44 @@ func TestRestartWhileAnAgentIsSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While an agent is silent since its NodeNetwork was made anew, its pods come into the groups and sets of policies that are new, too.
+func TestPoliciesFollowWhileAnAgentIsSilent(t *testing.T) {
+	w := newWorld(t)
+	w.settled([]string{"n1", "n2"}, 0)
+	w.podLabelled("n1", "near", "web")
+	far, peer := w.podLabelled("n2", "far", "web"), w.podLabelled("n2", "client", "client")
+	w.counted(3)
+	address := w.addresses(w.port(peer))[0].String()
+	had := w.nodeNetwork("n2").UID
+	w.delete(w.nodeNetwork("n2"))
+	w.until(func() error {
+		var nn networkv1alpha1.NodeNetwork
+		if err := api.Get(w.Context(), types.NamespacedName{Name: "n2"}, &nn); err != nil {
+			return err
+		}
+		if nn.UID == had || nn.Status.Chassis != "" {
+			return fmt.Errorf("n2's NodeNetwork is %s, of chassis %q", nn.UID, nn.Status.Chassis)
+		}
+		return nil
+	})
+	w.must(api.Create(w.Context(), policyObject("late", "web", "client")))
+	defer w.clearPolicies(context.Background())
+	w.until(func() error {
+		rows := w.selectRows()
+		for _, c := range []struct{ table, column, element string }{
+			{nbdb.PortGroupTable, "ports", topology.PodPortUUID(far.Namespace, far.Name, string(far.UID))}, {nbdb.AddressSetTable, "addresses", address}} {
+			holders := 0
+			for _, r := range rows[c.table] {
+				if slices.Contains(r[c.column], c.element) {
+					holders++
+				}
+			}
+			if holders != 1 {
+				return fmt.Errorf("%s is in the %s of %d rows of %s, want one", c.element, c.column, holders, c.table)
+			}
+		}
+		return nil
+	})
 }

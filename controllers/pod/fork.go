@@ -23,7 +23,7 @@ func (r *Reconciler) Fork(c client.Client, db Database, addresses *alloc.Allocat
 func (r *restoration) copyTo(to *restoration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	to.done, to.kept = r.done, maps.Clone(r.kept)
+	to.done, to.kept, to.chassis = r.done, maps.Clone(r.kept), maps.Clone(r.chassis)
 }
 
 func (h *holders) copyTo(to *holders) {

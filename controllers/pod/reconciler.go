@@ -135,7 +135,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	facts := r.facts(pod, &nn, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
 	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
-	r.restored.forget(ownerOf(pod))
+	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
 	told := r.tell(ctx, pod, applied)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
@@ -160,7 +160,10 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	}
 	had, ok := r.restored.of(owner)
 	if !ok {
-		return nil // it has no port, or the unit that was made for it since
+		// The unit that was made for it since follows what selects the pod, and stays on its chassis; or it has none.
+		if had.Chassis, ok = r.restored.chassisOf(pod.Spec.NodeName); !ok || !known {
+			return nil
+		}
 	}
 	if !known {
 		got = alloc.Assignment{MAC: had.MAC, Slot: had.Slot}
@@ -171,7 +174,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 			got.MAC = ipam.MAC(had.Addresses)
 		}
 	}
-	// The port, which a process before this one made, stays as it is, and so in its groups: these let go of what nobody wants.
+	// The port stays as it is, and so in its groups: these let go of what nobody wants.
 	facts := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(facts)))

@@ -25,6 +25,8 @@ type restoration struct {
 	done bool
 	// kept is what the ports say of pods that no unit was made for since, by owner.
 	kept map[string]topology.PortAssignment
+	// chassis is each node's, as of the last unit that was made for a pod on it.
+	chassis map[string]string
 }
 
 func (r *restoration) keep(owner string, port topology.PortAssignment) { // while restore runs
@@ -42,7 +44,26 @@ func (r *restoration) of(owner string) (port topology.PortAssignment, ok bool) {
 	return port, ok
 }
 
-// forget says that the pod has a unit now.
+// made says that the pod has a unit now, for a node with a chassis.
+func (r *restoration) made(owner, node, chassis string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, owner)
+	if r.chassis == nil {
+		r.chassis = map[string]string{}
+	}
+	r.chassis[node] = chassis
+}
+
+// chassisOf returns a node's chassis, if a unit was made for a pod on it.
+func (r *restoration) chassisOf(node string) (chassis string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	chassis, ok = r.chassis[node]
+	return chassis, ok
+}
+
+// forget says that the pod has no port.
 func (r *restoration) forget(owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
