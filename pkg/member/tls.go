@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What is on the other end of a connection is chosen by its application protocol (RFC 7301): an order, or a socket of the member.
@@ -26,8 +28,6 @@ func protocolOf(database string, raft bool) string {
 const (
 	dialTimeout = 5 * time.Second
 	silence     = 10 * time.Second
-	// tcpUserTimeout is the socket option that Linux has for data that nobody acknowledges.
-	tcpUserTimeout = 0x12
 )
 
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: silence / 2, Interval: silence / 4, Count: 2}
@@ -83,7 +83,7 @@ func dial(ctx context.Context, address string, id Identity, protocol string) (*t
 func bound(raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) {
-		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(silence.Milliseconds()))
+		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
 	})
 	return errors.Join(err, failed)
 }

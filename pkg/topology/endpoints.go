@@ -56,15 +56,16 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 // PerNode reports whether a service has other backends on one node than on another, or must name all nodes: it has node ports, and its clients
 // stay with their backends.
 func PerNode(service *corev1.Service) bool {
-	return Balanced(service) && (internal(service) != FromAll || externalLocal(service) || affinityOf(service.Spec) > 0 && hasNodePort(service))
+	return Balanced(service) && (internal(service) != FromAll || externalLocal(service) || namesNodes(service))
 }
 
-func hasNodePort(service *corev1.Service) bool {
-	return slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.NodePort != 0 })
+// namesNodes reports whether the addresses of nodes are written out for a service (Service.remembers).
+func namesNodes(service *corev1.Service) bool {
+	return affinityOf(service.Spec) > 0 && slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.NodePort != 0 })
 }
 
-// ServiceNodes are the nodes that have a chassis, in the order of their names.
-func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
+// ServiceNodes are the nodes that have a chassis, in the order of their names, with their addresses if the service needs these.
+func ServiceNodes(service *corev1.Service, nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
 	of := make(map[string]*networkv1alpha1.NodeNetwork, len(networks))
 	for i := range networks {
 		of[networks[i].Name] = &networks[i]
@@ -73,7 +74,11 @@ func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) [
 	for i := range nodes {
 		node := &nodes[i]
 		if nn := of[node.Name]; nn != nil && nn.Status.Chassis != "" {
-			found = append(found, ServiceNode{Name: node.Name, Chassis: nn.Status.Chassis, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: NodePortAddresses(nn, node)})
+			one := ServiceNode{Name: node.Name, Chassis: nn.Status.Chassis, Zone: node.Labels[corev1.LabelTopologyZone]}
+			if namesNodes(service) {
+				one.Addresses = nodePortAddresses(nn, node)
+			}
+			found = append(found, one)
 		}
 	}
 	slices.SortFunc(found, func(a, b ServiceNode) int { return strings.Compare(a.Name, b.Name) })

@@ -337,7 +337,7 @@ func (b *builder) service(doc string, documents []string) {
 			endpoints = append(endpoints, slice)
 		}
 	}
-	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes())
+	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes(&service))
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
@@ -373,8 +373,8 @@ func (b *builder) dns(doc string) {
 	b.units = append(b.units, topology.AddressSetUnit(topology.DNSKey(answer.Metadata.Name), answer.Addresses))
 }
 
-// serviceNodes are the nodes as services see them.
-func (b *builder) serviceNodes() []topology.ServiceNode {
+// serviceNodes are the nodes as a service sees them.
+func (b *builder) serviceNodes(service *corev1.Service) []topology.ServiceNode {
 	var hosts []corev1.Node
 	for i := range b.networks {
 		if host := b.hosts[b.networks[i].Name]; host != nil {
@@ -383,7 +383,7 @@ func (b *builder) serviceNodes() []topology.ServiceNode {
 			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
 		}
 	}
-	return topology.ServiceNodes(hosts, b.networks)
+	return topology.ServiceNodes(service, hosts, b.networks)
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.

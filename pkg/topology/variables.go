@@ -110,8 +110,8 @@ func firstOf(family netip.Addr, addresses []netip.Addr) (netip.Addr, bool) {
 	return addresses[i], true
 }
 
-// NodePortAddresses are where a node has node ports: what the variables say on its chassis. It has none while what its agent found cannot be read.
-func NodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (addresses []netip.Addr) {
+// nodePortAddresses are where a node has node ports: what the variables say on its chassis. It has none while what its agent found cannot be read.
+func nodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (addresses []netip.Addr) {
 	gateway, err := ParseGateway(nn, node)
 	if err != nil {
 		return nil
