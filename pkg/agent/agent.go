@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -190,9 +191,12 @@ func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
 
 func (r *nodeReconciler) register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&networkv1alpha1.NodeNetwork{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), asked()))).
+		// All its changes, our own status too: one that was written although its reply was lost comes as late as the watch, and what was compared
+		// with the status before it is told then. The operator's conditions count in Ready.
+		For(&networkv1alpha1.NodeNetwork{}).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(r.trigger).
+		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(r)
 }
 

@@ -12,9 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
@@ -37,13 +34,6 @@ type prober struct {
 	request networkv1alpha1.ProbeRequest
 	result  *networkv1alpha1.ProbeStatus // of request; nil: there is none yet
 	stop    context.CancelFunc           // of who looks
-}
-
-// asked lets the updates of a NodeNetwork pass that ask something else.
-func asked() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetAnnotations()[networkv1alpha1.ProbeAnnotation] != e.ObjectNew.GetAnnotations()[networkv1alpha1.ProbeAnnotation]
-	}}
 }
 
 // answer returns what is known of what the NodeNetwork asks, and begins to look where nothing is. What another agent has answered well stays so: the request

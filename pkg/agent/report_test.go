@@ -48,7 +48,7 @@ func TestReportKeepsTheOperatorsCondition(t *testing.T) {
 	}
 }
 
-// Changes of the status wake nobody. So what is as it was in the cache is written all the same, when this agent has written something else since.
+// A report does not wait for the cache: it follows what this agent has written last.
 func TestReportsAreComparedWithWhatWasWritten(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := networkv1alpha1.AddToScheme(scheme); err != nil {

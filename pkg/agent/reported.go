@@ -6,8 +6,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// reported is the NodeNetwork as this agent wrote it last, while the cache has one of before. Compared with that, a status that is again what
-// it was would need no write, and nothing would bring it back: changes of the status wake nobody.
+// reported is the NodeNetwork as this agent wrote it last, while the cache has one of before: the next write follows it instead of being refused
+// until the cache is as new.
 type reported struct {
 	last *networkv1alpha1.NodeNetwork
 	// before are the resource versions that were written over. Each write names the one that it follows, so there is nobody else's between them.

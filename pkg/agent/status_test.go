@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
@@ -97,4 +99,26 @@ func TestStatusOfAFullNode(t *testing.T) {
 	}
 	n.takePort(pods[3])
 	n.awaitStatus(0, "")
+}
+
+// TestStatusIsWhatIsFound, whoever wrote another one: a write whose reply was lost, or the operator with a condition that counts in Ready.
+func TestStatusIsWhatIsFound(t *testing.T) {
+	n := readyNode(t)
+	write := func(c metav1.Condition) {
+		t.Helper()
+		n.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			nn := &networkv1alpha1.NodeNetwork{}
+			if err := api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn); err != nil {
+				return err
+			}
+			meta.SetStatusCondition(&nn.Status.Conditions, c)
+			return api.Status().Update(t.Context(), nn)
+		}))
+	}
+	write(metav1.Condition{Type: networkv1alpha1.ConditionOVSReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseUnavailable})
+	n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionTrue)
+	write(metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseRefused})
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionFalse)
+	write(metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }
