@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,10 +46,14 @@ func nodeChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
-// networkChanged lets changes of the spec, the chassis and the link pass.
+// networkChanged lets changes of the spec, the chassis, the link and our own condition pass: a write of it may have come through without its reply.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
-		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) || !equality.Semantic.DeepEqual(accepted(before), accepted(after))
+}
+
+func accepted(nn *networkv1alpha1.NodeNetwork) *metav1.Condition {
+	return meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionGatewayAccepted)
 }
