@@ -100,7 +100,7 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topo
 	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	return topology.ServiceNodes(service, nodes.Items, networks.Items), nil
+	return topology.ServiceNodes(nodes.Items, networks.Items), nil
 }
 
 // sharing lists the services that have an address of this one, each once.

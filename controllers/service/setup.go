@@ -28,7 +28,7 @@ const (
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
 	// ByAddress indexes Services by the addresses that they are balanced on.
 	ByAddress = "balanced.addresses"
-	// ByNodes indexes, as "true", the Services whose balancers depend on the nodes.
+	// ByNodes indexes, as "true", the Services that have other backends on one node than on another.
 	ByNodes = "balanced.pernode"
 	// workers is how many services are reconciled at once: each waits for its transaction, and those that wait share the next.
 	workers = 16
@@ -93,14 +93,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 				ask(q, e.ObjectNew)
 			},
 		}).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: zoneChanged})).
+		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: chassisChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
 		Complete(trigger.Looked(r, r.Looked))
 }
 
-// PerNode asks for the services whose balancers depend on the nodes.
+// PerNode asks for the services that have other backends on one node than on another.
 func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodes: "true"}); err != nil {
@@ -112,19 +112,16 @@ func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []r
 	return requests
 }
 
-// nodeChanged lets the updates of a node pass that change its zone or its addresses.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || before.Labels[corev1.LabelTopologyZone] != after.Labels[corev1.LabelTopologyZone] ||
-		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+// zoneChanged lets the updates of a node pass that change its zone.
+func zoneChanged(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
 }
 
-// networkChanged lets the updates of a NodeNetwork pass that change its chassis or its link.
-func networkChanged(e event.UpdateEvent) bool {
+// chassisChanged lets the updates of a NodeNetwork pass that change its chassis.
+func chassisChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis
 }
 
 // Sharing asks for the other services that have an address of a service.

@@ -35,7 +35,7 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 		return parsed, nil
 	}
 	addresses, problems := virtualAddresses(service)
-	parsed.Affinity, parsed.Idle = affinityOf(service.Spec), service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
+	parsed.Affinity, parsed.Idle = service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP, service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
 	for _, port := range service.Spec.Ports {
 		p := ServicePort{Protocol: port.Protocol, Number: uint16(port.Port)}
 		if p.Protocol == "" {
@@ -53,32 +53,21 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 	return parsed, problems
 }
 
-// PerNode reports whether a service has other backends on one node than on another, or must name all nodes: it has node ports, and its clients
-// stay with their backends.
+// PerNode reports whether a service has other backends on one node than on another.
 func PerNode(service *corev1.Service) bool {
-	return Balanced(service) && (internal(service) != FromAll || externalLocal(service) || namesNodes(service))
+	return Balanced(service) && (internal(service) != FromAll || externalLocal(service))
 }
 
-// namesNodes reports whether the addresses of nodes are written out for a service (Service.remembers).
-func namesNodes(service *corev1.Service) bool {
-	return affinityOf(service.Spec) > 0 && slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool { return port.NodePort != 0 })
-}
-
-// ServiceNodes are the nodes that have a chassis, in the order of their names, with their addresses if the service needs these.
-func ServiceNodes(service *corev1.Service, nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
-	of := make(map[string]*networkv1alpha1.NodeNetwork, len(networks))
+// ServiceNodes are the nodes that have a chassis, in the order of their names.
+func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
+	chassis := make(map[string]string, len(networks))
 	for i := range networks {
-		of[networks[i].Name] = &networks[i]
+		chassis[networks[i].Name] = networks[i].Status.Chassis
 	}
 	var found []ServiceNode
 	for i := range nodes {
-		node := &nodes[i]
-		if nn := of[node.Name]; nn != nil && nn.Status.Chassis != "" {
-			one := ServiceNode{Name: node.Name, Chassis: nn.Status.Chassis, Zone: node.Labels[corev1.LabelTopologyZone]}
-			if namesNodes(service) {
-				one.Addresses = nodePortAddresses(nn, node)
-			}
-			found = append(found, one)
+		if name := nodes[i].Name; chassis[name] != "" {
+			found = append(found, ServiceNode{Name: name, Chassis: chassis[name], Zone: nodes[i].Labels[corev1.LabelTopologyZone]})
 		}
 	}
 	slices.SortFunc(found, func(a, b ServiceNode) int { return strings.Compare(a.Name, b.Name) })

@@ -235,7 +235,6 @@ type builder struct {
 	gateway   networkv1alpha1.Gateway
 	plan      topology.Plan
 	nodes     []networkv1alpha1.NodeNetworkSpec
-	networks  []networkv1alpha1.NodeNetwork
 	hosts     map[string]*corev1.Node
 	chassis   map[string]string
 	units     []unit.Unit
@@ -285,7 +284,7 @@ func (b *builder) node(doc string) {
 		b.t.Fatal(err)
 	}
 	nn.Spec = spec
-	b.nodes, b.networks = append(b.nodes, spec), append(b.networks, nn)
+	b.nodes = append(b.nodes, spec)
 	node, err := topology.ParseNodeNetwork(&nn)
 	if err != nil {
 		b.t.Fatal(err)
@@ -337,7 +336,7 @@ func (b *builder) service(doc string, documents []string) {
 			endpoints = append(endpoints, slice)
 		}
 	}
-	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes(&service))
+	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes())
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
@@ -373,17 +372,19 @@ func (b *builder) dns(doc string) {
 	b.units = append(b.units, topology.AddressSetUnit(topology.DNSKey(answer.Metadata.Name), answer.Addresses))
 }
 
-// serviceNodes are the nodes as a service sees them.
-func (b *builder) serviceNodes(service *corev1.Service) []topology.ServiceNode {
-	var hosts []corev1.Node
-	for i := range b.networks {
-		if host := b.hosts[b.networks[i].Name]; host != nil {
-			hosts = append(hosts, *host)
-		} else {
-			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
+// serviceNodes are the nodes as services see them.
+func (b *builder) serviceNodes() (nodes []topology.ServiceNode) {
+	for name, chassis := range b.chassis {
+		if chassis != "" {
+			node := topology.ServiceNode{Name: name, Chassis: chassis}
+			if host := b.hosts[name]; host != nil {
+				node.Zone = host.Labels[corev1.LabelTopologyZone]
+			}
+			nodes = append(nodes, node)
 		}
 	}
-	return topology.ServiceNodes(service, hosts, b.networks)
+	slices.SortFunc(nodes, func(x, y topology.ServiceNode) int { return strings.Compare(x.Name, y.Name) })
+	return nodes
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.

@@ -15,32 +15,24 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-const (
-	// hairpinAddresses are the source that a pod sees when it reaches itself through its service: its own address, answered to,
-	// would not come back through the load balancer.
-	hairpinAddresses = "169.254.169.5 fd69::5"
-	// longestAffinity is the longest affinity_timeout in seconds (ovn-nb(5), Load_Balancer); Kubernetes allows 86,400.
-	longestAffinity = 65535
-)
+// hairpinAddresses are the source that a pod sees when it reaches itself through its service: its own address, answered to,
+// would not come back through the load balancer.
+const hairpinAddresses = "169.254.169.5 fd69::5"
 
 // Service is what the load balancers of a service need to know.
 type Service struct {
 	Namespace, Name string
-	// Affinity is how many seconds a client stays with its backend after its last connection; 0: each connection is balanced anew.
-	Affinity int
+	// Affinity: a client stays with its backend, at all addresses and on all nodes. Otherwise each connection is balanced anew.
+	Affinity bool
 	Ports    []ServicePort
 	// Idle services tell when they are asked for without having a backend.
 	Idle bool
-	// Nodes are where the service may have other backends than elsewhere, or node ports that remember clients: PerNode says whether they are needed.
+	// Nodes are where the service may have other backends than elsewhere. They are needed only for VIPs that are not From All.
 	Nodes []ServiceNode
 }
 
 // ServiceNode is a node as a service sees it.
-type ServiceNode struct {
-	Name, Chassis, Zone string
-	// Addresses are where it has node ports, one of each family that it has.
-	Addresses []netip.Addr
-}
+type ServiceNode struct{ Name, Chassis, Zone string }
 
 // ServicePort is one port of a service, on all its addresses.
 type ServicePort struct {
@@ -154,12 +146,8 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 		// backend, and may outlast its removal from the service.
 		lb.Options["ct_flush"] = "true"
 	}
-	switch {
-	// northd leaves the port out of what a template's balancer learns (OVN 25.03): see remembers.
-	case s.Affinity > longestAffinity, s.Affinity > 0 && b.template != "":
-		lb.SelectionFields = []string{"ip_dst", "ip_src"} // the backend follows from the client, for ever
-	case s.Affinity > 0:
-		lb.Options["affinity_timeout"] = strconv.Itoa(s.Affinity)
+	if s.Affinity {
+		lb.SelectionFields = []string{"ip_src"}
 	}
 	return lb
 }
@@ -168,12 +156,6 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 // node's own address or backends are wanted, it is the name of a variable, which render notes.
 func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]string, variables []variable) {
 	vips = map[balancer]map[string]string{}
-	add := func(b balancer, vip, backends string) {
-		if vips[b] == nil {
-			vips[b] = map[string]string{}
-		}
-		vips[b][vip] = backends
-	}
 	noted := map[string]bool{}
 	note := func(v variable) string {
 		if !noted[v.name] {
@@ -187,18 +169,12 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 		}
 		for _, vip := range port.VIPs {
 			backends := familyOf(vip.Addr(), port.Backends)
-			text, b := listOf(usable(backends)), balancer{reach: vip.Reach}
+			text, b := listOf(usable(backends), s.Affinity), balancer{reach: vip.Reach}
 			if text != "" && vip.From != FromAll {
 				b.template = names.Family(vip.Addr())
-				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number, b.template, string(vip.From)), from: vip.From, backends: backends})
+				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number, b.template, string(vip.From)), from: vip.From, backends: backends, affinity: s.Affinity})
 			}
 			key := vip.String()
-			if s.remembers(vip) {
-				for _, address := range s.nodeAddresses(vip.Addr()) {
-					add(b, netip.AddrPortFrom(address, vip.Port()).String(), text)
-				}
-				continue
-			}
 			if vip.OnNode() {
 				b.template = names.Family(vip.Addr())
 				key = "^" + names.NodeAddressVariable(b.template) + ":" + strconv.Itoa(int(vip.Port()))
@@ -206,28 +182,13 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 				// A template has no way to write an IPv6 address with a port.
 				key = note(variable{name: names.AddressVariable(vip.Addr()), address: vip.Addr()}) + ":" + strconv.Itoa(int(vip.Port()))
 			}
-			add(b, key, text)
+			if vips[b] == nil {
+				vips[b] = map[string]string{}
+			}
+			vips[b][key] = text
 		}
 	}
 	return vips, variables
-}
-
-// remembers reports whether a node port has to remember its clients, and can: a template's balancer does not, so that the addresses of all
-// nodes are written out where the backends are the same on all of them.
-func (s Service) remembers(vip VIP) bool {
-	return vip.OnNode() && vip.From == FromAll && s.Affinity > 0 && s.Affinity <= longestAffinity
-}
-
-// nodeAddresses are those of a family at which nodes have node ports.
-func (s Service) nodeAddresses(family netip.Addr) (addresses []netip.Addr) {
-	for _, node := range s.Nodes {
-		for _, address := range node.Addresses {
-			if address.Is4() == family.Is4() {
-				addresses = append(addresses, address)
-			}
-		}
-	}
-	return addresses
 }
 
 // familyOf are the backends of an address's family.
@@ -256,14 +217,18 @@ func usable(backends []Backend) (found []Backend) {
 	return found
 }
 
-// listOf lists backends as OVN reads them, sorted: the order of a service's endpoints means nothing.
-func listOf(backends []Backend) string {
+// listOf lists backends as OVN reads them, sorted: the order of a service's endpoints means nothing, but to affinity.
+func listOf(backends []Backend, affinity bool) string {
 	slices.SortFunc(backends, func(a, b Backend) int { return a.Compare(b.AddrPort) })
 	texts := make([]string, 0, len(backends))
 	for _, backend := range backends {
 		texts = append(texts, backend.String())
 	}
-	return strings.Join(slices.Compact(texts), ",")
+	texts = slices.Compact(texts)
+	if affinity {
+		texts = placed(texts)
+	}
+	return strings.Join(texts, ",")
 }
 
 // ServiceKey is the unit of a service.
@@ -271,18 +236,6 @@ func ServiceKey(namespace, name string) unit.Key { return unit.NewKey(KindServic
 
 func loadBalancersRef(group string) unit.Ref {
 	return unit.Ref{Table: nbdb.LoadBalancerGroupTable, UUID: unit.UUID(nbdb.LoadBalancerGroupTable, group)}
-}
-
-// affinityOf is how many seconds the service wants a client to stay with its backend.
-func affinityOf(spec corev1.ServiceSpec) int {
-	if spec.SessionAffinity != corev1.ServiceAffinityClientIP {
-		return 0
-	}
-	seconds := int32(0)
-	if c := spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
-		seconds = *c.ClientIP.TimeoutSeconds
-	}
-	return int(cmp.Or(seconds, corev1.DefaultClientIPServiceAffinitySeconds))
 }
 
 // hairpinSources are hairpinAddresses as networks.

@@ -4,9 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/names"
 	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -20,6 +17,7 @@ type variable struct {
 	// from and backends say how a BackendsVariable is chosen.
 	from     Choice
 	backends []Backend
+	affinity bool
 }
 
 // values are what the variables mean on each node. Every chassis has every one: flows with a word that a chassis does not know are
@@ -41,13 +39,13 @@ func (v variable) on(node ServiceNode) string {
 		return v.address.String()
 	}
 	if v.from == FromNear {
-		return listOf(near(usable(v.backends), node))
+		return listOf(near(usable(v.backends), node), v.affinity)
 	}
 	local := usable(slices.DeleteFunc(slices.Clone(v.backends), func(b Backend) bool { return b.Node != node.Name }))
 	if len(local) == 0 {
 		return nowhere(v.backends[0].Addr()).String()
 	}
-	return listOf(local)
+	return listOf(local, v.affinity)
 }
 
 // near are the backends for a node: those meant for it, else those meant for its zone, else all. Hints count only if every backend has
@@ -93,33 +91,10 @@ func templateVariables(chassis string) unit.Ref {
 func nodeAddresses(chassis string, addresses []netip.Addr) (members []unit.Membership) {
 	for _, address := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		family := names.Family(address)
-		if own, ok := firstOf(address, addresses); ok {
-			address = own
+		if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == address.Is4() }); i >= 0 {
+			address = addresses[i]
 		}
 		members = append(members, unit.Membership{Parent: templateVariables(chassis), Column: "variables", Element: names.NodeAddressVariable(family), Value: address.String()})
 	}
 	return members
-}
-
-// firstOf returns the first address of the same family as another.
-func firstOf(family netip.Addr, addresses []netip.Addr) (netip.Addr, bool) {
-	i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == family.Is4() })
-	if i < 0 {
-		return netip.Addr{}, false
-	}
-	return addresses[i], true
-}
-
-// nodePortAddresses are where a node has node ports: what the variables say on its chassis. It has none while what its agent found cannot be read.
-func nodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (addresses []netip.Addr) {
-	gateway, err := ParseGateway(nn, node)
-	if err != nil {
-		return nil
-	}
-	for _, family := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-		if own, ok := firstOf(family, gateway.servedAt()); ok {
-			addresses = append(addresses, own)
-		}
-	}
-	return addresses
 }

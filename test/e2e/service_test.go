@@ -249,22 +249,42 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	each(refused)
 }
 
-// A client with affinity stays with its backend.
+// A client with affinity has the same backend at whichever address of a service, from its first connection on: nobody calls twice here. Another
+// node, whose node port it calls, sees its own node as the client.
 func TestServiceAffinity(t *testing.T) {
 	b1, b2 := labelled(bed.peerPod("svc-aff-1", "n1"), "svc-aff"), labelled(bed.peerPod("svc-aff-2", "n2"), "svc-aff")
-	client := bed.peerPod("svc-aff-client", "n1")
-	affine := service("svc-aff", "svc-aff", func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP })
+	scout, near, far := bed.peerPod("svc-aff-scout", "n1"), bed.peerPod("svc-aff-near", "n1"), bed.peerPod("svc-aff-far", "n2")
+	affine := service("svc-aff", "svc-aff", published(7), func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP })
 	bed.create(t, affine)
-	bed.run(t, b1, b2, client)
-	for _, text := range affine.Spec.ClusterIPs {
-		to := netip.AddrPortFrom(netip.MustParseAddr(text), 80)
-		eventually(t, 20*time.Second, func() error {
-			all, err := bed.podCaller(client).call(t.Context(), "tcp", to, 20)
-			if err != nil {
-				return err
+	bed.run(t, b1, b2, scout, near, far)
+	call := func(from *corev1.Pod) error {
+		var wanted []calls
+		var as []string // by whom a backend is chosen
+		for _, to := range entries(t, affine) {
+			for _, address := range to.addresses {
+				for _, protocol := range []string{"tcp", "udp"} {
+					wanted = append(wanted, calls{protocol, netip.AddrPortFrom(address, to.port(protocol)).String(), 10, false})
+					as = append(as, fmt.Sprintf("%s, IPv4: %t, by another node: %t", protocol, address.Is4(), to.node != "" && to.node != from.Spec.NodeName))
+				}
 			}
-			_, err = answered(all, []string{all[0].Server})
+		}
+		became, err := bed.podCaller(from).callAll(t.Context(), wanted)
+		if err != nil {
 			return err
-		})
+		}
+		servers := map[string]string{}
+		for i, all := range became {
+			if servers[as[i]] == "" {
+				servers[as[i]] = all[0].Server
+			}
+			if _, err := answered(all, []string{servers[as[i]]}); err != nil {
+				return fmt.Errorf("%s: %s %s: %w", from.Name, wanted[i].Protocol, wanted[i].To, err)
+			}
+		}
+		return nil
+	}
+	eventually(t, 30*time.Second, func() error { return call(scout) })
+	for _, client := range []*corev1.Pod{near, far} {
+		must(t, call(client))
 	}
 }

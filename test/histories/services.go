@@ -176,7 +176,7 @@ func (o *oracle) expectServices() {
 				endpoints = append(endpoints, slice)
 			}
 		}
-		parsed, problems := topology.ParseService(service, endpoints, o.serviceNodes(service))
+		parsed, problems := topology.ParseService(service, endpoints, o.serviceNodes())
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
@@ -187,8 +187,8 @@ func (o *oracle) expectServices() {
 	}
 }
 
-// serviceNodes are the nodes as a service sees them.
-func (o *oracle) serviceNodes(service *corev1.Service) []topology.ServiceNode {
+// serviceNodes are the nodes as services see them.
+func (o *oracle) serviceNodes() []topology.ServiceNode {
 	var nodes []corev1.Node
 	var networks []networkv1alpha1.NodeNetwork
 	for _, node := range o.nodes {
@@ -197,7 +197,7 @@ func (o *oracle) serviceNodes(service *corev1.Service) []topology.ServiceNode {
 	for _, nn := range o.networks {
 		networks = append(networks, *nn)
 	}
-	return topology.ServiceNodes(service, nodes, networks)
+	return topology.ServiceNodes(nodes, networks)
 }
 
 // vandaliseBalancer deletes a load balancer, or takes its backends away.
