@@ -103,9 +103,7 @@ func (w *world) vandaliseSwitch(what string, n int) error {
 		w.disowned[id] = true
 		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id), "row": operation{"external_ids": ovsMap()}})
 	}
-	if atoms(r["name"])[0] == names.JoinSwitch {
-		w.foreign.dropPorts() // they were on it
-	}
+	w.foreign.dropPorts(r)
 	return w.mirror.transact(operation{"op": "delete", "table": "Logical_Switch", "where": where(id)})
 }
 
@@ -172,7 +170,7 @@ func (w *world) addForeign(what string, n int) error {
 	case "namesake":
 		insert("Logical_Switch", id, operation{"name": fmt.Sprintf("n%d", n%nodeCount)})
 	case "join-port":
-		join, _, ok := w.joinSwitch()
+		join, ok := w.joinSwitch()
 		if !ok {
 			return nil
 		}
@@ -190,19 +188,12 @@ func (w *world) addForeign(what string, n int) error {
 	return nil
 }
 
-// joinSwitch returns our join switch, unless somebody made a copy of it, also of one that was disowned since: one of the two goes, and what is on it
-// with it.
-func (w *world) joinSwitch() (id string, r row, ok bool) {
+// joinSwitch returns our join switch if it is there and ours. Its UUID tells: anybody can rename it, or make a copy of it, which goes with what is
+// on it.
+func (w *world) joinSwitch() (id string, ok bool) {
+	id = unit.UUID("Logical_Switch", names.JoinSwitch)
 	rows, _ := w.mirror.snapshot()
-	for other, columns := range rows["Logical_Switch"] {
-		if atoms(columns["name"])[0] == names.JoinSwitch {
-			if ok {
-				return "", nil, false
-			}
-			id, r, ok = other, columns, true
-		}
-	}
-	return id, r, ok && ownerOf(r) != ""
+	return id, ownerOf(rows["Logical_Switch"][id]) != ""
 }
 
 // learn remembers the rows that were made, as the server has them, and what is foreign in NB_Global.
@@ -237,15 +228,11 @@ func (f foreignRows) hasNamesake() bool {
 	return false
 }
 
-// dropPorts forgets the foreign ports on a switch of ours, which go with it.
-func (f foreignRows) dropPorts() {
-	onForeign := map[string]bool{}
-	for _, r := range f["Logical_Switch"] {
-		for _, id := range atoms(r["ports"]) {
-			onForeign[id] = true
-		}
+// dropPorts forgets the foreign ports on a switch that somebody deletes, which go with it.
+func (f foreignRows) dropPorts(deleted row) {
+	for _, id := range atoms(deleted["ports"]) {
+		delete(f["Logical_Switch_Port"], id)
 	}
-	maps.DeleteFunc(f["Logical_Switch_Port"], func(id string, _ row) bool { return !onForeign[id] })
 }
 
 // atoms returns a column's value as a sorted list of texts: one for a scalar, the elements of a set, "key=value" of a map.
