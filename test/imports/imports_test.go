@@ -82,7 +82,7 @@ var table = []rule{
 	{packages: "pkg/launch", direct: append(below("pkg/acllog", "pkg/member", "pkg/vswitchdb", "pkg/programs"), "github.com/fsnotify/fsnotify", "github.com/vishvananda/netlink", "github.com/ovn-kubernetes/libovsdb"),
 		never: append(below("controllers", "apis"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
 	{packages: "pkg/pki", direct: []string{"k8s.io/api/certificates/v1"}, never: append(clients, "os/exec")},
-	{packages: "pkg/member", direct: below("pkg/unixctl"), never: append(clients, network...)},
+	{packages: "pkg/member", direct: append(below("pkg/unixctl"), "golang.org/x/sys/unix"), never: append(clients, network...)},
 	{packages: "pkg/unixctl", never: append(clients, network...)},
 	{packages: "pkg/rebuild", direct: append(below("pkg/unit", "pkg/unixctl"), "github.com/google/uuid", "golang.org/x/sys/unix"),
 		never: append(below("controllers", "pkg/topology", "pkg/agent", "apis"), clients...)},
