@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,7 +53,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("operand").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(trigger.SpecChanged())).
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), told()))).
 		Watches(&corev1.Node{}, one, builder.WithPredicates(placed())).
 		Watches(&corev1.Secret{}, one).Watches(&corev1.ConfigMap{}, one).
 		Watches(&appsv1.StatefulSet{}, one, builder.WithPredicates(changed())).
@@ -61,6 +62,15 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged())).
 		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(answered())).
 		Complete(r)
+}
+
+// told are changes of the rollout's status, our own too: a write whose reply was lost comes as late as the watch, and what was compared with the status
+// before it is told then.
+func told() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, now := e.ObjectOld.(*networkv1alpha1.ClusterNetwork), e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout)
+	}}
 }
 
 // placed are changes of nodes that the place of the databases depends on.
