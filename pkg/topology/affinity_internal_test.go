@@ -2,8 +2,14 @@ package topology
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/nbdb"
 )
 
 func backendTexts(count int) (texts []string) {
@@ -56,6 +62,34 @@ func TestPlacesStay(t *testing.T) {
 		t.Logf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
 		if part > 15 {
 			t.Errorf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
+		}
+	}
+}
+
+// The places are in what OVN reads, where backends differ by node too; a service without affinity has none.
+func TestAffinityGoesByTheClientsAddress(t *testing.T) {
+	backends := []Backend{{AddrPort: netip.MustParseAddrPort("10.244.0.3:8080")}, {AddrPort: netip.MustParseAddrPort("10.244.1.3:8080")}}
+	vip := netip.MustParseAddrPort("10.96.0.10:80")
+	for _, from := range []Choice{FromAll, FromNear} {
+		s := Service{Namespace: "demo", Name: "web", Nodes: []ServiceNode{{Name: "w1", Chassis: "c1"}},
+			Ports: []ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80, VIPs: []VIP{{AddrPort: vip, Reach: ReachAll, From: from}}, Backends: backends}}}
+		for _, affinity := range []bool{false, true} {
+			s.Affinity = affinity
+			u := ServiceUnit(s)
+			lb := u.Rows[0].Model.(*nbdb.LoadBalancer)
+			text := lb.Vips[vip.String()]
+			for _, member := range u.Members {
+				if member.Column == "variables" {
+					text = member.Value
+				}
+			}
+			want, fields := 2, []string(nil)
+			if affinity {
+				want, fields = places, []string{"ip_src"}
+			}
+			if got := len(strings.Split(text, ",")); got != want || !slices.Equal(lb.SelectionFields, fields) {
+				t.Errorf("from %s, affinity %t: %d backends by %v, want %d by %v", from, affinity, got, lb.SelectionFields, want, fields)
+			}
 		}
 	}
 }
