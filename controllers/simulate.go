@@ -105,12 +105,11 @@ func newSimulation(from origin) (s *simulation, ok bool) {
 	nodes := from.nodes.Fork(s.objects, s.database, addresses, s.notes, s.triggers[topology.KindNode])
 	nodes.Removed = func(owners []string) { askFor(s.triggers[topology.KindPod], owners) }
 	nodes.Vacated = s.triggers[topology.KindGateway].Enqueue
-	gateways := from.gateways.Fork(s.objects, s.database, s.notes, s.triggers[topology.KindGateway])
-	gateways.HasNone = nodes.HasNone
+	s.database.before = from.gateways.Database.RowsOf
 	s.reconcilers = map[string]reconcile.Reconciler{
 		topology.KindNetwork: &network.Reconciler{Client: s.objects, Database: s.database, Addresses: addresses, Events: s.notes, Trigger: s.triggers[topology.KindNetwork]},
 		topology.KindNode:    nodes,
-		topology.KindGateway: gateways,
+		topology.KindGateway: &gateway.Reconciler{Client: s.objects, Database: s.database, Events: s.notes, Trigger: s.triggers[topology.KindGateway], HasNone: nodes.HasNone},
 		topology.KindPod:     pods,
 		topology.KindService: s.services,
 		topology.KindEgressFirewall: &egressfirewall.Reconciler{Client: s.objects, Database: s.database, Names: from.answers, Events: s.notes,

@@ -11,8 +11,9 @@ import (
 
 // recorder is a database for reconcilers that plan: it notes units and applies none.
 type recorder struct {
-	units map[unit.Key]unit.Unit
-	has   func(table, column string) bool
+	units  map[unit.Key]unit.Unit
+	has    func(table, column string) bool
+	before func(unit.Key) []unit.Row // the rows of a unit that the plan has not come to
 }
 
 func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
@@ -21,6 +22,14 @@ func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}}
 func (r *recorder) Apply(_ context.Context, u unit.Unit) error {
 	r.units[u.Key] = u
 	return nil
+}
+
+// RowsOf are what the plan wants of a unit, or what there is before it.
+func (r *recorder) RowsOf(key unit.Key) []unit.Row {
+	if u, ok := r.units[key]; ok {
+		return u.Rows
+	}
+	return r.before(key)
 }
 
 // Connected is true: without a database there is no plan.

@@ -30,9 +30,13 @@ func (r *rows) Apply(_ context.Context, u unit.Unit) error {
 	return nil
 }
 
-// While an agent has not reported since its NodeNetwork was made anew, the node's gateway stays, unless it was made for other subnets: their routes may
-// be another node's by now, which would wait for them for ever. A node that gets no NodeNetwork has none.
-func TestAGatewayStaysWithItsSubnets(t *testing.T) {
+// RowsOf returns those of the last unit, whichever process applied it.
+func (r *rows) RowsOf(unit.Key) []unit.Row { return r.last.Rows }
+
+// While an agent has not reported since its NodeNetwork was made anew, the node's gateway stays, unless it was made for another ID or other subnets: those
+// may be another node's by now, which would wait for their routes for ever, or have the gateway's tunnel keys and addresses too. A node that gets no
+// NodeNetwork has none.
+func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -40,17 +44,25 @@ func TestAGatewayStaysWithItsSubnets(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		after  []networkv1alpha1.CIDR // the subnets of the NodeNetwork that was made anew; nil: there is none
-		none   bool                   // and the node gets none
+		mode   networkv1alpha1.GatewayMode
+		id     int32                // of the NodeNetwork that was made anew; 0: there is none
+		subnet networkv1alpha1.CIDR // its subnet
+		none   bool                 // there is none, and the node gets none
 		vacant bool
 	}{
-		"as before": {after: []networkv1alpha1.CIDR{"10.244.0.0/24"}}, "others": {after: []networkv1alpha1.CIDR{"10.244.1.0/24"}, vacant: true},
-		"comes back": {}, "gets none": {none: true, vacant: true},
+		"as before":                  {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.0.0/24"},
+		"as before, Local":           {mode: networkv1alpha1.GatewayLocal, id: 1, subnet: "10.244.0.0/24"},
+		"another subnet":             {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.1.0/24", vacant: true},
+		"another subnet, Local":      {mode: networkv1alpha1.GatewayLocal, id: 1, subnet: "10.244.1.0/24", vacant: true},
+		"another ID":                 {mode: networkv1alpha1.GatewayShared, id: 2, subnet: "10.244.0.0/24", vacant: true},
+		"another ID, Local has none": {mode: networkv1alpha1.GatewayLocal, id: 2, subnet: "10.244.0.0/24"},
+		"comes back":                 {mode: networkv1alpha1.GatewayShared},
+		"gets none":                  {mode: networkv1alpha1.GatewayShared, none: true, vacant: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nn := network(t, "10.244.0.0/24")
-			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1", Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayLocal,
-				Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
+			nn := network(t, 1, "10.244.0.0/24")
+			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1", Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: c.mode, Bridge: "br-ex",
+				MACAddress: "02:00:00:00:00:01", Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nn.Name}}
 			db := &rows{}
 			r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10), Trigger: &trigger.Trigger{}, HasNone: func(string) bool { return c.none }}
@@ -59,8 +71,8 @@ func TestAGatewayStaysWithItsSubnets(t *testing.T) {
 				t.Fatalf("after %d units the last is %+v", db.applied, db.last)
 			}
 			objects := []client.Object{node}
-			if c.after != nil {
-				objects = append(objects, network(t, c.after...))
+			if c.id != 0 {
+				objects = append(objects, network(t, c.id, c.subnet))
 			}
 			r.Client = store(scheme, objects...)
 			reconciled(t, r, nn.Name)
@@ -72,14 +84,14 @@ func TestAGatewayStaysWithItsSubnets(t *testing.T) {
 }
 
 // network returns a NodeNetwork as the operator makes it.
-func network(t *testing.T, subnets ...networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
+func network(t *testing.T, id int32, subnet networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
 	t.Helper()
 	plan, err := topology.ParseClusterNetwork(&networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
 		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: 1, PodSubnets: subnets}, plan, nil, topology.Settings{})
+	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}}, plan, nil, topology.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +23,8 @@ import (
 // Database is what the reconciler needs of the engine.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
+	// RowsOf are what a unit wants, or what the database has of one that was not applied in this process.
+	RowsOf(key unit.Key) []unit.Row
 }
 
 // Reconciler reconciles a Node's gateway: its request is the node.
@@ -38,10 +37,6 @@ type Reconciler struct {
 	HasNone func(node string) bool
 	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
 	Looked func(types.NamespacedName)
-
-	mu sync.Mutex
-	// subnets are those of each node whose gateway this process has made.
-	subnets map[string][]networkv1alpha1.CIDR
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -78,7 +73,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
-	r.remember(&nn)
 	applied := r.Database.Apply(ctx, topology.GatewayUnit(facts))
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
@@ -86,37 +80,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }
 
-// keep leaves a gateway as it is, to go on to carry traffic; one that was made for other subnets goes, since those may be another node's by now.
+// keep leaves a gateway as it is, to go on to carry traffic; one that was made for another ID or other subnets goes, since those may be another node's
+// by now. While the database is away, nothing is known of what another process made: the sweep asks again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
-	r.mu.Lock()
-	made, known := r.subnets[nn.Name]
-	r.mu.Unlock()
-	if !known || slices.Equal(made, nn.Spec.PodSubnets) {
-		return nil
+	node, err := topology.ParseNodeNetwork(nn)
+	if err != nil || topology.IsGatewayOf(r.Database.RowsOf(topology.GatewayKey(nn.Name)), node) {
+		return nil // the node's own controller tells what it cannot read
 	}
 	return r.vacate(ctx, nn.Name)
 }
 
-func (r *Reconciler) remember(nn *networkv1alpha1.NodeNetwork) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.subnets == nil {
-		r.subnets = map[string][]networkv1alpha1.CIDR{}
-	}
-	r.subnets[nn.Name] = nn.Spec.PodSubnets
-}
-
 // vacate takes the rows of a node's gateway away.
 func (r *Reconciler) vacate(ctx context.Context, node string) error {
-	r.mu.Lock()
-	delete(r.subnets, node)
-	r.mu.Unlock()
 	return ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(node)}))
-}
-
-// Fork returns a reconciler that knows what r knows of the past and works on another world: it leaves r alone.
-func (r *Reconciler) Fork(c client.Client, db Database, recorder events.EventRecorder, t *trigger.Trigger) *Reconciler {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &Reconciler{Client: c, Database: db, Events: recorder, Trigger: t, subnets: maps.Clone(r.subnets)}
 }

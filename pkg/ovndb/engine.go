@@ -191,6 +191,26 @@ func (e *Engine) Owners() (owners map[unit.Key]int, ok bool) {
 	return s.owners(), true
 }
 
+// RowsOf are what the unit of a key wants; of one that was not applied in this process, what the database has, if it is connected. They are only read.
+func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
+	e.mu.Lock()
+	if st := e.desired.units[key]; st != nil {
+		defer e.mu.Unlock()
+		return st.unit.Rows
+	}
+	e.mu.Unlock()
+	s := e.session()
+	if s == nil {
+		return nil
+	}
+	for _, ref := range s.ownedBy(key) {
+		if m := s.row(ref.Table, ref.UUID); m != nil {
+			rows = append(rows, unit.Row{Model: m})
+		}
+	}
+	return rows
+}
+
 // Wanted reports whether a unit with something in it was applied under this key.
 func (e *Engine) Wanted(key unit.Key) bool {
 	e.mu.Lock()

@@ -357,7 +357,13 @@ func TestDeletedWhileStopped(t *testing.T) {
 	if second.Wanted("pod/p1") {
 		t.Fatal("p1 is wanted before it was applied")
 	}
+	if got := second.RowsOf("pod/p1"); len(got) != 1 {
+		t.Errorf("rows of p1 in the database, before it was applied: %+v", got)
+	}
 	second.apply(t, empty(portUnit("n1", "p1", "u1", 16)))
+	if got := second.RowsOf("pod/p1"); len(got) != 0 {
+		t.Errorf("rows of p1, which wants none: %+v", got)
+	}
 	if got := ports(nb, "n1"); got != "" {
 		t.Errorf("ports of n1 are %q", got)
 	}

@@ -3,6 +3,7 @@ package topology
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -83,6 +84,25 @@ func (g Gateway) servedAt() []netip.Addr {
 // HasRouter reports whether the node has a gateway router.
 func (g Gateway) HasRouter() bool {
 	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
+}
+
+// IsGatewayOf reports whether the rows of a node's gateway were made for the ID and the subnets that the node has now. It looks at those that tell:
+// some of the others may be another node's already, which has got the ID or a subnet.
+func IsGatewayOf(rows []unit.Row, n Node) bool {
+	subnets, hops := textsOf(n.Subnets), ManagementAddresses(n.Subnets)
+	return !slices.ContainsFunc(rows, func(row unit.Row) bool {
+		switch m := row.Model.(type) {
+		case *nbdb.LogicalRouter:
+			return m.Options[requestedTunnelKey] != key(gatewayKeys+n.ID)
+		case *nbdb.LogicalRouterStaticRoute:
+			return m.Policy != nil && !slices.Contains(subnets, m.IPPrefix)
+		case *nbdb.LogicalRouterPolicy:
+			return slices.ContainsFunc(m.Nexthops, func(hop string) bool {
+				return !slices.ContainsFunc(hops, func(a netip.Addr) bool { return a.String() == hop })
+			})
+		}
+		return false
+	})
 }
 
 // addRouter wants the gateway router and its link to the join switch.
