@@ -153,8 +153,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
 	awaits := r.Addresses.Awaits(owner) // first: what is awaited may come now
-	_, got, known := r.Addresses.Get(owner)
-	if !known && !awaits {
+	on, got, known := r.Addresses.Get(owner)
+	// A static pod has the UID of its file: what one of this UID has on another node is of an earlier one.
+	if !known && !awaits || known && on != pod.Spec.NodeName {
 		r.restored.forget(owner)
 		return r.release(ctx, name, "")
 	}
