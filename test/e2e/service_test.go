@@ -284,7 +284,7 @@ func TestServiceAffinity(t *testing.T) {
 		return nil
 	}
 	eventually(t, 30*time.Second, func() error { return call(scout) })
-	for _, client := range []*corev1.Pod{near, far} {
+	for _, client := range []*corev1.Pod{near, far, b1, b2} {
 		must(t, call(client))
 	}
 }
