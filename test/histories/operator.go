@@ -201,6 +201,11 @@ func (o *operator) stop() error {
 		return err
 	}
 	o.wire.kill()
+	return o.outcome()
+}
+
+// outcome is the error of a process that ended.
+func (o *operator) outcome() error {
 	if errors.Is(o.err, context.DeadlineExceeded) {
 		return nil // it did not wait any longer for controllers that do not end (controllers.shutdownGrace)
 	}

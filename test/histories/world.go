@@ -196,7 +196,7 @@ func (w *world) wake(ctx context.Context) error {
 			return fmt.Errorf("former leader: %w", err)
 		}
 		zombie.kill()
-		if err := zombie.err; err != nil && !errors.Is(err, ovndb.ErrFenced) {
+		if err := zombie.outcome(); err != nil && !errors.Is(err, ovndb.ErrFenced) {
 			return fmt.Errorf("former leader: %w", err)
 		}
 	}
