@@ -29,6 +29,8 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// Ports lists the ports that exist; it is read once, before the first address is given.
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+	// Wanted reports whether something was applied under a key in this process.
+	Wanted(key unit.Key) bool
 }
 
 // Selectors know which groups and sets of pods are in use.
@@ -87,11 +89,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // release takes port and address of a name back, but for the address of the owner to keep: the port first, so that the address
 // is free only when nobody answers for it.
 func (r *Reconciler) release(ctx context.Context, name types.NamespacedName, keep string) error {
-	if err := r.Database.Apply(ctx, unit.Unit{Key: topology.PodKey(name.Namespace, name.Name)}); err != nil && !ovndb.IsPending(err) {
+	if err := r.removePort(ctx, name); err != nil {
 		return err
 	}
 	r.free(name, keep)
 	return nil
+}
+
+func (r *Reconciler) removePort(ctx context.Context, name types.NamespacedName) error {
+	return ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.PodKey(name.Namespace, name.Name)}))
 }
 
 // free gives back what earlier pods of the name had, and lets a pod go on that waits for an address of their node.
@@ -128,6 +134,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if err != nil || nn.Status.Chassis == "" {
 		return r.park(ctx, pod, by)
 	}
+	if r.outlives(pod) {
+		if err := r.removePort(ctx, name); err != nil {
+			return err
+		}
+	}
 	got, err := r.allocate(pod)
 	if err != nil {
 		return r.explain(pod, err)
@@ -145,6 +156,14 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return errors.Join(applied, told)
 	}
 	return errors.Join(told, r.record(ctx, pod, &nn, got))
+}
+
+// outlives reports whether the pod has a port whose address went with the pod's node, which has come again. That port may stand in the way of another
+// pod that has got what it had, as that one's stands in this one's: each would wait for the other for ever.
+func (r *Reconciler) outlives(pod *corev1.Pod) bool {
+	awaits := r.Addresses.Awaits(ownerOf(pod)) // first: what is awaited may come now
+	_, _, has := r.Addresses.Get(ownerOf(pod))
+	return !has && !awaits && r.Database.Wanted(topology.PodKey(pod.Namespace, pod.Name))
 }
 
 // park leaves a pod whose node's network, or agent, is not there yet, and whose arrival comes back here. A port whose address went away
