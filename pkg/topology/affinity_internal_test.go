@@ -60,7 +60,7 @@ func TestPlacesStay(t *testing.T) {
 		}
 		part := 100 * float64(moved) / float64(places*count)
 		t.Logf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
-		if part > 15 {
+		if part > 11 { // docs/topology.md says so
 			t.Errorf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
 		}
 	}

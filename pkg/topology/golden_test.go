@@ -235,6 +235,7 @@ type builder struct {
 	gateway   networkv1alpha1.Gateway
 	plan      topology.Plan
 	nodes     []networkv1alpha1.NodeNetworkSpec
+	networks  []networkv1alpha1.NodeNetwork
 	hosts     map[string]*corev1.Node
 	chassis   map[string]string
 	units     []unit.Unit
@@ -284,7 +285,7 @@ func (b *builder) node(doc string) {
 		b.t.Fatal(err)
 	}
 	nn.Spec = spec
-	b.nodes = append(b.nodes, spec)
+	b.nodes, b.networks = append(b.nodes, spec), append(b.networks, nn)
 	node, err := topology.ParseNodeNetwork(&nn)
 	if err != nil {
 		b.t.Fatal(err)
@@ -373,18 +374,16 @@ func (b *builder) dns(doc string) {
 }
 
 // serviceNodes are the nodes as services see them.
-func (b *builder) serviceNodes() (nodes []topology.ServiceNode) {
-	for name, chassis := range b.chassis {
-		if chassis != "" {
-			node := topology.ServiceNode{Name: name, Chassis: chassis}
-			if host := b.hosts[name]; host != nil {
-				node.Zone = host.Labels[corev1.LabelTopologyZone]
-			}
-			nodes = append(nodes, node)
+func (b *builder) serviceNodes() []topology.ServiceNode {
+	var hosts []corev1.Node
+	for i := range b.networks {
+		if host := b.hosts[b.networks[i].Name]; host != nil {
+			hosts = append(hosts, *host)
+		} else {
+			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
 		}
 	}
-	slices.SortFunc(nodes, func(x, y topology.ServiceNode) int { return strings.Compare(x.Name, y.Name) })
-	return nodes
+	return topology.ServiceNodes(hosts, b.networks)
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.
