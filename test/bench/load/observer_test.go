@@ -23,7 +23,7 @@ var addressOf = regexp.MustCompile(`\b10(?:\.[0-9]+){3}\b`)
 
 // watched are the columns of the tables in which tokens are looked for.
 var watched = map[string][]string{
-	"Logical_Switch_Port": {"name", "addresses"}, "Logical_Switch": {"name"}, "Load_Balancer": {"vips"}, "ACL": {"external_ids"},
+	"Logical_Switch_Port": {"name", "addresses"}, "Logical_Switch": {"name"}, "Load_Balancer": {"name", "vips"}, "ACL": {"external_ids"},
 }
 
 // observer notes when the database had what, by a monitor of its own.

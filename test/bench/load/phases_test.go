@@ -114,6 +114,10 @@ func (w *world) createService(ctx context.Context, i, endpoints int) error {
 	if _, err := w.api.CoreV1().Services(namespace).Create(ctx, serviceOf(i), metav1.CreateOptions{}); err != nil {
 		return err
 	}
+	return w.createSlice(ctx, i, endpoints)
+}
+
+func (w *world) createSlice(ctx context.Context, i, endpoints int) error {
 	_, err := w.api.DiscoveryV1().EndpointSlices(namespace).Create(ctx, sliceOf(i, endpoints), metav1.CreateOptions{})
 	return err
 }
@@ -156,11 +160,15 @@ func (w *world) podAdds(first, n, nodes int) figures.Event {
 		func(i int) (time.Time, error) { return w.seen.when("Logical_Switch_Port", podName(first+i)) })
 }
 
-// serviceEvents creates services with their endpoints, gives each another endpoint, and deletes them.
+// serviceEvents creates services, then their endpoints, gives each another endpoint, and deletes them.
 func (w *world) serviceEvents(events map[string]figures.Event, size figures.Size, n int) {
 	w.Helper()
 	first := size.Services
-	events["service"] = w.event(n, func(ctx context.Context, i int) error { return w.createService(ctx, first+i, size.Endpoints) },
+	events["service"] = w.event(n, func(ctx context.Context, i int) error {
+		_, err := w.api.CoreV1().Services(namespace).Create(ctx, serviceOf(first+i), metav1.CreateOptions{})
+		return err
+	}, func(i int) (time.Time, error) { return w.seen.when("Load_Balancer", serviceName(first+i)) })
+	events["endpoints"] = w.event(n, func(ctx context.Context, i int) error { return w.createSlice(ctx, first+i, size.Endpoints) },
 		func(i int) (time.Time, error) { return w.seen.when("Load_Balancer", backend((first+i)*size.Endpoints)) })
 	events["endpoint"] = w.event(n, func(ctx context.Context, i int) error {
 		slice := sliceOf(first+i, size.Endpoints)
