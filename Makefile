@@ -14,20 +14,20 @@ GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fai
 
 ##@ Try it
 .PHONY: demo
-demo: ## Bring up a two-node cluster with real Kubernetes and OVN, start pods, and show that they reach each other
+demo: ## Bring up a two-node cluster with real Kubernetes, install the product with its OVN, start pods, and show that they reach each other
 	go run -trimpath ./test/demo/cmd/weft-demo $(DEMO_FLAGS)
 
 .PHONY: lab-up
-lab-up: ## The cluster alone (NODES=2)
-	$(LAB) up --nodes $(NODES)
+lab-up: ## The cluster alone (NODES=2; LAB_FLAGS=--bare for one as the demo's, where the product brings OVN)
+	$(LAB) up --nodes $(NODES) $(LAB_FLAGS)
 
 .PHONY: lab-down
 lab-down: ## Remove the cluster, in whatever state it is
 	$(LAB) down
 
 .PHONY: lab-shell
-lab-shell: ## A shell in a node (NODE=1) or the control plane (NODE=cp)
-	@$(LAB) shell $(if $(filter cp,$(NODE)),cp,n$(NODE))
+lab-shell: ## A shell in a node (NODE=1), the control plane (NODE=cp) or where OVN's databases are (NODE=central)
+	@$(LAB) shell $(if $(filter cp central,$(NODE)),$(NODE),n$(NODE))
 
 .PHONY: lab-load
 lab-load: ## Build the product again and replace it in the running cluster
@@ -49,7 +49,7 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 	WEFT_RAFT_FAULTS=$(or $(N),50) go test -count=1 -timeout 30m -v -run 'TestLeadersAreLostUnderChurn|TestSouthboundFollowsALostLeader' ./pkg/ovndb
 
 .PHONY: e2e
-e2e: ## The cluster with packets: what the README promises
+e2e: ## The cluster with packets: what the README promises, where dist/install.yaml brings OVN; then what is done to daemons of the lab's own
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m
 
 .PHONY: e2e-install

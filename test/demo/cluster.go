@@ -45,7 +45,7 @@ func (d *demo) ensureUp(ctx context.Context) error {
 	if err := d.Cluster.Cache.Make(ctx, "all", d.Screen); err != nil {
 		return err
 	}
-	return d.Cluster.Up(ctx, lab.UpOptions{Nodes: d.Nodes})
+	return d.Cluster.Up(ctx, lab.UpOptions{Nodes: d.Nodes, Bare: true})
 }
 
 // checkUp tells a lab that works from one whose Up failed half-way, whose machines were killed, or that has no product.

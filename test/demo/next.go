@@ -6,10 +6,14 @@ import (
 	"slices"
 
 	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/test/lab"
 )
 
 // labCommand runs the lab's program in the repository.
 const labCommand = "go run ./test/lab/cmd/weft-lab"
+
+// dumpFlows is what to run in a node.
+const dumpFlows = "sh -c 'ovs-appctl -t " + lab.SwitchControl + " dpctl/dump-flows'"
 
 // hint is something to type: arguments of weft-lab, and what they show.
 type hint struct{ args, what string }
@@ -38,13 +42,13 @@ func printNext(s Screen, lab string, pods []Pod, t Topology) {
 		{"kubectl -n demo get pods -o wide", "the pods"},
 		{"kubectl -n demo exec -it " + from.Name + " -- sh", "a shell in one: ip addr, ping, wget"},
 		{"kubectl explain clusternetwork.spec", "what can be configured"},
-		{"exec cp -- ovn-nbctl show", "the logical topology as OVN prints it"},
+		{"exec central -- ovn-nbctl show", "the logical topology as OVN prints it"},
 		{"exec " + from.Node + " -- ovs-vsctl show", "what the agent made on a node"},
 		{"shell " + from.Node, "a shell in a node: ip, ovs-ofctl, ctr"},
 	}))
 	if flow, ok := traceFlow(from, to, t); ok {
 		fmt.Fprintf(s, "\nThe way of a ping from %s to %s through the logical network:\n\n", from.Name, to.Name)
-		fmt.Fprintf(s, "weft-lab exec cp -- ovn-trace --summary %s '%s'\n", names.NodeSwitch(from.Node), flow)
+		fmt.Fprintf(s, "weft-lab exec central -- ovn-trace --summary %s '%s'\n", names.NodeSwitch(from.Node), flow)
 	}
 	fmt.Fprintf(s, "\nTake it down: %s\n", s.paint(bold, "make lab-down"))
 }

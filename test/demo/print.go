@@ -195,8 +195,8 @@ func printWhereToLook(s Screen, lab string, failed Result) {
 		{"kubectl get clusternetwork,nodenetwork -o wide", "what the product says itself"},
 		{"kubectl -n weft-system logs deployment/weft-operator", "what the operator did in OVN"},
 		{"kubectl -n weft-system logs daemonset/weft-agent --all-pods --prefix", "what the agents did on the nodes"},
-		{"exec cp -- ovn-sbctl show", "the chassis, and the ports bound to them"},
+		{"exec central -- ovn-sbctl show", "the chassis, and the ports bound to them"},
 		{"exec " + failed.FromNode + " -- ovs-vsctl show", "bridges, tunnels and pods' interfaces"},
-		{"exec " + failed.ToNode + " -- ovs-appctl dpctl/dump-flows", "what becomes of packets right now"},
+		{"exec " + failed.ToNode + " -- " + dumpFlows, "what becomes of packets right now"},
 	}))
 }

@@ -68,7 +68,8 @@ func TestFailuresOnScreen(t *testing.T) {
 		"web-a  n1    web-c  n2    IPv4 http  10.244.2.3  3      no answer\n",
 		"\nalias weft-lab='go run ./test/lab/cmd/weft-lab'\n",
 		"weft-lab exec n1 -- ovs-vsctl show ",
-		"weft-lab exec n2 -- ovs-appctl dpctl/dump-flows ",
+		"weft-lab exec central -- ovn-sbctl show ",
+		"weft-lab exec n2 -- sh -c 'ovs-appctl -t /run/openvswitch/ovs-vswitchd.$(cat /run/openvswitch/ovs-vswitchd.pid).ctl dpctl/dump-flows' ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)

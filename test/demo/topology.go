@@ -40,7 +40,11 @@ type Port struct {
 }
 
 func (d *demo) topology(ctx context.Context) (Topology, error) {
-	text, err := d.Cluster.Exec(ctx, "cp", "ovn-nbctl", "--format=json",
+	central, err := d.Cluster.Central(ctx)
+	if err != nil {
+		return Topology{}, err
+	}
+	text, err := d.Cluster.Exec(ctx, central, "ovn-nbctl", "--format=json",
 		"--columns=name", "list", "Logical_Router", "--",
 		"--columns=name,mac,networks", "list", "Logical_Router_Port", "--",
 		"--columns=name,ports", "list", "Logical_Switch", "--",

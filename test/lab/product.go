@@ -109,7 +109,8 @@ func (c *Cluster) LoadRelease(ctx context.Context, version string, change func(p
 	return ref, c.importImage(ctx, nodes, archive)
 }
 
-// LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods.
+// LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods, except those of Open vSwitch in a bare
+// lab: without them a node would not hear of the new ones.
 func (c *Cluster) LoadProduct(ctx context.Context) error {
 	nodes, err := c.Nodes()
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"-n", productNamespace, "delete", "pods", "--all", "--wait=true"},
+		{"-n", productNamespace, "delete", "pods", "-l", "app.kubernetes.io/component!=ovs", "--wait=true"},
 		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment/weft-operator"},
 		{"-n", productNamespace, "wait", fmt.Sprintf("--for=jsonpath={.status.numberReady}=%d", len(nodes)), "--timeout=120s", "daemonset/weft-agent"},
 	} {

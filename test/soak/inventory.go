@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/testbed"
 )
 
@@ -31,7 +32,7 @@ var nodeProbes = []probe{
 	{"guards of links (nft chains)", `nft list chains | grep -c "chain " || true`},
 	{"ports in Open vSwitch", `ovs-vsctl --timeout=20 --bare --columns=_uuid list Port | wc -w`},
 	{"interfaces in Open vSwitch", `ovs-vsctl --timeout=20 --bare --columns=_uuid list Interface | wc -w`},
-	{"ports of the datapath", `ovs-appctl dpctl/show | grep -c "  port "`},
+	{"ports of the datapath", `ovs-appctl -t ` + lab.SwitchControl + ` dpctl/show | grep -c "  port "`},
 	{"conntrack zones of br-int", `ovs-vsctl --timeout=20 get Bridge br-int external_ids | tr , "\n" | grep -c ct-zone || true`},
 	{"network namespaces in /run/netns", `ls /run/netns | wc -l`},
 	{"namespace mounts on the node", `grep -c " nsfs " /proc/self/mountinfo || true`},
@@ -43,7 +44,7 @@ var nodeProbes = []probe{
 	{agentFiles, `ls /proc/$1/fd | wc -l`},
 }
 
-// databaseProbes count inside the control plane.
+// databaseProbes count where the databases are.
 var databaseProbes = []probe{
 	{"logical switch ports (NB)", `ovn-nbctl --timeout=20 --bare --columns=_uuid list Logical_Switch_Port | wc -w`},
 	{"port bindings (SB)", `ovn-sbctl --timeout=20 --bare --columns=_uuid list Port_Binding | wc -w`},
@@ -55,11 +56,15 @@ func Take(ctx context.Context, b *testbed.Bed, node string) (Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
+	central, err := b.Central(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var found Inventory
 	for _, at := range []struct {
 		machine string
 		probes  []probe
-	}{{node, nodeProbes}, {"cp", databaseProbes}} {
+	}{{node, nodeProbes}, {central, databaseProbes}} {
 		for _, p := range at.probes {
 			n, err := b.Number(ctx, at.machine, p.script, agent.PID)
 			if err != nil {

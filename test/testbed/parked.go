@@ -44,8 +44,12 @@ func (b *Bed) Park(ctx context.Context, pods ...*corev1.Pod) error {
 			return err
 		}
 	}
+	central, err := b.Central(ctx)
+	if err != nil {
+		return err
+	}
 	return Poll(ctx, patience, func() error {
-		ports, err := b.Rows(ctx, "cp", "ovn-sbctl", "Port_Binding", "logical_port")
+		ports, err := b.Rows(ctx, central, "ovn-sbctl", "Port_Binding", "logical_port")
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 func newExec(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec MACHINE -- COMMAND...",
-		Short: "Run a command in cp or a node, as: exec n1 -- ovs-vsctl show",
+		Short: "Run a command in a machine, as: exec n1 -- ovs-vsctl show; central is the one with OVN's databases",
 		Args:  cobra.MinimumNArgs(2),
 		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], args[1:]...) },
 	}
@@ -20,16 +20,24 @@ func newExec(open opener) *cobra.Command {
 func newShell(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "shell MACHINE",
-		Short: "Open a shell in cp or a node",
+		Short: "Open a shell in a machine, as: shell n1; central is the one with OVN's databases",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], "bash") },
 	}
 }
 
+// central stands for the machine with OVN's databases: which that is differs between labs.
+const central = "central"
+
 func inMachine(cmd *cobra.Command, open opener, machine string, argv ...string) error {
 	c, err := open()
 	if err != nil {
 		return err
+	}
+	if machine == central {
+		if machine, err = c.Central(cmd.Context()); err != nil {
+			return err
+		}
 	}
 	child, err := c.Command(cmd.Context(), machine, argv...)
 	if err != nil {
