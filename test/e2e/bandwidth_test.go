@@ -64,7 +64,7 @@ func (b *testbed) notShared(t *testing.T, one, other, from *corev1.Pod) {
 func (b *testbed) awaitLimit(t *testing.T, direction string, p *corev1.Pod) {
 	t.Helper()
 	eventually(t, 10*time.Second, func() error {
-		rows, err := b.rows(t.Context(), "cp", "ovn-nbctl", "QoS", "direction,match,bandwidth")
+		rows, err := b.rows(t.Context(), b.central, "ovn-nbctl", "QoS", "direction,match,bandwidth")
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (b *testbed) awaitLimit(t *testing.T, direction string, p *corev1.Pod) {
 		}
 		return nil
 	})
-	b.mustExec(t, "cp", "ovn-nbctl", "--timeout=20", "--wait=hv", "sync")
+	b.mustExec(t, b.central, "ovn-nbctl", "--timeout=20", "--wait=hv", "sync")
 }
 
 // taken is what peer take prints, in bits per second.

@@ -151,7 +151,7 @@ func TestDriftIsShown(t *testing.T) {
 	before := portRow(t, pod)
 	eventually(t, convergence, func() error { // until the operator has heard of the mode it puts it right
 		if portRow(t, pod).text("port_security") == before.text("port_security") {
-			bed.mustExec(t, "cp", "ovn-nbctl", "--timeout=10", "clear", "Logical_Switch_Port", portOf(pod), "port_security")
+			bed.mustExec(t, bed.central, "ovn-nbctl", "--timeout=10", "clear", "Logical_Switch_Port", portOf(pod), "port_security")
 		}
 		return standing(t.Context())
 	})

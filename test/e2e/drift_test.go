@@ -14,7 +14,9 @@ import (
 func TestDriftIsHealed(t *testing.T) {
 	here, there := bed.peerPod("drift-1", "n1"), bed.peerPod("drift-2", "n2")
 	bed.run(t, here, there)
-	nbctl := func(argv ...string) { bed.mustExec(t, "cp", append([]string{"ovn-nbctl", "--timeout=10"}, argv...)...) }
+	nbctl := func(argv ...string) {
+		bed.mustExec(t, bed.central, append([]string{"ovn-nbctl", "--timeout=10"}, argv...)...)
+	}
 	for _, drift := range []struct {
 		name string
 		make func()

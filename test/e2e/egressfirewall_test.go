@@ -86,7 +86,7 @@ func TestEgressFirewall(t *testing.T) {
 func rowsOfRules(t *testing.T) (rows []string) {
 	t.Helper()
 	for _, table := range []string{"ACL", "Port_Group", "Address_Set", "Meter", "Meter_Band"} {
-		rows = append(rows, strings.Fields(bed.mustExec(t, "cp", "ovn-nbctl", "--bare", "--columns=_uuid", "find", table, `external_ids:"weft.dev/unit"!=""`))...)
+		rows = append(rows, strings.Fields(bed.mustExec(t, bed.central, "ovn-nbctl", "--bare", "--columns=_uuid", "find", table, `external_ids:"weft.dev/unit"!=""`))...)
 	}
 	slices.Sort(rows)
 	return rows

@@ -52,6 +52,10 @@ func TestEgressIP(t *testing.T) {
 	plain := bed.peerPod("eip-plain", "n1")
 	bed.run(t, plain)
 	home := bed.operatorNode(t)
+	if bed.bare && home != bed.central { // the node that stays has to have all that finds another
+		bed.operatorTo(t, bed.central)
+		home = bed.central
+	}
 	carrier := other(home)
 	bed.assignable(t, carrier, true)
 	t.Cleanup(func() { bed.unassignable() })
@@ -143,6 +147,19 @@ func (b *testbed) operatorNode(t *testing.T) string {
 	p, err := b.pod(t.Context(), operator, "")
 	must(t, err)
 	return p.Spec.NodeName
+}
+
+// operatorTo replaces the operator by one on another node: it prefers those of the control plane.
+func (b *testbed) operatorTo(t *testing.T, node string) {
+	t.Helper()
+	preferred := func(yes bool) {
+		must(t, b.label(cleanup(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, "node-role.kubernetes.io/control-plane", yes))
+	}
+	preferred(true)
+	defer preferred(false)
+	if fresh := replacePod(t, operator, ""); fresh.Spec.NodeName != node {
+		t.Fatalf("the operator is on %s, want %s", fresh.Spec.NodeName, node)
+	}
 }
 
 // assignable says whether a node may carry egress IPs.

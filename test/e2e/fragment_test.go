@@ -88,7 +88,7 @@ var expired = regexp.MustCompile(`v4 frags expired: *(\d+)`)
 // givenUp is how many fragments n1's datapath has let go on.
 func givenUp(t *testing.T) int {
 	t.Helper()
-	text := bed.mustExec(t, "n1", "ovs-appctl", "--timeout=10", "dpctl/ipf-get-status")
+	text := bed.mustExec(t, "n1", "sh", "-c", "ovs-appctl --timeout=10 -t "+lab.SwitchControl+" dpctl/ipf-get-status")
 	found := expired.FindStringSubmatch(text)
 	if found == nil {
 		t.Fatalf("no word of fragments given up: %s", text)

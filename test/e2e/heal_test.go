@@ -5,9 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +29,9 @@ func TestHealUnderASecond(t *testing.T) {
 	here, there := bed.peerPod("heal-1", "n1"), bed.peerPod("heal-2", "n2")
 	bed.run(t, here, there)
 	bed.awaitConsistent(t)
-	nbctl := func(argv ...string) { bed.mustExec(t, "cp", append([]string{"ovn-nbctl", "--timeout=10"}, argv...)...) }
+	nbctl := func(argv ...string) {
+		bed.mustExec(t, bed.central, append([]string{"ovn-nbctl", "--timeout=10"}, argv...)...)
+	}
 	before := portsOf(t, names.NodeSwitch("n1"))
 	for _, damage := range []struct {
 		name  string
@@ -76,7 +75,7 @@ func TestHealUnderASecond(t *testing.T) {
 // portsOf lists the ports of a switch with their names and addresses; nothing while the switch is absent.
 func portsOf(t *testing.T, name string) []string {
 	t.Helper()
-	switches, err := bed.rows(t.Context(), "cp", "ovn-nbctl", "Logical_Switch", "name,ports")
+	switches, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "Logical_Switch", "name,ports")
 	must(t, err)
 	ports, err := bed.ports(t.Context())
 	must(t, err)
@@ -108,15 +107,10 @@ type committed struct {
 // commits reads the server's file, which has each commit on a line behind one with its checksum.
 func commits(t *testing.T, from int64) (found committed) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(bed.Dir, "cp", "nb.db"))
-	must(t, err)
-	defer file.Close()
-	_, err = file.Seek(from, io.SeekStart)
-	must(t, err)
-	text, err := io.ReadAll(file)
-	must(t, err)
+	file := bed.northboundFile()
+	text := bed.mustExec(t, file.machine, "tail", "-c", fmt.Sprint("+", from+1), file.path) // which counts from 1
 	found.size = from + int64(len(text))
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		var c commit
 		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &c) == nil && c.Date > 0 {
 			found.records = append(found.records, c)

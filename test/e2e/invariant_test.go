@@ -206,7 +206,7 @@ func (b *testbed) nodeIs(ctx context.Context, node string, pods []corev1.Pod) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, append(links, lent(&nn)...), nn.Status.DatapathType), countIs(&nn, len(pods)))
+	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, slices.Concat(links, b.moved, lent(&nn)), nn.Status.DatapathType), countIs(&nn, len(pods)))
 }
 
 func countIs(nn *networkv1alpha1.NodeNetwork, pods int) error {
@@ -227,7 +227,7 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 	for i := range pods {
 		want = append(want, portOf(&pods[i]))
 	}
-	switched := append([]string{"br-ex", "eth0"}, lent(nn)...)
+	switched := append([]string{b.bridge(), "eth0"}, lent(nn)...)
 	for _, link := range lent(nn) {
 		switched = append(switched, uplink.BridgeName(link))
 	}

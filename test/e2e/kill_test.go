@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,37 +26,68 @@ type victim struct {
 }
 
 func victims() []victim {
-	daemon := func(machine, name string) func(*testing.T) {
-		return func(t *testing.T) { must(t, bed.Kill(machine, name)) }
+	kills := func(machine string, d daemon) func(*testing.T) {
+		return func(t *testing.T) { bed.signal(t, machine, d, syscall.SIGKILL) }
 	}
 	return []victim{
 		{"operator", killOperator, true},
 		{"agent", killAgent, true},
-		{"northd", daemon("cp", "northd"), true},
-		{"northbound server", daemon("cp", "nb"), true},
-		{"southbound server", daemon("cp", "sb"), true},
-		{"ovn-controller", daemon("n1", "ovn-controller"), false},
-		{"Open vSwitch's database server", daemon("n1", "ovsdb-server"), false},
-		{"ovs-vswitchd", daemon("n1", "ovs-vswitchd"), false},
+		{"northd", kills(bed.central, northd), true},
+		{"northbound server", kills(bed.central, northbound), true},
+		{"southbound server", kills(bed.central, southbound), true},
+		{"ovn-controller", kills("n1", controller), false},
+		{"Open vSwitch's database server", kills("n1", switchDatabase), false},
+		{"ovs-vswitchd", kills("n1", vswitchd), false},
 	}
+}
+
+// daemon is one of OVN's or Open vSwitch's.
+type daemon struct {
+	name            string // the lab's
+	program, having string // of the product's process: the executable, and a word of its command line
+}
+
+var (
+	northd         = daemon{"northd", "ovn-northd", ""}
+	northbound     = daemon{"nb", "ovsdb-server", "ovnnb_db"}
+	southbound     = daemon{"sb", "ovsdb-server", "ovnsb_db"}
+	controller     = daemon{"ovn-controller", "ovn-controller", ""}
+	switchDatabase = daemon{"ovsdb-server", "ovsdb-server", "openvswitch"}
+	vswitchd       = daemon{"ovs-vswitchd", "ovs-vswitchd", ""}
+)
+
+// signal gives a signal to a daemon of a machine. One that ends by it is started again: by the lab, or by kubelet in a bare one.
+func (b *testbed) signal(t *testing.T, machine string, d daemon, sig syscall.Signal) {
+	t.Helper()
+	if b.bare {
+		signalProgram(t, machine, sig, d.program, d.having)
+		return
+	}
+	init, err := b.Init(machine)
+	must(t, err)
+	defer init.Close()
+	must(t, init.Signal(d.name, sig))
 }
 
 func killOperator(t *testing.T) {
 	p, err := bed.pod(t.Context(), operator, "")
 	must(t, err)
-	killProgram(t, p.Spec.NodeName, "weft")
+	signalProgram(t, p.Spec.NodeName, syscall.SIGKILL, "weft", string(p.UID)) // what makes the operands may be another on the node
 }
 
-func killAgent(t *testing.T) { killProgram(t, "n1", "weft-agent") }
+func killAgent(t *testing.T) { signalProgram(t, "n1", syscall.SIGKILL, "weft-agent", "") }
 
-// killProgram ends the one process of a name in a node's own process namespace, so that kubelet must start it again.
-func killProgram(t *testing.T, node, program string) {
+// programs prints the processes of a program that have a word in their command line or the names of their control groups; all if it is empty.
+const programs = `for p in $(busybox pidof "$1"); do grep -q -e "$2" "/proc/$p/cmdline" "/proc/$p/cgroup" && echo "$p"; done; true`
+
+// signalProgram gives a signal to the one process in a node's own process namespace. If it ends, kubelet must start it again.
+func signalProgram(t *testing.T, node string, sig syscall.Signal, program, having string) {
 	t.Helper()
-	pids := strings.Fields(bed.mustExec(t, node, "busybox", "pidof", program))
+	pids := strings.Fields(bed.mustExec(t, node, "sh", "-c", programs, "sh", program, having))
 	if len(pids) != 1 {
-		t.Fatalf("node %s runs %s as %v, want one process", node, program, pids)
+		t.Fatalf("node %s runs %s %s as %v, want one process", node, program, having, pids)
 	}
-	bed.mustExec(t, node, "busybox", "kill", "-9", pids[0])
+	bed.mustExec(t, node, "busybox", "kill", fmt.Sprint("-", int(sig)), pids[0])
 }
 
 // TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without anybody's

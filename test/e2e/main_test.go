@@ -3,14 +3,18 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +33,23 @@ const namespace = "e2e"
 // bed is the lab that the tests share.
 var bed *testbed
 
+// began is when the time that go test gives began.
+var began = time.Now()
+
+// needLabsDaemons are the tests that do not run in a bare lab, where dist/install.yaml brings OVN and Open vSwitch: they keep
+// daemons of the lab's own down, where kubelet would start them again, or read and replace the files and key pairs that the lab gave them.
+var needLabsDaemons = []string{
+	"TestNodeReboot",                // ends and starts all of a node, Open vSwitch before kubelet
+	"TestRebuild",                   // replaces database files in the lab's folder
+	"TestRebuildThatFails",          // the same
+	"TestRotatedAuthority",          // replaces the lab's key pairs
+	"TestSouthboundLost",            // removes database files in the lab's folder
+	"TestStatusNamesInjectedFaults", // keeps daemons down until it is told
+	"TestUninstall",                 // takes config/default off; TestInstall of test/install does it for dist/install.yaml
+}
+
 func TestMain(m *testing.M) {
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	code, err := run(ctx, m)
 	stop()
@@ -44,12 +64,15 @@ func TestMain(m *testing.M) {
 const use = "WEFT_E2E_USE"
 
 func run(ctx context.Context, m *testing.M) (code int, err error) {
+	if valueOf("list") != "" {
+		return m.Run(), nil // no test runs
+	}
 	cluster, err := lab.Open(lab.Options{Name: cmp.Or(os.Getenv("WEFT_E2E_LAB"), "e2e"), Output: os.Stderr})
 	if err != nil {
 		return 0, err
 	}
 	if os.Getenv(use) == "" {
-		return runInLab(ctx, cluster)
+		return runInLabs(ctx, cluster)
 	}
 	if bed, err = newTestbed(ctx, cluster); err != nil {
 		return 0, err
@@ -57,9 +80,87 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// runInLab runs the tests in a process of their own, so that the lab is taken down however they end: a panic and a timeout of
-// go test end the process at once.
-func runInLab(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
+// valueOf is what a flag of go test was given.
+func valueOf(name string) string { return flag.Lookup("test." + name).Value.String() }
+
+// runInLabs runs the tests in a bare lab, and then those that need the lab's daemons in one that has them, whatever became of the others.
+func runInLabs(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
+	asked, err := askedFor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, bare := range []bool{true, false} {
+		elsewhere := func(test string) bool { return bare == slices.Contains(needLabsDaemons, test) }
+		if !slices.ContainsFunc(asked, func(test string) bool { return !elsewhere(test) }) {
+			continue
+		}
+		failed, failure := runInLab(ctx, cluster, bare, slices.DeleteFunc(slices.Clone(asked), func(test string) bool { return !elsewhere(test) }))
+		code, err = max(code, failed), errors.Join(err, failure)
+	}
+	return code, err
+}
+
+// askedFor are the tests that the flags ask for.
+func askedFor(ctx context.Context) (asked []string, err error) {
+	all, err := list(ctx, ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, test := range needLabsDaemons {
+		if !slices.Contains(all, test) {
+			return nil, fmt.Errorf("needLabsDaemons has %s, and there is no such test", test)
+		}
+	}
+	return list(ctx, cmp.Or(topLevel(valueOf("run")), "."))
+}
+
+// list asks this program for tests by their name.
+func list(ctx context.Context, pattern string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, os.Args[0], "-test.list="+pattern).Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the tests: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// topLevel is what a pattern for tests and their sub-tests says of the tests alone: A|B of A/x|B/y.
+func topLevel(pattern string) string {
+	var kept bytes.Buffer
+	depth, below, escaped := 0, false, false // in brackets; behind a slash
+	for _, r := range pattern {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '[' || r == '(':
+			depth++
+		case r == ']' || r == ')':
+			depth--
+		case depth == 0 && r == '/':
+			below = true
+		case depth == 0 && r == '|':
+			below = false
+		}
+		if !below {
+			kept.WriteRune(r)
+		}
+	}
+	return kept.String()
+}
+
+func TestTopLevel(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"": "", "TestA": "TestA", "^TestA$/^b$": "^TestA$", "TestA/b|TestC/d/e": "TestA|TestC", "Test[A/]/b": "Test[A/]", `Test(A|B)/x\[|C`: "Test(A|B)|C",
+	} {
+		if got := topLevel(pattern); got != want {
+			t.Errorf("topLevel(%q) = %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+// runInLab runs the tests, but for those of elsewhere, in a lab of their own.
+func runInLab(ctx context.Context, cluster *lab.Cluster, bare bool, elsewhere []string) (code int, err error) {
 	down := func() error { return cluster.Down(context.Background()) }
 	if err := down(); err != nil {
 		return 0, err
@@ -67,10 +168,20 @@ func runInLab(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
 	if os.Getenv("WEFT_E2E_KEEP") == "" {
 		defer func() { err = errors.Join(err, down()) }()
 	}
-	if err := cluster.Up(ctx, lab.UpOptions{DNS: true}); err != nil {
+	if err := cluster.Up(ctx, lab.UpOptions{Bare: bare, DNS: true}); err != nil {
 		return 0, err
 	}
-	tests := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+	return runTests(ctx, elsewhere)
+}
+
+// runTests runs them in a process of their own, so that the lab is taken down however they end: a panic and a timeout of go test end the process
+// at once.
+func runTests(ctx context.Context, elsewhere []string) (code int, err error) {
+	args := append(slices.Clone(os.Args[1:]), "-test.skip="+without(elsewhere))
+	if timeout := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration); timeout > 0 {
+		args = append(args, "-test.timeout="+max(timeout-time.Since(began), time.Second).String()) // go test ends all of it
+	}
+	tests := exec.CommandContext(ctx, os.Args[0], args...)
 	tests.Env = append(os.Environ(), use+"=1")
 	tests.Stdout, tests.Stderr = os.Stdout, os.Stderr
 	err = tests.Run()
@@ -79,6 +190,19 @@ func runInLab(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
 		return 1, nil // it has said why itself
 	}
 	return 0, err
+}
+
+// without is a pattern of tests that are left out, before what the flags leave out: of a pattern's alternatives the first counts that matches a
+// test, also one that is for its sub-tests.
+func without(tests []string) string {
+	var patterns []string
+	if len(tests) > 0 {
+		patterns = append(patterns, "^("+strings.Join(tests, "|")+")$")
+	}
+	if skip := valueOf("skip"); skip != "" {
+		patterns = append(patterns, skip)
+	}
+	return strings.Join(patterns, "|")
 }
 
 // buildPeer puts the tests' own program where the nodes can see it: pods mount it from there.

@@ -22,10 +22,10 @@ func TestALinkBecomesSmaller(t *testing.T) {
 	const smaller = 60
 	link := usual + networkv1alpha1.GeneveOverheadIPv4
 	setLink := func(mtu int) {
-		bed.mustExec(t, "n2", "ovs-vsctl", "set", "Interface", "br-ex", fmt.Sprintf("mtu_request=%d", mtu))
+		bed.mustExec(t, "n2", "ovs-vsctl", "set", "Interface", bed.bridge(), fmt.Sprintf("mtu_request=%d", mtu))
 	}
 	t.Cleanup(func() {
-		_, _ = bed.Exec(cleanup(), "n2", "ovs-vsctl", "set", "Interface", "br-ex", fmt.Sprintf("mtu_request=%d", link))
+		_, _ = bed.Exec(cleanup(), "n2", "ovs-vsctl", "set", "Interface", bed.bridge(), fmt.Sprintf("mtu_request=%d", link))
 	})
 
 	setLink(link - smaller)

@@ -69,7 +69,7 @@ func (r row) uuid(column string) string {
 
 // ports are the logical switch ports by their name.
 func (b *testbed) ports(ctx context.Context) (map[string]row, error) {
-	rows, err := b.rows(ctx, "cp", "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
+	rows, err := b.rows(ctx, b.central, "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +92,28 @@ type transaction struct {
 // heartbeat is the comment of the transactions by which the operator proves that it sees the database.
 const heartbeat = "weft-heartbeat"
 
-// log reads all transactions that a database server of a machine has written, heartbeats left out; file is in that machine's folder.
-func (b *testbed) log(ctx context.Context, machine, file string) ([]transaction, error) {
-	out, err := b.Exec(ctx, machine, "ovsdb-tool", "-m", "show-log", filepath.Join(b.Dir, machine, file))
+// databaseFile is where a database server writes.
+type databaseFile struct{ machine, path string }
+
+// northboundFile is the lab's own, or that of the product's server.
+func (b *testbed) northboundFile() databaseFile {
+	if b.bare {
+		return databaseFile{b.central, "/var/lib/ovn/ovnnb_db.db"}
+	}
+	return databaseFile{b.central, filepath.Join(b.Dir, b.central, "nb.db")}
+}
+
+// switchFile is that of a node's Open vSwitch.
+func (b *testbed) switchFile(node string) databaseFile {
+	if b.bare {
+		return databaseFile{node, "/run/openvswitch/conf.db"}
+	}
+	return databaseFile{node, filepath.Join(b.Dir, node, "conf.db")}
+}
+
+// log reads all transactions that a database server has written, heartbeats left out.
+func (b *testbed) log(ctx context.Context, file databaseFile) ([]transaction, error) {
+	out, err := b.Exec(ctx, file.machine, "ovsdb-tool", "-m", "show-log", file.path)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (b *testbed) pod(ctx context.Context, p part, node string) (*corev1.Pod, er
 // TestOperatorRestartWritesNothing: with nothing changed, a new operator takes the epoch and does nothing else.
 func TestOperatorRestartWritesNothing(t *testing.T) {
 	pods := runBystanders(t)
-	before := logOf(t, "cp", "nb.db")
+	before := logOf(t, bed.northboundFile())
 	fresh := replacePod(t, operator, "")
 	samples := awaitIdle(t, fresh, operatorMetrics, "OVN_Northbound", func(m metrics) error {
 		if n := m.sum("controller_runtime_reconcile_total", `controller="pod"`, `result="success"`); n < float64(pods) {
@@ -63,7 +63,7 @@ func TestOperatorRestartWritesNothing(t *testing.T) {
 	if n := samples.transactions("OVN_Northbound", "fence"); n != 1 {
 		t.Errorf("the new operator took the epoch %v times, want 1", n)
 	}
-	added := addedTo(t, before, "cp", "nb.db")
+	added := addedTo(t, before, bed.northboundFile())
 	if len(added) != 1 || len(added[0].tables) != 1 || !strings.HasPrefix(added[0].tables[0], "table NB_Global ") {
 		t.Errorf("the database logs %+v, want the epoch in NB_Global only", added)
 	}
@@ -72,7 +72,7 @@ func TestOperatorRestartWritesNothing(t *testing.T) {
 // TestAgentRestartWritesNothing: with nothing changed, a new agent leaves Open vSwitch as it is.
 func TestAgentRestartWritesNothing(t *testing.T) {
 	runBystanders(t)
-	before := logOf(t, "n1", "conf.db")
+	before := logOf(t, bed.switchFile("n1"))
 	fresh := replacePod(t, agent, "n1")
 	samples := awaitIdle(t, fresh, agentMetrics, "Open_vSwitch", func(m metrics) error {
 		if n := m.sum("controller_runtime_reconcile_total", `controller="node"`, `result="success"`); n == 0 {
@@ -83,7 +83,7 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	if n := samples.transactions("Open_vSwitch", "write"); n != 0 {
 		t.Errorf("the new agent wrote %v times, want 0", n)
 	}
-	if added := addedTo(t, before, "n1", "conf.db"); len(added) != 0 {
+	if added := addedTo(t, before, bed.switchFile("n1")); len(added) != 0 {
 		t.Errorf("the database logs %+v, want nothing", added)
 	}
 }
@@ -132,20 +132,20 @@ func awaitIdle(t *testing.T, p *corev1.Pod, port int, database string, more func
 }
 
 // logOf waits until nothing is added to a database's log any more: ovn-controller and northd follow the product.
-func logOf(t *testing.T, machine, file string) []transaction {
+func logOf(t *testing.T, file databaseFile) []transaction {
 	t.Helper()
 	const quiet = 3 * time.Second
 	last, since := -1, time.Time{}
 	var log []transaction
 	eventually(t, convergence, func() (err error) {
-		if log, err = bed.log(t.Context(), machine, file); err != nil {
+		if log, err = bed.log(t.Context(), file); err != nil {
 			return err
 		}
 		if len(log) != last {
 			last, since = len(log), time.Now()
 		}
 		if quietFor := time.Since(since); quietFor < quiet {
-			return fmt.Errorf("%s on %s was written %s ago", file, machine, quietFor)
+			return fmt.Errorf("%s on %s was written %s ago", file.path, file.machine, quietFor)
 		}
 		return nil
 	})
@@ -153,12 +153,12 @@ func logOf(t *testing.T, machine, file string) []transaction {
 }
 
 // addedTo is what a database's log has more than before.
-func addedTo(t *testing.T, before []transaction, machine, file string) []transaction {
+func addedTo(t *testing.T, before []transaction, file databaseFile) []transaction {
 	t.Helper()
-	after, err := bed.log(t.Context(), machine, file)
+	after, err := bed.log(t.Context(), file)
 	must(t, err)
 	if len(after) < len(before) {
-		t.Fatalf("the log of %s was compacted meanwhile: %d records, %d before", file, len(after), len(before))
+		t.Fatalf("the log of %s was compacted meanwhile: %d records, %d before", file.path, len(after), len(before))
 	}
 	return after[len(before):]
 }

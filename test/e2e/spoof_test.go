@@ -219,7 +219,7 @@ func gatewayOf(a netip.Addr) netip.Addr {
 // routerMAC is that of the cluster router on a node's switch.
 func routerMAC(t *testing.T, node string) string {
 	t.Helper()
-	rows, err := bed.rows(t.Context(), "cp", "ovn-nbctl", "Logical_Router_Port", "name,mac")
+	rows, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "Logical_Router_Port", "name,mac")
 	must(t, err)
 	for _, r := range rows {
 		if r.text("name") == "rtos-"+node {

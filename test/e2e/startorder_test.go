@@ -5,6 +5,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -19,8 +20,8 @@ import (
 func TestAgentBeforeOpenVSwitch(t *testing.T) {
 	bystander := bed.peerPod("order-1", "n1")
 	bed.run(t, bystander)
-	send(t, "n1", "ovsdb-server", syscall.SIGSTOP)
-	t.Cleanup(func() { send(t, "n1", "ovsdb-server", syscall.SIGCONT) })
+	bed.signal(t, "n1", switchDatabase, syscall.SIGSTOP)
+	t.Cleanup(func() { bed.signal(t, "n1", switchDatabase, syscall.SIGCONT) })
 	old, err := bed.pod(t.Context(), agent, "n1")
 	must(t, err)
 	must(t, bed.api.Delete(t.Context(), old))
@@ -36,7 +37,7 @@ func TestAgentBeforeOpenVSwitch(t *testing.T) {
 		}
 		return saysOVSReady(t, "n1", false)
 	})
-	send(t, "n1", "ovsdb-server", syscall.SIGCONT)
+	bed.signal(t, "n1", switchDatabase, syscall.SIGCONT)
 	took := eventually(t, recoveryTimeout, func() error {
 		fresh, err := bed.pod(t.Context(), agent, "n1")
 		if err != nil {
@@ -56,14 +57,7 @@ func TestNodeLosesEverything(t *testing.T) {
 	replacePod(t, agent, "n2") // kubelet delays the restart of a container that ended a short time ago
 	bystander, other := bed.peerPod("order-1", "n2"), bed.peerPod("order-2", "n1")
 	bed.run(t, bystander, other)
-	for _, d := range []string{"ovn-controller", "ovs-vswitchd", "ovsdb-server"} {
-		must(t, bed.Stop("n2", d, syscall.SIGKILL))
-		t.Cleanup(func() { must(t, bed.Start("n2", d)) })
-	}
-	killProgram(t, "n2", "weft-agent")
-	for _, d := range []string{"ovsdb-server", "ovs-vswitchd", "ovn-controller"} {
-		must(t, bed.Start("n2", d))
-	}
+	loseSwitch(t, "n2")
 	late := bed.peerPod("order-3", "n2")
 	bed.create(t, late)
 	took := eventually(t, 2*recoveryTimeout, func() error { return bed.reachEachOther(t.Context(), bystander, other, late) })
@@ -71,13 +65,26 @@ func TestNodeLosesEverything(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
-// send gives a signal to a daemon of a machine.
-func send(t *testing.T, machine, daemon string, sig syscall.Signal) {
+// loseSwitch ends the agent, Open vSwitch and ovn-controller of a node. In a bare lab kubelet starts them again, and in the other the lab, once all
+// are gone.
+func loseSwitch(t *testing.T, node string) {
 	t.Helper()
-	init, err := bed.Init(machine)
-	must(t, err)
-	defer init.Close()
-	must(t, init.Signal(daemon, sig))
+	all := []daemon{controller, vswitchd, switchDatabase}
+	for _, d := range all {
+		if bed.bare {
+			bed.signal(t, node, d, syscall.SIGKILL)
+			continue
+		}
+		must(t, bed.Stop(node, d.name, syscall.SIGKILL))
+		t.Cleanup(func() { must(t, bed.Start(node, d.name)) })
+	}
+	signalProgram(t, node, syscall.SIGKILL, "weft-agent", "")
+	if bed.bare {
+		return
+	}
+	for _, d := range slices.Backward(all) {
+		must(t, bed.Start(node, d.name))
+	}
 }
 
 func saysOVSReady(t *testing.T, node string, want bool) error {

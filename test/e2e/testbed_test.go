@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/test/lab"
 )
 
@@ -26,7 +27,10 @@ import (
 type testbed struct {
 	*lab.Cluster
 	api     client.WithWatch
-	peerDir string // has the peer program, on this machine and on the nodes
+	peerDir string   // has the peer program, on this machine and on the nodes
+	bare    bool     // the product brought OVN and Open vSwitch
+	central string   // the machine with OVN's databases
+	moved   []string // the nodes' links that the product put onto bridges
 }
 
 func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
@@ -35,7 +39,24 @@ func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
 		return nil, err
 	}
 	b := &testbed{Cluster: cluster, api: api, peerDir: filepath.Join(cluster.Dir, "e2e")}
+	if b.bare, err = cluster.Bare(); err != nil {
+		return nil, err
+	}
+	if b.bare {
+		b.moved = []string{"eth0"}
+	}
+	if b.central, err = cluster.Central(ctx); err != nil {
+		return nil, err
+	}
 	return b, errors.Join(buildPeer(ctx, b.peerDir), makeNamespace(ctx, b))
+}
+
+// bridge is the one that nodes have their addresses on: the lab's, or the product's.
+func (b *testbed) bridge() string {
+	if b.bare {
+		return uplink.BridgeName("eth0")
+	}
+	return "br-ex"
 }
 
 func newClient(cluster *lab.Cluster) (client.WithWatch, error) {

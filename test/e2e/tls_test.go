@@ -3,9 +3,16 @@
 package e2e
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/test/lab"
 )
@@ -13,8 +20,8 @@ import (
 // A node has two key pairs, ovn-controller's and the agent's; somebody on it has no more. Each of his attempts must be refused, and in the
 // words of who is meant to refuse it.
 func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
-	node := lab.Node(1)
-	controller, agent := bed.ControllerTLS(node), bed.AgentTLS()
+	node, keys := lab.Node(1), keysOf(t, lab.Node(1))
+	controller, agent := keys.controller, keys.agent
 	sbctl := func(flags []string, remote string, args ...string) []string {
 		return slices.Concat([]string{"ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=" + remote}, flags, args)
 	}
@@ -24,12 +31,12 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 	plain := func(remote string) string { return "tcp:" + strings.TrimPrefix(remote, "ssl:") }
 
 	for name, argv := range map[string][]string{
-		"the northbound database, by the operator's key": list(bed.OperatorTLS(), lab.Northbound),
-		"the southbound database, by the chassis' key":   list(controller, lab.Southbound),
-		"the southbound database, by the agent's key":    list(agent, lab.SouthboundReader),
-		"its own chassis":            sbctl(controller, lab.Southbound, "set", "Chassis", node.Name, "other_config:e2e=1"),
-		"its own chassis, as it was": sbctl(controller, lab.Southbound, "remove", "Chassis", node.Name, "other_config", "e2e"),
-		"what the agent reads":       sbctl(agent, lab.SouthboundReader, "list", "Chassis"),
+		"the northbound database, by the operator's key": list(keys.operator, keys.northbound),
+		"the southbound database, by the chassis' key":   list(controller, keys.southbound),
+		"the southbound database, by the agent's key":    list(agent, keys.reader),
+		"its own chassis":            sbctl(controller, keys.southbound, "set", "Chassis", node.Name, "other_config:e2e=1"),
+		"its own chassis, as it was": sbctl(controller, keys.southbound, "remove", "Chassis", node.Name, "other_config", "e2e"),
+		"what the agent reads":       sbctl(agent, keys.reader, "list", "Chassis"),
 	} {
 		if _, err := bed.Exec(t.Context(), node.Name, argv...); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -39,21 +46,59 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 		argv []string
 		says string
 	}{
-		"the northbound database, by the chassis' key": {list(controller, lab.Northbound), "failed to connect"},
-		"the northbound database, by the agent's key":  {list(agent, lab.Northbound), "failed to connect"},
-		"the northbound database, without TLS":         {list(nil, plain(lab.Northbound)), ""},
-		"the southbound database, without TLS":         {list(nil, plain(lab.Southbound)), ""},
-		"the readers' listener, without TLS":           {list(nil, plain(lab.SouthboundReader)), ""},
-		"a write at the readers' listener":             {sbctl(agent, lab.SouthboundReader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
-		"the same by the chassis' key":                 {sbctl(controller, lab.SouthboundReader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
-		"another's chassis":                            {sbctl(controller, lab.Southbound, "set", "Chassis", "n2", "other_config:e2e=1"), "permission error"},
-		"no chassis of another":                        {sbctl(controller, lab.Southbound, "destroy", "Chassis", "n2"), "permission error"},
-		"a logical flow":                               {sbctl(controller, lab.Southbound, "--all", "destroy", "Logical_Flow"), "permission error"},
-		"a port's addresses":                           {sbctl(controller, lab.Southbound, "set", "Port_Binding", "k8s-n2", "mac=unknown"), "permission error"},
-		"a chassis by the agent's key":                 {sbctl(agent, lab.Southbound, "set", "Chassis", node.Name, "other_config:e2e=1"), "permission error"},
+		"the northbound database, by the chassis' key": {list(controller, keys.northbound), "failed to connect"},
+		"the northbound database, by the agent's key":  {list(agent, keys.northbound), "failed to connect"},
+		"the northbound database, without TLS":         {list(nil, plain(keys.northbound)), ""},
+		"the southbound database, without TLS":         {list(nil, plain(keys.southbound)), ""},
+		"the readers' listener, without TLS":           {list(nil, plain(keys.reader)), ""},
+		"a write at the readers' listener":             {sbctl(agent, keys.reader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
+		"the same by the chassis' key":                 {sbctl(controller, keys.reader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
+		"another's chassis":                            {sbctl(controller, keys.southbound, "set", "Chassis", "n2", "other_config:e2e=1"), "permission error"},
+		"no chassis of another":                        {sbctl(controller, keys.southbound, "destroy", "Chassis", "n2"), "permission error"},
+		"a logical flow":                               {sbctl(controller, keys.southbound, "--all", "destroy", "Logical_Flow"), "permission error"},
+		"a port's addresses":                           {sbctl(controller, keys.southbound, "set", "Port_Binding", "k8s-n2", "mac=unknown"), "permission error"},
+		"a chassis by the agent's key":                 {sbctl(agent, keys.southbound, "set", "Chassis", node.Name, "other_config:e2e=1"), "permission error"},
 	} {
 		if out, err := bed.Exec(t.Context(), node.Name, c.argv...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %q, %v, want it refused: %s", name, out, err, c.says)
 		}
 	}
+}
+
+// keys are the flags by which programs on a node show key pairs, and where OVN's databases listen.
+type keys struct {
+	controller, agent, operator    []string
+	northbound, southbound, reader string
+}
+
+// keysOf are the lab's, or in a bare lab the product's.
+func keysOf(t *testing.T, node lab.Machine) keys {
+	t.Helper()
+	if !bed.bare {
+		return keys{bed.ControllerTLS(node), bed.AgentTLS(), bed.OperatorTLS(), lab.Northbound, lab.Southbound, lab.SouthboundReader}
+	}
+	pair := func(secret string) []string { return tlsFlags(secretFiles(t, secret)) }
+	const chassis = "/run/weft/identity/chassis-current.pem" // the key too
+	_, _, ca := secretFiles(t, "weft-sb-tls")
+	at := func(port int) string {
+		return fmt.Sprint("ssl:", netip.AddrPortFrom(bed.ofNode(bed.central).Addresses[0], uint16(port)))
+	}
+	return keys{tlsFlags(chassis, chassis, ca), pair("weft-sb-tls"), pair("weft-nb-tls"), at(6641), at(6642), at(16642)}
+}
+
+func tlsFlags(key, certificate, ca string) []string {
+	return []string{"--private-key=" + key, "--certificate=" + certificate, "--ca-cert=" + ca}
+}
+
+// secretFiles puts a key pair of the product where the nodes see it.
+func secretFiles(t *testing.T, name string) (key, certificate, ca string) {
+	t.Helper()
+	var secret corev1.Secret
+	must(t, bed.api.Get(t.Context(), types.NamespacedName{Namespace: product, Name: name}, &secret))
+	file := func(key string) string {
+		path := filepath.Join(bed.peerDir, name+"-"+key)
+		must(t, os.WriteFile(path, secret.Data[key], 0o600))
+		return path
+	}
+	return file("tls.key"), file("tls.crt"), file("ca.crt")
 }
