@@ -83,11 +83,14 @@ const programs = `for p in $(busybox pidof "$1"); do grep -q -e "$2" "/proc/$p/c
 // signalProgram gives a signal to the one process in a node's own process namespace. If it ends, kubelet must start it again.
 func signalProgram(t *testing.T, node string, sig syscall.Signal, program, having string) {
 	t.Helper()
-	pids := strings.Fields(bed.mustExec(t, node, "sh", "-c", programs, "sh", program, having))
+	found, err := bed.Exec(cleanup(), node, "sh", "-c", programs, "sh", program, having) // at a test's end too
+	must(t, err)
+	pids := strings.Fields(string(found))
 	if len(pids) != 1 {
 		t.Fatalf("node %s runs %s %s as %v, want one process", node, program, having, pids)
 	}
-	bed.mustExec(t, node, "busybox", "kill", fmt.Sprint("-", int(sig)), pids[0])
+	_, err = bed.Exec(cleanup(), node, "busybox", "kill", fmt.Sprint("-", int(sig)), pids[0])
+	must(t, err)
 }
 
 // TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without anybody's
