@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -85,8 +84,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		triggers[kind] = &trigger.Trigger{}
 	}
 	swept := &trigger.Trigger{}
-	begun := make(chan struct{})
-	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }, begun: begun, begin: sync.OnceFunc(func() { close(begun) })}
+	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
 		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter,
@@ -143,10 +141,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		}
 	}
 	restore := func(ctx context.Context) error {
-		defer time.AfterFunc(beginning, db.begin).Stop()
-		restored := pods.Restore(ctx)
-		db.begin()
-		err := errors.Join(restored, first.begin(ctx, mgr.GetClient()))
+		err := errors.Join(pods.Restore(ctx), first.begin(ctx, mgr.GetClient()))
 		if ctx.Err() != nil {
 			return nil
 		}

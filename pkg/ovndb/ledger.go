@@ -21,13 +21,13 @@ type slot struct {
 // commits, since the big ones are not monitored.
 type ledger struct {
 	slots     map[slot]map[string]string // element -> value of a map's pair, "" for sets
-	byElement map[string][]slot          // of sets' elements; most are in one slot, for which a map would be large
+	byElement map[string]map[slot]struct{}
 	// made are rows that we have inserted and not heard of yet: what is told of a row's end before is about its predecessor.
 	made map[string]struct{}
 }
 
 func newLedger() *ledger {
-	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string][]slot{}, made: map[string]struct{}{}}
+	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string]map[slot]struct{}{}, made: map[string]struct{}{}}
 }
 
 // get returns the value of an element and whether the slot holds it.
@@ -41,17 +41,22 @@ func (l *ledger) elements(s slot) []string { return slices.Sorted(maps.Keys(l.sl
 
 // holders returns the slots that hold the element.
 func (l *ledger) holders(element string) []slot {
-	return slices.Clone(l.byElement[element])
+	var found []slot
+	for s := range l.byElement[element] {
+		found = append(found, s)
+	}
+	return found
 }
 
 func (l *ledger) add(s slot, element, value string) {
 	if l.slots[s] == nil {
 		l.slots[s] = map[string]string{}
 	}
-	if _, known := l.slots[s][element]; !known && value == "" { // nobody asks who holds a key of a map, and many may
-		l.byElement[element] = append(l.byElement[element], s)
-	}
 	l.slots[s][element] = value
+	if l.byElement[element] == nil {
+		l.byElement[element] = map[slot]struct{}{}
+	}
+	l.byElement[element][s] = struct{}{}
 }
 
 func (l *ledger) remove(s slot, element string) {
@@ -59,9 +64,8 @@ func (l *ledger) remove(s slot, element string) {
 	if len(l.slots[s]) == 0 {
 		delete(l.slots, s)
 	}
-	if left := slices.DeleteFunc(l.byElement[element], func(other slot) bool { return other == s }); len(left) > 0 {
-		l.byElement[element] = left
-	} else {
+	delete(l.byElement[element], s)
+	if len(l.byElement[element]) == 0 {
 		delete(l.byElement, element)
 	}
 }

@@ -332,9 +332,9 @@ func (w *writer) audit(ctx context.Context) error {
 			continue // its coming asks for them
 		}
 		value, ok := fresh.get(m.slot, m.element)
-		for _, wish := range units {
-			if !ok || value != wish.value {
-				e.enqueue(wish.unit)
+		for key, want := range units {
+			if !ok || value != want {
+				e.enqueue(key)
 			}
 		}
 	}
