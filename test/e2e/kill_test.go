@@ -144,8 +144,9 @@ func testKill(t *testing.T, v victim, client *corev1.Pod) {
 	if !after.Connected {
 		t.Errorf("the connection ended: %s", after.Error)
 	}
-	if v.packets && after.GapMs > 2000 {
-		t.Errorf("the connection stood still for %.0f ms", after.GapMs)
+	// A connection that needs what was killed stands still until that is back; a busy machine alone makes gaps too, and new pods late.
+	if limit := max(2*time.Second, recovered/2).Milliseconds(); v.packets && after.GapMs > float64(limit) {
+		t.Errorf("the connection stood still for %.0f ms, want at most %d", after.GapMs, limit)
 	}
 }
 
