@@ -23,7 +23,7 @@ import (
 
 const (
 	// workers is how many pods are reconciled at once: each waits for its transaction, and those that wait share the next.
-	workers = 32
+	workers = 64
 	// byNode indexes pods by their node.
 	byNode = "spec.nodeName"
 )

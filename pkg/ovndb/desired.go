@@ -12,13 +12,19 @@ import (
 type desired struct {
 	units map[unit.Key]*unitState
 	rows  map[string]unit.Key              // row UUID -> the unit that wants it
-	elems map[member]map[unit.Key]string   // element -> units that want it and the value they give it
+	elems map[member][]wish                // element -> units that want it and the value they give it; most have one, for which a map would be large
 	below map[string]map[unit.Key]struct{} // parent row UUID -> units with memberships in it
 	keys  map[TunnelKey]string             // requested tunnel key -> row UUID
 	owns  map[string]TunnelKey             // row UUID -> requested tunnel key
 	named map[rowName]unit.Key             // name of a row in a table with Named -> the unit that wants it
 
 	complete bool // the units of all objects are here
+}
+
+// wish is a unit that wants an element, and the value that it gives it.
+type wish struct {
+	unit  unit.Key
+	value string
 }
 
 // rowName is a name within its table.
@@ -39,7 +45,7 @@ type unitState struct {
 
 func newDesired() *desired {
 	return &desired{
-		units: map[unit.Key]*unitState{}, rows: map[string]unit.Key{}, elems: map[member]map[unit.Key]string{},
+		units: map[unit.Key]*unitState{}, rows: map[string]unit.Key{}, elems: map[member][]wish{},
 		below: map[string]map[unit.Key]struct{}{}, keys: map[TunnelKey]string{}, owns: map[string]TunnelKey{},
 		named: map[rowName]unit.Key{},
 	}
@@ -55,12 +61,7 @@ func (d *desired) ownsRow(key unit.Key, uuid string) bool { return uuid != "" &&
 
 // wants reports whether a unit that is not parked wants the element.
 func (d *desired) wants(m member) bool {
-	for key := range d.elems[m] {
-		if !d.units[key].parked {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.elems[m], func(w wish) bool { return !d.units[w.unit].parked })
 }
 
 // check refuses a unit that collides with another one: nothing of it is taken over then.
@@ -131,7 +132,7 @@ func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 	}
 	for _, m := range u.Members {
 		key := memberOf(m)
-		add(d.elems, key, u.Key, m.Value)
+		d.elems[key] = append(unwish(d.elems[key], u.Key), wish{u.Key, m.Value})
 		add(d.below, m.Parent.UUID, u.Key, struct{}{})
 	}
 	return st
@@ -177,7 +178,11 @@ func (d *desired) forget(schema *Schema, st *unitState) {
 	}
 	for _, m := range st.unit.Members {
 		key := memberOf(m)
-		drop(d.elems, key, st.unit.Key)
+		if left := unwish(d.elems[key], st.unit.Key); len(left) > 0 {
+			d.elems[key] = left
+		} else {
+			delete(d.elems, key)
+		}
 		drop(d.below, m.Parent.UUID, st.unit.Key)
 	}
 }
@@ -189,6 +194,11 @@ func (d *desired) done(st *unitState) {
 	if st.unit.Empty() && len(st.waiters) == 0 {
 		delete(d.units, st.unit.Key)
 	}
+}
+
+// unwish takes a unit's wish out.
+func unwish(wishes []wish, key unit.Key) []wish {
+	return slices.DeleteFunc(wishes, func(w wish) bool { return w.unit == key })
 }
 
 func add[K, V comparable, T any](index map[K]map[V]T, key K, value V, t T) {

@@ -335,8 +335,14 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 	beat, audit := time.NewTicker(e.cfg.Heartbeat), time.NewTicker(e.cfg.Audit)
 	defer beat.Stop()
 	defer audit.Stop()
+	ready := make(chan struct{})
+	close(ready)
 	for {
 		e.progressed()
+		var step <-chan struct{} // of an audit that goes on
+		if len(w.unaudited) > 0 {
+			step = ready
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -347,7 +353,9 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 				return err
 			}
 		case <-audit.C:
-			if err := w.audit(ctx); err != nil {
+			w.beginAudit()
+		case <-step:
+			if err := w.auditStep(ctx); err != nil {
 				return err
 			}
 		case <-e.signal:

@@ -21,13 +21,13 @@ type slot struct {
 // commits, since the big ones are not monitored.
 type ledger struct {
 	slots     map[slot]map[string]string // element -> value of a map's pair, "" for sets
-	byElement map[string]map[slot]struct{}
+	byElement map[string][]slot          // of sets' elements; most are in one slot, for which a map would be large
 	// made are rows that we have inserted and not heard of yet: what is told of a row's end before is about its predecessor.
 	made map[string]struct{}
 }
 
 func newLedger() *ledger {
-	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string]map[slot]struct{}{}, made: map[string]struct{}{}}
+	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string][]slot{}, made: map[string]struct{}{}}
 }
 
 // get returns the value of an element and whether the slot holds it.
@@ -41,22 +41,17 @@ func (l *ledger) elements(s slot) []string { return slices.Sorted(maps.Keys(l.sl
 
 // holders returns the slots that hold the element.
 func (l *ledger) holders(element string) []slot {
-	var found []slot
-	for s := range l.byElement[element] {
-		found = append(found, s)
-	}
-	return found
+	return slices.Clone(l.byElement[element])
 }
 
 func (l *ledger) add(s slot, element, value string) {
 	if l.slots[s] == nil {
 		l.slots[s] = map[string]string{}
 	}
-	l.slots[s][element] = value
-	if l.byElement[element] == nil {
-		l.byElement[element] = map[slot]struct{}{}
+	if _, known := l.slots[s][element]; !known && value == "" { // nobody asks who holds a key of a map, and many may
+		l.byElement[element] = append(l.byElement[element], s)
 	}
-	l.byElement[element][s] = struct{}{}
+	l.slots[s][element] = value
 }
 
 func (l *ledger) remove(s slot, element string) {
@@ -64,8 +59,9 @@ func (l *ledger) remove(s slot, element string) {
 	if len(l.slots[s]) == 0 {
 		delete(l.slots, s)
 	}
-	delete(l.byElement[element], s)
-	if len(l.byElement[element]) == 0 {
+	if left := slices.DeleteFunc(l.byElement[element], func(other slot) bool { return other == s }); len(left) > 0 {
+		l.byElement[element] = left
+	} else {
 		delete(l.byElement, element)
 	}
 }
@@ -80,16 +76,29 @@ func (l *ledger) forgetRow(ref unit.Ref, columns []string) {
 	}
 }
 
-// setSlot replaces the elements of one slot.
-func (l *ledger) setSlot(s slot, elements map[string]string) {
+// setSlot replaces the elements of one slot, and returns those that came, went or have another value.
+func (l *ledger) setSlot(s slot, elements map[string]string) (changed []string) {
 	for element := range l.slots[s] {
 		if _, keep := elements[element]; !keep {
 			l.remove(s, element)
+			changed = append(changed, element)
 		}
 	}
 	for element, value := range elements {
-		l.add(s, element, value)
+		if had, ok := l.get(s, element); !ok || had != value {
+			l.add(s, element, value)
+			changed = append(changed, element)
+		}
 	}
+	return changed
+}
+
+// size is how many elements a row holds.
+func (l *ledger) size(ref unit.Ref, schema *Schema) (n int) {
+	for _, column := range schema.Tables[ref.Table].Shared {
+		n += len(l.slots[slot{ref, column}])
+	}
+	return n
 }
 
 // loadLedger reads every shared column by select, all tables in one transaction.
@@ -97,7 +106,7 @@ func loadLedger(ctx context.Context, s *session) (*ledger, error) {
 	var ops []ovsdb.Operation
 	for table, t := range s.schema.Tables {
 		if len(t.Shared) > 0 {
-			ops = append(ops, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: append([]string{"_uuid"}, t.Shared...)})
+			ops = append(ops, selectShared(s.schema, table))
 		}
 	}
 	l := newLedger()
@@ -114,6 +123,11 @@ func loadLedger(ctx context.Context, s *session) (*ledger, error) {
 		}
 	}
 	return l, nil
+}
+
+// selectShared reads the shared columns of a table.
+func selectShared(schema *Schema, table string) ovsdb.Operation {
+	return ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: append([]string{"_uuid"}, schema.Tables[table].Shared...)}
 }
 
 func (l *ledger) loadRow(schema *Schema, table string, row ovsdb.Row) {

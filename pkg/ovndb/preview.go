@@ -155,7 +155,7 @@ func (d *desired) clone() *desired {
 	maps.Copy(c.owns, d.owns)
 	maps.Copy(c.named, d.named)
 	for m, units := range d.elems {
-		c.elems[m] = maps.Clone(units)
+		c.elems[m] = slices.Clone(units)
 	}
 	for uuid, units := range d.below {
 		c.below[uuid] = maps.Clone(units)

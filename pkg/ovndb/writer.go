@@ -3,7 +3,6 @@ package ovndb
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -18,6 +17,8 @@ type writer struct {
 	ledger  *ledger
 	fence   *fence // nil: the database has one possible writer
 	beats   int    // heartbeats of this session
+	// unaudited are the rows that the audit that goes on has not come to.
+	unaudited []unit.Ref
 }
 
 // dbView is the planner's view of the database: the cache for rows, the ledger for shared columns.
@@ -314,45 +315,4 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 			e.desired.done(st)
 		}
 	}
-}
-
-// audit compares the columns that are not monitored with what the ledger believes, and plans what differs.
-func (w *writer) audit(ctx context.Context) error {
-	fresh, err := loadLedger(ctx, w.session)
-	if err != nil {
-		return err
-	}
-	e := w.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	fresh.made = w.ledger.made
-	w.ledger = fresh
-	for m, units := range e.desired.elems {
-		if !w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) {
-			continue // its coming asks for them
-		}
-		value, ok := fresh.get(m.slot, m.element)
-		for key, want := range units {
-			if !ok || value != want {
-				e.enqueue(key)
-			}
-		}
-	}
-	for s, elements := range fresh.slots {
-		for element := range elements {
-			if e.desired.wants(member{s, element}) {
-				continue
-			}
-			if owner, ours := e.desired.rows[element]; ours {
-				e.enqueue(owner)
-			}
-			if owner, ours := e.desired.rows[s.parent.UUID]; ours && slices.Contains(w.session.schema.Tables[s.parent.Table].Whole, s.column) {
-				e.enqueue(owner)
-			}
-		}
-	}
-	for _, owner := range e.drift.owners() {
-		e.enqueue(owner)
-	}
-	return nil
 }
