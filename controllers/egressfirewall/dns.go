@@ -2,6 +2,7 @@ package egressfirewall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -58,20 +59,16 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	}
 	if !r.Database.Wanted(key) { // nobody's rules wait for name servers
-		err = r.apply(ctx, key)
-		ask(r.Firewalls, firewalls)
-	}
-	if err != nil {
-		return ctrl.Result{}, err
+		if err := errors.Join(r.apply(ctx, key), askUsers(ctx, r.Client, key, r.Firewalls)); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	before := r.said(req.Name)
 	again := r.Resolver.Resolve(ctx, req.Name)
 	if r.said(req.Name) != before {
-		// Whoever came to name it meanwhile may have looked before there was an answer.
-		if firewalls, err = users(ctx, r.Client, string(key)); err != nil {
+		if err := askUsers(ctx, r.Client, key, r.Firewalls); err != nil {
 			return ctrl.Result{}, err
 		}
-		ask(r.Firewalls, firewalls)
 	}
 	if err := r.apply(ctx, key); err != nil {
 		return ctrl.Result{}, err

@@ -2,6 +2,7 @@ package egressfirewall
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,7 +41,7 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	made := !r.Database.Wanted(key)
 	applied := ovndb.IgnorePending(r.Database.Apply(ctx, topology.NodesUnit(key, topology.SelectorOf(&firewalls[0], key), nodes.Items)))
 	if made {
-		ask(r.Firewalls, firewalls)
+		return ctrl.Result{}, errors.Join(applied, askUsers(ctx, r.Client, key, r.Firewalls))
 	}
 	return ctrl.Result{}, applied
 }

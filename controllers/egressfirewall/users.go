@@ -48,11 +48,13 @@ func users(ctx context.Context, c client.Client, value string) ([]networkv1alpha
 	return list.Items, err
 }
 
-// ask asks for firewalls.
-func ask(t *trigger.Trigger, firewalls []networkv1alpha1.EgressFirewall) {
+// askUsers asks for the firewalls that name a set, after it changed: those too that came to name it meanwhile, and found it as it was before.
+func askUsers(ctx context.Context, c client.Client, set unit.Key, t *trigger.Trigger) error {
+	firewalls, err := users(ctx, c, string(set))
 	for i := range firewalls {
 		t.Enqueue(client.ObjectKeyFromObject(&firewalls[i]))
 	}
+	return err
 }
 
 // requests asks for the sets of one kind among those that a firewall names.
