@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,26 @@ type database struct {
 	*ovndb.Engine
 	live client.Reader
 	told func() // is called when the database became refused, or is no more
+	// begun is closed when units are applied; begin closes it.
+	begun chan struct{}
+	begin func()
 
 	mu      sync.Mutex
 	refused error
+}
+
+// beginning is how long a start waits at most until it is known which addresses are in use, before anything is applied.
+const beginning = 5 * time.Second
+
+// Apply is the engine's, once a start has got that far: pods that wait for their first address wait for nothing else, and what is applied before the
+// database is there is only postponed, and reconciled once more.
+func (d *database) Apply(ctx context.Context, u unit.Unit) error {
+	select {
+	case <-d.begun:
+		return d.Engine.Apply(ctx, u)
+	case <-ctx.Done():
+		return fmt.Errorf("unit %s: %w", u.Key, ctx.Err())
+	}
 }
 
 // Ports waits for the database and lists the ports of our own units.

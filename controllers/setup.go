@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -84,7 +85,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		triggers[kind] = &trigger.Trigger{}
 	}
 	swept := &trigger.Trigger{}
-	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }}
+	begun := make(chan struct{})
+	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }, begun: begun, begin: sync.OnceFunc(func() { close(begun) })}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
 		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter,
@@ -141,7 +143,10 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		}
 	}
 	restore := func(ctx context.Context) error {
-		err := errors.Join(pods.Restore(ctx), first.begin(ctx, mgr.GetClient()))
+		defer time.AfterFunc(beginning, db.begin).Stop()
+		restored := pods.Restore(ctx)
+		db.begin()
+		err := errors.Join(restored, first.begin(ctx, mgr.GetClient()))
 		if ctx.Err() != nil {
 			return nil
 		}
