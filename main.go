@@ -41,6 +41,9 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "operands" {
 		return runOperands(args[1:])
 	}
+	if len(args) > 0 && args[0] == "preflight" {
+		return runPreflight(args[1:])
+	}
 	o, err := options.ParseOperator(args)
 	if err != nil {
 		return err

@@ -74,6 +74,9 @@ type Options struct {
 	ProbeMisses   int
 	// Namespace is where the pods of agents are; empty: what kubelets say of them is not looked at. Version is the operator's own.
 	Namespace, Version string
+	// ReadOnly keeps the engine from writing, and Looked is called when all objects were looked at once; it may be nil.
+	ReadOnly bool
+	Looked   func()
 	// AdminSocket is where the administrator's questions are answered; empty: nowhere.
 	AdminSocket string
 }
@@ -89,7 +92,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	db := &database{live: mgr.GetAPIReader(), told: func() { triggers[topology.KindNetwork].Enqueue(network.Name) }, begun: begun, begin: sync.OnceFunc(func() { close(begun) })}
 	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer, Log: ctrl.Log.WithName("ovndb"),
-		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter,
+		Admit: db.admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter, ReadOnly: options.ReadOnly,
 		OnConnect: func(up bool) {
 			triggers[topology.KindNetwork].Enqueue(network.Name)
 			if up {
@@ -108,7 +111,13 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	addresses, answers := alloc.New(time.Now), resolver.New(options.lookup(), time.Now)
 	recorder := mgr.GetEventRecorder("weft")
 	selectors := policy.NewSelectors(triggers)
-	first := &firstPass{done: func() { db.Complete(); selectors.Begin() }}
+	first := &firstPass{done: func() {
+		db.Complete()
+		selectors.Begin()
+		if options.Looked != nil {
+			options.Looked()
+		}
+	}}
 	policies := &policy.Reconciler{Client: mgr.GetClient(), Database: db, Selectors: selectors, Events: recorder, Trigger: triggers[topology.KindNetworkPolicy]}
 	known := &policy.Known{}
 	clusterPolicies := policies.AddClusters(known, triggers)

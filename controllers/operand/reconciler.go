@@ -64,12 +64,13 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// told are changes of the rollout's status, our own too: a write whose reply was lost comes as late as the watch, and what was compared with the status
+// told are changes of what a version may remove, and of the rollout's status, our own too: a write whose reply was lost comes as late as the watch, and what was compared with the status
 // before it is told then.
 func told() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*networkv1alpha1.ClusterNetwork), e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout)
+		const accepted = networkv1alpha1.AcceptDifferenceAnnotation
+		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout) || before.Annotations[accepted] != now.Annotations[accepted]
 	}}
 }
 

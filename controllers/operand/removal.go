@@ -56,6 +56,9 @@ func (r *Reconciler) remove(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 			return reconcile.Result{}, err
 		}
 	}
+	if err := r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: r.meta(operand.Preflight)}); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	}
 	for _, name := range operand.SecretNames() {
 		if err := r.Client.Delete(ctx, &corev1.Secret{ObjectMeta: r.meta(name)}); client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err

@@ -53,6 +53,12 @@ func (r *Reconciler) rollOut(ctx context.Context, cn *networkv1alpha1.ClusterNet
 	for _, name := range step.Apply {
 		failed = append(failed, r.workload(ctx, cn, facts.Wanted[name]))
 	}
+	if step.Compare {
+		failed = append(failed, r.compare(ctx, facts.Wanted[operand.Operator]))
+	}
+	if step.Forget {
+		failed = append(failed, client.IgnoreNotFound(r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: r.meta(operand.Preflight)})))
+	}
 	for _, name := range step.Replace {
 		failed = append(failed, r.replace(ctx, cn, name, wanted.Version))
 	}
@@ -121,6 +127,15 @@ func (r *Reconciler) replace(ctx context.Context, cn *networkv1alpha1.ClusterNet
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
 	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodReplaced", "RollOut", "pod %s, on node %s, for version %s", name, pod.Spec.NodeName, version)
+	return nil
+}
+
+// compare has the wanted operator say what it would change.
+func (r *Reconciler) compare(ctx context.Context, operator operand.Workload) error {
+	pod := operand.PreflightPod(r.Facts.Namespace, operator)
+	if err := r.Client.Create(ctx, pod, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
 	return nil
 }
 

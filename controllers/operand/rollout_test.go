@@ -55,7 +55,22 @@ func play(t *testing.T) (made []string) {
 	for _, node := range nodesOfTest {
 		answer(t, node)
 	}
+	preflight(t)
 	return made
+}
+
+// preflight ends one that was begun, as kubelet would.
+func preflight(t *testing.T) {
+	t.Helper()
+	p := &corev1.Pod{}
+	if err := api.Get(t.Context(), own(operand.Preflight), p); err != nil || p.Status.Phase == corev1.PodSucceeded {
+		must(t, client.IgnoreNotFound(err))
+		return
+	}
+	p.Status.Phase = corev1.PodSucceeded
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: `{"rows":912,"updates":{"ACL":3}}`}}}}
+	must(t, client.IgnoreNotFound(ignoreConflict(api.Status().Update(t.Context(), p))))
 }
 
 func ignoreConflict(err error) error {
@@ -160,6 +175,11 @@ func TestAnotherVersionIsRolledOut(t *testing.T) {
 			return rolledOut(ctx, version)
 		})
 		// These images do not say what is in them, so that everything is replaced; Open vSwitch's pods stay, with the other image.
+		cn := &networkv1alpha1.ClusterNetwork{}
+		must(t, api.Get(ctx, client.ObjectKey{Name: "default"}, cn))
+		if got := cn.Status.Rollout.Difference; got != "3 ACL changed, of 912 rows" {
+			t.Errorf("difference %q", got)
+		}
 		want := "weft-ovn-controller-u1 weft-agent-u1 weft-ovn-controller-u2 weft-agent-u2 weft-central-0 weft-operator-0"
 		if got := strings.Join(made, " "); got != want {
 			t.Errorf("to version %s\n%s, want\n%s", version, got, want)

@@ -64,6 +64,8 @@ type Config struct {
 	Now func() time.Time
 	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
 	Audit time.Duration
+	// ReadOnly keeps an Engine from writing anything, its fence too: units are only kept, for Difference.
+	ReadOnly bool
 	// Deadline bounds each call to a server; one that takes longer means a connection that is lost. 0 is 10 s.
 	Deadline time.Duration
 	// Heartbeat is how often a writer with a fence proves by a write that it is not blind; 0 is 5 s.

@@ -263,7 +263,7 @@ func (e *Engine) hasWhole(u unit.Unit) bool {
 // over (ErrFenced) or the database is out of reach for too long (ErrBlind).
 func (e *Engine) Run(ctx context.Context) error {
 	stop, extend := func() {}, func(time.Duration) { e.progressed() }
-	if e.cfg.Schema.Fence != "" {
+	if e.fenced() {
 		ctx, e.sight, stop = watchSight(ctx, e.cfg.BlindAfter)
 		e.Conn.seen = e.seen
 		extend = func(d time.Duration) { e.progressed(); e.sight.extend(d) }
@@ -276,6 +276,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		defer e.goOffline()
 		e.publish(s)
+		if e.cfg.ReadOnly {
+			return e.follow(ctx, w)
+		}
 		return e.work(ctx, w)
 	}, extend)
 	if cause := context.Cause(ctx); errors.Is(cause, ErrBlind) {
@@ -293,7 +296,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		}
 	}
 	w := &writer{engine: e, session: s}
-	if e.cfg.Schema.Fence != "" {
+	if e.fenced() {
 		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch})
 		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
 		if err != nil {
@@ -313,9 +316,12 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	for key := range e.desired.units {
 		e.enqueue(key)
 	}
-	e.online, e.writer = true, w
+	e.online, e.writer = !e.cfg.ReadOnly, w
 	return w, nil
 }
+
+// fenced tells whether a late commit of a former writer has to be kept out.
+func (e *Engine) fenced() bool { return e.cfg.Schema.Fence != "" && !e.cfg.ReadOnly }
 
 // goOffline answers everybody who waits; their units stay desired.
 func (e *Engine) goOffline() {
@@ -362,6 +368,24 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 			if err := w.drain(ctx); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// follow keeps what is known of the database up to date, without writing, until the session is lost.
+func (e *Engine) follow(ctx context.Context, w *writer) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.session.lost:
+			return errDisconnected
+		case <-e.signal:
+			w.absorb()
+			e.mu.Lock()
+			e.queue, e.suspects = nil, nil
+			clear(e.queued)
+			e.mu.Unlock()
 		}
 	}
 }

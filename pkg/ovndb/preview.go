@@ -41,13 +41,32 @@ func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 	if w == nil {
 		return nil, errDisconnected
 	}
-	schema := w.session.schema
 	d := e.desired.clone()
-	planned, err := d.replace(schema, e.news(units))
+	planned, err := d.replace(w.session.schema, e.news(units))
 	if err != nil {
 		return nil, err
 	}
-	view := dbView{w.session, w.ledger}
+	return preview(w, d, planned), nil
+}
+
+// Difference tells what bringing the database to what all units want would change in it now, without writing.
+func (e *Engine) Difference() ([]Change, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.writer
+	if w == nil {
+		return nil, errDisconnected
+	}
+	all := map[unit.Key]bool{}
+	for key := range e.desired.units {
+		all[key] = true
+	}
+	return preview(w, e.desired.clone(), all), nil
+}
+
+// preview is what applying the planned units of d, and those that these concern, would change.
+func preview(w *writer, d *desired, planned map[unit.Key]bool) []Change {
+	schema, view := w.session.schema, dbView{w.session, w.ledger}
 	after := &previewed{actual: view, desired: d, coming: map[string]bool{}, going: map[string]bool{}}
 	for after.settle(schema, planned) {
 	}
@@ -55,7 +74,7 @@ func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 	for _, key := range slices.Sorted(maps.Keys(planned)) {
 		p.add(d.units[key])
 	}
-	return p.plan.changes(schema, view), nil
+	return p.plan.changes(schema, view)
 }
 
 // news returns those of the units that differ from what the engine holds; those that end come first, since others may take over

@@ -69,6 +69,8 @@ type view struct {
 	central  pod    // the one of the databases' that counts now (centralOf); name empty: there is none, or one is missing
 	centrals []pod
 	operator []pod
+	// difference is what the preflight said, where it is over now.
+	difference string
 }
 
 func look(f Facts) view {

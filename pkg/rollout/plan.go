@@ -18,6 +18,8 @@ type Step struct {
 	Apply []string
 	// Replace are pods to be deleted, and Restart those of Open vSwitch that get other images.
 	Replace, Restart []string
+	// Compare begins a preflight, and Forget removes the one that there is.
+	Compare, Forget bool
 	// Ask are requests for nodes, by name.
 	Ask map[string]networkv1alpha1.ProbeRequest
 	// Status is how far it is.
@@ -38,6 +40,7 @@ func Plan(f Facts) Step {
 	v := look(f)
 	s := Step{Ask: map[string]networkv1alpha1.ProbeRequest{}}
 	v.repair(&s)
+	s.Forget = v.begun() && v.preflightPod().pod != nil
 	if v.nothingOld() && v.wasComplete() {
 		s.Status = v.status(networkv1alpha1.RolloutComplete, wait{})
 		return s
@@ -45,6 +48,13 @@ func Plan(f Facts) Step {
 	if !v.begun() {
 		if why := v.preflight(); why != nil {
 			s.Status = v.status(networkv1alpha1.RolloutBlocked, *why)
+			return s
+		}
+		if why, blocked := v.compare(&s); blocked {
+			s.Status = v.status(networkv1alpha1.RolloutBlocked, *why)
+			return s
+		} else if why != nil {
+			s.Status = v.status(networkv1alpha1.RolloutProgressing, *why)
 			return s
 		}
 	}
@@ -242,6 +252,9 @@ func (v *view) status(state networkv1alpha1.RolloutState, w wait) networkv1alpha
 	before := v.before()
 	if before != nil && now.Northd == "" {
 		now.Northd = before.Northd // while its pod is replaced
+	}
+	if now.Difference = v.difference; before != nil && now.Difference == "" && before.Image == now.Image {
+		now.Difference = before.Difference
 	}
 	if state == networkv1alpha1.RolloutStopped && !w.deadline.IsZero() {
 		now.Message = fmt.Sprintf("%s; that takes longer than %s", w.message, v.Patience)

@@ -57,6 +57,8 @@ type world struct {
 	unready map[string]bool
 	// members are how many the databases have; 0: one.
 	members int
+	// says is what a preflight's container leaves; "hangs": it does not end.
+	says string
 	// stuck are containers that do not start again.
 	stuck bool
 }
@@ -119,6 +121,16 @@ func (w *world) turn() bool {
 		w.done = append(w.done, "replace "+name)
 		w.pods[name] = Restarted(w.pods[name], operand.Template(f.Wanted[operand.Switches]), w.now)
 		moved = true
+	}
+	if step.Compare {
+		pod := operand.PreflightPod("weft-system", f.Wanted[operand.Operator])
+		pod.CreationTimestamp = metav1.NewTime(w.now)
+		w.pods[pod.Name], moved = pod, true
+		w.done = append(w.done, "compare")
+	}
+	if step.Forget {
+		delete(w.pods, operand.Preflight)
+		w.done, moved = append(w.done, "forget"), true
 	}
 	for name, question := range step.Ask {
 		moved = w.ask(name, question) || moved
@@ -194,6 +206,10 @@ func (w *world) play() {
 	}
 	for i := range w.nets {
 		w.answer(&w.nets[i])
+	}
+	if p := w.pods[operand.Preflight]; p != nil && w.says != "hangs" {
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: w.says}}}}
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // ProbeAnnotation on a NodeNetwork asks its agent whether the node's network works: a ProbeRequest in JSON. The agent answers in status.probe.
 const ProbeAnnotation = GroupName + "/probe"
 
+// AcceptDifferenceAnnotation on the ClusterNetwork is the version that may remove as many rows of the northbound database as its preflight says.
+const AcceptDifferenceAnnotation = GroupName + "/accept-difference"
+
 // ProbeRequest is the value of ProbeAnnotation.
 type ProbeRequest struct {
 	// ID is repeated by the answer. It depends on the node's pods, so that an answer is of those that run now.
@@ -101,6 +104,9 @@ type RolloutStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Northd string `json:"northd,omitempty"`
+	// difference is what the version's preflight said that it changes in the northbound database: "3 Logical_Router_Static_Route made, of 912 rows".
+	// +optional
+	Difference string `json:"difference,omitempty"`
 	// since is when state or stage became what they are.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
