@@ -102,11 +102,12 @@ func TestLeaderIsMissed(t *testing.T) {
 // A rollout is drawn as far as it is, also while there is no operator that would say so; a network is not healthy before its end.
 func TestRolloutIsDrawn(t *testing.T) {
 	cn, networks := healthyNetwork()
-	cn.Status.Rollout = &networkv1alpha1.RolloutStatus{State: networkv1alpha1.RolloutProgressing, Version: "v2", Stage: networkv1alpha1.StageNodes, Object: "Node/n3",
+	cn.Status.Rollout = &networkv1alpha1.RolloutStatus{State: networkv1alpha1.RolloutProgressing, Version: "v2", Stage: networkv1alpha1.StageNodes, Object: "Node/n3", Difference: "3 ACL changed, of 912 rows",
 		Message: "pod weft-agent-x is replaced", Nodes: 8, NodesDone: 2}
 	r := statusOf(cn, networks, "no operator leads")
 	text := statusText(r)
-	for _, want := range []string{"Rollout of v2: progressing\n", "  preflight > canary > [nodes] > databases > operator\n", "  #####............... 2 of 8 nodes\n", "  Node/n3: pod weft-agent-x is replaced\n"} {
+	for _, want := range []string{"Rollout of v2: progressing\n", "  preflight > canary > [nodes] > databases > operator\n", "  #####............... 2 of 8 nodes\n", "  Node/n3: pod weft-agent-x is replaced\n",
+		"  changes in the northbound database: 3 ACL changed, of 912 rows\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}

@@ -66,6 +66,9 @@ func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 		fmt.Fprintf(b, "  %s%s %d of %d nodes\n", strings.Repeat("#", done), strings.Repeat(".", width-done), r.NodesDone, r.Nodes)
 	}
 	fmt.Fprintf(b, "  %s: %s\n", r.Object, r.Message)
+	if r.Difference != "" {
+		fmt.Fprintf(b, "  changes in the northbound database: %s\n", r.Difference)
+	}
 }
 
 func drawNodes(b *strings.Builder, nodes []nodeReport) {

@@ -59,7 +59,10 @@ func (b bed) rollsOut(image, version string, restarts bool) {
 	ready, start := b.readySince(), time.Now()
 	b.setImage(image)
 	s := b.rollout(image, "Complete")
-	b.Logf("%.0f s until version %s was rolled out", time.Since(start).Seconds(), s.Version)
+	b.Logf("%.0f s until version %s was rolled out; its preflight's difference: %s", time.Since(start).Seconds(), s.Version, s.Difference)
+	if !strings.HasPrefix(s.Difference, "none, of ") { // the code is the same
+		b.Errorf("the preflight says that it changes %q", s.Difference)
+	}
 	if version != "" && s.Version != version || s.NodesDone != 2 {
 		b.Errorf("rollout %+v", s)
 	}
@@ -145,8 +148,8 @@ func (b bed) uids(selector string, more ...string) string {
 
 // rollout is ClusterNetwork's status.rollout.
 type rollout struct {
-	State, Image, Version, Stage, Object, Message string
-	NodesDone                                     int
+	State, Image, Version, Stage, Object, Message, Difference string
+	NodesDone                                                 int
 }
 
 // rollout waits until one of an image has a state, and tells each step on the way.
