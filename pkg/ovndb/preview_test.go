@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
@@ -76,4 +77,34 @@ func TestPlanIsWhatIsThenWritten(t *testing.T) {
 	if got := planned(t, e, u); len(got) != 0 {
 		t.Errorf("after it was applied: %q", got)
 	}
+}
+
+// An engine that only reads keeps what is wanted, says what it would change, with what builds on it, and changes nothing.
+func TestReadOnlyEngineTellsTheDifference(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	before := nb.Transactions()
+	e := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, ReadOnly: true})
+	for _, u := range []unit.Unit{switchUnit("n1", 10), portUnit("n1", "p1", "u1", 16)} {
+		if err := e.try(u); !ovndb.IsPending(err) {
+			t.Errorf("unit %s: %v, want it pending", u.Key, err)
+		}
+	}
+	changes, err := e.Difference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes {
+		got = append(got, string(c.Op)+" "+c.Table+" "+c.Name)
+	}
+	want := []string{"insert Logical_Switch n1", "insert Logical_Switch_Port p1", "add Logical_Switch "}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || nb.Transactions() != before {
+		t.Errorf("it would %q, want %q, and %d transactions were made", got, want, nb.Transactions()-before)
+	}
+	nb.Ctl("ls-add", "other")
+	e.await(t, "what somebody else writes", func() bool {
+		return len(ovndb.List(e.Conn, func(s *nbdb.LogicalSwitch) bool { return s.Name == "other" })) == 1
+	})
 }
