@@ -56,7 +56,7 @@ func run(args []string) error {
 	p := &program{options: o, config: config, metrics: metrics.New(ctrlmetrics.Registry), health: &controllers.Health{}}
 	campaign := controllers.Campaign{Lead: p.lead, Log: ctrl.Log, Await: func(ctx context.Context) error {
 		return ovndb.Await(ctx, northbound.Schema(), o.Northbound, ovndb.TLS(o.TLS))
-	}}
+	}, Answered: func() { p.metrics.Reachable(northbound.Schema().Model.Name()) }}
 	return together(ctrl.SetupSignalHandler(), campaign.Run, p.serveMetrics, func(ctx context.Context) error { return p.health.Serve(ctx, o.Health) })
 }
 

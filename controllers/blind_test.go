@@ -248,3 +248,41 @@ func TestHealthIsProgress(t *testing.T) {
 	health.End()
 	expect(true, false, "while the lease is left to others")
 }
+
+// A process that was blind hears that the database answers also while it campaigns: another may lead for months.
+func TestAnAnswerIsHeardWhileAnotherLeads(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	standby, answers, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	leds := 0
+	campaign := controllers.Campaign{Log: logr.Discard(), Answered: func() { close(answered) },
+		Lead: func(ctx context.Context) error {
+			if leds++; leds == 1 {
+				return ovndb.ErrBlind
+			}
+			close(standby)
+			<-ctx.Done()
+			return nil
+		},
+		Await: func(ctx context.Context) error {
+			select {
+			case <-answers:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+	ended := make(chan error, 1)
+	go func() { ended <- campaign.Run(ctx) }()
+	<-standby
+	select {
+	case <-answered:
+		t.Error("the answer came before the database's")
+	default:
+	}
+	close(answers)
+	<-answered
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

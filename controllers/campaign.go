@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,12 +28,19 @@ type Campaign struct {
 	Lead func(ctx context.Context) error
 	// Await returns when a server answers that it serves the database.
 	Await func(ctx context.Context) error
-	Log   logr.Logger
+	// Answered is told when a server does again, after a leadership that ended blind, be it that another process leads by then; nil: nobody is.
+	Answered func()
+	Log      logr.Logger
 }
 
 // Run returns when ctx ends, or with the error of Lead that is not ovndb.ErrBlind.
 func (c *Campaign) Run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	pause := firstPause
+	var answer chan struct{} // is closed when the database answers again; nil: it is not asked
 	for {
 		began := time.Now()
 		err := c.Lead(ctx)
@@ -43,20 +51,49 @@ func (c *Campaign) Run(ctx context.Context) error {
 			pause = firstPause // it had seen the database
 		}
 		c.Log.Info("gave up the lease", "reason", err.Error(), "pause", pause.String())
-		c.standAside(ctx, pause)
+		if came(answer) {
+			answer = make(chan struct{})
+			asking.Go(func() { c.ask(ctx, answer) })
+		}
+		standAside(ctx, pause, answer)
 		pause = min(2*pause, lastPause)
 	}
 }
 
+// came reports whether there is nothing to wait for.
+func came(answer <-chan struct{}) bool {
+	select {
+	case <-answer:
+		return true
+	default:
+		return answer == nil
+	}
+}
+
+// ask goes on while another process leads: nobody else would notice that this one could again.
+func (c *Campaign) ask(ctx context.Context, answer chan<- struct{}) {
+	if c.Await(ctx) != nil {
+		return
+	}
+	if c.Answered != nil {
+		c.Answered()
+	}
+	close(answer)
+}
+
 // standAside returns when the database answers, or after the pause.
-func (c *Campaign) standAside(ctx context.Context, pause time.Duration) {
+func standAside(ctx context.Context, pause time.Duration, answer <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
 	timer := time.NewTimer(aside)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return
 	case <-timer.C:
-		_ = c.Await(ctx) // its error is the end of the pause
+	}
+	select {
+	case <-ctx.Done():
+	case <-answer:
 	}
 }

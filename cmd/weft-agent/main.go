@@ -53,7 +53,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry)
+	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry, agent.StageNames()...)
 	metrics.NewPolicies(ctrlmetrics.Registry, func() []metrics.Rule { return countRules(ctx, o) })
 	var sandboxes func(context.Context) (map[string]bool, error)
 	if o.CRISocket != "" {

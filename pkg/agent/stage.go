@@ -32,6 +32,15 @@ var stageNames = [stages]struct{ name, owner string }{
 	stageFlows:     {"flows", "ovn-controller"},
 }
 
+// StageNames are the names of all stages of an ADD, in their order.
+func StageNames() []string {
+	names := make([]string, stages)
+	for s := range stages {
+		names[s] = s.String()
+	}
+	return names
+}
+
 // String is the stage's name in metrics, errors and events.
 func (s stage) String() string { return stageNames[s].name }
 

@@ -14,8 +14,8 @@ type CNI struct {
 	failing   prometheus.Gauge
 }
 
-// NewCNI registers the metrics.
-func NewCNI(registry prometheus.Registerer) *CNI {
+// NewCNI registers the metrics; stages are those at which an ADD can fail.
+func NewCNI(registry prometheus.Registerer, stages ...string) *CNI {
 	m := &CNI{
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_cni_collected_total",
 			Help: "Interfaces of pods that were removed although no DEL reached the agent. reason is gc (the runtime's GC did not list it), sandbox (its pod's port and its sandbox are gone) or tombstone (its DEL came while no agent ran)."},
@@ -30,6 +30,9 @@ func NewCNI(registry prometheus.Registerer) *CNI {
 		Help: "Interfaces of pods on this node that were not as they were made at the agent's last check, which is every 5 minutes."})
 	for _, reason := range []string{"gc", "sandbox", "tombstone"} {
 		m.collected.WithLabelValues(reason).Add(0) // visible from the first scrape
+	}
+	for _, stage := range stages {
+		m.failed.WithLabelValues(stage).Add(0) // else the first failures of a stage, which come together, would be no increase
 	}
 	registry.MustRegister(m.collected, m.stages, m.failed, m.failing)
 	return m

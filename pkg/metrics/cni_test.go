@@ -35,3 +35,11 @@ func TestCNICounts(t *testing.T) {
 		t.Errorf("%d series before anything happened, want one for each reason", got)
 	}
 }
+
+// An alert looks at the increase: a series that begins with the failures of many pods at once has none.
+func TestFailuresOfAStageBeginAtZero(t *testing.T) {
+	m := NewCNI(prometheus.NewRegistry(), "address", "flows")
+	if got := testutil.CollectAndCount(m.failed); got != 2 {
+		t.Errorf("%d series before any failure, want one for each stage", got)
+	}
+}

@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,9 @@ type Metrics struct {
 	propagated   prometheus.Histogram
 	areas        *prometheus.GaugeVec
 	nodes        *prometheus.GaugeVec
+
+	mu sync.Mutex
+	up map[string]bool // database -> it is connected
 }
 
 // New registers the metrics.
@@ -30,7 +34,8 @@ func New(registry prometheus.Registerer) *Metrics {
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_operations_total",
 			Help: "Operations in committed transactions."}, []string{"database", "kind"}),
 		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_ovsdb_connected",
-			Help: "1 while the copy of the database is complete and its connection alive."}, []string{"database"}),
+			Help: "1 while the copy of the database is complete and its connection alive; not there while the program wants none."}, []string{"database"}),
+		up: map[string]bool{},
 	}
 	m.drift = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_ovsdb_drift_total",
 		Help: "Differences that somebody else made in rows of Weft. state is Repaired, Standing (only reported) or Collision (a foreign row has the name of one of ours)."},
@@ -67,12 +72,26 @@ func (m *Metrics) Transaction(database, kind string, operations int, err error) 
 
 // Connected implements ovndb.Observer.
 func (m *Metrics) Connected(database string, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	value := 0.0
 	if up {
 		value = 1
-		m.transactions.WithLabelValues(database, "write", "committed").Add(0) // visible as 0 from the first scrape
+		for _, outcome := range []string{"committed", "failed"} {
+			m.transactions.WithLabelValues(database, "write", outcome).Add(0) // visible as 0 from the first scrape
+		}
 	}
+	m.up[database] = up
 	m.connected.WithLabelValues(database).Set(value)
+}
+
+// Reachable says that a server of a database answers a process that had given it up. It has no connection because it wants none: another leads.
+func (m *Metrics) Reachable(database string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.up[database] {
+		m.connected.DeleteLabelValues(database)
+	}
 }
 
 // Drift implements ovndb.Observer.

@@ -37,3 +37,24 @@ func TestCountsByKindAndOutcome(t *testing.T) {
 		t.Errorf("%d series of requests, want one for each outcome", got)
 	}
 }
+
+// Who stands by is not blind: it wants no connection. Who leads is not touched by what an earlier leadership asked.
+func TestADatabaseThatIsReachedAgainIsNotAway(t *testing.T) {
+	m := New(prometheus.NewRegistry())
+	m.Connected("OVN_Northbound", false)
+	if got := testutil.ToFloat64(m.connected.WithLabelValues("OVN_Northbound")); got != 0 {
+		t.Errorf("%v before the first connection", got)
+	}
+	m.Reachable("OVN_Northbound")
+	if got := testutil.CollectAndCount(m.connected); got != 0 {
+		t.Errorf("%d series of a database that answers and is not wanted", got)
+	}
+	m.Connected("OVN_Northbound", true)
+	m.Reachable("OVN_Northbound")
+	if got := testutil.ToFloat64(m.connected.WithLabelValues("OVN_Northbound")); got != 1 {
+		t.Errorf("%v while it is connected", got)
+	}
+	if got := testutil.ToFloat64(m.transactions.WithLabelValues("OVN_Northbound", "write", "failed")); got != 0 {
+		t.Errorf("%v writes failed before any", got)
+	}
+}

@@ -17,7 +17,7 @@ import (
 type Observer interface {
 	// Transaction counts one committed or refused transaction; kind is "write", "fence" or "heartbeat".
 	Transaction(database, kind string, operations int, err error)
-	// Connected tells of a connection made or lost.
+	// Connected tells of a connection made or lost, and first that there is none yet.
 	Connected(database string, up bool)
 	// Drift counts one difference that somebody else made; state is Repaired, Standing or Collision.
 	Drift(database, table, state string)
@@ -113,6 +113,7 @@ func (c *Conn) Run(ctx context.Context) error {
 // run calls use with each new session; use returns when the session is lost. Only ErrFenced and the end of ctx end it. extend is
 // told how long the loading of a copy may still take.
 func (c *Conn) run(ctx context.Context, use func(context.Context, *session) error, extend func(time.Duration)) error {
+	c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), false) // one that is never made is told too
 	backoff := newBackoff()
 	for ctx.Err() == nil {
 		c.progressed()

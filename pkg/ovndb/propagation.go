@@ -16,6 +16,9 @@ const (
 	answeredColumn = "hv_cfg"
 )
 
+// answerPatience is how long chassis may take to answer. Those that take longer are not told from one that is lost, which never answers.
+const answerPatience = time.Minute
+
 // ErrNotAll says that ovn-northd has answered and not every chassis.
 var ErrNotAll = errors.New("not every chassis answers")
 
@@ -23,8 +26,9 @@ var ErrNotAll = errors.New("not every chassis answers")
 var ErrNotCopied = errors.New("ovn-northd does not answer: what is in the OVN northbound database does not reach the southbound one")
 
 // Propagation asks OVN to answer, and returns how long it took until every chassis had installed what the database has now: ovn-northd copies
-// the number, and each ovn-controller its own answer, so that one question costs a write per chassis. It is an error if one does not answer
-// within a call's deadline (ErrNotCopied if it is ovn-northd), if somebody else asks meanwhile, and while the engine is offline.
+// the number, and each ovn-controller its own answer, so that one question costs a write per chassis. It is an error if ovn-northd does not
+// answer within a call's deadline (ErrNotCopied), a chassis does not within a minute or somebody else asks meanwhile (ErrNotAll), and while
+// the engine is offline.
 func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	w := e.writer
@@ -34,13 +38,28 @@ func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 	}
 	began := time.Now()
 	number, err := w.ask(ctx)
-	if err != nil {
-		return time.Since(began), err
-	}
-	if err = w.answered(ctx, number); err != nil && ctx.Err() == nil {
-		err = w.whoIsSilent(ctx, number)
+	if err == nil {
+		err = w.awaitAll(ctx, number, began.Add(answerPatience))
 	}
 	return time.Since(began), err
+}
+
+// awaitAll waits until a number is every chassis' answer. A call has a deadline that is shorter than what an overloaded chassis takes, and that
+// is just what is to be measured.
+func (w *writer) awaitAll(ctx context.Context, number any, until time.Time) error {
+	for {
+		err := w.answered(ctx, number)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		on, err := w.copied(ctx, number)
+		if err != nil {
+			return err
+		}
+		if !on || time.Now().After(until) {
+			return ErrNotAll
+		}
+	}
 }
 
 func (w *writer) ask(ctx context.Context) (number any, err error) {
@@ -68,19 +87,20 @@ func (w *writer) answered(ctx context.Context, number any) error {
 	return err
 }
 
-// whoIsSilent says who has not answered a number in time.
-func (w *writer) whoIsSilent(ctx context.Context, number any) error {
+// copied is nil when ovn-northd has answered a number; on says that chassis may still do so: nobody else has asked since.
+func (w *writer) copied(ctx context.Context, number any) (on bool, err error) {
 	wait := w.fence.wait()
-	results, _, err := w.session.transact(ctx, wait, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: wait.Where, Columns: []string{copiedColumn}})
+	results, _, err := w.session.transact(ctx, wait, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: wait.Where, Columns: []string{askedColumn, copiedColumn}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	asked, ok := number.(float64)
 	if !ok || len(results) != 2 || len(results[1].Rows) != 1 {
-		return fmt.Errorf("%s: %s cannot be compared", w.fence.table, copiedColumn)
+		return false, fmt.Errorf("%s: %s cannot be compared", w.fence.table, copiedColumn)
 	}
-	if copied, ok := results[1].Rows[0][copiedColumn].(float64); ok && copied < asked {
-		return ErrNotCopied
+	row := results[1].Rows[0]
+	if copied, ok := row[copiedColumn].(float64); ok && copied < asked {
+		return false, ErrNotCopied
 	}
-	return ErrNotAll
+	return row[askedColumn] == number, nil
 }

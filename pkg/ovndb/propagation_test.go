@@ -24,3 +24,28 @@ func TestPropagation(t *testing.T) {
 		t.Errorf("nobody answers, and it took %s: %v", took, err)
 	}
 }
+
+// A chassis that answers later than a call's deadline is measured all the same: it is the overloaded one.
+func TestPropagationToASlowChassis(t *testing.T) {
+	const slow = 4 * time.Second
+	central := ovndbtest.StartCentral(t)
+	e := runWith(t, ovndb.Config{Endpoints: []string{central.NB.Endpoint()}, Deadline: 2 * time.Second})
+	central.SB.Ctl("create", "Chassis_Private", "name=slow", "nb_cfg=0")
+	answer := time.AfterFunc(slow, func() { central.SB.Ctl("set", "Chassis_Private", "slow", "nb_cfg=1") })
+	defer answer.Stop()
+	if took, err := e.Propagation(t.Context()); err != nil || took < slow {
+		t.Errorf("a chassis answers after %s, and it took %s: %v", slow, took, err)
+	}
+}
+
+// Who asks meanwhile is answered instead: the own number never comes back.
+func TestPropagationWhileSomebodyElseAsks(t *testing.T) {
+	central := ovndbtest.StartCentral(t)
+	e := runWith(t, ovndb.Config{Endpoints: []string{central.NB.Endpoint()}, Deadline: 2 * time.Second})
+	central.SB.Ctl("create", "Chassis_Private", "name=slow", "nb_cfg=0")
+	other := time.AfterFunc(time.Second/2, func() { central.NB.Ctl("--wait=sb", "sync") })
+	defer other.Stop()
+	if took, err := e.Propagation(t.Context()); !errors.Is(err, ovndb.ErrNotAll) || took > 10*time.Second {
+		t.Errorf("somebody else asked, and it took %s: %v", took, err)
+	}
+}
