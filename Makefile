@@ -64,6 +64,10 @@ e2e-upgrade: ## Another version, and back, under 100 datagrams a second and a lo
 e2e-members: ## One member of OVN's databases becomes three, and then one loses its pod, its disk, its node
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestMembers$$'
 
+.PHONY: e2e-alerts
+e2e-alerts: ## Bring about the fault of each alert in the lab: it fires, by Prometheus' own packages, and ends with the cure; some 20 minutes
+	go test -tags e2e -count=1 -timeout 45m -v ./test/alarm
+
 .PHONY: e2e-upstream
 e2e-upstream: ## Kubernetes' own tests of networks (SUITES="conformance netpol others policyapi policyapi-v1alpha1", PROCS=4 at once); reports in _out/e2e
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down

@@ -1,0 +1,100 @@
+//go:build e2e
+
+package alarm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// TestNodes is what breaks on nodes and in rows. Two of the faults are noticed by clocks of 5 minutes; the others come meanwhile.
+func TestNodes(t *testing.T) {
+	w := open(t)
+	quiet := time.Now()
+	w.live(t)
+	w.nothingElse(t, quiet)
+	late := []*struck{w.strike(t, w.broken()), w.strike(t, w.violated())}
+	w.suffer(t, w.controllerAway())
+	w.suffer(t, w.southboundBlocked())
+	slow := w.strike(t, w.slow(w.serve(t)))
+	w.suffer(t, w.spoiled())
+	refused := w.strike(t, w.refused())
+	for _, s := range []*struck{refused, slow} {
+		s.awaitAlarm(t)
+		s.heal(t)
+	}
+	for _, s := range []*struck{refused, slow} {
+		s.awaitEnd(t, aftermath)
+	}
+	for _, s := range late {
+		s.awaitAlarm(t)
+		s.heal(t)
+	}
+	w.suffer(t, w.agentPending())
+	for _, s := range late {
+		s.awaitEnd(t, 6*time.Minute) // the same clocks
+	}
+	w.nothingElse(t, quiet)
+	t.Log(w.table())
+}
+
+// TestCentral is what stops all changes.
+func TestCentral(t *testing.T) {
+	w := open(t)
+	quiet := time.Now()
+	backend := w.serve(t)
+	w.suffer(t, w.northboundAway())
+	w.suffer(t, w.northdAway(backend))
+	w.suffer(t, w.noOperator())
+	w.nothingElse(t, quiet)
+	t.Log(w.table())
+}
+
+// live lets pods come and go for a while on a network without a fault.
+func (w *ward) live(t *testing.T) {
+	t.Helper()
+	for round := range 2 {
+		for _, node := range []string{"n1", "n2"} {
+			for i := range 2 {
+				pod := w.Pausing(fmt.Sprintf("lives-%s-%d-%d", node, round, i), node)
+				w.run(t, pod)
+				must(t, w.Remove(t.Context(), pod))
+			}
+		}
+	}
+}
+
+// TestEveryAlertHasAFault: what is added to the rules is to be shown too.
+func TestEveryAlertHasAFault(t *testing.T) {
+	root, err := tools.SourceRoot()
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(root, "dist", "prometheus-rules.yaml"))
+	must(t, err)
+	var file struct {
+		Groups []struct{ Rules []struct{ Alert string } }
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	w, known := &ward{}, map[string]bool{}
+	for _, f := range []fault{w.broken(), w.violated(), w.slow(nil), w.spoiled(), w.refused(), w.southboundBlocked(), w.controllerAway(), w.agentPending(),
+		w.northboundAway(), w.northdAway(nil), w.noOperator()} {
+		for _, x := range f.alerts {
+			known[x.alert] = true
+		}
+	}
+	for _, rule := range file.Groups[0].Rules {
+		if !known[rule.Alert] {
+			t.Errorf("no fault is about %s", rule.Alert)
+		}
+		delete(known, rule.Alert)
+	}
+	if len(known) > 0 {
+		t.Errorf("there are no alerts %v", known)
+	}
+}
