@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
@@ -29,17 +31,12 @@ const (
 	blindAfter = 3 * time.Second
 )
 
-// nobody observes nothing.
-type nobody struct{}
-
-func (nobody) Transaction(string, string, int, error) {}
-func (nobody) Connected(string, bool)                 {}
-func (nobody) Drift(string, string, string)           {}
-
 // replica is an operator with a lease that campaigns as main.go does.
 type replica struct {
-	name   string
-	health controllers.Health
+	name     string
+	health   controllers.Health
+	registry *prometheus.Registry
+	counters *metrics.Metrics
 
 	mu   sync.Mutex
 	leds int // how often it led
@@ -48,12 +45,13 @@ type replica struct {
 // replicate starts an operator of that name on an endpoint; it ends with the test.
 func (w *world) replicate(name, endpoint string) *replica {
 	w.Helper()
-	r := &replica{name: name}
+	r := &replica{name: name, registry: prometheus.NewRegistry()}
+	r.counters = metrics.New(r.registry)
 	o := options.Operator{LeaderElection: true, Namespace: "default", Identity: name}
 	campaign := controllers.Campaign{Log: logr.Discard(), Lead: func(ctx context.Context) error { return r.lead(ctx, o, endpoint) },
 		Await: func(ctx context.Context) error {
 			return ovndb.Await(ctx, northbound.Schema(), []string{endpoint}, ovndb.TLS{})
-		}}
+		}, Answered: func() { r.counters.Reachable(northbound.Schema().Model.Name()) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- campaign.Run(ctx) }()
@@ -78,10 +76,11 @@ func (r *replica) lead(ctx context.Context, o options.Operator, endpoint string)
 	if err != nil {
 		return err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: []string{endpoint}, Observer: nobody{}, CountDelay: 50 * time.Millisecond, Heartbeat: heartbeat, BlindAfter: blindAfter})
+	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: []string{endpoint}, Observer: r.counters, CountDelay: 50 * time.Millisecond, Heartbeat: heartbeat, BlindAfter: blindAfter})
 	if err != nil {
 		return err
 	}
+	defer r.counters.Forget()
 	r.health.Begin(mgr.Elected(), engine)
 	defer r.health.End()
 	go func() {
@@ -101,6 +100,41 @@ func (r *replica) led() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.leds
+}
+
+// connected is what its metric says of the database; told is false while it says nothing.
+func (r *replica) connected() (up, told bool) {
+	families, err := r.registry.Gather()
+	for _, f := range families {
+		if err == nil && f.GetName() == "weft_ovsdb_connected" && len(f.GetMetric()) > 0 {
+			return f.GetMetric()[0].GetGauge().GetValue() == 1, true
+		}
+	}
+	return false, false
+}
+
+// away looks at that until stop, which says how often it was not told to be away once it had been.
+func (r *replica) away() (stop func() (otherwise int)) {
+	end, ended := make(chan struct{}), make(chan int, 1)
+	go func() {
+		began, otherwise := false, 0
+		for {
+			select {
+			case <-end:
+				if !began {
+					otherwise++
+				}
+				ended <- otherwise
+				return
+			case <-time.After(20 * time.Millisecond): // nobody tells of a metric
+			}
+			up, told := r.connected()
+			if began = began || told && !up; began && (up || !told) {
+				otherwise++
+			}
+		}
+	}()
+	return func() int { close(end); return <-ended }
 }
 
 // holder waits until one of the names holds the lease.
@@ -144,7 +178,18 @@ func TestBlindLeaderGivesWay(t *testing.T) {
 	if err := first.health.Alive(&http.Request{}); err != nil {
 		t.Errorf("the first is to be restarted: %v; that would not help", err)
 	}
+	if up, told := first.connected(); up || !told {
+		t.Errorf("the first, which does not reach the database: connected %v, told %v", up, told)
+	}
 	path.Set(ovndbtest.Passing, ovndbtest.Passing) // it is a stand-by again, and takes over when its turn comes
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, told := first.connected(); !told {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a stand-by that reaches the database tells for ever that it is away")
+		}
+	}
 	good.Set(ovndbtest.Lost, ovndbtest.Lost)
 	w.port(w.create("n1", "after")[0])
 	w.holder("first")
@@ -159,6 +204,7 @@ func TestOnlyReplicaReportsTheDatabaseAway(t *testing.T) {
 	w.join("n1")
 	w.port(w.create("n1", "before")[0])
 	w.nb.Kill()
+	stop := only.away()
 	w.until(func() error {
 		if only.led() < 2 {
 			return fmt.Errorf("it led %d times", only.led())
@@ -174,6 +220,9 @@ func TestOnlyReplicaReportsTheDatabaseAway(t *testing.T) {
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		return condition(s.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonDatabaseUnavailable, metav1.ConditionFalse)
 	})
+	if n := stop(); n > 0 {
+		t.Errorf("%d times the metric did not say that the database is away: an alert would begin anew each time", n)
+	}
 	w.nb.Run()
 	w.port(w.create("n1", "after")[0])
 	w.until(func() error { return only.health.Ready(&http.Request{}) })
