@@ -14,30 +14,32 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// TestNodes is what breaks on nodes and in rows. Two of the faults are noticed by clocks of 5 minutes; the others come meanwhile.
+// TestNodes is what breaks on nodes and in rows. Two of the faults are noticed by clocks of 5 minutes; the others come meanwhile. Those that are told
+// by an area's state come first: it has the worst that there is.
 func TestNodes(t *testing.T) {
 	w := open(t)
 	quiet := time.Now()
 	w.live(t)
 	w.nothingElse(t, quiet)
 	late := []*struck{w.strike(t, w.broken()), w.strike(t, w.violated())}
+	w.suffer(t, w.agentPending())
 	w.suffer(t, w.controllerAway())
-	w.suffer(t, w.southboundBlocked())
 	slow := w.strike(t, w.slow(w.serve(t)))
 	w.suffer(t, w.spoiled())
-	refused := w.strike(t, w.refused())
-	for _, s := range []*struck{refused, slow} {
-		s.awaitAlarm(t)
-		s.heal(t)
-	}
-	for _, s := range []*struck{refused, slow} {
-		s.awaitEnd(t, aftermath)
-	}
 	for _, s := range late {
 		s.awaitAlarm(t)
 		s.heal(t)
 	}
-	w.suffer(t, w.agentPending())
+	refused := w.strike(t, w.refused())
+	for _, s := range []*struck{slow, refused} {
+		s.awaitAlarm(t)
+		s.heal(t)
+	}
+	for _, s := range []*struck{slow, refused} {
+		s.awaitEnd(t, aftermath)
+	}
+	w.awaitNodes(t)
+	w.suffer(t, w.southboundBlocked())
 	for _, s := range late {
 		s.awaitEnd(t, 6*time.Minute) // the same clocks
 	}
