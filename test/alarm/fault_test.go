@@ -135,8 +135,11 @@ func (w *ward) table() string {
 			end := "not waited for"
 			if i < len(s.over) && !s.over[i].IsZero() {
 				end = fmt.Sprintf("%.0f s", s.over[i].Sub(s.cured).Seconds())
+				if s.over[i].Before(s.cured) {
+					end = "before it"
+				}
 			}
-			fmt.Fprintf(&b, "| `%s` %s | %s | %d | %.0f s | %s |\n", e.Alert, labelsOf(s.alerts[i]), s.name, e.Factor, e.Time.Sub(s.began).Seconds(), end)
+			fmt.Fprintf(&b, "| `%s`%s | %s | %d | %.0f s | %s |\n", e.Alert, labelsOf(s.alerts[i]), s.name, e.Factor, e.Time.Sub(s.began).Seconds(), end)
 		}
 	}
 	return b.String()
@@ -148,5 +151,8 @@ func labelsOf(x expected) string {
 		texts = append(texts, value)
 	}
 	slices.Sort(texts)
-	return strings.Join(texts, ", ")
+	if len(texts) == 0 {
+		return ""
+	}
+	return " " + strings.Join(texts, ", ")
 }
