@@ -52,6 +52,10 @@ check-raft: tools ## Lose the leader of a three-member cluster under churn, N ti
 e2e: ## The cluster with packets: what the README promises, where dist/install.yaml brings OVN; then what is done to daemons of the lab's own
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m
 
+.PHONY: e2e-faults
+e2e-faults: ## Break one part after the other, those as well that are told or healed only after a minute: each must be named by the status, and forgotten
+	WEFT_E2E_FAULTS=all $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^TestStatusNamesInjectedFaults$$'
+
 .PHONY: e2e-install
 e2e-install: ## dist/install.yaml on nodes with kubelet and containerd alone, timed; then what carries the network is disturbed
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall$$'

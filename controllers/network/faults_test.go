@@ -133,6 +133,15 @@ func TestStatusNamesTheFault(t *testing.T) {
 			f.networks[1].Status.Move = "eth0 Bridge"
 			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRolledBack, "no answer", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonUplinkRolledBack, whole},
+		{"another network's CNI configuration", func(f *facts) {
+			f.fails(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonOtherConfiguration, "00-other.conflist sorts before", 1)
+		}, ofNodes, degraded, networkv1alpha1.ReasonOtherConfiguration, "NodeNetwork/b"},
+		{"egress IP that no node carries", func(f *facts) {
+			f.egress = []networkv1alpha1.EgressIP{egressIP("good", metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected), egressIP("lost", metav1.ConditionFalse, networkv1alpha1.ReasonNoAssignableNode)}
+		}, rows, degraded, networkv1alpha1.ReasonNoAssignableNode, "EgressIP/lost"},
+		{"egress IP on a node that is silent", func(f *facts) {
+			f.egress = []networkv1alpha1.EgressIP{egressIP("held", metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable), {}}
+		}, rows, degraded, networkv1alpha1.ReasonNodesUnreachable, "EgressIP/held"},
 		{"interfaces of pods broken", func(f *facts) {
 			f.fails(networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ReasonCheckFailed, "1 of 5", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonCheckFailed, "NodeNetwork/b"},
@@ -159,6 +168,12 @@ func TestStatusNamesTheFault(t *testing.T) {
 			})
 		})
 	}
+}
+
+func egressIP(name string, assigned metav1.ConditionStatus, reason string) networkv1alpha1.EgressIP {
+	e := networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: assigned, Reason: reason, Message: reason})
+	return e
 }
 
 func network() *networkv1alpha1.ClusterNetwork {

@@ -128,6 +128,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }})).
 		Watches(&networkv1alpha1.NodeNetwork{}, soon, builder.WithPredicates(predicate.Funcs{UpdateFunc: healthChanged})).
 		Watches(&corev1.Node{}, soon, builder.WithPredicates(predicate.Funcs{UpdateFunc: lossChanged})).
+		Watches(&networkv1alpha1.EgressIP{}, soon, builder.WithPredicates(predicate.Funcs{UpdateFunc: assignedChanged})).
 		WatchesRawSource(r.Trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(r)
@@ -147,6 +148,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if applied = r.apply(ctx, plan); ovndb.IsPending(applied) {
 			applied = nil // the status says that the database is away; the engine goes on by itself
 		}
+	}
+	if invalid == nil {
+		invalid = topology.CheckGateway(cn.Spec.Gateway) // nodes stay as they are; what is the whole cluster's is applied
 	}
 	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) || errors.Is(err, errBehind) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
@@ -192,12 +196,17 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err != nil {
 		return err
 	}
+	var egress networkv1alpha1.EgressIPList
+	if err := r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
 	drift, found := r.drift(cn)
 	want := status(cn, facts{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version, rollout: cn.Status.Rollout, databases: cn.Status.Databases,
+		egress: egress.Items,
 	})
 	if r.Reported != nil {
 		r.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))

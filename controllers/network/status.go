@@ -42,6 +42,7 @@ type facts struct {
 	version    string                // the operator's; empty: it does not say
 	rollout    *networkv1alpha1.RolloutStatus
 	databases  *networkv1alpha1.DatabasesStatus // nil: they have one member, or are somebody else's
+	egress     []networkv1alpha1.EgressIP
 }
 
 // status computes the ClusterNetwork's status.

@@ -98,7 +98,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	told := &decisions{dir: o.ControllerDir, attachments: r.attachments, log: ctrl.Log.WithName("policy")}
-	for _, run := range []manager.RunnableFunc{told.run, r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, checks.run, r.services.run(mgr)} {
+	for _, run := range []manager.RunnableFunc{told.run, r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, r.cni.watch(changed), checks.run, r.services.run(mgr)} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}
@@ -115,8 +115,8 @@ func newNodeReconciler(running context.Context, c client.Client, o Options, chan
 		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
 		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
 		prober:     &prober{running: running, changed: changed},
-		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, log: ctrl.Log.WithName("ovn-controller"), changed: changed},
-		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
+		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, ask: "connection-status", want: "connected", log: ctrl.Log.WithName("ovn-controller"), changed: changed},
+		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, ask: "version", log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
 	}
 	r.ovs = ovndb.NewEngine(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),

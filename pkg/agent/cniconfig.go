@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	configName = "05-weft.conflist"
-	pluginName = "weft-cni"
+	configName  = "05-weft.conflist"
+	pluginName  = "weft-cni"
+	networkName = "weft"
 )
 
 // cniConfig is what the runtime finds on the host: the plugins and the network configuration list.
@@ -88,7 +89,7 @@ func (c *cniConfig) content() ([]byte, error) {
 	text, err := json.MarshalIndent(map[string]any{
 		"cniVersion":  "1.0.0",
 		"cniVersions": []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"},
-		"name":        "weft",
+		"name":        networkName,
 		"plugins":     []any{map[string]any{"type": pluginName, "socket": c.socket}},
 	}, "", "  ")
 	if err != nil {

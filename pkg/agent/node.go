@@ -275,6 +275,8 @@ func (r *nodeReconciler) checkController(status *networkv1alpha1.NodeNetworkStat
 		stage.Reason, stage.Err = networkv1alpha1.ReasonControllerUnavailable, err
 	case !r.southbound.connected():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, fmt.Errorf("the OVN southbound database %v is not connected", r.southbound.remotes)
+	case r.controller.trouble() != "":
+		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, fmt.Errorf("ovn-controller does not reach the OVN southbound database, and the agent does: it is %s; its log says why, and its flows stay as they are", r.controller.trouble())
 	case !r.southbound.registered():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonWaitingForChassis, fmt.Errorf("ovn-controller has not registered chassis %s", r.southbound.systemID)
 	}
@@ -340,6 +342,8 @@ func (r *nodeReconciler) applyCNI(before []desired.Stage) desired.Stage {
 	}
 	if err := r.cni.write(); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+	} else if other := r.cni.other(); other != "" {
+		stage.Reason, stage.Err = networkv1alpha1.ReasonOtherConfiguration, fmt.Errorf("the runtime takes %s, which sorts before %s and does not hand on to it: new pods get another network", other, configName)
 	}
 	return stage
 }

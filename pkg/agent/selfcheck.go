@@ -19,7 +19,7 @@ import (
 
 const (
 	// checkInterval is how often the agent checks the interfaces of pods by itself: nobody tells when a link is changed by hand or inside a
-	// pod. It is the agent's only clock on an idle node.
+	// pod.
 	checkInterval = 5 * time.Minute
 	// confirmations of a failure come after this part of the interval: a sandbox that ends is no failure.
 	confirmPart = 10

@@ -72,7 +72,7 @@ func TestTextsAreCutBetweenRunes(t *testing.T) {
 // Every reason that an API type declares for a problem has a next step, or is of another kind of object.
 func TestReasonsHaveANextStep(t *testing.T) {
 	without := map[string]bool{networkv1alpha1.ReasonAsExpected: true, networkv1alpha1.ReasonUnresolvedNames: true}
-	for _, file := range []string{"conditions.go", "conditions_agent.go"} {
+	for _, file := range []string{"conditions.go", "conditions_agent.go", "conditions_egressip.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), "../../apis/network/v1alpha1/"+file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

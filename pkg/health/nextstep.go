@@ -18,7 +18,7 @@ const (
 var nextSteps = map[string]string{
 	ReasonNoLeader:                               "see the operator's pod and its log: kubectl -n weft-system describe pods -l app.kubernetes.io/component=operator",
 	ReasonNotObserved:                            "none, unless it stays",
-	networkv1alpha1.ReasonInvalidSpec:            "correct ClusterNetwork's spec as the message says; until then the network stays as it was",
+	networkv1alpha1.ReasonInvalidSpec:            "correct the spec as the message says; until then what it asks for stays as it was",
 	networkv1alpha1.ReasonInvalidAnnotation:      "correct the annotation as the message says; until then it counts as absent",
 	networkv1alpha1.ReasonDatabaseUnavailable:    "see that the database's server runs and can be reached: the log of the operator or the agent has each server's answer; it goes on by itself",
 	networkv1alpha1.ReasonMembersUnplaced:        "add a node; the member is made there by itself. Until then the loss of one more node stops all changes",
@@ -58,6 +58,12 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonUplinkRolledBack:       "see why the message's peer did not answer by the bridge, then restart the agent of NODE; other nodes wait for it",
 	networkv1alpha1.ReasonCheckFailed:            "delete the pods that the message names, or restore what was changed in them",
 	networkv1alpha1.ReasonNodesNotReady:          "see the problems of the nodes: kubectl get nodenetworks",
+	networkv1alpha1.ReasonOtherConfiguration:     "remove the file that the message names from /etc/cni/net.d of NODE, or have it hand on to weft-cni; pods that came meanwhile are to be made anew",
+	networkv1alpha1.ReasonNoAssignableNode:       "label nodes with " + networkv1alpha1.EgressAssignableLabel + ", or bring back those that have it",
+	networkv1alpha1.ReasonNotOnNodeNetwork:       "give EgressIP's spec.egressIPs addresses of the network that the labelled nodes' link to the outside is in",
+	networkv1alpha1.ReasonAddressInUse:           "give EgressIP's spec.egressIPs an address that nobody has; the message says who has this one",
+	networkv1alpha1.ReasonNodesUnreachable:       "see why the nodes do not answer that carry the addresses: kubectl get nodes",
+	networkv1alpha1.ReasonUnsupportedGatewayMode: "label nodes whose gateway's mode is Shared with " + networkv1alpha1.EgressAssignableLabel,
 	networkv1alpha1.ReasonNotReady:               "none, unless it stays: it waits for another stage of NODE",
 }
 

@@ -22,7 +22,7 @@ func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alp
 	for i, override := range gateway.Overrides {
 		selector, err := metav1.LabelSelectorAsSelector(&override.NodeSelector)
 		if err != nil {
-			return result, fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
+			return result, overrideError(i, err)
 		}
 		if !selector.Matches(node) {
 			continue
@@ -35,6 +35,20 @@ func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alp
 		break
 	}
 	return result, nil
+}
+
+// CheckGateway reports the first selector of the overrides that cannot be read, whichever nodes there are: the API server does not validate them.
+func CheckGateway(gateway networkv1alpha1.Gateway) error {
+	for i, override := range gateway.Overrides {
+		if _, err := metav1.LabelSelectorAsSelector(&override.NodeSelector); err != nil {
+			return overrideError(i, err)
+		}
+	}
+	return nil
+}
+
+func overrideError(i int, err error) error {
+	return fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
 }
 
 // ParseGateway reads the facts for GatewayUnit: what the agent found of the node's link, and where that is not in effect yet what was

@@ -3,68 +3,183 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestStatusNamesInjectedFaults: what breaks on a node or in the control plane is named by area, reason and object, and forgotten when it is whole again.
+// fault is something that breaks in a cluster, and how its status names it.
+type fault struct {
+	name           string
+	area           networkv1alpha1.AreaName
+	reason, object string
+	says           string // a word of the message, where others have the same reason
+	inject         func(*wound)
+	slow           bool // it is told or forgotten a minute later, or takes long to make: only with WEFT_E2E_FAULTS=all
+	unwritten      bool // whoever writes the status is what is broken: only the plugin tells
+}
+
+// allFaults says that the slow ones are injected too.
+const allFaults = "WEFT_E2E_FAULTS"
+
+// TestStatusNamesInjectedFaults: what breaks on a node, in the control plane or by what somebody asks for is named by area, reason and object, in the
+// status and by the plugin, and forgotten when it is whole again.
 func TestStatusNamesInjectedFaults(t *testing.T) {
+	here, there := bed.peerPod("fault-1", "n1"), bed.peerPod("fault-2", "n2")
+	bed.run(t, here, there)
 	eventually(t, convergence, func() error { return healthy(t) })
-	far := "n1"
-	if bed.operatorNode(t) == far {
-		far = "n2"
-	}
-	for _, fault := range []struct {
-		machine, daemon string
-		area            networkv1alpha1.AreaName
-		reason, object  string
-	}{
-		{"n1", "ovn-controller", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonControllerUnavailable, "NodeNetwork/n1"},
-		// The node's link is on its bridge: nobody on it can tell more than its silence does, the operator neither.
-		{far, "ovs-vswitchd", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/" + far},
-		{far, "ovsdb-server", networkv1alpha1.AreaNodes, networkv1alpha1.ReasonNodeLost, "Node/" + far},
-		{"cp", "nb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
-		{"cp", "sb", networkv1alpha1.AreaDatabases, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/default"},
-	} {
-		t.Run(fault.machine+" "+fault.daemon, func(t *testing.T) {
-			must(t, bed.Stop(fault.machine, fault.daemon, syscall.SIGKILL))
-			started := false
-			start := func() {
-				if !started {
-					started = true
-					must(t, bed.Start(fault.machine, fault.daemon))
-				}
+	plugin := newWeft(t)
+	for _, f := range slices.Concat(daemonFaults(t), hostFaults(), askedFaults()) {
+		t.Run(f.name, func(t *testing.T) {
+			if f.slow && os.Getenv(allFaults) != "all" {
+				t.Skipf("it is slow: %s=all", allFaults)
 			}
-			defer start()
-			told := eventually(t, recoveryTimeout, func() error { return namesProblem(t, fault.area, fault.reason, fault.object) })
-			start()
-			healed := eventually(t, 2*recoveryTimeout, func() error { return healthy(t) })
-			t.Logf("told after %s, healthy %s after its start", milliseconds(told), milliseconds(healed))
+			f.test(t, plugin)
 		})
 	}
-	plugin := buildPlugin(t)
+	bed.awaitConsistent(t) // what was broken has left nothing behind
+	bed.mustReach(t, here, there)
+	testStatusCommand(t, plugin)
+	testBundle(t)
+}
+
+// test injects the fault, and cures it whether it is named or not.
+func (f fault) test(t *testing.T, plugin *weft) {
+	w := &wound{T: t}
+	t.Cleanup(w.heal)
+	began := time.Now()
+	f.inject(w)
+	eventually(t, recoveryTimeout, func() error {
+		if f.unwritten {
+			return f.drawn(t, plugin)
+		}
+		return f.named(t)
+	})
+	told := time.Since(began)
+	if err := f.drawn(t, plugin); err != nil {
+		t.Error(err)
+	}
+	began = time.Now()
+	w.heal()
+	eventually(t, 2*recoveryTimeout, func() error { return healthy(t) })
+	t.Logf("told after %.1f s, forgotten %.1f s after its cure began", told.Seconds(), time.Since(began).Seconds())
+}
+
+// named wants the fault to be the first problem of its area.
+func (f fault) named(t *testing.T) error {
+	s, err := faultStatus(t)
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(s.Problems, func(p networkv1alpha1.Problem) bool { return p.Area == f.area })
+	if first >= 0 && f.is(s.Problems[first]) {
+		t.Logf("%s, %s: %s: %s -> %s", s.Problems[first].State, f.reason, s.Problems[first].Object, s.Problems[first].Message, s.Problems[first].NextStep)
+		return nil
+	}
+	return errors.Join(fmt.Errorf("no problem %s of %s is the first of %s in %+v", f.reason, f.object, f.area, s.Problems), t.Context().Err())
+}
+
+func (f fault) is(p networkv1alpha1.Problem) bool {
+	return p.Reason == f.reason && strings.Contains(p.Object, f.object) && strings.Contains(p.Message, f.says) && p.NextStep != ""
+}
+
+// drawn wants "kubectl weft status" to tell the same: a line with reason and object, and below it what to do.
+func (f fault) drawn(t *testing.T, plugin *weft) error {
+	out, errs, code := (&weft{t, plugin.folder}).run("", "status")
+	if code != 1 {
+		return fmt.Errorf("kubectl weft status ends with %d, want 1: %s%s", code, out, errs)
+	}
+	for _, problem := range strings.SplitAfter(out, "\n    -> ") {
+		if _, after, ok := strings.Cut(problem, ", "+f.reason+": "); ok && strings.Contains(after, f.object) && strings.HasSuffix(problem, "-> ") {
+			return nil
+		}
+	}
+	return fmt.Errorf("kubectl weft status does not draw %s of %s:\n%s", f.reason, f.object, out)
+}
+
+// wound is a fault that is made. What cures it is noted before harm is done.
+type wound struct {
+	*testing.T
+	cures []func()
+}
+
+func (w *wound) cure(by func()) { w.cures = append(w.cures, by) }
+
+// heal undoes what was done, the last first. One that ends the test leaves the others to the test's end.
+func (w *wound) heal() {
+	for len(w.cures) > 0 {
+		last := len(w.cures) - 1
+		by := w.cures[last]
+		w.cures = w.cures[:last]
+		by()
+	}
+}
+
+// on runs a program inside a machine, at a test's end too.
+func (w *wound) on(machine string, argv ...string) string {
+	w.Helper()
+	out, err := bed.Exec(cleanup(), machine, argv...)
+	must(w.T, err)
+	return strings.TrimSpace(string(out))
+}
+
+// create makes objects that go with the fault.
+func (w *wound) create(objects ...client.Object) {
+	w.Helper()
+	for _, o := range objects {
+		must(w.T, bed.api.Create(w.Context(), o))
+		w.cure(func() { bed.remove(w.T, o) })
+	}
+}
+
+// again does something now and then until the fault is cured.
+func (w *wound) again(every time.Duration, do func() error) {
+	ctx, stop := context.WithCancel(cleanup())
+	var doing sync.WaitGroup
+	w.cure(func() { stop(); doing.Wait() })
+	doing.Go(func() {
+		for ticker := time.NewTicker(every); ctx.Err() == nil; {
+			if err := do(); err != nil {
+				w.Error(err)
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				ticker.Stop()
+			}
+		}
+	})
+}
+
+func testStatusCommand(t *testing.T, plugin *weft) {
 	t.Run("kubectl weft status", func(t *testing.T) {
-		out := bed.mustExec(t, "cp", plugin, "--kubeconfig="+bed.KubeConfig(), "status", "--wait", "--timeout=60s")
-		if !strings.HasPrefix(out, "The network is healthy") {
-			t.Errorf("it says %s", out)
+		out, errs, code := (&weft{t, plugin.folder}).run("", "status", "--wait", "--timeout=60s")
+		if code != 0 || !strings.HasPrefix(out, "The network is healthy") {
+			t.Errorf("it ends with %d and says %s%s", code, out, errs)
 		}
 		t.Logf("\n%s", out)
 	})
+}
+
+func testBundle(t *testing.T) {
 	t.Run("kubectl weft bundle", func(t *testing.T) {
 		file := filepath.Join(bed.peerDir, "bundle.tar.gz")
 		must(t, os.RemoveAll(file))
-		t.Log(bed.mustExec(t, "cp", plugin, "--kubeconfig="+bed.KubeConfig(), "bundle", "-f", file))
+		t.Log(bed.mustExec(t, "cp", filepath.Join(bed.peerDir, "kubectl-weft"), "--kubeconfig="+bed.KubeConfig(), "bundle", "-f", file))
 		listed, err := exec.CommandContext(t.Context(), "tar", "tzf", file).Output()
 		must(t, err)
 		for _, part := range []string{"status.txt", "drift.json", "check.json", "objects/ClusterNetwork.yaml", "objects/Node.yaml", "logs/weft-operator-", "logs/weft-agent-", "metrics/weft-operator-"} {
@@ -87,18 +202,4 @@ func healthy(t *testing.T) error {
 		return err
 	}
 	return fmt.Errorf("problems %+v, conditions %+v", s.Problems, s.Conditions)
-}
-
-// namesProblem wants a problem to be the first of its area.
-func namesProblem(t *testing.T, area networkv1alpha1.AreaName, reason, object string) error {
-	s, err := faultStatus(t)
-	if err != nil {
-		return err
-	}
-	for _, p := range s.Problems {
-		if p.Area == area && p.Reason == reason && strings.Contains(p.Object, object) && p.NextStep != "" {
-			return nil
-		}
-	}
-	return errors.Join(fmt.Errorf("no problem %s of %s in %+v", reason, object, s.Problems), t.Context().Err())
 }

@@ -14,6 +14,9 @@ const (
 const (
 	// ReasonSwitchUnavailable: ovs-vswitchd does not run, or does not answer.
 	ReasonSwitchUnavailable = "SwitchUnavailable"
+	// ReasonOtherConfiguration: the container runtime takes the CNI configuration of another network, whose file sorts before Weft's; the message
+	// names it.
+	ReasonOtherConfiguration = "OtherConfiguration"
 	// ReasonCheckFailed: interfaces of pods are not as they were made.
 	ReasonCheckFailed = "CheckFailed"
 )

@@ -1,0 +1,104 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/names"
+)
+
+// hostFaults are what people and other programs do to a node.
+func hostFaults() []fault {
+	const node = "NodeNetwork/n1"
+	host := networkv1alpha1.ReasonHostError
+	return []fault{
+		{name: "another network's CNI configuration sorts first", area: ofNodes, reason: networkv1alpha1.ReasonOtherConfiguration, object: node, says: "00-other.conflist", inject: otherCNI},
+		{name: "IPv6 switched off on the management port", area: ofNodes, reason: host, object: node, says: names.ManagementInterface, inject: withoutIPv6},
+		{name: "a second link on the bridge to the outside", area: ofNodes, reason: networkv1alpha1.ReasonNoUplink, object: node, says: "may all lead outside", inject: secondOnBridge},
+		{name: "a link that carries less than the others", area: networkv1alpha1.AreaTopology, reason: networkv1alpha1.ReasonMTUMismatch, object: wholeNetwork, says: "n2 (", inject: smallerLink},
+		{name: "a Node whose InternalIP is not on the node", area: ofNodes, reason: host, object: node, says: "172.30.0.77", inject: otherInternalIP},
+		{name: "a node without a free address", area: networkv1alpha1.AreaAddresses, reason: networkv1alpha1.ReasonAddressesExhausted, object: node, inject: fullNode, slow: true},
+	}
+}
+
+func otherCNI(w *wound) {
+	const file = "/etc/cni/net.d/00-other.conflist"
+	w.cure(func() { w.on("n1", "rm", "-f", file) })
+	w.on("n1", "sh", "-c", `echo '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge","bridge":"cni0","ipam":{"type":"host-local"}}]}' > `+file)
+}
+
+// withoutIPv6 is what hardening guides tell people to do.
+func withoutIPv6(w *wound) {
+	set := func(value string) {
+		w.on("n1", "sh", "-c", "echo "+value+" > /proc/sys/net/ipv6/conf/"+names.ManagementInterface+"/disable_ipv6")
+	}
+	w.cure(func() { set("0") })
+	set("1")
+}
+
+func secondOnBridge(w *wound) {
+	const link = "fault0"
+	w.cure(func() { w.on("n1", "ip", "link", "del", link) })
+	w.on("n1", "ip", "link", "add", link, "type", "veth", "peer", "name", "fault1")
+	w.cure(func() { w.on("n1", "ovs-vsctl", "--timeout=10", "del-port", bed.bridge(), link) })
+	w.on("n1", "ovs-vsctl", "--timeout=10", "add-port", bed.bridge(), link)
+}
+
+func smallerLink(w *wound) {
+	usual := clusterMTU(w.T) + networkv1alpha1.GeneveOverheadIPv4
+	set := func(mtu int) {
+		w.on("n2", "ovs-vsctl", "--timeout=10", "set", "Interface", bed.bridge(), fmt.Sprintf("mtu_request=%d", mtu))
+	}
+	w.cure(func() { set(usual) })
+	set(usual - 100)
+}
+
+// otherInternalIP is a node that has got another address while its Node has the former one. kubelet would put that right.
+func otherInternalIP(w *wound) {
+	stopped("n1", "kubelet")(w)
+	addresses := func(change func(*corev1.NodeAddress)) {
+		var node corev1.Node
+		must(w.T, bed.api.Get(cleanup(), types.NamespacedName{Name: "n1"}, &node))
+		before := client.MergeFrom(node.DeepCopy())
+		for i := range node.Status.Addresses {
+			change(&node.Status.Addresses[i])
+		}
+		must(w.T, bed.api.Status().Patch(cleanup(), &node, before))
+	}
+	was := ""
+	w.cure(func() {
+		addresses(func(a *corev1.NodeAddress) {
+			if a.Address == "172.30.0.77" {
+				a.Address = was
+			}
+		})
+	})
+	addresses(func(a *corev1.NodeAddress) {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() && a.Type == corev1.NodeInternalIP {
+			was, a.Address = a.Address, "172.30.0.77"
+		}
+	})
+}
+
+// fullNode gives all of a node's addresses away. Its kubelet is away meanwhile: it would have to run as many pods.
+func fullNode(w *wound) {
+	var nn networkv1alpha1.NodeNetwork
+	must(w.T, bed.api.Get(w.Context(), types.NamespacedName{Name: "n1"}, &nn))
+	for _, cidr := range nn.Spec.PodSubnets {
+		subnet, err := cidr.Prefix()
+		must(w.T, err)
+		if subnet.Addr().Is4() {
+			stopped("n1", "kubelet")(w)
+			w.cure(func() { removeBoundPods(w.T, "n1") })
+			must(w.T, createBoundPods(w.Context(), "n1", int(ipam.Capacity(subnet))))
+		}
+	}
+}
