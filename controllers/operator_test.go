@@ -30,6 +30,7 @@ type operator struct {
 
 	mu    sync.Mutex
 	calls []string // "PATCH /api/v1/... <body>" of each write to the API server
+	reads []string // the path of each read of it, without watches
 	units int      // write transactions that the database committed
 	sizes []int    // operations of each write transaction that it refused
 	epoch int      // fence transactions
@@ -145,6 +146,19 @@ func (o *operator) note(request *http.Request) {
 	o.calls = append(o.calls, fmt.Sprintf("%s %s %s", request.Method, request.URL.Path, text))
 }
 
+func (o *operator) noteRead(request *http.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reads = append(o.reads, request.URL.Path)
+}
+
+// requests returns everything that was asked of the API server, without watches.
+func (o *operator) requests() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Concat(o.calls, o.reads)
+}
+
 // countingTransport notes the writes of one operator.
 type countingTransport struct {
 	next     http.RoundTripper
@@ -155,6 +169,8 @@ type countingTransport struct {
 func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet {
 		c.operator.note(request)
+	} else if request.URL.Query().Get("watch") == "" {
+		c.operator.noteRead(request)
 	}
 	return c.next.RoundTrip(request)
 }

@@ -72,6 +72,9 @@ func TestEveryFailureModeNamesATestOrAReason(t *testing.T) {
 	for i := range 7 {
 		want = append(want, fmt.Sprintf("S%d", i+1))
 	}
+	for i := range 6 {
+		want = append(want, fmt.Sprintf("O%d", i+1))
+	}
 	for _, row := range want {
 		names := named.FindAllStringSubmatch(rows[row], -1)
 		if len(names) == 0 && !strings.HasPrefix(strings.TrimSpace(rows[row]), "Not yet: ") {
