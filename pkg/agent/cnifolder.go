@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,10 @@ func (c *cniConfig) follow(ctx context.Context, changed func()) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-watcher.Errors: // news were lost
+		case err := <-watcher.Errors:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // which hides news
+				return err
+			}
 			changed()
 		case event := <-watcher.Events:
 			if isConfiguration(event.Name) {
