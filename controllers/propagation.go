@@ -14,6 +14,9 @@ import (
 // PropagationInterval is the shortest time between two measurements of how long a change takes to every chassis.
 const PropagationInterval = time.Minute
 
+// tunnelInterval is how often nodes are asked through the network. Three answers must be missing: Open vSwitch may be replaced meanwhile.
+const tunnelInterval = 15 * time.Second
+
 // propagation measures that, after changes and not too often. If ovn-northd does not answer it goes on asking until it does: it is the one
 // that nobody else sees.
 type propagation struct {

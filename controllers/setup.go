@@ -129,13 +129,14 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		Removed: func(owners []string) { askFor(triggers[topology.KindPod], owners); counted() }, Vacated: triggers[topology.KindGateway].Enqueue}
 
 	gateways := &gateway.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindGateway], HasNone: nodes.HasNone, Looked: first.look(topology.KindGateway)}
-	probes := egressip.NewProber(mgr.GetClient(), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
+	probes := egressip.NewProber(egressip.Carriers(mgr.GetClient()), options.Probe, options.ProbeInterval, options.ProbeMisses, func() { triggers[topology.KindEgressIP].Enqueue(egressip.All) })
+	tunnels := egressip.NewProber(network.ManagementPorts(mgr.GetClient()), options.Probe, tunnelInterval, egressip.DefaultProbeMisses, func() { triggers[topology.KindNetwork].Enqueue(network.Name) })
 	egress := &egressip.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindEgressIP],
 		Reachable: probes.Reachable, ServicesByAddress: service.ByAddress}
 
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&network.Reconciler{Client: mgr.GetClient(), Database: db, Addresses: addresses, Events: recorder, Trigger: triggers[topology.KindNetwork],
-			FirstConnection: options.FirstConnection, CountDelay: options.CountDelay, Violations: watch.Violations, Silent: spread.silent, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
+			FirstConnection: options.FirstConnection, CountDelay: options.CountDelay, Violations: watch.Violations, Silent: spread.silent, Unreached: tunnels.Unreachable, Reported: options.Reported, Namespace: options.Namespace, Version: options.Version, Announce: true},
 		nodes, pods,
 		gateways,
 		(&service.Reconciler{Client: mgr.GetClient(), Database: db, Events: recorder, Trigger: triggers[topology.KindService], Looked: first.look(topology.KindService)}).Measure(options.Programmed, spread.ask),
@@ -163,7 +164,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		swept.Enqueue(network.Name)
 		return err
 	}
-	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}),
+	return db.Engine, errors.Join(mgr.Add(&leaderRunnable{db.Run}), mgr.Add(&leaderRunnable{restore}), mgr.Add(&leaderRunnable{watch.Start}), mgr.Add(&leaderRunnable{spread.run}), mgr.Add(&leaderRunnable{probes.Run}), mgr.Add(&leaderRunnable{tunnels.Run}),
 		administer(mgr, options.AdminSocket, db, origin{mgr.GetClient(), addresses, nodes, gateways, pods, answers, egress, policies, known}))
 }
 

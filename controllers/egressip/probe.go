@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -42,10 +43,13 @@ func TCPProbe(port int) Probe {
 	}
 }
 
-// Prober asks the nodes that may carry egress IPs whether they are there, as long as there are EgressIPs. It begins to know with the leadership: until
-// a node has missed enough answers of this process, it counts as reachable.
+// Targets are the nodes to ask, each with the address at which it is asked.
+type Targets func(ctx context.Context) map[string]netip.Addr
+
+// Prober asks nodes whether they are there. It begins to know with the leadership: until a node has missed enough answers of this process, it counts
+// as reachable.
 type Prober struct {
-	client   client.Reader
+	targets  Targets
 	probe    Probe
 	interval time.Duration
 	limit    int
@@ -53,11 +57,12 @@ type Prober struct {
 
 	mu     sync.Mutex
 	misses map[string]int // node -> answers missed in a row
+	asked  int            // nodes, in the last round
 }
 
 // NewProber makes a prober; changed is called when a node becomes unreachable, or comes back.
-func NewProber(c client.Reader, probe Probe, interval time.Duration, misses int, changed func()) *Prober {
-	return &Prober{client: c, probe: probe, interval: cmp.Or(interval, DefaultProbeInterval), limit: cmp.Or(misses, DefaultProbeMisses),
+func NewProber(targets Targets, probe Probe, interval time.Duration, misses int, changed func()) *Prober {
+	return &Prober{targets: targets, probe: probe, interval: cmp.Or(interval, DefaultProbeInterval), limit: cmp.Or(misses, DefaultProbeMisses),
 		changed: changed, misses: map[string]int{}}
 }
 
@@ -66,6 +71,22 @@ func (p *Prober) Reachable(node string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.misses[node] < p.limit
+}
+
+// Unreachable lists the nodes that do not answer, if another one does: who hears nobody is cut off himself, or not on that network.
+func (p *Prober) Unreachable() (nodes []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for node, misses := range p.misses {
+		if misses >= p.limit {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == p.asked {
+		return nil
+	}
+	slices.Sort(nodes)
+	return nodes
 }
 
 // Run asks until ctx ends.
@@ -111,8 +132,10 @@ func (p *Prober) round(ctx context.Context) {
 func (p *Prober) learn(answers map[string]error) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.asked = len(answers)
 	for node := range p.misses {
 		if _, asked := answers[node]; !asked {
+			changed = changed || p.misses[node] >= p.limit
 			delete(p.misses, node)
 		}
 	}
@@ -128,11 +151,15 @@ func (p *Prober) learn(answers map[string]error) (changed bool) {
 	return changed
 }
 
-// targets are the nodes to ask, each with the address that Kubernetes knows it by; none as long as there is no EgressIP.
-func (p *Prober) targets(ctx context.Context) map[string]netip.Addr {
+// Carriers are the nodes that may carry egress IPs, each with the address that Kubernetes knows it by; none as long as there is no EgressIP.
+func Carriers(c client.Reader) Targets {
+	return func(ctx context.Context) map[string]netip.Addr { return carriers(ctx, c) }
+}
+
+func carriers(ctx context.Context, c client.Reader) map[string]netip.Addr {
 	var all networkv1alpha1.EgressIPList
 	var nodes corev1.NodeList
-	if err := errors.Join(p.client.List(ctx, &all), p.client.List(ctx, &nodes)); err != nil || len(all.Items) == 0 {
+	if err := errors.Join(c.List(ctx, &all), c.List(ctx, &nodes)); err != nil || len(all.Items) == 0 {
 		return nil
 	}
 	targets := map[string]netip.Addr{}

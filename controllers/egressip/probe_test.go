@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +34,31 @@ func TestProberCountsMissesInARow(t *testing.T) {
 	p.learn(nil) // nobody asks it any more: what was known of it is forgotten
 	if !p.Reachable("n1") {
 		t.Error("a node that nobody asks is unreachable")
+	}
+}
+
+// TestWhoHearsNobodyTellsOfNobody: all that are silent are told only beside one that answers, and forgotten when nobody asks them any more.
+func TestWhoHearsNobodyTellsOfNobody(t *testing.T) {
+	p := NewProber(nil, nil, 0, 1, nil)
+	silent := errors.New("no answer")
+	for i, step := range []struct {
+		answers map[string]error
+		want    string
+		changed bool
+	}{
+		{map[string]error{"n1": nil, "n2": nil}, "", false},
+		{map[string]error{"n1": nil, "n3": silent, "n2": silent}, "n2 n3", true},
+		{map[string]error{"n1": silent, "n2": silent}, "", true},
+		{map[string]error{"n1": nil, "n2": silent}, "n2", true},
+		{map[string]error{"n1": nil}, "", true},
+		{nil, "", false},
+	} {
+		if changed := p.learn(step.answers); changed != step.changed {
+			t.Errorf("step %d: changed %t", i, changed)
+		}
+		if got := strings.Join(p.Unreachable(), " "); got != step.want {
+			t.Errorf("step %d: %q is unreachable, want %q", i, got, step.want)
+		}
 	}
 }
 

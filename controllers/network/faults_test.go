@@ -101,6 +101,14 @@ func TestStatusNamesTheFault(t *testing.T) {
 		}, ofAddresses, degraded, networkv1alpha1.ReasonAddressesExhausted, "NodeNetwork/a"},
 		{"drift standing", func(f *facts) { f.drift = &networkv1alpha1.DriftStatus{Total: 1, Standing: 1} }, ofDrift, degraded, networkv1alpha1.ReasonDrift, whole},
 		{"kubelet silent", func(f *facts) { f.nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, ofNodes, degraded, networkv1alpha1.ReasonNodeLost, "Node/b"},
+		{"node not reached through the network", func(f *facts) {
+			f.networks[1].Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{"10.244.1.2/24"}
+			f.unreached = []string{"b"}
+		}, ofNodes, degraded, networkv1alpha1.ReasonTunnelSilent, "NodeNetwork/b"},
+		{"kubelet silent, and so all of its node", func(f *facts) {
+			f.networks[1].Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{"10.244.1.2/24"}
+			f.unreached, f.nodes[1].Status.Conditions[0].Status = []string{"b"}, corev1.ConditionUnknown
+		}, ofNodes, degraded, networkv1alpha1.ReasonNodeLost, "Node/b"},
 		{"agent in back-off", func(f *facts) { f.agents["c"] = agentState{failing: "container agent: CrashLoopBackOff"} }, ofNodes, degraded, networkv1alpha1.ReasonAgentUnavailable, "Node/c"},
 		{"agent starts", func(f *facts) { f.agents["c"] = agentState{} }, ofNodes, progressing, networkv1alpha1.ReasonAgentStarting, "Node/c"},
 		{"agent's pod gone", func(f *facts) { delete(f.agents, "c") }, ofNodes, progressing, networkv1alpha1.ReasonAgentStarting, "Node/c"},

@@ -17,7 +17,7 @@ import (
 func problemsOf(name string, f facts) []networkv1alpha1.Problem {
 	nodes := nodeProblems(f)
 	unready, besides := nodes.unready, nodes.besides
-	all := slices.Concat(databaseProblems(name, f), memberProblems(f.databases), specProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f), besides, egressProblems(f), rollout(f))
+	all := slices.Concat(databaseProblems(name, f), memberProblems(f.databases), specProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f), tunnelProblems(f), besides, egressProblems(f), rollout(f))
 	return health.Sort(health.Together(all))
 }
 

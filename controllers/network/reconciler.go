@@ -83,6 +83,8 @@ type Reconciler struct {
 	Violations func() []invariant.Violation
 	// Silent says what ovn-northd does not answer, empty if it did when it was asked last; nil: nobody asks it.
 	Silent func() string
+	// Unreached are the nodes that do not answer through the network; nil: nobody asks them.
+	Unreached func() []string
 	// CountDelay is how long counts may be behind.
 	CountDelay time.Duration
 	// Namespace is where the pods of agents are; empty: they are not looked at.
@@ -206,7 +208,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Version, rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		egress: egress.Items,
+		egress: egress.Items, unreached: r.unreached(),
 	})
 	if r.Reported != nil {
 		r.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))
@@ -246,6 +248,13 @@ func (r *Reconciler) silent() string {
 		return ""
 	}
 	return r.Silent()
+}
+
+func (r *Reconciler) unreached() []string {
+	if r.Unreached == nil {
+		return nil
+	}
+	return r.Unreached()
 }
 
 // askedChanged lets the updates of a ClusterNetwork pass that others make: of its spec, of the upgrade, and of the databases' members.

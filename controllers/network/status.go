@@ -43,6 +43,7 @@ type facts struct {
 	rollout    *networkv1alpha1.RolloutStatus
 	databases  *networkv1alpha1.DatabasesStatus // nil: they have one member, or are somebody else's
 	egress     []networkv1alpha1.EgressIP
+	unreached  []string // nodes that do not answer the operator through the network
 }
 
 // status computes the ClusterNetwork's status.

@@ -37,6 +37,7 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonMTUMismatch:            "make the links' MTUs equal, or set ClusterNetwork's spec.mtu to the smallest",
 	networkv1alpha1.ReasonServiceNetworkMismatch: "make ClusterNetwork's spec.serviceNetwork and the API server's --service-cluster-ip-range agree",
 	networkv1alpha1.ReasonNodeLost:               "see why kubelet is silent on NODE: kubectl describe node NODE",
+	networkv1alpha1.ReasonTunnelSilent:           "see that UDP port 6081 passes between NODE and the other nodes both ways, and that NODE's own firewall lets TCP port 9442 in by ovn-k8s-mp0",
 	networkv1alpha1.ReasonAgentUnavailable:       "kubectl -n weft-system describe pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=NODE",
 	networkv1alpha1.ReasonAgentStarting:          "none, unless it stays: kubectl -n weft-system get pods -l app.kubernetes.io/component=agent -o wide --field-selector spec.nodeName=NODE",
 	networkv1alpha1.ReasonVersionsDiffer:         "none, unless it stays: kubectl -n weft-system get pods -l app.kubernetes.io/component=agent -o wide",

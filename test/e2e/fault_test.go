@@ -43,7 +43,7 @@ func TestStatusNamesInjectedFaults(t *testing.T) {
 	bed.run(t, here, there)
 	eventually(t, convergence, func() error { return healthy(t) })
 	plugin := newWeft(t)
-	for _, f := range slices.Concat(daemonFaults(t), hostFaults(), askedFaults()) {
+	for _, f := range slices.Concat(daemonFaults(t), hostFaults(t), askedFaults()) {
 		t.Run(f.name, func(t *testing.T) {
 			if f.slow && os.Getenv(allFaults) != "all" {
 				t.Skipf("it is slow: %s=all", allFaults)

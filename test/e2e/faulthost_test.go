@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
+	"os/exec"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +18,15 @@ import (
 )
 
 // hostFaults are what people and other programs do to a node.
-func hostFaults() []fault {
+func hostFaults(t *testing.T) []fault {
 	const node = "NodeNetwork/n1"
-	host := networkv1alpha1.ReasonHostError
+	host, far := networkv1alpha1.ReasonHostError, other(bed.operatorNode(t))
 	return []fault{
 		{name: "another network's CNI configuration sorts first", area: ofNodes, reason: networkv1alpha1.ReasonOtherConfiguration, object: node, says: "00-other.conflist", inject: otherCNI},
 		{name: "IPv6 switched off on the management port", area: ofNodes, reason: host, object: node, says: names.ManagementInterface, inject: withoutIPv6},
 		{name: "a second link on the bridge to the outside", area: ofNodes, reason: networkv1alpha1.ReasonNoUplink, object: node, says: "may all lead outside", inject: secondOnBridge},
 		{name: "a link that carries less than the others", area: networkv1alpha1.AreaTopology, reason: networkv1alpha1.ReasonMTUMismatch, object: wholeNetwork, says: "n2 (", inject: smallerLink},
+		{name: "Geneve stopped between nodes", area: ofNodes, reason: networkv1alpha1.ReasonTunnelSilent, object: "NodeNetwork/" + far, inject: withoutGeneve(far)},
 		{name: "a Node whose InternalIP is not on the node", area: ofNodes, reason: host, object: node, says: "172.30.0.77", inject: otherInternalIP},
 		{name: "a node without a free address", area: networkv1alpha1.AreaAddresses, reason: networkv1alpha1.ReasonAddressesExhausted, object: node, inject: fullNode, slow: true},
 	}
@@ -59,6 +62,20 @@ func smallerLink(w *wound) {
 	}
 	w.cure(func() { set(usual) })
 	set(usual - 100)
+}
+
+// withoutGeneve is a firewall between the nodes: what comes out of a node's cable, on the userspace datapath past the node's own rules.
+func withoutGeneve(node string) func(*wound) {
+	return func(w *wound) {
+		nft := func(rules string) {
+			out, err := exec.CommandContext(cleanup(), "ip", "netns", "exec", bed.Name+"-fab", "nft", rules).CombinedOutput()
+			if err != nil {
+				w.Fatalf("nft %s: %v: %s", rules, err, out)
+			}
+		}
+		w.cure(func() { nft("delete table netdev weft-fault") })
+		nft("add table netdev weft-fault; add chain netdev weft-fault in { type filter hook ingress device " + node + " priority 0; }; add rule netdev weft-fault in udp dport 6081 drop")
+	}
 }
 
 // otherInternalIP is a node that has got another address while its Node has the former one. kubelet would put that right.

@@ -100,6 +100,8 @@ const (
 	ReasonUpgradeStopped = "UpgradeStopped"
 	// ReasonNodeLost: Kubernetes hears nothing of the node's kubelet.
 	ReasonNodeLost = "NodeLost"
+	// ReasonTunnelSilent: a node is ready, and its management port does not answer the operator's node through the network.
+	ReasonTunnelSilent = "TunnelSilent"
 	// ReasonMTUMismatch: a link is too small for the MTU asked for.
 	ReasonMTUMismatch = "MTUMismatch"
 	// ReasonServiceNetworkMismatch: the API server gives cluster IPs that nodes do not route to services, or none of a network that they do.
