@@ -35,7 +35,7 @@ func daemonFaults(t *testing.T) []fault {
 	return []fault{
 		{name: "ovn-controller killed", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable, object: "NodeNetwork/n1", inject: stopped("n1", "ovn-controller")},
 		{name: "ovn-controller hangs", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable, object: "NodeNetwork/n1", inject: frozen("n1", controller)},
-		{name: "ovn-controller cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: blocked("n1", "6642")},
+		{name: "ovn-controller cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: controllerCutOff},
 		{name: "ovn-controller with a stranger's certificate", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: strangersCertificate, slow: true},
 		{name: "agent cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "is not connected", inject: blocked("n1", "16642")},
 		{name: "agent cannot start", area: ofNodes, reason: networkv1alpha1.ReasonAgentUnavailable, object: "Node/n1", inject: imageGone},
@@ -77,6 +77,16 @@ func blocked(node, port string) func(*wound) {
 		w.cure(func() { w.on(node, "nft", "delete table inet weft-fault") })
 		w.on(node, "nft", "add table inet weft-fault; add chain inet weft-fault out { type filter hook output priority 0; }; add rule inet weft-fault out tcp dport "+port+" drop")
 	}
+}
+
+// controllerCutOff closes the port of ovn-controller alone, and everybody connects again: it would ask by itself, after minutes.
+func controllerCutOff(w *wound) {
+	blocked("n1", "6642")(w)
+	reconnectSouthbound(w)
+}
+
+func reconnectSouthbound(w *wound) {
+	w.on("cp", "ovs-appctl", "-t", "/run/ovn/ovnsb_db.ctl", "ovsdb-server/reconnect")
 }
 
 func linkDown(node string) func(*wound) {
@@ -150,7 +160,7 @@ func strangersCertificate(w *wound) {
 		}))
 	})
 	must(w.T, bed.RotateSouthbound(w.Context(), func(dir string) error { return sign(stranger, dir, pair, pki.Subject{Name: "n1"}) }))
-	w.on("cp", "ovs-appctl", "-t", "/run/ovn/ovnsb_db.ctl", "ovsdb-server/reconnect")
+	reconnectSouthbound(w)
 }
 
 func noOperator(w *wound) {
