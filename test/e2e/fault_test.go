@@ -54,7 +54,7 @@ func TestStatusNamesInjectedFaults(t *testing.T) {
 	bed.awaitConsistent(t) // what was broken has left nothing behind
 	bed.mustReach(t, here, there)
 	testStatusCommand(t, plugin)
-	testBundle(t)
+	testBundle(t, plugin)
 }
 
 // test injects the fault, and cures it whether it is named or not.
@@ -175,11 +175,15 @@ func testStatusCommand(t *testing.T, plugin *weft) {
 	})
 }
 
-func testBundle(t *testing.T) {
+func testBundle(t *testing.T, plugin *weft) {
 	t.Run("kubectl weft bundle", func(t *testing.T) {
 		file := filepath.Join(bed.peerDir, "bundle.tar.gz")
 		must(t, os.RemoveAll(file))
-		t.Log(bed.mustExec(t, "cp", filepath.Join(bed.peerDir, "kubectl-weft"), "--kubeconfig="+bed.KubeConfig(), "bundle", "-f", file))
+		out, errs, code := (&weft{t, plugin.folder}).run("", "bundle", "-f", file)
+		if code != 0 {
+			missing, _ := exec.CommandContext(t.Context(), "tar", "xzOf", file, "--wildcards", "*/errors.txt").Output()
+			t.Errorf("it ends with %d: %s%s%s", code, out, errs, missing)
+		}
 		listed, err := exec.CommandContext(t.Context(), "tar", "tzf", file).Output()
 		must(t, err)
 		for _, part := range []string{"status.txt", "drift.json", "check.json", "objects/ClusterNetwork.yaml", "objects/Node.yaml", "logs/weft-operator-", "logs/weft-agent-", "metrics/weft-operator-"} {

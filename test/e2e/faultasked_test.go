@@ -75,10 +75,9 @@ func egressInUse(w *wound) {
 	w.create(e)
 }
 
-// clonedNode is a machine that was made from another one's disk: it says that it has the other's address. No machine runs it.
+// clonedNode is a machine that was made from another one's disk: it says that it has the other's address.
 func clonedNode(w *wound) {
-	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fault"}})
-	adoptNode(w.T, "fault")
+	nodeWithoutMachine(w, "fault")
 	var original, clone networkv1alpha1.NodeNetwork
 	must(w.T, bed.api.Get(w.Context(), types.NamespacedName{Name: "n1"}, &original))
 	must(w.T, bed.api.Get(w.Context(), types.NamespacedName{Name: "fault"}, &clone))
@@ -87,12 +86,24 @@ func clonedNode(w *wound) {
 	must(w.T, asAgent(w.T, "fault").Status().Patch(w.Context(), &clone, before))
 }
 
-// rowInTheWay has the name of a port that a new node needs. No machine runs the node.
+// rowInTheWay has the name of a port that a new node needs.
 func rowInTheWay(w *wound) {
 	w.cure(func() { nbctl(w, "--if-exists", "ls-del", "somebodys") })
 	nbctl(w, "ls-add", "somebodys", "--", "lsp-add", "somebodys", names.SwitchToRouter("fault"))
-	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fault"}})
-	adoptNode(w.T, "fault")
+	nodeWithoutMachine(w, "fault")
+}
+
+func nodeWithoutMachine(w *wound, name string) {
+	w.cure(w.removeUnscheduled)
+	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	adoptNode(w.T, name)
+}
+
+// removeUnscheduled removes what DaemonSets have made for nodes that are no more: no scheduler has found such a node good enough, and the next look of
+// their controller may be far away.
+func (w *wound) removeUnscheduled() {
+	unscheduled := client.MatchingFields{"spec.nodeName": ""}
+	must(w.T, bed.api.DeleteAllOf(cleanup(), &corev1.Pod{}, client.InNamespace(product), unscheduled, client.GracePeriodSeconds(0)))
 }
 
 func collision(w *wound) {
@@ -115,6 +126,7 @@ func tooManyNodes(w *wound) {
 	nodes, err := bed.Nodes()
 	must(w.T, err)
 	const label = "weft-fault"
+	w.cure(w.removeUnscheduled)
 	w.cure(func() {
 		must(w.T, bed.api.DeleteAllOf(cleanup(), &corev1.Node{}, client.HasLabels{label}))
 	})
