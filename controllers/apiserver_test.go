@@ -18,7 +18,7 @@ import (
 func TestPodsCostTheAPIServerNothing(t *testing.T) {
 	const pods = 50
 	w := newWorld(t)
-	w.countDelay = time.Minute
+	w.countDelay = 5 * time.Second
 	o := w.start()
 	w.network(dualStack()...)
 	w.join("n1")
