@@ -96,7 +96,9 @@ func (w *ward) violated() fault {
 		inject: func(t *testing.T) func() {
 			pod := w.Pausing("doubled", "n2")
 			w.run(t, pod)
-			must(t, w.nbctl(t.Context(), "lsp-add", names.NodeSwitch("n2"), intruder, "--", "lsp-set-addresses", intruder, "0a:58:aa:aa:aa:01 "+pod.Status.PodIP))
+			// lsp-set-addresses would refuse it, and what writes rows does not.
+			addresses := fmt.Sprintf(`addresses=["0a:58:aa:aa:aa:01 %s"]`, pod.Status.PodIP)
+			must(t, w.nbctl(t.Context(), "--id=@port", "create", "Logical_Switch_Port", "name="+intruder, addresses, "--", "add", "Logical_Switch", names.NodeSwitch("n2"), "ports", "@port"))
 			return func() { must(t, w.nbctl(context.Background(), "lsp-del", intruder)) }
 		}}
 }
