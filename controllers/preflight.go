@@ -20,6 +20,8 @@ const (
 	preflightTime = 100 * time.Second
 	// preflightRest is how long nothing may come any more before what was found counts: what builds on others is asked for by them.
 	preflightRest = 2 * time.Second
+	// preflightRests is how often that is tried: where pods come all the time, what they change is part of the answer.
+	preflightRests = 10
 )
 
 // WithoutWrites has the API server carry out nothing of what clients with this configuration write: it checks, admits and answers, and keeps nothing.
@@ -75,18 +77,22 @@ func Preflight(ctx context.Context, mgr ctrl.Manager, o Options) (changes []ovnd
 	return changes, rows, nil
 }
 
-// atRest is the difference as soon as it stays the same.
+// atRest is the difference as soon as it stays the same, or as it is in the end.
 func atRest(ctx context.Context, engine *ovndb.Engine) ([]ovndb.Change, error) {
-	before, err := engine.Difference()
-	for ; err == nil; before, err = engine.Difference() {
+	now, err := engine.Difference(ctx)
+	for range preflightRests {
+		if err != nil {
+			return nil, err
+		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(preflightRest):
 		}
-		if now, err := engine.Difference(); err != nil || reflect.DeepEqual(before, now) {
-			return now, err
+		before := now
+		if now, err = engine.Difference(ctx); reflect.DeepEqual(before, now) {
+			break
 		}
 	}
-	return nil, err
+	return now, err
 }

@@ -46,27 +46,32 @@ func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return preview(w, d, planned), nil
+	return preview(dbView{w.session, w.ledger}, d, planned), nil
 }
 
-// Difference tells what bringing the database to what all units want would change in it now, without writing.
-func (e *Engine) Difference() ([]Change, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	w := e.writer
-	if w == nil {
+// Difference tells what bringing the database to what all units want would change in it now, without writing. The columns that are not monitored are
+// read anew: beside an engine that only reads, another one writes.
+func (e *Engine) Difference(ctx context.Context) ([]Change, error) {
+	s := e.session()
+	if s == nil {
 		return nil, errDisconnected
 	}
+	fresh, err := loadLedger(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	all := map[unit.Key]bool{}
 	for key := range e.desired.units {
 		all[key] = true
 	}
-	return preview(w, e.desired.clone(), all), nil
+	return preview(dbView{s, fresh}, e.desired.clone(), all), nil
 }
 
 // preview is what applying the planned units of d, and those that these concern, would change.
-func preview(w *writer, d *desired, planned map[unit.Key]bool) []Change {
-	schema, view := w.session.schema, dbView{w.session, w.ledger}
+func preview(view dbView, d *desired, planned map[unit.Key]bool) []Change {
+	schema := view.schema
 	after := &previewed{actual: view, desired: d, coming: map[string]bool{}, going: map[string]bool{}}
 	for after.settle(schema, planned) {
 	}

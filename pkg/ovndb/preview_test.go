@@ -89,7 +89,7 @@ func TestReadOnlyEngineTellsTheDifference(t *testing.T) {
 			t.Errorf("unit %s: %v, want it pending", u.Key, err)
 		}
 	}
-	changes, err := e.Difference()
+	changes, err := e.Difference(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
