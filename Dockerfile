@@ -1,4 +1,4 @@
-# The one image: operator, agent, the CNI plugins that the agent installs on its host, OVN and Open vSwitch.
+# A single image contains the operator, the agent, the CNI plugins that the agent installs on its host, OVN and Open vSwitch.
 ARG GO_VERSION=1.26
 FROM golang:${GO_VERSION} AS build
 WORKDIR /src
@@ -10,11 +10,11 @@ ENV CGO_ENABLED=0
 RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn \
  && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
 
-# The agent runs ovs-ofctl and nft; weft-ovn becomes one of the servers.
+# The agent executes ovs-ofctl and nft. weft-ovn executes the servers of OVN and Open vSwitch.
 FROM debian:trixie-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
-# Which OVN and Open vSwitch are in it: another version of Weft with the same ones restarts neither.
+# Record the versions of OVN and Open vSwitch, so that an upgrade to a Weft with the same versions restarts neither.
 RUN ["/usr/bin/weft-ovn", "programs"]
 ENTRYPOINT ["/usr/bin/weft"]

@@ -1,9 +1,14 @@
-// Package config holds the manifests that the operator applies by itself, filled in by package operand. The others are for kustomize.
+// Package config embeds the manifests that weft-operands fills in and applies (package render). The others are for kustomize.
 package config
 
 import "embed"
 
-// Operands are the workloads that make a network.
+// Operands contains the manifests of the network's workloads.
 //
 //go:embed operands/*.yaml operator/deployment.yaml agent/daemonset.yaml uninstall/daemonset.yaml
 var Operands embed.FS
+
+// AttachmentDefinitions is the CustomResourceDefinition of NetworkAttachmentDefinitions.
+//
+//go:embed crd/external/k8s.cni.cncf.io_network-attachment-definitions.yaml
+var AttachmentDefinitions []byte

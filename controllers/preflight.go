@@ -16,15 +16,17 @@ import (
 )
 
 const (
-	// preflightTime bounds a preflight, in which all objects are looked at once.
+	// preflightTime bounds a preflight, in which all objects are reconciled at once.
 	preflightTime = 100 * time.Second
-	// preflightRest is how long nothing may come any more before what was found counts: what builds on others is asked for by them.
+	// preflightRest is how long the difference must stay the same to count, because units wake other units.
 	preflightRest = 2 * time.Second
-	// preflightRests is how often that is tried: where pods come all the time, what they change is part of the answer.
+	// preflightRests is how often the difference is compared. Where pods are created continuously, their changes are
+	// part of the result.
 	preflightRests = 10
 )
 
-// WithoutWrites has the API server carry out nothing of what clients with this configuration write: it checks, admits and answers, and keeps nothing.
+// WithoutWrites makes the API server execute no writes of clients with this configuration. It validates, admits and
+// responds, but stores nothing.
 func WithoutWrites(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRun{next} })
@@ -44,13 +46,14 @@ func (d dryRun) RoundTrip(request *http.Request) (*http.Response, error) {
 	return d.next.RoundTrip(request)
 }
 
-// Preflight runs all reconcilers once and writes nothing: the manager's configuration has to be one WithoutWrites. It returns what an operator of this version
-// would change in the northbound database, and how many rows of the product are there.
+// Preflight runs all reconcilers once and writes nothing. The manager's configuration must be one of WithoutWrites.
+// Preflight returns what an operator of this version would change in the northbound database, and how many rows of
+// Weft exist.
 func Preflight(ctx context.Context, mgr ctrl.Manager, o Options) (changes []ovndb.Change, rows int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, preflightTime, fmt.Errorf("it took longer than %s", preflightTime))
 	defer cancel()
-	looked := make(chan struct{})
-	o.ReadOnly, o.Looked = true, sync.OnceFunc(func() { close(looked) })
+	reconciled := make(chan struct{})
+	o.ReadOnly, o.Reconciled = true, sync.OnceFunc(func() { close(reconciled) })
 	engine, err := Setup(mgr, o)
 	if err != nil {
 		return nil, 0, err
@@ -60,7 +63,7 @@ func Preflight(ctx context.Context, mgr ctrl.Manager, o Options) (changes []ovnd
 	go func() { ended <- mgr.Start(running) }()
 	defer func() { stop(); err = errors.Join(err, <-ended) }()
 	select {
-	case <-looked:
+	case <-reconciled:
 	case err := <-ended:
 		ended <- nil
 		return nil, 0, fmt.Errorf("the operator ended: %w", err)
@@ -77,7 +80,7 @@ func Preflight(ctx context.Context, mgr ctrl.Manager, o Options) (changes []ovnd
 	return changes, rows, nil
 }
 
-// atRest is the difference as soon as it stays the same, or as it is in the end.
+// atRest returns the difference once it stays the same, or the last difference.
 func atRest(ctx context.Context, engine *ovndb.Engine) ([]ovndb.Change, error) {
 	now, err := engine.Difference(ctx)
 	for range preflightRests {

@@ -8,28 +8,34 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// StripPod leaves of a cached pod what the reconcilers read: at 10,000 pods the rest is most of the operator's memory.
+// StripPod keeps of a cached pod what the reconcilers read. At 10,000 pods the rest would be most of the operator's
+// memory.
 func StripPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
+		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
 		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers)}
-	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != networkv1alpha1.PodPortReady })
+	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
+			c.Type != networkv1alpha1.PodNetworksAllocated
+	})
 	if len(conditions) == 0 {
 		conditions = nil
 	}
 	status := corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
 	if pod.Labels[networkv1alpha1.ComponentLabel] == networkv1alpha1.ComponentAgent {
-		status.InitContainerStatuses, status.ContainerStatuses = statesOf(pod.Status.InitContainerStatuses), statesOf(pod.Status.ContainerStatuses)
+		status.InitContainerStatuses, status.ContainerStatuses = statesOf(pod.Status.InitContainerStatuses),
+			statesOf(pod.Status.ContainerStatuses)
 	}
 	pod.Status = status
 	return pod, nil
 }
 
-// statesOf leaves of containers what they do, without the words.
+// statesOf keeps the states of containers without their messages.
 func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
 	for _, c := range containers {
 		state := corev1.ContainerStatus{Name: c.Name}
@@ -44,12 +50,15 @@ func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatu
 	return kept
 }
 
-// withPorts leaves of containers their host ports and named ports, and what tells sidecars.
+// withPorts keeps of containers their host ports, named ports, and the restart policy that makes a sidecar.
 func withPorts(containers []corev1.Container) (kept []corev1.Container) {
 	for i := range containers {
-		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool { return p.HostPort == 0 && p.Name == "" })
+		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool {
+			return p.HostPort == 0 && p.Name == ""
+		})
 		if len(ports) > 0 {
-			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports), RestartPolicy: containers[i].RestartPolicy})
+			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports),
+				RestartPolicy: containers[i].RestartPolicy})
 		}
 	}
 	return kept

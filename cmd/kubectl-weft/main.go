@@ -1,5 +1,5 @@
-// Command kubectl-weft is the kubectl plugin: what the network would change, what differs from what it should be, and the repair
-// of its databases.
+// Command kubectl-weft is a kubectl plugin. It shows the network's status and its planned changes, finds and repairs
+// drift in its databases, and installs and removes it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command weft-agent is a node's part of Weft: see package agent.
+// Command weft-agent runs on each node: see package agent.
 package main
 
 import (
@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,7 +23,11 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/cri"
+	"github.com/weft-network/weft/pkg/agent/gateway"
+	"github.com/weft-network/weft/pkg/agent/policylog"
+	"github.com/weft-network/weft/pkg/agent/uninstall"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -38,7 +44,7 @@ func main() {
 }
 
 func run(args []string) error {
-	commands := map[string]func([]string) error{"uninstall": uninstall, "uplink": uplinkCommand, "uplink-guard": guard}
+	commands := map[string]func([]string) error{"uninstall": runUninstall, "uplink": uplinkCommand, "uplink-guard": guard}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])
 	}
@@ -49,23 +55,26 @@ func run(args []string) error {
 	ctrl.Log.Info("starting", "version", version.String(), "node", o.Node)
 	ctx, mover := ctrl.SetupSignalHandler(), newMover(o.OpenVSwitch, o.Uplink)
 	recoverUplink(ctx, mover)
+	gateway.FreeReserved(ctx)
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
 	}
-	counters, cniCounters := metrics.New(ctrlmetrics.Registry), metrics.NewCNI(ctrlmetrics.Registry, agent.StageNames()...)
+	counters := metrics.NewAgent(ctrlmetrics.Registry, attach.StageNames()...)
 	metrics.NewPolicies(ctrlmetrics.Registry, func() []metrics.Rule { return countRules(ctx, o) })
 	var sandboxes func(context.Context) (map[string]bool, error)
 	if o.CRISocket != "" {
 		sandboxes = cri.New(o.CRISocket).Sandboxes
 	}
 	err = agent.Setup(ctx, mgr, agent.Options{
-		Node: o.Node, Version: version.String(), Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS), OpenVSwitch: o.OpenVSwitch,
-		Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
+		Node: o.Node, Version: version.String(), Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS),
+		OpenVSwitch: o.OpenVSwitch, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
+		State: o.Uplink.StateDir, Delegates: o.Delegates, Root: o.Root,
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir, Mover: mover, APIServer: apiServer(),
-		Observer: counters, ObserveRequest: counters.Request,
-		Sandboxes: sandboxes, ObserveCollected: cniCounters.Collected,
-		ObserveStage: cniCounters.Stage, ObserveStageFailed: cniCounters.StageFailed, ObserveFailing: cniCounters.Failing,
+		Listeners: []string{o.Health, o.Metrics},
+		Observer:  counters, ObserveRequest: counters.Request,
+		Sandboxes: sandboxes, ObserveCollected: counters.Collected,
+		ObserveStage: counters.Stage, ObserveStageFailed: counters.StageFailed, ObserveFailing: counters.Failing,
 	})
 	if err != nil {
 		return err
@@ -73,11 +82,12 @@ func run(args []string) error {
 	return mgr.Start(ctx)
 }
 
-// countRules asks what rules decided. A node whose switch does not answer tells nothing of them, and all else.
+// countRules returns how often policy rules matched. Without an answer from the node's switch it returns no rules, so
+// that the other metrics are still served.
 func countRules(ctx context.Context, o options.Agent) (rules []metrics.Rule) {
-	counted, err := agent.CountRules(ctx, o.ControllerDir, o.SwitchDir)
+	counted, err := policylog.CountRules(ctx, o.ControllerDir, o.SwitchDir)
 	if err != nil {
-		ctrl.Log.V(1).Info("what rules decided is not known", "reason", err.Error())
+		ctrl.Log.V(1).Info("cannot count the decisions of policy rules; their metrics are absent", "error", err.Error())
 	}
 	for _, c := range counted {
 		rules = append(rules, metrics.Rule(c))
@@ -85,14 +95,14 @@ func countRules(ctx context.Context, o options.Agent) (rules []metrics.Rule) {
 	return rules
 }
 
-// uninstall takes everything of ours off this node.
-func uninstall(args []string) error {
+// runUninstall removes everything that Weft created from this node.
+func runUninstall(args []string) error {
 	o, err := options.ParseUninstall(args)
 	if err != nil {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	err = agent.Uninstall{OpenVSwitch: o.OpenVSwitch, SwitchDir: o.SwitchDir, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir,
+	err = uninstall.Node{OpenVSwitch: o.OpenVSwitch, SwitchDir: o.SwitchDir, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir,
 		CutPods: o.CutPods, Mover: newMover(o.OpenVSwitch, o.Uplink), Log: ctrl.Log}.Run(ctx)
 	if err == nil && o.Stay {
 		<-ctx.Done()
@@ -100,11 +110,12 @@ func uninstall(args []string) error {
 	return err
 }
 
-// newManager returns a manager whose cache holds this node's two objects and what of services concerns it, and which knows only the kinds that the agent
-// uses.
+// newManager returns a manager whose cache holds this node's Node and NodeNetwork, and the parts of services that
+// concern the node. Its scheme contains only the kinds that the agent uses.
 func newManager(o options.Agent) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), eventsv1.AddToScheme(scheme),
+		networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	config, err := ctrl.GetConfig()
@@ -112,7 +123,7 @@ func newManager(o options.Agent) (ctrl.Manager, error) {
 		return nil, err
 	}
 	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", o.Node)}
-	cached := agent.CachedServices(o.Node)
+	cached := gateway.CachedServices(o.Node)
 	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,

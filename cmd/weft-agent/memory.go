@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent lets the heap grow by a quarter of what lives in it before it is collected, where Go's own choice would double it: the agent is
-// on every node, holds some 5 MiB, and an ADD with its DEL leaves a few hundred KiB.
+// gcPercent makes the collector run when the heap has grown by a quarter; Go's default would let it double. The agent
+// runs on every node and holds about 5 MiB, and an ADD with its DEL leaves a few hundred KiB of garbage.
 const gcPercent = 25
 
-// beFrugal is called before anything else: the profiler keeps what it has sampled.
+// beFrugal limits memory use. main calls it first, because the profiler keeps the samples that it has already taken.
 func beFrugal() {
-	runtime.MemProfileRate = 0 // nobody can ask for the profile
+	runtime.MemProfileRate = 0 // the agent serves no profile
 	debug.SetGCPercent(gcPercent)
 }

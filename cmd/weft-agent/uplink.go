@@ -14,7 +14,7 @@ import (
 	"github.com/weft-network/weft/pkg/options"
 )
 
-// newMover returns what moves links of this host. This program is its own guard.
+// newMover returns the Mover of this host's links. Its guard process runs this executable.
 func newMover(openVSwitch string, o options.Uplink) *uplink.Mover {
 	return uplink.New(uplink.Config{
 		Dir: o.StateDir, OpenVSwitch: openVSwitch, Datapath: agent.Datapath(), HostRun: o.HostRun, Log: ctrl.Log.WithName("uplink"),
@@ -22,14 +22,16 @@ func newMover(openVSwitch string, o options.Uplink) *uplink.Mover {
 	})
 }
 
-// recoverUplink is an agent's first act: without it a node whose link is half moved may reach neither its API server nor anybody else.
+// recoverUplink runs before anything else in the agent. A node whose link is only half moved may reach neither its
+// API server nor other hosts.
 func recoverUplink(ctx context.Context, mover *uplink.Mover) {
 	if err := mover.Recover(ctx); err != nil {
-		ctrl.Log.Error(err, "a link of this host is not at rest; it is looked at again")
+		ctrl.Log.Error(err, "cannot restore a link of this host to a stable state; retrying while the agent runs")
 	}
 }
 
-// apiServer is where this process finds the API server, unless that is a name.
+// apiServer returns the address of the API server. It returns the zero AddrPort if this process reaches the API
+// server by a host name.
 func apiServer() netip.AddrPort {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -50,7 +52,7 @@ func apiServer() netip.AddrPort {
 	return netip.AddrPortFrom(host, port)
 }
 
-// guard waits for the end of a move, and undoes it where nobody else does.
+// guard waits until a move ends, and reverts the move if no other process does.
 func guard(args []string) error {
 	o, err := options.ParseUplinkGuard(args)
 	if err != nil {
@@ -59,7 +61,7 @@ func guard(args []string) error {
 	return newMover(o.OpenVSwitch, o.Uplink).Guard(ctrl.SetupSignalHandler(), o.Link, o.Attempt, o.Timeout, os.Stdin)
 }
 
-// uplinkCommand is for the host's administrator.
+// uplinkCommand lets the host's administrator inspect, retry or release a moved link.
 func uplinkCommand(args []string) error {
 	o, err := options.ParseUplinkCommand(args)
 	if err != nil {
@@ -74,7 +76,8 @@ func uplinkCommand(args []string) error {
 	}
 	ledgers, err := mover.Ledgers()
 	for _, l := range ledgers {
-		fmt.Printf("%s onto %s: %s since %s %s\n", l.Snapshot.Link, l.Target.Bridge, l.Phase, l.Started.Format("2006-01-02 15:04:05 MST"), l.Reason)
+		fmt.Printf("%s onto %s: %s since %s %s\n",
+			l.Snapshot.Link, l.Target.Bridge, l.Phase, l.Started.Format("2006-01-02 15:04:05 MST"), l.Reason)
 	}
 	return err
 }

@@ -13,38 +13,39 @@ import (
 
 	"github.com/containernetworking/cni/pkg/skel"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// agentPatience is how long an ADD or STATUS waits for an agent that is being replaced. Without waiting the pod would lose more: kubelet
-// comes back only after 10 s or more.
+// agentPatience is how long an ADD or STATUS waits for an agent that is being replaced. A failure would delay the pod
+// longer, because kubelet retries only after 10 s or more.
 const agentPatience = 10 * time.Second
 
-// askPatiently asks like ask, and asks again when there is an agent again.
-func askPatiently(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
+// callAgentWithRetry is callAgent, but waits for the next agent and retries if no agent answers.
+func callAgentWithRetry(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
 	config, err := cniwire.ParseConfig(args.StdinData)
 	if err != nil {
 		return cniwire.Response{}, err
 	}
 	deadline := time.Now().Add(agentPatience)
 	for {
-		resp, err := ask(command, args)
+		resp, err := callAgent(command, args)
 		if !errors.Is(err, cniwire.ErrUnavailable) || awaitAgent(config.Socket, deadline) != nil {
 			return resp, err
 		}
 	}
 }
 
-// awaitAgent waits until an agent listens at the socket. Of all plugins on the node that wait, one at a time watches the folder, and the
-// others wait for their turn by a lock on it: a user has few inotify instances (128), of which the container runtime and kubelet need
-// some. Without the folder no agent was ever here.
+// awaitAgent waits until an agent listens at the socket. A lock on the folder lets only one of the node's waiting
+// plugins watch the folder at a time. A user has few inotify instances (128), and the container runtime and kubelet
+// need some of them. If the folder does not exist, no agent has ever run on this node, and awaitAgent returns an
+// error.
 func awaitAgent(socket string, deadline time.Time) error {
 	dir := filepath.Dir(socket)
 	turn, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer turn.Close() // and with it the turn
+	defer turn.Close() // releases the lock
 	if err := lock(turn, deadline); err != nil {
 		return err
 	}
@@ -61,7 +62,8 @@ func awaitAgent(socket string, deadline time.Time) error {
 	return nil
 }
 
-// lock takes the lock of a folder. A wait that lasts to the deadline goes on until the process ends.
+// lock takes the lock of a folder. If the deadline passes, the attempt continues in the background until the process
+// ends.
 func lock(dir *os.File, deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
@@ -84,7 +86,8 @@ func ignoringEINTR(call func() error) error {
 	}
 }
 
-// listens tells whether somebody accepts connections at the socket. The agent takes one without a request for a probe.
+// listens reports whether an agent accepts connections at the socket. The agent treats a connection without a request
+// as a probe.
 func listens(socket string) bool {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -94,7 +97,7 @@ func listens(socket string) bool {
 	return true
 }
 
-// watch returns a file whose reads end with each file that arrives in the directory, and fail at the deadline.
+// watch returns a file whose reads return when a file arrives in the directory, and fail at the deadline.
 func watch(dir string, deadline time.Time) (*os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {

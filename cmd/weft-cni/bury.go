@@ -5,13 +5,14 @@ import (
 
 	"github.com/containernetworking/cni/pkg/skel"
 
-	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/tombstone"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/cni/tombstone"
 )
 
-// bury leaves a DEL to the next agent and asks once more, so that an agent that came in between does not miss it. If no tombstone can be
-// written it fails, and the runtime tries again, unless the pod's network namespace is gone: then the interface is gone with it, nobody
-// can use what is left, and the agent removes that when it starts.
+// bury writes a tombstone for a DEL and then calls the agent again, so that an agent that started in between does not
+// miss the DEL. If the tombstone cannot be written, bury returns an error and the runtime retries. It returns nil if
+// the pod's network namespace is gone, because then the interface is gone with it, no pod can use what is left, and
+// the agent removes that when it starts.
 func bury(args *skel.CmdArgs) error {
 	config, err := cniwire.ParseConfig(args.StdinData)
 	if err != nil {
@@ -27,7 +28,7 @@ func bury(args *skel.CmdArgs) error {
 	if errors.As(buried, &coded) {
 		return coded
 	}
-	_, err = ask(cniwire.Del, args)
+	_, err = callAgent(cniwire.Del, args)
 	switch {
 	case err == nil:
 		return runtimeError(folder.Remove(args.ContainerID, args.IfName))

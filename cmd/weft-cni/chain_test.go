@@ -16,24 +16,26 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// chainedName is the plugin that an administrator adds behind ours. It writes down what it is asked and adds a domain to the result.
+// chainedName is a plugin that an administrator adds after weft-cni. It records its calls and adds a domain to the
+// result.
 const chainedName = "site-dns"
 
-// chainedConf is its configuration.
+// chainedConf is the configuration of that plugin.
 type chainedConf struct {
 	types.NetConf
-	Journal string `json:"journal"` // a file that gets a line for each call
-	Fail    string `json:"fail"`    // the command that it fails
+	Journal string `json:"journal"` // file that receives a line for each call
+	Fail    string `json:"fail"`    // command that fails
 }
 
 func chainedMain() {
 	do := func(command string) func(*skel.CmdArgs) error {
 		return func(args *skel.CmdArgs) error { return chained(command, args) }
 	}
-	skel.PluginMainFuncs(skel.CNIFuncs{Add: do("ADD"), Del: do("DEL"), Check: do("CHECK"), GC: do("GC"), Status: do("STATUS")}, version.All, chainedName)
+	funcs := skel.CNIFuncs{Add: do("ADD"), Del: do("DEL"), Check: do("CHECK"), GC: do("GC"), Status: do("STATUS")}
+	skel.PluginMainFuncs(funcs, version.All, chainedName)
 }
 
 func chained(command string, args *skel.CmdArgs) error {
@@ -68,7 +70,7 @@ func chained(command string, args *skel.CmdArgs) error {
 	return types.PrintResult(result, conf.CNIVersion)
 }
 
-// chain is the agent's configuration with the administrator's plugin behind ours.
+// chain returns the agent's configuration with the administrator's plugin after weft-cni.
 func (l lab) chain(t *testing.T, cniVersion, fail string) (network *libcni.NetworkConfigList, journal func() []string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -93,7 +95,8 @@ func (l lab) chain(t *testing.T, cniVersion, fail string) (network *libcni.Netwo
 	}
 }
 
-// All verbs through libcni as a runtime calls them, in each version, with what an administrator has added behind us.
+// TestAChainOfPlugins calls all commands through libcni, as a runtime does, in each version and with an
+// administrator's plugin after weft-cni.
 func TestAChainOfPlugins(t *testing.T) {
 	for _, cniVersion := range []string{"0.4.0", "1.0.0", "1.1.0"} {
 		t.Run(cniVersion, func(t *testing.T) { testChain(t, cniVersion) })
@@ -102,7 +105,7 @@ func TestAChainOfPlugins(t *testing.T) {
 
 func testChain(t *testing.T, cniVersion string) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	network, journal := l.chain(t, cniVersion, "")
 	result, err := l.cni.AddNetworkList(t.Context(), network, l.pod())
 	if err != nil {
@@ -113,14 +116,14 @@ func testChain(t *testing.T, cniVersion string) {
 		t.Fatal(err)
 	}
 	if result.Version() != cniVersion || got.DNS.Domain != "site.example" || len(got.IPs) != 2 || len(got.Interfaces) != 2 {
-		t.Errorf("result is %s", asJSON(t, result))
+		t.Errorf("result: %s", asJSON(t, result))
 	}
 	if err := l.cni.CheckNetworkList(t.Context(), network, l.pod()); err != nil {
 		t.Errorf("CHECK: %v", err)
 	}
 	want := []string{"ADD after 10.244.0.5/24", "CHECK after 10.244.0.5/24"}
 	commands := []cniwire.Command{cniwire.Add, cniwire.Check}
-	if cniVersion == "1.1.0" { // earlier ones do not have them
+	if cniVersion == "1.1.0" { // earlier versions lack these commands
 		if err := l.cni.GetStatusNetworkList(t.Context(), network); err != nil {
 			t.Errorf("STATUS: %v", err)
 		}
@@ -131,7 +134,7 @@ func testChain(t *testing.T, cniVersion string) {
 		want = append(want, "STATUS", "GC")
 		commands = append(commands, cniwire.Status, cniwire.GC)
 	}
-	for range 2 { // the second without a cached result
+	for range 2 { // the second DEL has no cached result
 		if err := l.cni.DelNetworkList(t.Context(), network, l.pod()); err != nil {
 			t.Errorf("DEL: %v", err)
 		}
@@ -139,21 +142,21 @@ func testChain(t *testing.T, cniVersion string) {
 	}
 	want = append(want, "DEL after 10.244.0.5/24", "DEL")
 	if !slices.Equal(journal(), want) {
-		t.Errorf("the administrator's plugin was asked %q, want %q", journal(), want)
+		t.Errorf("calls of the administrator's plugin: %q, want %q", journal(), want)
 	}
 	var have []cniwire.Command
-	for _, req := range *asked {
+	for _, req := range *requests {
 		have = append(have, req.Command)
 	}
 	if !slices.Equal(have, commands) {
-		t.Errorf("the agent was asked %v, want %v", have, commands)
+		t.Errorf("commands at the agent: %v, want %v", have, commands)
 	}
 }
 
-// GC by a runtime that forgot a container: libcni sends its DEL first, from what it remembers, then the list.
-func TestGCSendsDelForWhatItRemembers(t *testing.T) {
+// If the runtime has forgotten a container, libcni first sends a DEL from its cache and then GC with the list.
+func TestGCSendsDelFromTheCache(t *testing.T) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	network, journal := l.chain(t, "1.1.0", "")
 	if _, err := l.cni.AddNetworkList(t.Context(), network, l.pod()); err != nil {
 		t.Fatal(err)
@@ -162,40 +165,42 @@ func TestGCSendsDelForWhatItRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"ADD after 10.244.0.5/24", "DEL after 10.244.0.5/24", "GC"}; !slices.Equal(journal(), want) {
-		t.Errorf("the administrator's plugin was asked %q", journal())
+		t.Errorf("calls of the administrator's plugin: %q", journal())
 	}
-	if n := len(*asked); n != 3 || (*asked)[1].Command != cniwire.Del || (*asked)[1].ContainerID != l.pod().ContainerID || (*asked)[2].Command != cniwire.GC {
-		t.Errorf("the agent was asked %+v", *asked)
+	got := *requests
+	if len(got) != 3 || got[1].Command != cniwire.Del || got[1].ContainerID != l.pod().ContainerID || got[2].Command != cniwire.GC {
+		t.Errorf("the agent received %+v", got)
 	}
 }
 
-// The plugin behind us fails: the runtime sees its error and takes ours back by DEL.
-func TestAPluginBehindUsFails(t *testing.T) {
+// If a plugin after weft-cni fails, the runtime gets its error and reverts weft-cni's ADD by DEL.
+func TestALaterPluginFails(t *testing.T) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	network, _ := l.chain(t, "1.0.0", "ADD")
-	if _, err := l.cni.AddNetworkList(t.Context(), network, l.pod()); codeOf(err) != types.ErrInternal || !strings.Contains(err.Error(), "the site's plugin fails") {
+	_, err := l.cni.AddNetworkList(t.Context(), network, l.pod())
+	if codeOf(err) != types.ErrInternal || !strings.Contains(err.Error(), "the site's plugin fails") {
 		t.Errorf("ADD: %v", err)
 	}
 	if err := l.cni.DelNetworkList(t.Context(), network, l.pod()); err != nil {
 		t.Errorf("DEL: %v", err)
 	}
-	if n := len(*asked); n != 2 || (*asked)[1].Command != cniwire.Del {
-		t.Errorf("the agent was asked %v", *asked)
+	if n := len(*requests); n != 2 || (*requests)[1].Command != cniwire.Del {
+		t.Errorf("the agent received %v", *requests)
 	}
 }
 
-// Behind another plugin our ADD would lose that one's result: it is refused.
+// After another plugin weft-cni would lose that plugin's result, so it refuses ADD.
 func TestWeftMustBeTheFirstPlugin(t *testing.T) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	list, err := libcni.NetworkConfFromBytes(fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":"weft","plugins":[
 		{"type":"weft-cni","socket":%q},{"type":"weft-cni","socket":%q}]}`, l.socket, l.socket))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = l.cni.AddNetworkList(t.Context(), list, l.pod())
-	if codeOf(err) != cniwire.CodeInvalidConfig || !strings.Contains(err.Error(), "prevResult") || len(*asked) != 1 {
-		t.Errorf("ADD: %v; the agent was asked %v", err, *asked)
+	if codeOf(err) != cniwire.CodeInvalidConfig || !strings.Contains(err.Error(), "prevResult") || len(*requests) != 1 {
+		t.Errorf("ADD: %v; the agent received %v", err, *requests)
 	}
 }

@@ -1,5 +1,5 @@
-// Command weft-cni is the CNI plugin that the container runtime executes. It
-// hands the command to weft-agent and prints what the agent answers.
+// Command weft-cni is the CNI plugin that the container runtime executes. It passes the command to weft-agent and
+// prints the agent's answer.
 package main
 
 import (
@@ -13,14 +13,14 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// patience is longer than the agent's own limit of a request, whose error says
-// what did not come, and shorter than kubelet's of a runtime request, 2 minutes.
+// patience is longer than the agent's own limit for a request, so that the agent's more specific error arrives first.
+// It is shorter than kubelet's limit of 2 minutes for a runtime request.
 const patience = 90 * time.Second
 
-// about is what the plugin says when it is executed without a command.
+// about is what the plugin prints when it is executed without a command.
 const about = "CNI plugin weft-cni"
 
 func main() { skel.PluginMainFuncs(functions(), versions(), about) }
@@ -33,13 +33,13 @@ func versions() version.PluginInfo {
 	return version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 }
 
-// add prints the agent's result in the version that the configuration asks for.
+// add prints the agent's result in the version that the configuration requests.
 func add(args *skel.CmdArgs) error {
 	config, err := cniwire.ParseConfig(args.StdinData)
 	if err != nil {
 		return err
 	}
-	resp, err := askPatiently(cniwire.Add, args)
+	resp, err := callAgentWithRetry(cniwire.Add, args)
 	if err != nil {
 		return runtimeError(err)
 	}
@@ -54,9 +54,10 @@ func add(args *skel.CmdArgs) error {
 	return converted.PrintTo(os.Stdout)
 }
 
-// del removes what add made. The specification wants DEL to succeed if resources are missing: see bury for a missing agent.
+// del removes what add created. The specification demands that DEL succeeds even if resources are missing; see bury
+// for a missing agent.
 func del(args *skel.CmdArgs) error {
-	_, err := ask(cniwire.Del, args)
+	_, err := callAgent(cniwire.Del, args)
 	if errors.Is(err, cniwire.ErrUnavailable) {
 		return bury(args)
 	}
@@ -64,27 +65,28 @@ func del(args *skel.CmdArgs) error {
 }
 
 func check(args *skel.CmdArgs) error {
-	_, err := ask(cniwire.Check, args)
+	_, err := callAgent(cniwire.Check, args)
 	return runtimeError(err)
 }
 
 func gc(args *skel.CmdArgs) error {
-	_, err := ask(cniwire.GC, args)
+	_, err := callAgent(cniwire.GC, args)
 	return runtimeError(err)
 }
 
-// status waits for an agent that is being replaced, as ADD does: else its node would be NotReady, and its pods out of Services, at each replacement. Then
-// it answers "not available" and not "try again later": that is STATUS's own code for a plugin that cannot serve ADD.
+// status waits, as ADD does, for an agent that is being replaced. Otherwise each replacement would make the node
+// NotReady and remove its pods from Services. After that it returns "not available" instead of "try again later",
+// because that is the code of STATUS for a plugin that cannot serve ADD.
 func status(args *skel.CmdArgs) error {
-	_, err := askPatiently(cniwire.Status, args)
+	_, err := callAgentWithRetry(cniwire.Status, args)
 	if errors.Is(err, cniwire.ErrUnavailable) {
 		return cniwire.Errorf(cniwire.CodeNotAvailable, "%v", err)
 	}
 	return runtimeError(err)
 }
 
-// ask has the agent do the command. Its error is the agent's or the conversation's.
-func ask(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
+// callAgent sends the command to the agent. It returns the agent's error or an error of the connection.
+func callAgent(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) {
 	config, err := cniwire.ParseConfig(args.StdinData)
 	if err != nil {
 		return cniwire.Response{}, err
@@ -111,8 +113,7 @@ func ask(command cniwire.Command, args *skel.CmdArgs) (cniwire.Response, error) 
 	return resp, err
 }
 
-// runtimeError gives an error of the conversation its code. An error of the
-// agent has one.
+// runtimeError gives an error of the connection its code. An error of the agent already has one.
 func runtimeError(err error) error {
 	var coded *cniwire.Error
 	switch {

@@ -22,11 +22,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weft-network/weft/pkg/agent/cniserver"
-	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/tombstone"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/cni/tombstone"
 )
 
-// TestMain lets the test binary be a plugin when it is executed by its name.
+// TestMain runs a plugin if the test binary is executed under the plugin's name.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "weft-cni":
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lab is a directory with a plugin, and namespaces and a socket for an agent.
+// lab is a directory with the plugin, and with namespaces and a socket for an agent.
 type lab struct {
 	dir    string
 	socket string
@@ -63,14 +63,14 @@ func newLab(t *testing.T) lab {
 	}
 }
 
-// agent is a Handler that answers always the same and remembers what it was asked.
+// agent is a Handler that returns always the same answer and records its requests.
 type agent struct {
-	err   error
-	asked *[]cniwire.Request
+	err      error
+	requests *[]cniwire.Request
 }
 
 func (a agent) do(req cniwire.Request) error {
-	*a.asked = append(*a.asked, req)
+	*a.requests = append(*a.requests, req)
 	return a.err
 }
 
@@ -104,13 +104,12 @@ func mustCIDR(s string) *net.IPNet {
 	return prefix
 }
 
-// startAgent serves the lab's socket. What the agent was asked may be read when
-// the command has ended.
+// startAgent serves the lab's socket. The recorded requests may be read after the command has ended.
 func (l lab) startAgent(t testing.TB, err error) *[]cniwire.Request {
 	t.Helper()
-	asked := &[]cniwire.Request{}
-	l.serve(t, agent{err: err, asked: asked})
-	return asked
+	requests := &[]cniwire.Request{}
+	l.serve(t, agent{err: err, requests: requests})
+	return requests
 }
 
 func (l lab) serve(t testing.TB, handler cniserver.Handler) {
@@ -137,7 +136,7 @@ func (l lab) serve(t testing.TB, handler cniserver.Handler) {
 	})
 }
 
-// network is the configuration that the agent installs, but of one version.
+// network returns the configuration that the agent installs, limited to one version.
 func (l lab) network(t *testing.T, version string) *libcni.NetworkConfigList {
 	t.Helper()
 	conf := fmt.Sprintf(`{"cniVersion":%q,"name":"weft","plugins":[{"type":"weft-cni","socket":%q}]}`, version, l.socket)
@@ -148,7 +147,7 @@ func (l lab) network(t *testing.T, version string) *libcni.NetworkConfigList {
 	return list
 }
 
-// pod is what a Kubernetes runtime says of a sandbox.
+// pod returns the arguments that a Kubernetes runtime passes for a sandbox.
 func (l lab) pod() *libcni.RuntimeConf {
 	return &libcni.RuntimeConf{
 		ContainerID: "0123456789abcdef",
@@ -164,7 +163,7 @@ func (l lab) pod() *libcni.RuntimeConf {
 	}
 }
 
-func TestAddGivesTheResultInTheVersionAskedFor(t *testing.T) {
+func TestAddReturnsTheRequestedVersion(t *testing.T) {
 	l := newLab(t)
 	l.startAgent(t, nil)
 	for _, version := range []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
@@ -174,7 +173,7 @@ func TestAddGivesTheResultInTheVersionAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			if result.Version() != version {
-				t.Errorf("result is of version %s", result.Version())
+				t.Errorf("result of version %s", result.Version())
 			}
 			got, err := types100.NewResultFromResult(result)
 			if err != nil {
@@ -198,8 +197,8 @@ func asJSON(t *testing.T, value any) string {
 	return string(text)
 }
 
-// The configuration offers all versions, and the runtime picks one.
-func TestTheRuntimePicksTheNewestVersionItKnows(t *testing.T) {
+// The configuration offers all versions, and the runtime selects one.
+func TestTheRuntimeSelectsTheNewestSupportedVersion(t *testing.T) {
 	l := newLab(t)
 	l.startAgent(t, nil)
 	list, err := libcni.NetworkConfFromBytes(fmt.Appendf(nil, `{"cniVersion":"1.0.0",
@@ -209,13 +208,13 @@ func TestTheRuntimePicksTheNewestVersionItKnows(t *testing.T) {
 	}
 	result, err := l.cni.AddNetworkList(t.Context(), list, l.pod())
 	if err != nil || result.Version() != "1.1.0" {
-		t.Errorf("result is %v, %v", result, err)
+		t.Errorf("result: %v, %v", result, err)
 	}
 }
 
-func TestEachCommandTellsTheAgentWhatTheRuntimeSaid(t *testing.T) {
+func TestEachCommandPassesItsArgumentsToTheAgent(t *testing.T) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	network := l.network(t, "1.1.0")
 	if _, err := l.cni.AddNetworkList(t.Context(), network, l.pod()); err != nil {
 		t.Fatalf("ADD: %v", err)
@@ -231,13 +230,13 @@ func TestEachCommandTellsTheAgentWhatTheRuntimeSaid(t *testing.T) {
 	}
 
 	var commands []cniwire.Command
-	for _, req := range *asked {
+	for _, req := range *requests {
 		commands = append(commands, req.Command)
 	}
 	if want := []cniwire.Command{cniwire.Add, cniwire.Check, cniwire.Status, cniwire.Del}; !slices.Equal(commands, want) {
-		t.Fatalf("the agent was asked %v", commands)
+		t.Fatalf("commands at the agent: %v", commands)
 	}
-	add := (*asked)[0]
+	add := (*requests)[0]
 	add.Config = nil
 	want := cniwire.Request{
 		Version: cniwire.Version, Command: cniwire.Add, ContainerID: "0123456789abcdef", IfName: "eth0",
@@ -246,26 +245,26 @@ func TestEachCommandTellsTheAgentWhatTheRuntimeSaid(t *testing.T) {
 			InfraContainerID: "0123456789abcdef"},
 	}
 	if diff := cmp.Diff(want, add); diff != "" {
-		t.Errorf("ADD asks (-want +got):\n%s", diff)
+		t.Errorf("request for ADD (-want +got):\n%s", diff)
 	}
-	if config := string((*asked)[1].Config); !strings.Contains(config, "prevResult") {
-		t.Errorf("CHECK's configuration is %s", config)
+	if config := string((*requests)[1].Config); !strings.Contains(config, "prevResult") {
+		t.Errorf("configuration of CHECK: %s", config)
 	}
 }
 
-// The runtime's list of what is valid reaches the agent, and an empty list is told from none.
-func TestGCTellsTheAgentWhatIsValid(t *testing.T) {
+// The runtime's list of valid attachments reaches the agent. An empty list differs from no list.
+func TestGCPassesTheValidAttachmentsToTheAgent(t *testing.T) {
 	l := newLab(t)
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	network := l.network(t, "1.1.0")
 	for _, valid := range [][]types.GCAttachment{nil, {}, {{ContainerID: "0123456789abcdef", IfName: "eth0"}}} {
 		if err := l.cni.GCNetworkList(t.Context(), network, &libcni.GCArgs{ValidAttachments: valid}); err != nil {
 			t.Fatal(err)
 		}
-		req := (*asked)[len(*asked)-1]
+		req := (*requests)[len(*requests)-1]
 		config, err := cniwire.ParseConfig(req.Config)
 		if err != nil || req.Command != cniwire.GC || config.Name != "weft" {
-			t.Errorf("the agent was asked %s of %s, %v", req.Command, config.Name, err)
+			t.Errorf("the agent received %s of %s, %v", req.Command, config.Name, err)
 		}
 		if (config.ValidAttachments == nil) != (valid == nil) || !slices.Equal(config.ValidAttachments, valid) {
 			t.Errorf("the list %#v reached the agent as %#v", valid, config.ValidAttachments)
@@ -283,7 +282,7 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"}; !slices.Equal(info.SupportedVersions(), want) {
-		t.Errorf("supported are %v", info.SupportedVersions())
+		t.Errorf("supported versions: %v", info.SupportedVersions())
 	}
 }
 
@@ -298,7 +297,7 @@ func TestTheAgentsErrorReachesTheRuntime(t *testing.T) {
 		"STATUS": l.cni.GetStatusNetworkList(t.Context(), network),
 	} {
 		if code := codeOf(err); code != cniwire.CodeTryAgainLater || !strings.Contains(err.Error(), "pod demo/web-0: no port yet") {
-			t.Errorf("%s ends with %d: %v", command, code, err)
+			t.Errorf("%s: code %d: %v", command, code, err)
 		}
 	}
 }
@@ -323,17 +322,17 @@ func TestWithoutAnAgent(t *testing.T) {
 		code uint
 	}{
 		"ADD": {addErr, cniwire.CodeTryAgainLater},
-		"DEL that cannot be noted, of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
+		"DEL without a tombstone, of a live namespace": {l.cni.DelNetworkList(t.Context(), network, alive), cniwire.CodeTryAgainLater},
 		"GC":     {l.cni.GCNetworkList(t.Context(), network, nil), cniwire.CodeTryAgainLater},
 		"STATUS": {l.cni.GetStatusNetworkList(t.Context(), network), cniwire.CodeNotAvailable},
 	} {
 		if code := codeOf(test.err); code != test.code || !strings.Contains(test.err.Error(), l.socket) {
-			t.Errorf("%s ends with %d: %v", command, code, test.err)
+			t.Errorf("%s: code %d: %v", command, code, test.err)
 		}
 	}
 }
 
-// An agent that goes away in the middle of an ADD is replaced by one that answers it.
+// If an agent disappears during an ADD, the next agent answers it.
 func TestAddWaitsForTheNextAgent(t *testing.T) {
 	l := newLab(t)
 	if err := os.MkdirAll(filepath.Dir(l.socket), 0o700); err != nil {
@@ -355,16 +354,17 @@ func TestAddWaitsForTheNextAgent(t *testing.T) {
 	}
 	conn.Close()
 	leaving.Close()
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if len(*asked) != 1 {
-		t.Errorf("the next agent was asked %d times", len(*asked))
+	if len(*requests) != 1 {
+		t.Errorf("the next agent received %d requests", len(*requests))
 	}
 }
 
-// A node that starts has its pods' ADDs wait for the agent, all at once; the runtime beside them needs inotify too.
+// On a starting node the ADDs of all pods wait for the agent at the same time. The runtime on the node needs inotify
+// instances too.
 func TestWaitingForTheAgentTakesOneInotifyInstance(t *testing.T) {
 	const waiting = 150
 	dir := t.TempDir()
@@ -404,12 +404,12 @@ func TestWaitingForTheAgentEnds(t *testing.T) {
 	}
 	for range cap(ended) {
 		if err := <-ended; err == nil {
-			t.Error("an agent was found where none is")
+			t.Error("an agent was found although there is none")
 		}
 	}
 }
 
-// openFiles counts this process's open files of a name.
+// openFiles counts this process's open files with a name.
 func openFiles(t *testing.T, name string) (n int) {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
@@ -424,7 +424,7 @@ func openFiles(t *testing.T, name string) (n int) {
 	return n
 }
 
-// forbidTombstones puts a file where their folder would be.
+// forbidTombstones creates a file in place of the tombstones' folder.
 func (l lab) forbidTombstones(t *testing.T) {
 	t.Helper()
 	folder := filepath.Join(filepath.Dir(l.socket), "tombstones")
@@ -433,30 +433,30 @@ func (l lab) forbidTombstones(t *testing.T) {
 	}
 }
 
-// C1: the agent is down. The runtime must not be kept from ending the pod, and the next agent learns of it.
-func TestDelWithoutAnAgentIsNoted(t *testing.T) {
+// Failure mode C1: while the agent is down, the runtime can still end the pod, and the next agent processes the DEL.
+func TestDelWithoutAnAgentIsRecorded(t *testing.T) {
 	l := newLab(t)
 	network, pod := l.network(t, "1.1.0"), l.pod()
 	if err := l.cni.DelNetworkList(t.Context(), network, pod); err != nil {
 		t.Fatal(err)
 	}
 	found, refused, err := tombstone.Beside(l.socket).List()
-	want := []tombstone.Tombstone{{ContainerID: "0123456789abcdef", IfName: "eth0", Args: cniwire.Args{PodNamespace: "demo", PodName: "web-0",
-		PodUID: "6e1d6d5a-4c2a-4b57-a6e2-3f2f1e9d8c7b", InfraContainerID: "0123456789abcdef"}}}
+	want := []tombstone.Tombstone{{ContainerID: "0123456789abcdef", IfName: "eth0", Args: cniwire.Args{
+		PodNamespace: "demo", PodName: "web-0", PodUID: "6e1d6d5a-4c2a-4b57-a6e2-3f2f1e9d8c7b", InfraContainerID: "0123456789abcdef"}}}
 	if diff := cmp.Diff(want, found); diff != "" || err != nil || refused != nil {
 		t.Errorf("tombstones (-want +got):\n%s %v, %v", diff, refused, err)
 	}
-	asked := l.startAgent(t, nil)
+	requests := l.startAgent(t, nil)
 	if err := l.cni.DelNetworkList(t.Context(), network, pod); err != nil {
 		t.Fatal(err)
 	}
-	if len(*asked) != 1 {
-		t.Errorf("the agent was asked %d times", len(*asked))
+	if len(*requests) != 1 {
+		t.Errorf("the agent received %d requests", len(*requests))
 	}
 }
 
-// C1: an agent that goes away in the middle of a DEL is replaced by one that answers it, before the plugin has given up.
-func TestDelFindsTheAgentThatCameMeanwhile(t *testing.T) {
+// Failure mode C1: if an agent disappears during a DEL, the next agent answers it before the plugin gives up.
+func TestDelReachesTheNextAgent(t *testing.T) {
 	l := newLab(t)
 	if err := os.MkdirAll(filepath.Dir(l.socket), 0o700); err != nil {
 		t.Fatal(err)
@@ -472,20 +472,19 @@ func TestDelFindsTheAgentThatCameMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := l.startAgent(t, nil) // takes the socket's place while the first still holds the connection
+	requests := l.startAgent(t, nil) // replaces the socket while the first agent still holds the connection
 	conn.Close()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	leaving.Close()
 	found, _, err := tombstone.Beside(l.socket).List()
-	if len(*asked) != 1 || len(found) != 0 || err != nil {
-		t.Errorf("the next agent was asked %d times, tombstones are %v, %v", len(*asked), found, err)
+	if len(*requests) != 1 || len(found) != 0 || err != nil {
+		t.Errorf("the next agent received %d requests, tombstones: %v, %v", len(*requests), found, err)
 	}
 }
 
-// There is nothing left that needs the agent, and a node that comes back from a
-// reboot must be able to clean up.
+// Nothing is left that needs the agent, and after a reboot a node must be able to clean up.
 func TestDelOfAGoneNamespaceNeedsNoAgent(t *testing.T) {
 	l := newLab(t)
 	l.forbidTombstones(t)
@@ -508,7 +507,7 @@ func TestDelOfAGoneNamespaceNeedsNoAgent(t *testing.T) {
 	}
 }
 
-// Cases that a runtime's library would not let happen, so without it.
+// These calls bypass libcni, which would refuse them.
 func TestWrongCalls(t *testing.T) {
 	l := newLab(t)
 	l.startAgent(t, nil)
@@ -526,19 +525,19 @@ func TestWrongCalls(t *testing.T) {
 		stdin           string
 		code            uint
 	}{
-		"as it should be":         {"", "", conf, 0},
-		"no container":            {"CNI_CONTAINERID", "", conf, cniwire.CodeInvalidEnvironment},
-		"an odd container":        {"CNI_CONTAINERID", "../x", conf, cniwire.CodeInvalidEnvironment},
-		"an odd interface":        {"CNI_IFNAME", "a/b", conf, cniwire.CodeInvalidEnvironment},
-		"an odd namespace":        {"CNI_NETNS", "/etc/passwd", conf, cniwire.CodeInvalidEnvironment},
-		"an unknown command":      {"CNI_COMMAND", "PWN", conf, cniwire.CodeInvalidEnvironment},
-		"an argument without =":   {"CNI_ARGS", "K8S_POD_NAME", conf, cniwire.CodeInvalidEnvironment},
-		"no pod":                  {"CNI_ARGS", "", conf, cniwire.CodeInvalidEnvironment},
-		"no JSON":                 {"", "", "{", cniwire.CodeDecodingFailure},
-		"nothing":                 {"", "", "", cniwire.CodeDecodingFailure},
-		"no network name":         {"", "", `{"cniVersion":"1.0.0"}`, cniwire.CodeInvalidConfig},
-		"a relative socket":       {"", "", `{"cniVersion":"1.0.0","name":"weft","socket":"x"}`, cniwire.CodeInvalidConfig},
-		"a version of the future": {"", "", `{"cniVersion":"9.0.0","name":"weft"}`, types.ErrIncompatibleCNIVersion},
+		"a good call":           {"", "", conf, 0},
+		"no container":          {"CNI_CONTAINERID", "", conf, cniwire.CodeInvalidEnvironment},
+		"an invalid container":  {"CNI_CONTAINERID", "../x", conf, cniwire.CodeInvalidEnvironment},
+		"an invalid interface":  {"CNI_IFNAME", "a/b", conf, cniwire.CodeInvalidEnvironment},
+		"an invalid namespace":  {"CNI_NETNS", "/etc/passwd", conf, cniwire.CodeInvalidEnvironment},
+		"an unknown command":    {"CNI_COMMAND", "PWN", conf, cniwire.CodeInvalidEnvironment},
+		"an argument without =": {"CNI_ARGS", "K8S_POD_NAME", conf, cniwire.CodeInvalidEnvironment},
+		"no pod":                {"CNI_ARGS", "", conf, cniwire.CodeInvalidEnvironment},
+		"invalid JSON":          {"", "", "{", cniwire.CodeDecodingFailure},
+		"nothing":               {"", "", "", cniwire.CodeDecodingFailure},
+		"no network name":       {"", "", `{"cniVersion":"1.0.0"}`, cniwire.CodeInvalidConfig},
+		"a relative socket":     {"", "", `{"cniVersion":"1.0.0","name":"weft","socket":"x"}`, cniwire.CodeInvalidConfig},
+		"a future version":      {"", "", `{"cniVersion":"9.0.0","name":"weft"}`, types.ErrIncompatibleCNIVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := exec.Command(filepath.Join(l.dir, "weft-cni"))
@@ -563,15 +562,15 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// The plugin is executed for every pod: it starts fast because it is small.
+// The plugin is executed for every pod, so it must be small to start fast.
 func TestThePluginStaysThin(t *testing.T) {
 	list, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	deps := strings.Fields(string(list))
-	if !slices.Contains(deps, "github.com/weft-network/weft/pkg/cniwire") {
-		t.Fatalf("the list of packages is odd: %q", deps)
+	if !slices.Contains(deps, "github.com/weft-network/weft/pkg/cni/cniwire") {
+		t.Fatalf("unexpected list of packages: %q", deps)
 	}
 	for _, heavy := range []string{"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes/",
 		"github.com/vishvananda/netlink", "github.com/google/", "net/http"} {

@@ -2,9 +2,8 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// isNetNS tells whether a network namespace is mounted at the path. Runtimes
-// give DEL no path when the namespace is gone, and the file under a namespace
-// stays behind when only its mount is gone.
+// isNetNS reports whether a network namespace is mounted at the path. If the namespace is gone, runtimes call DEL
+// without a path. The file of the mount point remains if only the mount is gone.
 func isNetNS(path string) bool {
 	if path == "" {
 		return false

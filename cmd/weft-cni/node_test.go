@@ -19,14 +19,14 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/cni"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// insideNode marks the process that TestANode runs in a network namespace.
+// insideNode marks the process that TestANode runs in its own network namespace.
 const insideNode = "WEFT_TEST_NODE"
 
-// TestANode has libcni, the plugin, the server and real links work together, in
-// a network namespace that takes the part of the host.
+// TestANode runs libcni, the plugin, the server and real links together, in a network namespace that stands for the
+// host.
 func TestANode(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -47,7 +47,7 @@ func TestANode(t *testing.T) {
 	runtime := l.pod()
 	runtime.NetNS = pod
 
-	t.Run("ADD makes the interface", func(t *testing.T) { addMakesTheInterface(t, l, network, runtime) })
+	t.Run("ADD creates the interface", func(t *testing.T) { addCreatesTheInterface(t, l, network, runtime) })
 	t.Run("CHECK agrees", func(t *testing.T) {
 		if err := l.cni.CheckNetworkList(t.Context(), network, runtime); err != nil {
 			t.Error(err)
@@ -57,11 +57,11 @@ func TestANode(t *testing.T) {
 		host := *runtime
 		host.ContainerID, host.NetNS = "other", fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
 		if _, err := l.cni.AddNetworkList(t.Context(), network, &host); codeOf(err) != cniwire.CodeInvalidNetNS {
-			t.Errorf("ADD ends with %d: %v", codeOf(err), err)
+			t.Errorf("ADD: code %d: %v", codeOf(err), err)
 		}
 	})
 	end()
-	t.Run("DEL succeeds twice after the pod's end", func(t *testing.T) {
+	t.Run("DEL succeeds twice after the pod has ended", func(t *testing.T) {
 		for range 2 {
 			if err := l.cni.DelNetworkList(t.Context(), network, runtime); err != nil {
 				t.Error(err)
@@ -73,8 +73,8 @@ func TestANode(t *testing.T) {
 	})
 }
 
-func addMakesTheInterface(t *testing.T, l lab, network *libcni.NetworkConfigList, runtime *libcni.RuntimeConf) {
-	for range 2 { // as a runtime that lost the first answer
+func addCreatesTheInterface(t *testing.T, l lab, network *libcni.NetworkConfigList, runtime *libcni.RuntimeConf) {
+	for range 2 { // a runtime that lost the first answer retries
 		result, err := l.cni.AddNetworkList(t.Context(), network, runtime)
 		if err != nil {
 			t.Fatal(err)
@@ -85,16 +85,16 @@ func addMakesTheInterface(t *testing.T, l lab, network *libcni.NetworkConfigList
 		}
 		host, pod := got.Interfaces[0], got.Interfaces[1]
 		if link, err := netlink.LinkByName(host.Name); err != nil || link.Attrs().HardwareAddr.String() != host.Mac {
-			t.Errorf("host's end is %+v, error %v", link, err)
+			t.Errorf("the host's end: %+v, error %v", link, err)
 		}
 		if pod.Name != "eth0" || pod.Sandbox != runtime.NetNS || got.IPs[0].Address.String() != "10.244.0.5/24" {
-			t.Errorf("result is %s", asJSON(t, got))
+			t.Errorf("result: %s", asJSON(t, got))
 		}
 	}
 }
 
-// startPod starts a process in a network namespace of its own and returns the
-// path of that and what ends it.
+// startPod starts a process in its own network namespace. It returns the path of the namespace and a function that
+// ends the process.
 func startPod(t *testing.T) (path string, end func()) {
 	t.Helper()
 	pause := exec.Command("cat") // ends with its input
@@ -114,7 +114,7 @@ func startPod(t *testing.T) (path string, end func()) {
 	return fmt.Sprintf("/proc/%d/ns/net", pause.Process.Pid), end
 }
 
-// wiring is a Handler that does of an agent's work what concerns the links.
+// wiring is a Handler that only creates, verifies and removes links.
 type wiring struct{}
 
 func (wiring) want(req cniwire.Request) cni.PodInterface {

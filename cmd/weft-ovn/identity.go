@@ -20,25 +20,35 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/certificate"
 
-	"github.com/weft-network/weft/pkg/launch"
-	"github.com/weft-network/weft/pkg/pki"
+	"github.com/weft-network/weft/pkg/install/launch"
+	"github.com/weft-network/weft/pkg/install/pki"
 )
 
-// identityCommand keeps the key pair of this node's chassis: it asks the operator for one by a CertificateSigningRequest, and again before it
-// ends. The key never leaves the node.
+// minLifetime is the shortest lifetime that the API server accepts in a CertificateSigningRequest.
+const minLifetime = 10 * time.Minute
+
+// identityCommand obtains and renews the key pair of this node's chassis. It requests each certificate from the
+// operator by a CertificateSigningRequest, and requests the next before the current one expires. The key never leaves
+// the node.
 func identityCommand(args []string) error {
 	var node, dir, caCert string
 	var lifetime time.Duration
 	flags := flag.NewFlagSet("weft-ovn identity", flag.ContinueOnError)
-	flags.StringVar(&node, "node-name", os.Getenv("NODE_NAME"), "name of this Node, which is the chassis' (environment NODE_NAME)")
+	flags.StringVar(&node, "node-name", os.Getenv("NODE_NAME"),
+		"name of this Node, which is also the chassis' name (environment NODE_NAME)")
 	flags.StringVar(&dir, "identity-dir", launch.IdentityDir, "folder of the key pair")
-	flags.StringVar(&caCert, "ca-cert", launch.TLSIn(launch.TLSDir).CACert, "certificates of the authorities that sign chassis; a pair of another is given up")
-	flags.DurationVar(&lifetime, "lifetime", pki.LeafValidity, "how long a certificate shall be good, at least 10m; a new one is asked for when a fifth is left, or somewhat before")
+	flags.StringVar(&caCert, "ca-cert", launch.TLSIn(launch.TLSDir).CACert,
+		"certificates of the authorities that sign chassis; a key pair signed by another authority is discarded")
+	flags.DurationVar(&lifetime, "lifetime", pki.LeafValidity,
+		"lifetime of a certificate, at least 10m; it is renewed when about a fifth is left")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if node == "" {
 		return errors.New("--node-name is required")
+	}
+	if lifetime < minLifetime {
+		return fmt.Errorf("--lifetime %s is too short: want at least %s", lifetime, minLifetime)
 	}
 	config, err := rest.InClusterConfig()
 	if err != nil {
@@ -48,7 +58,7 @@ func identityCommand(args []string) error {
 		return err
 	}
 	current := filepath.Join(dir, launch.IdentityPair+"-current.pem")
-	if err := forget(current, caCert); err != nil {
+	if err := discardForeign(current, caCert); err != nil {
 		return err
 	}
 	store, err := certificate.NewFileStore(launch.IdentityPair, dir, dir, "", "")
@@ -74,8 +84,9 @@ func identityCommand(args []string) error {
 	return untilReplaced(ctx, current, caCert)
 }
 
-// forget removes a pair that an authority of before has signed: nobody takes it any more, and the manager would keep it until its time ends.
-func forget(pair, caCert string) error {
+// discardForeign removes a pair that none of the authorities signed, such as a pair from before an authority was
+// replaced. No peer accepts such a pair, and the certificate manager would keep it until it expires.
+func discardForeign(pair, caCert string) error {
 	good, err := signed(pair, caCert)
 	if err != nil || good {
 		return err
@@ -83,7 +94,7 @@ func forget(pair, caCert string) error {
 	return os.Remove(pair)
 }
 
-// signed tells whether a pair, if there is one, is of one of the authorities.
+// signed reports whether the pair is absent or signed by one of the authorities.
 func signed(pair, caCert string) (bool, error) {
 	text, err := os.ReadFile(pair)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +109,9 @@ func signed(pair, caCert string) (bool, error) {
 	return pki.SignedBy(text, authorities), nil
 }
 
-// untilReplaced returns when ctx ends, or with an error when the authorities are others than the pair's: the next start of the container asks for
-// a new one. kubelet replaces a link in the folder of a Secret.
+// untilReplaced returns nil when ctx ends, and an error when the authorities no longer include the signer of the
+// pair. The container then restarts and requests a new pair. The watch is on the folder, because kubelet replaces a
+// symbolic link in the folder of a Secret.
 func untilReplaced(ctx context.Context, pair, caCert string) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -111,7 +123,7 @@ func untilReplaced(ctx context.Context, pair, caCert string) error {
 	}
 	for {
 		if good, err := signed(pair, caCert); err != nil || !good {
-			return errors.Join(err, fmt.Errorf("%s is of none of the authorities in %s", pair, caCert))
+			return errors.Join(err, fmt.Errorf("%s is not signed by an authority in %s; restart to request a new pair", pair, caCert))
 		}
 		select {
 		case <-ctx.Done():

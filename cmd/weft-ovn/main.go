@@ -1,4 +1,4 @@
-// Command weft-ovn is what the containers of OVN and Open vSwitch start with: see package launch.
+// Command weft-ovn is the entry point of the containers of OVN and Open vSwitch: see package launch.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/weft-network/weft/pkg/launch"
+	"github.com/weft-network/weft/pkg/install/launch"
 )
 
 func main() {
@@ -24,13 +24,13 @@ func main() {
 	}
 }
 
-// places are where the files of a program are, and whether it is one of several.
+// places are the folders of a program's files, and whether its databases are clustered.
 type places struct {
 	data, tls, identity string
 	cluster             bool
 }
 
-// dataDir is where the databases of OVN are.
+// dataDir is the folder of OVN's databases.
 const dataDir = "/var/lib/ovn"
 
 var all = map[string]func(places) (launch.Program, error){
@@ -44,7 +44,7 @@ var all = map[string]func(places) (launch.Program, error){
 	},
 	"ovsdb": func(places) (launch.Program, error) { return launch.SwitchDatabase(launch.Datapath()) },
 	"vswitchd": func(places) (launch.Program, error) {
-		launch.Datapath() // has the kernel load its module
+		launch.Datapath() // makes the kernel load its module
 		return launch.Switch(), nil
 	},
 	"controller": func(p places) (launch.Program, error) {
@@ -52,7 +52,7 @@ var all = map[string]func(places) (launch.Program, error){
 	},
 }
 
-// member makes a database's server.
+// member returns the server of a database.
 func (p places) member(name string, server func(string, launch.TLS) (launch.Program, error)) (launch.Program, error) {
 	program, err := server(p.data, launch.TLSIn(p.tls))
 	if err != nil || !p.cluster {
@@ -77,14 +77,16 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("want one of %s, identity, member, clear, programs", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return fmt.Errorf("the first argument must be one of %s, identity, member, clear, programs",
+			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places
 	flags := flag.NewFlagSet("weft-ovn "+args[0], flag.ContinueOnError)
 	flags.StringVar(&p.data, "data-dir", dataDir, "folder of the database")
 	flags.StringVar(&p.tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt")
-	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" keeps")
-	flags.BoolVar(&p.cluster, "cluster", false, "the databases have several members: each is made or joined as the operator orders it by \"weft-ovn member\"")
+	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" renews")
+	flags.BoolVar(&p.cluster, "cluster", false,
+		"the databases are clustered: create or join each as the operator orders through \"weft-ovn member\"")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func run(args []string) error {
 	return become(program)
 }
 
-// become is the end of this program: the other one takes its process.
+// become prepares the program and replaces this process with it. It returns only on an error.
 func become(program launch.Program) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -106,6 +108,6 @@ func become(program launch.Program) error {
 	if err != nil {
 		return err
 	}
-	stop() // the signals are the program's
+	stop() // from here on the program handles the signals
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, program.Argv, os.Environ()))
 }

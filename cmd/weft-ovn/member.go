@@ -8,19 +8,22 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/weft-network/weft/pkg/launch"
-	"github.com/weft-network/weft/pkg/member"
+	"github.com/weft-network/weft/pkg/install/launch"
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-// memberCommand takes the operator's orders for the databases of this host, and connects them with their other members.
+// memberCommand accepts the operator's orders for the databases of this host, and connects them to their other
+// members.
 func memberCommand(args []string) error {
 	var address, data, tls string
 	var check bool
 	flags := flag.NewFlagSet("weft-ovn member", flag.ContinueOnError)
-	flags.StringVar(&address, "listen", ":"+member.Port, "where the operator and the other members reach it")
+	flags.StringVar(&address, "listen", ports.Any(ports.Members), "address to listen on for the operator and the other members")
 	flags.StringVar(&data, "data-dir", dataDir, "folder of the databases")
-	flags.StringVar(&tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt, of the northbound database")
-	flags.BoolVar(&check, "check", false, "do nothing but say, by the exit code, whether the databases of this host are connected to their others")
+	flags.StringVar(&tls, "tls-dir", launch.TLSDir, "folder of the northbound database's tls.key, tls.crt and ca.crt")
+	flags.BoolVar(&check, "check", false,
+		"only check that the databases of this host are connected to their clusters; if not, exit with an error")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -35,7 +38,8 @@ func memberCommand(args []string) error {
 		}
 	}
 	files := launch.TLSIn(tls)
-	server := &member.Server{Address: address, Run: launch.OVNRun, Data: data, Identity: member.Files(files.PrivateKey, files.Certificate, files.CACert),
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	server := &member.Server{Address: address, Run: launch.OVNRun, Data: data,
+		Identity: member.Files(files.PrivateKey, files.Certificate, files.CACert),
+		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	return server.Serve(ctx)
 }

@@ -9,16 +9,16 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/weft-network/weft/pkg/launch"
-	"github.com/weft-network/weft/pkg/programs"
+	"github.com/weft-network/weft/pkg/install/launch"
+	"github.com/weft-network/weft/pkg/install/programs"
 )
 
-// programsCommand writes down which programs an image has, while it is built.
+// programsCommand writes the list of an image's programs during the image build.
 func programsCommand(ctx context.Context, args []string) error {
 	var out, root string
 	flags := flag.NewFlagSet("weft-ovn programs", flag.ContinueOnError)
-	flags.StringVar(&out, "out", programs.File, "the file to write")
-	flags.StringVar(&root, "root", "/", "folder that the databases' schemas are below")
+	flags.StringVar(&out, "out", programs.File, "file to write")
+	flags.StringVar(&root, "root", "/", "folder above the paths of the databases' schemas")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -33,7 +33,8 @@ func programsCommand(ctx context.Context, args []string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(out), 0o755), os.WriteFile(out, append(text, '\n'), 0o644))
 }
 
-// describe looks at each program with its usual places: those on a host make it no other program.
+// describe describes each program with its default folders, because the folders of a host do not make it a different
+// program.
 func describe(ctx context.Context, root string) (programs.Set, error) {
 	usual := places{data: dataDir, tls: launch.TLSDir, identity: launch.IdentityDir}
 	found := programs.Set{}

@@ -14,45 +14,52 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// namedProblems bounds what a message lists.
+// namedProblems bounds the problems that a message lists.
 const namedProblems = 10
 
-// conditionsOf are the conditions of a firewall that is being told about.
+// conditionsOf are the conditions of a firewall while they are computed.
 type conditionsOf struct {
 	*networkv1alpha1.EgressFirewall
 }
 
 func (c conditionsOf) set(kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation})
+	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason,
+		Message: message, ObservedGeneration: c.Generation})
 }
 
-// ready says whether the rules are in force.
+// ready sets the condition that reports whether the rules are in force.
 func (c conditionsOf) ready(invalid, applied error) {
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):
 		c.set(networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error())
-	case applied != nil: // the end of this process; the next one says
+	case applied != nil: // this process ends; the next one sets the condition
 	case invalid != nil:
 		c.set(networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec,
 			fmt.Sprintf("everything outside the cluster is denied: %s", list(strings.Split(invalid.Error(), "\n"))))
 	default:
-		c.set(networkv1alpha1.ConditionReady, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, fmt.Sprintf("rules in force: %d", len(c.Spec.Egress)))
+		c.set(networkv1alpha1.ConditionReady, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected,
+			fmt.Sprintf("rules in force: %d", len(c.Spec.Egress)))
 	}
 }
 
-// resolved says which names have no answer; before all were asked for, it says what it said before. Rules that are not in force name nothing.
+// resolved sets the condition that names invalid DNS names and names without an address. Until all names were
+// resolved once, the condition stays. Rules that are not in force have no names.
 func (c conditionsOf) resolved(names Names, inForce bool) {
-	var problems []string
+	var problems, invalid []string
 	named, waiting := 0, 0
 	for i, rule := range c.Spec.Egress {
 		if rule.To.DNSName == "" || !inForce {
 			continue
 		}
 		named++
-		_, asked, err := names.Known(topology.CanonicalName(rule.To.DNSName))
+		if err := topology.CheckDNSName(rule.To.DNSName); err != nil {
+			invalid = append(invalid, fmt.Sprintf("spec.egress[%d].to.dnsName: %v", i, err))
+			continue
+		}
+		_, queried, err := names.Known(topology.CanonicalName(rule.To.DNSName))
 		switch {
-		case !asked:
+		case !queried:
 			waiting++
 		case err != nil:
 			problems = append(problems, fmt.Sprintf("spec.egress[%d].to.dnsName: %s: %v", i, rule.To.DNSName, err))
@@ -61,6 +68,9 @@ func (c conditionsOf) resolved(names Names, inForce bool) {
 	switch {
 	case named == 0:
 		meta.RemoveStatusCondition(&c.Status.Conditions, networkv1alpha1.ConditionResolved)
+	case len(invalid) > 0:
+		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec,
+			list(append(invalid, problems...)))
 	case waiting > 0:
 	case len(problems) > 0:
 		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, list(problems))
@@ -81,7 +91,7 @@ func (c conditionsOf) differ(before *networkv1alpha1.EgressFirewall) bool {
 	return !equality.Semantic.DeepEqual(before.Status.Conditions, c.Status.Conditions)
 }
 
-// worse are the conditions that are false, and were not or said something else before.
+// worse returns the conditions that are false and have changed.
 func (c conditionsOf) worse(before *networkv1alpha1.EgressFirewall) (found []metav1.Condition) {
 	for _, now := range c.Status.Conditions {
 		had := meta.FindStatusCondition(before.Status.Conditions, now.Type)

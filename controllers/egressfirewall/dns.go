@@ -10,38 +10,36 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// DNSDatabase is what the reconciler of names needs of the engine.
+// DNSDatabase is the part of the engine that the reconciler of names uses.
 type DNSDatabase interface {
 	Database
 	// Elements reads a set from the database.
 	Elements(ctx context.Context, table, uuid, column string) ([]string, error)
 }
 
-// Resolver asks name servers and remembers.
+// Resolver queries name servers and stores their answers.
 type Resolver interface {
 	Names
 	Remembers(name string) bool
 	Seed(name string, addresses []netip.Addr)
 	Forget(name string)
-	// Resolve asks if it is time to, and returns after how long to come back.
+	// Resolve queries a name if a query is due, and returns the time until the next query.
 	Resolve(ctx context.Context, name string) (again time.Duration)
 }
 
-// DNS reconciles the sets of DNS names' addresses: its request is the name. It comes again when an answer has had its time.
+// DNS reconciles the address sets of DNS names. Its request is the name. It requeues a name for the next query.
 type DNS struct {
 	Client   client.Client
 	Database DNSDatabase
 	Resolver Resolver
-	Trigger  *trigger.Trigger
-	// Firewalls asks for firewalls.
-	Firewalls *trigger.Trigger
+	Triggers *trigger.Set
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -58,15 +56,15 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	if err := r.recall(ctx, key); err != nil {
 		return ctrl.Result{}, err
 	}
-	if !r.Database.Wanted(key) { // nobody's rules wait for name servers
-		if err := errors.Join(r.apply(ctx, key), askUsers(ctx, r.Client, key, r.Firewalls)); err != nil {
+	if !r.Database.Wanted(key) { // so that rules do not wait for name servers
+		if err := errors.Join(r.apply(ctx, key), enqueueUsers(ctx, r.Client, key, r.Triggers)); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	before := r.said(req.Name)
+	before := r.stateOf(req.Name)
 	again := r.Resolver.Resolve(ctx, req.Name)
-	if r.said(req.Name) != before {
-		if err := askUsers(ctx, r.Client, key, r.Firewalls); err != nil {
+	if r.stateOf(req.Name) != before {
+		if err := enqueueUsers(ctx, r.Client, key, r.Triggers); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -76,24 +74,24 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// recall takes what the process before knew from the database: name servers may not answer this one.
+// recall seeds the resolver with the addresses in the database, because name servers may not respond to this process.
 func (r *DNS) recall(ctx context.Context, key unit.Key) error {
 	if r.Resolver.Remembers(key.Name()) {
 		return nil
 	}
-	var known []netip.Addr
+	var addresses []netip.Addr
 	for _, row := range topology.AddressSetRows(key) {
 		texts, err := r.Database.Elements(ctx, nbdb.AddressSetTable, row, "addresses")
 		if err != nil {
 			return fmt.Errorf("recall the addresses of %s: %w", key.Name(), err)
 		}
 		for _, text := range texts {
-			if address, err := netip.ParseAddr(text); err == nil { // somebody else's idea of an address
-				known = append(known, address)
+			if address, err := netip.ParseAddr(text); err == nil { // another program may have written something else
+				addresses = append(addresses, address)
 			}
 		}
 	}
-	r.Resolver.Seed(key.Name(), known)
+	r.Resolver.Seed(key.Name(), addresses)
 	return nil
 }
 
@@ -102,13 +100,13 @@ func (r *DNS) apply(ctx context.Context, key unit.Key) error {
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.AddressSetUnit(key, addresses)))
 }
 
-// said is what firewalls tell of a name.
-func (r *DNS) said(name string) string {
-	_, asked, err := r.Resolver.Known(name)
-	return fmt.Sprint(asked, err)
+// stateOf returns the part of a name's state that firewalls report.
+func (r *DNS) stateOf(name string) string {
+	_, queried, err := r.Resolver.Known(name)
+	return fmt.Sprint(queried, err)
 }
 
-// Frozen is a resolver that asks nobody and forgets nothing, for plans.
+// Frozen is a resolver for plans. It sends no queries and forgets nothing.
 type Frozen struct{ Names }
 
 // Remembers implements Resolver.

@@ -3,6 +3,6 @@
 //	EgressFirewall ─▶ port group and ACLs ─names─▶ nodes/<selector> ◀─ Nodes
 //	                                      ─names─▶ dns/<name>       ◀─ name servers
 //
-// A set is one for all who name it, and is there as long as somebody does. Pods are in the group by their own units, from the transaction
-// on that makes their port.
+// All rules that name a set share it. A set exists while at least one rule names it. Pods join the group by their own
+// units, in the transaction that creates their port.
 package egressfirewall

@@ -15,13 +15,11 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Nodes reconciles the sets of nodes' addresses: its request is the hash of a selector.
+// Nodes reconciles the sets of nodes' addresses. Its request is the hash of a selector.
 type Nodes struct {
 	Client   client.Client
 	Database Database
-	Trigger  *trigger.Trigger
-	// Firewalls asks for firewalls.
-	Firewalls *trigger.Trigger
+	Triggers *trigger.Set
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -41,16 +39,16 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	made := !r.Database.Wanted(key)
 	applied := ovndb.IgnorePending(r.Database.Apply(ctx, topology.NodesUnit(key, topology.SelectorOf(&firewalls[0], key), nodes.Items)))
 	if made {
-		return ctrl.Result{}, errors.Join(applied, askUsers(ctx, r.Client, key, r.Firewalls))
+		return ctrl.Result{}, errors.Join(applied, enqueueUsers(ctx, r.Client, key, r.Triggers))
 	}
 	return ctrl.Result{}, applied
 }
 
-// InUse asks for all sets of nodes that firewalls name.
+// InUse returns a request for each set of nodes that a firewall names.
 func (r *Nodes) InUse(ctx context.Context, _ client.Object) (all []reconcile.Request) {
 	firewalls, err := users(ctx, r.Client, topology.KindNodes)
 	if err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	seen := map[reconcile.Request]bool{}
 	for i := range firewalls {

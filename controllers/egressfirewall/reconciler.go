@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconcilers need of the engine.
+// Database is the part of the engine that the reconcilers use.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
-	// Wanted reports whether a unit with something in it was applied.
+	// Wanted reports whether a non-empty unit was applied.
 	Wanted(key unit.Key) bool
 }
 
-// Names knows what name servers answered.
+// Names has the answers of name servers.
 type Names interface {
-	Known(name string) (addresses []netip.Addr, asked bool, err error)
+	Known(name string) (addresses []netip.Addr, queried bool, err error)
 }
 
 // Reconciler reconciles EgressFirewalls.
@@ -38,15 +38,13 @@ type Reconciler struct {
 	Database Database
 	Names    Names
 	Events   events.EventRecorder
-	Trigger  *trigger.Trigger
-	// Sets asks for the sets of a kind of unit, by the name of their unit.
-	Sets map[string]*trigger.Trigger
+	Triggers *trigger.Set
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if req.Name != networkv1alpha1.EgressFirewallName {
-		return ctrl.Result{}, nil // the API server refuses others
+		return ctrl.Result{}, nil // the API server refuses other names
 	}
 	var firewall networkv1alpha1.EgressFirewall
 	if err := r.Client.Get(ctx, req.NamespacedName, &firewall); apierrors.IsNotFound(err) {
@@ -62,46 +60,48 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.awaits(facts.Sets()) {
 		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &firewall); err != nil {
+	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, &firewall); err != nil {
 		return ctrl.Result{}, err
 	}
 	applied := r.Database.Apply(ctx, topology.EgressFirewallUnit(facts))
-	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.tell(ctx, &firewall, invalid, applied))
+	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.report(ctx, &firewall, invalid, applied))
 }
 
-// clusters are the networks of pods; none while there is no ClusterNetwork that can be read: its coming asks again.
+// clusters returns the networks of pods, or nil without a readable ClusterNetwork. Its creation enqueues the
+// firewalls.
 func (r *Reconciler) clusters(ctx context.Context) ([]netip.Prefix, error) {
 	var cn networkv1alpha1.ClusterNetwork
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	plan, err := topology.ParseClusterNetwork(&cn)
+	plan, err := topology.PlanInForce(&cn)
 	if err != nil {
-		return nil, nil // its own condition says why
+		return nil, nil // the ClusterNetwork's own condition has the reason
 	}
 	return plan.PodNetworks(), nil
 }
 
-// awaits reports whether a set that the rules name was never asked for: rules come after their sets, since OVN ignores a rule with a set that
-// is not there. The set's reconciler asks for the firewall then; until that, the rules of before hold.
+// awaits enqueues the sets that were never applied, and reports whether there are any. Rules are applied after their
+// sets, because OVN ignores a rule with an absent set. The set's reconciler then enqueues the firewall. Until then
+// the previous rules stay.
 func (r *Reconciler) awaits(sets []unit.Key) (some bool) {
 	for _, set := range sets {
 		if !r.Database.Wanted(set) {
-			r.Sets[set.Kind()].Enqueue(trigger.NameOf(set))
+			r.Triggers.EnqueueUnit(set)
 			some = true
 		}
 	}
 	return some
 }
 
-// tell says what became of a firewall in its conditions, and what is wrong in an event too. Nothing is said while the database is away: the
-// ClusterNetwork says that, and the engine asks again.
-func (r *Reconciler) tell(ctx context.Context, firewall *networkv1alpha1.EgressFirewall, invalid, applied error) error {
+// report writes the firewall's conditions, and records an event for what is wrong. It writes nothing while the database is away: the
+// ClusterNetwork reports that, and the engine enqueues the firewall again.
+func (r *Reconciler) report(ctx context.Context, firewall *networkv1alpha1.EgressFirewall, invalid, applied error) error {
 	if ovndb.IsPending(applied) {
 		return nil
 	}
-	told := firewall.DeepCopy()
-	conditions := conditionsOf{told}
+	updated := firewall.DeepCopy()
+	conditions := conditionsOf{updated}
 	conditions.ready(invalid, applied)
 	conditions.resolved(r.Names, invalid == nil)
 	if !conditions.differ(firewall) {
@@ -111,5 +111,5 @@ func (r *Reconciler) tell(ctx context.Context, firewall *networkv1alpha1.EgressF
 		r.Events.Eventf(firewall, nil, corev1.EventTypeWarning, c.Reason, "Filter", "%s", c.Message)
 	}
 	patch := client.MergeFromWithOptions(firewall, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, told, patch))
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
 }

@@ -7,52 +7,63 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
-	// workers is how many firewalls or sets are reconciled at once: each waits for its transaction, and those that wait share the next.
+	// workers is how many firewalls or sets are reconciled concurrently. Each waits for its transaction, and all that
+	// wait share the next one.
 	workers = 4
-	// questions is how many names are asked for at once.
+	// questions is how many names are resolved concurrently.
 	questions = 16
 )
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &networkv1alpha1.EgressFirewall{}, BySet, IndexBySet); err != nil {
-		return err
+// Kinds returns the kinds of firewalls' units, and of the sets that they name.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Names: env.Names, Events: env.Events, Triggers: env.Triggers}
+	nodes := &Nodes{Client: env.Client, Database: env.Database, Triggers: env.Triggers}
+	dns := &DNS{Client: env.Client, Database: env.Database, Resolver: env.Names, Triggers: env.Triggers}
+	if env.IsPlan() {
+		dns.Resolver = Frozen{env.Names}
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall").
-		For(&networkv1alpha1.EgressFirewall{}, builder.WithPredicates(predicate.Or[client.Object](predicate.Funcs{UpdateFunc: changed}, acllogging.Changed()))).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(firewallOf), builder.WithPredicates(acllogging.NamespaceChanged())).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.All), builder.WithPredicates(trigger.SpecChanged())).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(r)
+	return []*kind.Kind{nodes.kind(), dns.kind(), r.kind()}
 }
 
-// firewallOf asks for the firewall of a namespace.
+func (r *Reconciler) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindEgressFirewall, Workers: workers, Reconciler: r,
+		Owner:   func() client.Object { return &networkv1alpha1.EgressFirewall{} },
+		Indexes: []kind.Index{{Object: &networkv1alpha1.EgressFirewall{}, Field: BySet, Values: IndexBySet}},
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.EgressFirewall{},
+				predicate.Or[client.Object](predicate.Funcs{UpdateFunc: changed}, annotation.Changed())),
+			kind.Map(&corev1.Namespace{}, firewallOf, annotation.NamespaceChanged()).MetadataOnly(),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.All,
+				predicate.Or(trigger.SpecChanged(), predicate.Funcs{UpdateFunc: networksChanged})),
+		},
+	}
+}
+
+// firewallOf returns a request for the firewall of a namespace.
 func firewallOf(_ context.Context, namespace client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace.GetName(), Name: networkv1alpha1.EgressFirewallName}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace.GetName(),
+		Name: networkv1alpha1.EgressFirewallName}}}
 }
 
-// All asks for all firewalls.
+// All returns a request for each firewall.
 func (r *Reconciler) All(ctx context.Context, _ client.Object) (all []reconcile.Request) {
 	var list networkv1alpha1.EgressFirewallList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -60,36 +71,43 @@ func (r *Reconciler) All(ctx context.Context, _ client.Object) (all []reconcile.
 	return all
 }
 
-// SetupWithManager registers the controller, after that of the firewalls.
-func (r *Nodes) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall-nodes").
-		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindNodes)), builder.WithPredicates(trigger.SpecChanged())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.InUse), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(r)
+func (r *Nodes) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindNodes, Controller: "egressfirewall-nodes", Workers: workers, Reconciler: r, Shared: true,
+		Watches: []kind.Watch{
+			kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindNodes), trigger.SpecChanged()),
+			kind.Map(&corev1.Node{}, r.InUse, predicate.Funcs{UpdateFunc: nodeChanged}),
+		},
+	}
 }
 
-// changed lets changes of the spec and the status pass, our own too: conditions that were compared with those from before the last write, and left
-// out as nothing new, are told when that write comes.
+func (r *DNS) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindDNS, Controller: "egressfirewall-dns", Workers: questions, Reconciler: r, Shared: true,
+		Watches: []kind.Watch{kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindDNS), trigger.SpecChanged())},
+	}
+}
+
+// changed passes changes of the spec and the status, including our own writes. Conditions that equal an outdated
+// status are not written, so they are compared again when our last write arrives.
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressFirewall)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressFirewall)
-	return !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Status, after.Status)
+	return !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID ||
+		!equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// nodeChanged lets changes of the node's labels and addresses pass.
+// networksChanged passes changes of which networks of a ClusterNetwork are in force.
+func networksChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
+}
+
+// nodeChanged passes changes of the node's labels and addresses.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
-}
-
-// SetupWithManager registers the controller, after that of the firewalls.
-func (r *DNS) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("egressfirewall-dns").
-		Watches(&networkv1alpha1.EgressFirewall{}, handler.EnqueueRequestsFromMapFunc(requests(topology.KindDNS)), builder.WithPredicates(trigger.SpecChanged())).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: questions, RateLimiter: trigger.Retries()}).
-		Complete(r)
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// BySet indexes EgressFirewalls by the keys of the sets that their rules name, and by the kinds of these.
+// BySet indexes EgressFirewalls by the keys of the sets that their rules name, and by the kinds of these sets.
 const BySet = "spec.sets"
 
 // IndexBySet is the function of the index BySet.
@@ -36,28 +36,29 @@ func SetsOf(o client.Object) []unit.Key {
 	}
 	facts, err := topology.ParseEgressFirewall(firewall, nil)
 	if err != nil {
-		return nil // it denies everything
+		return nil // the firewall denies everything
 	}
 	return facts.Sets()
 }
 
-// users lists the firewalls that name a set, or one of a kind. They are only looked at.
+// users lists the firewalls that name a set, or a set of a kind. The caller must not change them.
 func users(ctx context.Context, c client.Client, value string) ([]networkv1alpha1.EgressFirewall, error) {
 	var list networkv1alpha1.EgressFirewallList
 	err := c.List(ctx, &list, client.MatchingFields{BySet: value}, client.UnsafeDisableDeepCopy)
 	return list.Items, err
 }
 
-// askUsers asks for the firewalls that name a set, after it changed: those too that came to name it meanwhile, and found it as it was before.
-func askUsers(ctx context.Context, c client.Client, set unit.Key, t *trigger.Trigger) error {
+// enqueueUsers enqueues the firewalls that name a set, after the set changed. It includes firewalls that began to
+// name the set meanwhile and read its previous state.
+func enqueueUsers(ctx context.Context, c client.Client, set unit.Key, triggers *trigger.Set) error {
 	firewalls, err := users(ctx, c, string(set))
 	for i := range firewalls {
-		t.Enqueue(client.ObjectKeyFromObject(&firewalls[i]))
+		triggers.Enqueue(topology.KindEgressFirewall, client.ObjectKeyFromObject(&firewalls[i]))
 	}
 	return err
 }
 
-// requests asks for the sets of one kind among those that a firewall names.
+// requests returns a function that maps a firewall to its sets of one kind.
 func requests(kind string) func(context.Context, client.Object) []reconcile.Request {
 	return func(_ context.Context, o client.Object) (found []reconcile.Request) {
 		for _, set := range SetsOf(o) {

@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// slow is a database that lets something happen before it knows of a unit.
+// slow is a database that runs a function before it stores a unit.
 type slow struct {
 	meanwhile func()
 	wanted    map[unit.Key]bool
@@ -39,15 +40,16 @@ func (s *slow) Wanted(key unit.Key) bool { return s.wanted[key] }
 
 func (*slow) Elements(context.Context, string, string, string) ([]string, error) { return nil, nil }
 
-// silent is a resolver whose name servers have not answered yet.
+// silent is a resolver whose name servers have not responded yet.
 type silent struct{ Frozen }
 
 func (silent) Known(string) ([]netip.Addr, bool, error) { return nil, false, nil }
 
 func (silent) Resolve(context.Context, string) time.Duration { return time.Minute }
 
-// A firewall that comes to name a set while that is being made has found it absent and waits for it, as those do that were there before.
-func TestWhoNamesASetWhileItIsMadeIsAskedFor(t *testing.T) {
+// A firewall that begins to name a set while the set is being created has found it absent, and waits for it like
+// earlier firewalls.
+func TestFirewallThatNamesASetDuringItsCreationIsEnqueued(t *testing.T) {
 	for name, to := range map[string]networkv1alpha1.EgressFirewallDestination{
 		"nodes": {NodeSelector: &metav1.LabelSelector{}},
 		"names": {DNSName: "www.example.com"},
@@ -56,27 +58,27 @@ func TestWhoNamesASetWhileItIsMadeIsAskedFor(t *testing.T) {
 			early, late := firewallTo("early", to), firewallTo("late", to)
 			c := clientWith(t, early)
 			set := SetsOf(early)[0]
-			db, asked, firewalls := &slow{wanted: map[unit.Key]bool{}}, &trigger.Trigger{}, &trigger.Trigger{}
+			db, triggers := &slow{wanted: map[unit.Key]bool{}}, &trigger.Set{}
 			db.meanwhile = func() {
 				if err := c.Create(t.Context(), late); err != nil {
 					t.Error(err)
 				}
 			}
 			sets := map[string]reconcile.Reconciler{
-				"nodes": &Nodes{Client: c, Database: db, Trigger: asked, Firewalls: firewalls},
-				"names": &DNS{Client: c, Database: db, Resolver: silent{}, Trigger: asked, Firewalls: firewalls},
+				"nodes": &Nodes{Client: c, Database: db, Triggers: triggers},
+				"names": &DNS{Client: c, Database: db, Resolver: silent{}, Triggers: triggers},
 			}
-			for range 2 { // once more for the late one, as the watch asks
+			for range 2 { // once more for the late firewall, as its watch does
 				if _, err := sets[name].Reconcile(t.Context(), ctrl.Request{NamespacedName: trigger.NameOf(set)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			want := map[types.NamespacedName]bool{client.ObjectKeyFromObject(early): true, client.ObjectKeyFromObject(late): true}
-			for _, request := range firewalls.Take() {
+			for _, request := range triggers.Of(topology.KindEgressFirewall).Take() {
 				delete(want, request.NamespacedName)
 			}
 			if len(want) > 0 {
-				t.Errorf("%v are not asked for", want)
+				t.Errorf("%v are not enqueued", want)
 			}
 		})
 	}
@@ -85,7 +87,9 @@ func TestWhoNamesASetWhileItIsMadeIsAskedFor(t *testing.T) {
 func firewallTo(namespace string, to networkv1alpha1.EgressFirewallDestination) *networkv1alpha1.EgressFirewall {
 	return &networkv1alpha1.EgressFirewall{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: networkv1alpha1.EgressFirewallName},
-		Spec:       networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{{Type: networkv1alpha1.EgressFirewallDeny, To: to}}},
+		Spec: networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{
+			{Type: networkv1alpha1.EgressFirewallDeny, To: to},
+		}},
 	}
 }
 

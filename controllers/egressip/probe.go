@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// DefaultProbeInterval is how often nodes are asked, and how long each answer may take.
+	// DefaultProbeInterval is the time between probes, and the time limit of a reply.
 	DefaultProbeInterval = time.Second
-	// DefaultProbeMisses is how many answers in a row must be missing: a node that is busy for a moment keeps its addresses.
+	// DefaultProbeMisses is the number of consecutive missing replies that make a node unreachable, so that a briefly
+	// busy node keeps its addresses.
 	DefaultProbeMisses = 3
 )
 
-// Probe asks whether a node answers at one of its addresses.
+// Probe returns nil if a node responds at an address.
 type Probe func(ctx context.Context, address netip.Addr) error
 
-// TCPProbe connects to a port. That the port is closed is an answer too: the node is there, and its agent is being replaced.
+// TCPProbe connects to a port. A closed port counts as a response: the node is up, and its agent is being replaced.
 func TCPProbe(port int) Probe {
 	return func(ctx context.Context, address netip.Addr) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address.String(), strconv.Itoa(port)))
@@ -43,11 +44,11 @@ func TCPProbe(port int) Probe {
 	}
 }
 
-// Targets are the nodes to ask, each with the address at which it is asked.
+// Targets returns the nodes to probe, each with the address to probe.
 type Targets func(ctx context.Context) map[string]netip.Addr
 
-// Prober asks nodes whether they are there. It begins to know with the leadership: until a node has missed enough answers of this process, it counts
-// as reachable.
+// Prober probes nodes while this process leads. A node counts as reachable until it has missed enough probes of this
+// process.
 type Prober struct {
 	targets  Targets
 	probe    Probe
@@ -56,24 +57,26 @@ type Prober struct {
 	changed  func()
 
 	mu     sync.Mutex
-	misses map[string]int // node -> answers missed in a row
-	asked  int            // nodes, in the last round
+	misses map[string]int // node -> consecutive missing replies
+	probed int            // number of nodes in the last round
 }
 
-// NewProber makes a prober; changed is called when a node becomes unreachable, or comes back.
+// NewProber returns a prober. changed is called when a node becomes unreachable or reachable.
 func NewProber(targets Targets, probe Probe, interval time.Duration, misses int, changed func()) *Prober {
-	return &Prober{targets: targets, probe: probe, interval: cmp.Or(interval, DefaultProbeInterval), limit: cmp.Or(misses, DefaultProbeMisses),
+	return &Prober{targets: targets, probe: probe, interval: cmp.Or(interval, DefaultProbeInterval),
+		limit:   cmp.Or(misses, DefaultProbeMisses),
 		changed: changed, misses: map[string]int{}}
 }
 
-// Reachable reports whether a node answers, as far as is known.
+// Reachable reports whether a node responds. Nodes that were never probed count as reachable.
 func (p *Prober) Reachable(node string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.misses[node] < p.limit
 }
 
-// Unreachable lists the nodes that do not answer, if another one does: who hears nobody is cut off himself, or not on that network.
+// Unreachable lists the nodes that do not respond while another node does. If no node responds, this process itself
+// is cut off or has no route to that network, and the list is empty.
 func (p *Prober) Unreachable() (nodes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,14 +85,14 @@ func (p *Prober) Unreachable() (nodes []string) {
 			nodes = append(nodes, node)
 		}
 	}
-	if len(nodes) == p.asked {
+	if len(nodes) == p.probed {
 		return nil
 	}
 	slices.Sort(nodes)
 	return nodes
 }
 
-// Run asks until ctx ends.
+// Run probes until ctx ends.
 func (p *Prober) Run(ctx context.Context) error {
 	if p.probe == nil {
 		return nil
@@ -106,35 +109,35 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// round asks every node once, all at the same time, and tells of those that are known in another way now.
+// round probes every node once, concurrently, and calls changed if a node's state changed.
 func (p *Prober) round(ctx context.Context) {
 	targets := p.targets(ctx)
 	deadline, cancel := context.WithTimeout(ctx, p.interval)
 	defer cancel()
 	answers := make(map[string]error, len(targets))
 	var mu sync.Mutex
-	var asking sync.WaitGroup
+	var probes sync.WaitGroup
 	for node, address := range targets {
-		asking.Go(func() {
+		probes.Go(func() {
 			err := p.probe(deadline, address)
 			mu.Lock()
 			defer mu.Unlock()
 			answers[node] = err
 		})
 	}
-	asking.Wait()
+	probes.Wait()
 	if ctx.Err() == nil && p.learn(answers) {
 		p.changed()
 	}
 }
 
-// learn counts the answers that are missing and reports whether a node became unreachable, or came back.
+// learn counts missing replies and reports whether a node became unreachable or reachable.
 func (p *Prober) learn(answers map[string]error) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = len(answers)
+	p.probed = len(answers)
 	for node := range p.misses {
-		if _, asked := answers[node]; !asked {
+		if _, ok := answers[node]; !ok {
 			changed = changed || p.misses[node] >= p.limit
 			delete(p.misses, node)
 		}
@@ -151,7 +154,8 @@ func (p *Prober) learn(answers map[string]error) (changed bool) {
 	return changed
 }
 
-// Carriers are the nodes that may carry egress IPs, each with the address that Kubernetes knows it by; none as long as there is no EgressIP.
+// Carriers returns the nodes that may carry egress IPs, each with its Kubernetes address. Without an EgressIP it
+// returns no node.
 func Carriers(c client.Reader) Targets {
 	return func(ctx context.Context) map[string]netip.Addr { return carriers(ctx, c) }
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestProberCountsMissesInARow: a node is unreachable after so many, at once reachable when it answers, and told of each time.
+// TestProberCountsMissesInARow: a node becomes unreachable after enough misses and reachable with its first reply.
+// Each change is reported.
 func TestProberCountsMissesInARow(t *testing.T) {
 	p := NewProber(nil, nil, 0, 3, nil)
 	silent := errors.New("no answer")
@@ -19,7 +20,8 @@ func TestProberCountsMissesInARow(t *testing.T) {
 		changed   bool
 	}{
 		{silent, nil, true, false}, {silent, nil, true, false}, {nil, nil, true, false},
-		{silent, nil, true, false}, {silent, nil, true, false}, {silent, nil, false, true}, {silent, nil, false, false}, {nil, nil, true, true},
+		{silent, nil, true, false}, {silent, nil, true, false}, {silent, nil, false, true},
+		{silent, nil, false, false}, {nil, nil, true, true},
 	} {
 		if changed := p.learn(map[string]error{"n1": step.n1, "n2": step.n2}); changed != step.changed {
 			t.Errorf("step %d: changed %t", i, changed)
@@ -31,14 +33,15 @@ func TestProberCountsMissesInARow(t *testing.T) {
 	for range 3 {
 		p.learn(map[string]error{"n1": silent})
 	}
-	p.learn(nil) // nobody asks it any more: what was known of it is forgotten
+	p.learn(nil) // it is no longer a target, so its misses are dropped
 	if !p.Reachable("n1") {
-		t.Error("a node that nobody asks is unreachable")
+		t.Error("a node without probes is unreachable")
 	}
 }
 
-// TestWhoHearsNobodyTellsOfNobody: all that are silent are told only beside one that answers, and forgotten when nobody asks them any more.
-func TestWhoHearsNobodyTellsOfNobody(t *testing.T) {
+// TestProberWithoutRepliesReportsNoNode: silent nodes are reported only if another node responds, and forgotten when
+// they are no longer targets.
+func TestProberWithoutRepliesReportsNoNode(t *testing.T) {
 	p := NewProber(nil, nil, 0, 1, nil)
 	silent := errors.New("no answer")
 	for i, step := range []struct {
@@ -62,8 +65,8 @@ func TestWhoHearsNobodyTellsOfNobody(t *testing.T) {
 	}
 }
 
-// TestProbeTakesAClosedPortForAnAnswer: an agent that is being replaced moves nothing.
-func TestProbeTakesAClosedPortForAnAnswer(t *testing.T) {
+// TestProbeAcceptsAClosedPort: an agent that is being replaced moves no address.
+func TestProbeAcceptsAClosedPort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +83,6 @@ func TestProbeTakesAClosedPortForAnAnswer(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := probe(over, local); err == nil {
-		t.Error("without an answer there is no error")
+		t.Error("without a reply there is no error")
 	}
 }

@@ -1,5 +1,5 @@
-// Package egressip reconciles EgressIPs: it chooses the nodes that carry their addresses, says so in their status, which is the only record of
-// it, and makes rows of what the status says. Pods join the sets of these rows by their own units.
+// Package egressip reconciles EgressIPs. It chooses the nodes that carry their addresses, records them in the status,
+// which is the only record, and builds rows from the status. Pods join the sets of these rows by their own units.
 package egressip
 
 import (
@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconciler needs of the engine.
+// Database is the part of the engine that the reconciler uses.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	Connected() bool
@@ -33,8 +33,8 @@ type Reconciler struct {
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
-	Trigger  *trigger.Trigger
-	// Reachable reports whether a node answers; nil: every node does.
+	Triggers *trigger.Set
+	// Reachable reports whether a node responds. If it is nil, every node counts as reachable.
 	Reachable func(node string) bool
 	// ServicesByAddress is the index of Services by the addresses that they are balanced on.
 	ServicesByAddress string
@@ -44,7 +44,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if req.NamespacedName == All {
 		for _, request := range r.Every(ctx) {
-			r.Trigger.Enqueue(request.NamespacedName)
+			r.Triggers.Enqueue(topology.KindEgressIP, request.NamespacedName)
 		}
 		return ctrl.Result{}, nil
 	}
@@ -55,9 +55,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if !r.Database.Connected() {
-		return ctrl.Result{}, nil // what cannot be written is not promised; the connection asks again
+		// the status must not promise what cannot be written; a connection enqueues it again
+		return ctrl.Result{}, nil
 	}
-	w, err := r.look(ctx)
+	w, err := r.readWorld(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -65,17 +66,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	// The status comes first: it is the record, of which the rows are made.
+	// The status comes first, because it is the record from which the rows are built.
 	if err := r.record(ctx, &e, decided, isRefused(&e)); err != nil {
 		return ctrl.Result{}, err
 	}
 	facts, err := topology.ParseEgressIP(&e, w.gateways)
-	if err != nil { // what the condition says already
+	if err != nil { // the condition has the error already
 		return ctrl.Result{}, nil
 	}
 	applied := r.Database.Apply(ctx, topology.EgressIPUnit(facts))
 	if ovndb.IsPending(applied) {
-		return ctrl.Result{}, nil // a router that goes or comes at this moment: it asks again
+		return ctrl.Result{}, nil // a router is being added or removed, and enqueues it again
 	}
 	if applied == nil {
 		return ctrl.Result{}, r.record(ctx, &e, decided, false)
@@ -83,13 +84,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.refused(ctx, &e, applied)
 }
 
-// decision is what becomes of an EgressIP.
+// decision is the result of reconciling an EgressIP.
 type decision struct {
 	assigned   []topology.Assignment
 	unassigned []topology.Unassigned
-	// trouble is what concerns all its addresses; empty: nothing.
+	// reason and trouble describe a problem of all its addresses. They are empty without one.
 	reason, trouble string
-	// silent are nodes that carry addresses and do not answer, where none does.
+	// silent are nodes that carry addresses and do not respond while no node responds.
 	silent []string
 }
 
@@ -123,7 +124,7 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 	return d, nil
 }
 
-// assignmentsOf reads which node carries what.
+// assignmentsOf reads from the status which node carries which address.
 func assignmentsOf(e *networkv1alpha1.EgressIP) (found []topology.Assignment) {
 	for _, item := range e.Status.Items {
 		if address, err := item.EgressIP.Addr(); err == nil {
@@ -133,6 +134,5 @@ func assignmentsOf(e *networkv1alpha1.EgressIP) (found []topology.Assignment) {
 	return found
 }
 
-// All is the request for every EgressIP: something changed that may concern any. The one who asks need not know the objects: the queue waits
-// until they are known.
+// All is the request for every EgressIP. The caller need not list the objects: the queue waits until they are cached.
 var All = types.NamespacedName{}

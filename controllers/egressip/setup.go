@@ -6,51 +6,63 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// SetupWithManager registers the controller. It reconciles one EgressIP after the other: each choice counts what the others have.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("egressip").
-		For(&networkv1alpha1.EgressIP{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: changed})).
-		// An address that one leaves may be another's now. One that comes takes it, where both are of the same second and it is first by name.
-		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), builder.WithPredicates(predicate.Funcs{UpdateFunc: specChanged})).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.every), builder.WithPredicates(trigger.SpecChanged())).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.On), builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
-		Complete(r)
+// Kinds returns the kind of EgressIPs' units. They are reconciled one after the other, because each choice depends on
+// the others.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
+		Reachable:         env.Observed.Reachable,
+		ServicesByAddress: kind.ServicesByAddress}
+	return []*kind.Kind{{
+		Name: topology.KindEgressIP, Reconciler: r,
+		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
+			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another
+			// one of the same second if its name sorts first.
+			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, predicate.Funcs{UpdateFunc: specChanged}),
+			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, trigger.SpecChanged()),
+			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
+			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
+		},
+	}}
 }
 
-// changed lets changes of the spec and the status pass, our own too: a decision that was compared with a status from before the last write, and
-// left out as nothing new, is made again when that write comes.
+// isOfAPIServer reports whether a slice has endpoints of the API server.
+func isOfAPIServer(o client.Object) bool {
+	return o.GetNamespace() == metav1.NamespaceDefault && o.GetLabels()[discoveryv1.LabelServiceName] == apiServerService
+}
+
+// changed passes changes of the spec and the status, including our own writes. A decision that equals an outdated
+// status is not written, so it is made again when our last write arrives.
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
 	return specChanged(e) || !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// specChanged lets changes of the spec pass.
+// specChanged passes changes of the spec.
 func specChanged(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }
 
-// nodeChanged lets changes pass of who may carry addresses, and of the node's own.
+// nodeChanged passes changes of the node's addresses and of whether it may carry egress IPs.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
@@ -58,7 +70,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
-// networkChanged lets changes pass of the node's gateway router.
+// networkChanged passes changes of the node's gateway router.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
@@ -66,7 +78,7 @@ func networkChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
-// addressesChanged lets changes pass of the addresses that a service is balanced on.
+// addressesChanged passes changes of the addresses that a service is balanced on.
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
@@ -76,7 +88,7 @@ func addressesChanged(e event.UpdateEvent) bool {
 func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
 	var list networkv1alpha1.EgressIPList
 	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	return list.Items
 }
@@ -85,12 +97,12 @@ func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Req
 	return r.Every(ctx)
 }
 
-// Every asks for all.
+// Every returns a request for each EgressIP.
 func (r *Reconciler) Every(ctx context.Context) []reconcile.Request {
 	return r.that(ctx, func(*networkv1alpha1.EgressIP) bool { return true })
 }
 
-// Sharing asks for the other EgressIPs that have an address of one.
+// Sharing returns a request for each other EgressIP that has an address of this one.
 func (r *Reconciler) Sharing(ctx context.Context, o client.Object) []reconcile.Request {
 	e, ok := o.(*networkv1alpha1.EgressIP)
 	if !ok {
@@ -99,11 +111,13 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) []reconcile.R
 	addresses, _ := topology.EgressAddresses(e)
 	return r.that(ctx, func(other *networkv1alpha1.EgressIP) bool {
 		have, err := topology.EgressAddresses(other)
-		return err == nil && other.Name != e.Name && slices.ContainsFunc(have, func(a netip.Addr) bool { return slices.Contains(addresses, a) })
+		return err == nil && other.Name != e.Name && slices.ContainsFunc(have, func(a netip.Addr) bool {
+			return slices.Contains(addresses, a)
+		})
 	})
 }
 
-// On asks for the EgressIPs that have an address that a service is balanced on, or is not any more and no node carries.
+// On returns a request for each EgressIP with an address that a service is balanced on, or with an address that no node carries.
 func (r *Reconciler) On(ctx context.Context, o client.Object) []reconcile.Request {
 	service, ok := o.(*corev1.Service)
 	if !ok {
@@ -112,7 +126,9 @@ func (r *Reconciler) On(ctx context.Context, o client.Object) []reconcile.Reques
 	addresses := topology.ServiceAddresses(service)
 	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool {
 		have, err := topology.EgressAddresses(e)
-		return err == nil && (len(have) != len(e.Status.Items) || slices.ContainsFunc(have, func(a netip.Addr) bool { return slices.Contains(addresses, a) }))
+		return err == nil && (len(have) != len(e.Status.Items) || slices.ContainsFunc(have, func(a netip.Addr) bool {
+			return slices.Contains(addresses, a)
+		}))
 	})
 }
 

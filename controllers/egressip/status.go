@@ -22,28 +22,29 @@ func isRefused(e *networkv1alpha1.EgressIP) bool {
 	return c != nil && c.Reason == networkv1alpha1.ReasonDatabaseRefused && c.ObservedGeneration == e.Generation
 }
 
-// record writes a decision to the status of e, unless that says so already. With refused the condition stays as it is until the database has
-// been asked again: it would come and go with each attempt, and each write asks for the next.
+// record writes a decision to the status of e if it differs. With refused, the condition stays until the database's
+// next reply. Otherwise it would change with each attempt, and each write would cause the next attempt.
 func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision, refused bool) error {
 	before := e.DeepCopy()
 	e.Status.Items = nil
 	for _, a := range d.assigned {
-		e.Status.Items = append(e.Status.Items, networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
+		e.Status.Items = append(e.Status.Items,
+			networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
 	}
 	changed := !refused && meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
 	if slices.Equal(before.Status.Items, e.Status.Items) && !changed {
 		return nil
 	}
-	// The resource version makes one fail that does not know what was decided before, such as a leader that is none any more.
+	// The resource version makes a write fail if its writer, such as a former leader, lacks the last decision.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, e, patch); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.tell(before, e, d)
+	r.recordEvents(before, e, d)
 	return nil
 }
 
-// condition says whether a node carries each address.
+// condition returns the condition that reports whether a node carries each address.
 func (d decision) condition(e *networkv1alpha1.EgressIP) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, ObservedGeneration: e.Generation}
 	switch {
@@ -57,28 +58,31 @@ func (d decision) condition(e *networkv1alpha1.EgressIP) metav1.Condition {
 		c.Reason, c.Message = d.unassigned[0].Reason, strings.Join(texts, "; ")
 	case len(d.silent) > 0:
 		c.Status, c.Reason = metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable
-		c.Message = "no node that could carry an address answers: the addresses stay where they are"
+		c.Message = "no node that could carry an address responds; the addresses stay where they are"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "nodes carry all addresses"
 	}
 	return c
 }
 
-// tell says in events what came, moved and went.
-func (r *Reconciler) tell(before, after *networkv1alpha1.EgressIP, d decision) {
+// recordEvents records events for addresses that were assigned, moved or removed.
+func (r *Reconciler) recordEvents(before, after *networkv1alpha1.EgressIP, d decision) {
 	was, is := nodes(before), nodes(after)
 	for _, item := range after.Status.Items {
 		switch from := was[item.EgressIP]; from {
 		case item.Node:
 		case "":
-			r.Events.Eventf(after, nil, corev1.EventTypeNormal, "EgressIPAssigned", "AssignEgressIP", "node %s carries %s", item.Node, item.EgressIP)
+			r.Events.Eventf(after, nil, corev1.EventTypeNormal, "EgressIPAssigned", "AssignEgressIP",
+				"node %s carries %s", item.Node, item.EgressIP)
 		default:
-			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPMoved", "AssignEgressIP", "%s moved from node %s to %s", item.EgressIP, from, item.Node)
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPMoved", "AssignEgressIP",
+				"%s moved from node %s to %s", item.EgressIP, from, item.Node)
 		}
 	}
 	for _, item := range before.Status.Items {
 		if is[item.EgressIP] == "" {
-			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPUnassigned", "AssignEgressIP", "node %s does not carry %s any more: %s",
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, "EgressIPUnassigned", "AssignEgressIP",
+				"node %s does not carry %s any more: %s",
 				item.Node, item.EgressIP, d.why(item.EgressIP))
 		}
 	}
@@ -97,7 +101,7 @@ func nodes(e *networkv1alpha1.EgressIP) map[networkv1alpha1.IP]string {
 	return found
 }
 
-// why says why no node carries an address.
+// why returns why no node carries an address.
 func (d decision) why(address networkv1alpha1.IP) string {
 	for _, u := range d.unassigned {
 		if u.Address.String() == string(address) {
@@ -107,18 +111,19 @@ func (d decision) why(address networkv1alpha1.IP) string {
 	if d.trouble != "" {
 		return d.trouble
 	}
-	return "it is not asked for any more"
+	return "it is not in the spec any more"
 }
 
-// refused says in the condition that the database refuses the rows, in its own words.
+// refused sets the condition to the database's refusal of the rows, in its own words.
 func (r *Reconciler) refused(ctx context.Context, e *networkv1alpha1.EgressIP, applied error) error {
 	var rejected *ovndb.RejectedError
 	if !errors.As(applied, &rejected) {
 		return applied
 	}
 	before := e.DeepCopy()
-	if !meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse,
-		ObservedGeneration: e.Generation, Reason: networkv1alpha1.ReasonDatabaseRefused, Message: rejected.Err.Error()}) {
+	if !meta.SetStatusCondition(&e.Status.Conditions,
+		metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse,
+			ObservedGeneration: e.Generation, Reason: networkv1alpha1.ReasonDatabaseRefused, Message: rejected.Err.Error()}) {
 		return applied
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

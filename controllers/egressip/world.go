@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,25 +19,30 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// world is what the choice of nodes depends on.
+// apiServerService is the Service whose endpoints are the API servers.
+const apiServerService = "kubernetes"
+
+// world is the input for choosing nodes.
 type world struct {
 	all       []networkv1alpha1.EgressIP
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
 	gateways  map[string]topology.Gateway // by node
-	carriers  []topology.Carrier          // without what they carry
+	carriers  []topology.Carrier          // without their load
 	plan      topology.Plan
-	allSilent bool // no node that could carry addresses answers
+	hosts     []topology.HostAddress // of the API server
+	allSilent bool                   // no node that could carry addresses responds
 }
 
-func (r *Reconciler) look(ctx context.Context) (*world, error) {
+func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	var all networkv1alpha1.EgressIPList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	// The cache has no order, and what is told of several owners of one address shall be the same each time.
+	// The cache has no order. Events about several owners of one address must be the same each time.
 	slices.SortFunc(all.Items, func(a, b networkv1alpha1.EgressIP) int {
 		if topology.PrecedesEgressIP(&a, &b) {
 			return -1
@@ -45,8 +52,13 @@ func (r *Reconciler) look(ctx context.Context) (*world, error) {
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]topology.Gateway{}}
+	apiServers, err := r.apiServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.hosts = topology.HostAddresses(nil, nil, apiServers)
 	var cn networkv1alpha1.ClusterNetwork
-	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
@@ -59,13 +71,22 @@ func (r *Reconciler) look(ctx context.Context) (*world, error) {
 	return w, nil
 }
 
-// addCarriers finds the nodes that may carry addresses. Who is alone in hearing nobody is cut off himself: then nobody counts as unreachable.
+// apiServers lists the endpoints of the API server.
+func (r *Reconciler) apiServers(ctx context.Context) ([]discoveryv1.EndpointSlice, error) {
+	var list discoveryv1.EndpointSliceList
+	err := r.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault),
+		client.MatchingLabels{discoveryv1.LabelServiceName: apiServerService})
+	return list.Items, err
+}
+
+// addCarriers adds the nodes that may carry addresses. If no node responds, none counts as unreachable, because this
+// process itself may be cut off.
 func (w *world) addCarriers(reachable func(string) bool) {
 	networks := map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range w.networks {
 		networks[w.networks[i].Name] = &w.networks[i]
 	}
-	heard := false
+	responds := false
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		nn := networks[node.Name]
@@ -74,7 +95,7 @@ func (w *world) addCarriers(reachable func(string) bool) {
 		}
 		gateway, err := topology.ParseGateway(nn, node)
 		if err != nil {
-			continue // its own controller tells
+			continue // its own controller reports the error
 		}
 		w.gateways[node.Name] = gateway
 		if !topology.Assignable(node) {
@@ -82,16 +103,16 @@ func (w *world) addCarriers(reachable func(string) bool) {
 		}
 		c := topology.CarrierOf(gateway)
 		c.Unreachable = reachable != nil && !reachable(node.Name)
-		heard = heard || c.Router && !c.Unreachable
+		responds = responds || c.Router && !c.Unreachable
 		w.carriers = append(w.carriers, c)
 	}
-	w.allSilent = !heard && slices.ContainsFunc(w.carriers, func(c topology.Carrier) bool { return c.Router })
+	w.allSilent = !responds && slices.ContainsFunc(w.carriers, func(c topology.Carrier) bool { return c.Router })
 	for i := range w.carriers {
-		w.carriers[i].Unreachable = w.carriers[i].Unreachable && heard
+		w.carriers[i].Unreachable = w.carriers[i].Unreachable && responds
 	}
 }
 
-// carriersFor counts what others than an EgressIP have on each node.
+// carriersFor counts the addresses of other EgressIPs on each node.
 func (w *world) carriersFor(name string) []topology.Carrier {
 	carriers := slices.Clone(w.carriers)
 	for i := range w.all {
@@ -109,13 +130,13 @@ func (w *world) carriersFor(name string) []topology.Carrier {
 	return carriers
 }
 
-// owner says whose an address is already; empty: nobody's.
+// owner returns who already has an address, or "".
 func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, address netip.Addr, w *world) (string, error) {
 	for i := range w.all {
 		other := &w.all[i]
 		addresses, err := topology.EgressAddresses(other)
 		if err == nil && other.Name != e.Name && slices.Contains(addresses, address) && topology.PrecedesEgressIP(other, e) {
-			return "it is EgressIP " + other.Name + "'s", nil
+			return "it belongs to EgressIP " + other.Name, nil
 		}
 	}
 	if whose := w.ownerOnNode(address); whose != "" {
@@ -132,7 +153,7 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for i := range services.Items {
-		// Who may make services must not take away an address that is carried.
+		// A user who may create services must not be able to take away an address that is carried.
 		if s := &services.Items[i]; !e.CreationTimestamp.Time.Before(s.CreationTimestamp.Time) {
 			return fmt.Sprintf("service %s/%s is balanced on it", s.Namespace, s.Name), nil
 		}
@@ -140,13 +161,19 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	return "", nil
 }
 
-// ownerOnNode finds an address of a node, or of a router that nodes send to.
+// ownerOnNode returns the owner if the address belongs to a node, the API server or a router that nodes send to, or
+// stands for all hosts of a node's network.
 func (w *world) ownerOnNode(address netip.Addr) string {
 	for i := range w.nodes {
 		for _, a := range w.nodes[i].Status.Addresses {
 			if own, err := netip.ParseAddr(a.Address); err == nil && own == address {
-				return "it is node " + w.nodes[i].Name + "'s own"
+				return "it belongs to node " + w.nodes[i].Name
 			}
+		}
+	}
+	for _, host := range w.hosts {
+		if host.Address == address {
+			return "it is " + host.Of
 		}
 	}
 	for i := range w.networks {
@@ -156,19 +183,22 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 		}
 		for _, text := range gateway.Addresses {
 			if own, err := text.Prefix(); err == nil && own.Addr() == address {
-				return "it is node " + w.networks[i].Name + "'s own"
+				return "it belongs to node " + w.networks[i].Name
+			} else if err == nil && topology.IsOfAll(own, address) {
+				return fmt.Sprintf("it is the address of all hosts of %s, the network of node %s's link outside",
+					own.Masked(), w.networks[i].Name)
 			}
 		}
 		for _, text := range gateway.NextHops {
 			if hop, err := text.Addr(); err == nil && hop == address {
-				return "it is that of a router that node " + w.networks[i].Name + " sends to"
+				return "it belongs to a router that node " + w.networks[i].Name + " sends to"
 			}
 		}
 	}
 	return ""
 }
 
-// ownerInside finds the network inside that an address belongs to.
+// ownerInside returns the cluster's own network that contains the address.
 func (w *world) ownerInside(address netip.Addr) string {
 	for _, c := range w.plan.Clusters {
 		if c.CIDR.Contains(address) {

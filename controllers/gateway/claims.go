@@ -18,10 +18,11 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their gateways claim.
+// ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their gateways
+// claim.
 const ByAddress = "gatewayAddress"
 
-// IndexByAddress is its function.
+// IndexByAddress is the function of the index ByAddress.
 func IndexByAddress(o client.Object) (texts []string) {
 	for _, address := range addressesOf(o) {
 		texts = append(texts, address.String())
@@ -39,7 +40,7 @@ func addressesOf(o client.Object) []netip.Addr {
 	return nil
 }
 
-// usurped says which address of the node's gateway is another node's.
+// usurped returns which address of the node's gateway belongs to another node, or "".
 func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (string, error) {
 	var owners []corev1.Node
 	var claims []networkv1alpha1.NodeNetwork
@@ -57,31 +58,34 @@ func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 	return topology.Usurped(nn, owners, claims), nil
 }
 
-// tell writes the condition of a gateway that is not accepted, and of one that was not.
-func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, usurped string) error {
-	want := metav1.Condition{Type: networkv1alpha1.ConditionGatewayAccepted, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
+// report writes the condition of a gateway that is not accepted, or is accepted again.
+func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork, reason, usurped string) error {
+	want := metav1.Condition{Type: networkv1alpha1.ConditionGatewayAccepted, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
 	if usurped != "" {
-		want.Status, want.Reason, want.Message = metav1.ConditionFalse, networkv1alpha1.ReasonAddressConflict, usurped
+		want.Status, want.Reason, want.Message = metav1.ConditionFalse, reason, usurped
 	}
 	have := meta.FindStatusCondition(nn.Status.Conditions, want.Type)
-	if usurped == "" && (have == nil || have.Status == metav1.ConditionTrue) || have != nil && have.Status == want.Status && have.Message == want.Message {
+	if usurped == "" && (have == nil || have.Status == metav1.ConditionTrue) || have != nil &&
+		have.Status == want.Status && have.Message == want.Message {
 		return nil
 	}
 	patched := nn.DeepCopy()
 	meta.SetStatusCondition(&patched.Status.Conditions, want)
-	// A merge patch replaces the list: the resource version makes one fail that does not know what the agent has written.
+	// A merge patch replaces the list. The resource version makes it fail if it does not include the agent's last
+	// write.
 	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
 }
 
-// claimers asks for the nodes whose gateways claim an address that a Node or NodeNetwork has got or lost.
+// claimers enqueues the nodes whose gateways claim an address that a Node or NodeNetwork has gained or lost.
 func (r *Reconciler) claimers() handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	ask := func(ctx context.Context, q queue, addresses []netip.Addr) {
+	enqueue := func(ctx context.Context, q queue, addresses []netip.Addr) {
 		for _, address := range addresses {
 			var list networkv1alpha1.NodeNetworkList
 			if err := r.Client.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}); err != nil {
-				return // the cache answers; it has no errors to give once it is in sync
+				return // the cache returns no errors once it is in sync
 			}
 			for i := range list.Items {
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -89,12 +93,12 @@ func (r *Reconciler) claimers() handler.Funcs {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, q, addressesOf(e.Object)) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, q, addressesOf(e.Object)) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, addressesOf(e.Object)) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, addressesOf(e.Object)) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := addressesOf(e.ObjectOld), addressesOf(e.ObjectNew)
 			if !slices.Equal(before, after) {
-				ask(ctx, q, append(before, after...))
+				enqueue(ctx, q, append(before, after...))
 			}
 		},
 	}

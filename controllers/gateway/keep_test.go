@@ -15,11 +15,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// rows notes the last unit that was applied, and how often one was.
+// rows records the last applied unit, and the number of applied units.
 type rows struct {
 	last    unit.Unit
 	applied int
@@ -30,12 +29,12 @@ func (r *rows) Apply(_ context.Context, u unit.Unit) error {
 	return nil
 }
 
-// RowsOf returns those of the last unit, whichever process applied it.
+// RowsOf returns the rows of the last unit, whichever process applied it.
 func (r *rows) RowsOf(unit.Key) []unit.Row { return r.last.Rows }
 
-// While an agent has not reported since its NodeNetwork was made anew, the node's gateway stays, unless it was made for another ID or other subnets: those
-// may be another node's by now, which would wait for their routes for ever, or have the gateway's tunnel keys and addresses too. A node that gets no
-// NodeNetwork has none.
+// While an agent has not reported to a recreated NodeNetwork, the node's gateway stays, unless it was built for
+// another ID or other subnets. Another node may have those now: it would wait for its routes for ever, or share the
+// gateway's tunnel keys and addresses. A node that gets no NodeNetwork has no gateway.
 func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkv1alpha1.AddToScheme} {
@@ -45,9 +44,9 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		mode   networkv1alpha1.GatewayMode
-		id     int32                // of the NodeNetwork that was made anew; 0: there is none
+		id     int32                // of the recreated NodeNetwork; 0 if it does not exist
 		subnet networkv1alpha1.CIDR // its subnet
-		none   bool                 // there is none, and the node gets none
+		none   bool                 // it does not exist, and the node gets none
 		vacant bool
 	}{
 		"as before":                  {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.0.0/24"},
@@ -61,11 +60,13 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nn := network(t, 1, "10.244.0.0/24")
-			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1", Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: c.mode, Bridge: "br-ex",
-				MACAddress: "02:00:00:00:00:01", Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
+			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1",
+				Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: c.mode, Bridge: "br-ex",
+					MACAddress: "02:00:00:00:00:01", Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nn.Name}}
 			db := &rows{}
-			r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10), Trigger: &trigger.Trigger{}, HasNone: func(string) bool { return c.none }}
+			r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10),
+				HasNone: func(string) bool { return c.none }}
 			reconciled(t, r, nn.Name)
 			if db.applied != 1 || db.last.Empty() {
 				t.Fatalf("after %d units the last is %+v", db.applied, db.last)
@@ -83,15 +84,17 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	}
 }
 
-// network returns a NodeNetwork as the operator makes it.
+// network returns a NodeNetwork as the operator writes it.
 func network(t *testing.T, id int32, subnet networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
 	t.Helper()
 	plan, err := topology.ParseClusterNetwork(&networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}})
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}},
+		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}}, plan, nil, topology.Settings{})
+	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}},
+		plan, nil, topology.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

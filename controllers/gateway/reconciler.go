@@ -1,5 +1,5 @@
-// Package gateway reconciles the nodes' ways out of the cluster: what an agent found of its node's link becomes a gateway router, or
-// routes through the management port.
+// Package gateway reconciles the nodes' connections to the outside. The link that a node's agent found becomes a
+// gateway router, or routes through the management port.
 package gateway
 
 import (
@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,23 +19,20 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconciler needs of the engine.
+// Database is the part of the engine that the reconciler uses.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
-	// RowsOf are what a unit wants, or what the database has of one that was not applied in this process.
+	// RowsOf returns a unit's rows, or the database's rows of a unit that this process has not applied.
 	RowsOf(key unit.Key) []unit.Row
 }
 
-// Reconciler reconciles a Node's gateway: its request is the node.
+// Reconciler reconciles a Node's gateway. Its request is the node.
 type Reconciler struct {
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
-	Trigger  *trigger.Trigger
 	// HasNone reports whether a node has no NodeNetwork and gets none for now.
 	HasNone func(node string) bool
-	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
-	Looked func(types.NamespacedName)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -51,19 +47,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &nn); apierrors.IsNotFound(err) && r.HasNone(req.Name) {
 		return ctrl.Result{}, r.vacate(ctx, req.Name)
 	} else if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // a node's NodeNetwork that was deleted by hand comes back
+		return ctrl.Result{}, client.IgnoreNotFound(err) // a NodeNetwork that was deleted by hand is recreated
 	}
-	if nn.Status.Chassis == "" { // it was made anew, and its agent has not reported yet
+	if nn.Status.Chassis == "" { // it was recreated, and its agent has not reported yet
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
-	usurped, err := r.usurped(ctx, &nn)
-	if err != nil {
-		return ctrl.Result{}, err
+	reason, usurped := networkv1alpha1.ReasonNetworkOverlapsNodes, topology.OverlapOfGateway(&nn)
+	if usurped == "" {
+		var err error
+		if usurped, err = r.usurped(ctx, &nn); err != nil {
+			return ctrl.Result{}, err
+		}
+		reason = networkv1alpha1.ReasonAddressConflict
 	}
-	if told := r.tell(ctx, &nn, usurped); apierrors.IsConflict(told) {
+	if reportErr := r.report(ctx, &nn, reason, usurped); apierrors.IsConflict(reportErr) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil // the agent has written meanwhile
-	} else if told != nil {
-		return ctrl.Result{}, told
+	} else if reportErr != nil {
+		return ctrl.Result{}, reportErr
 	}
 	if usurped != "" {
 		return ctrl.Result{}, r.keep(ctx, &nn)
@@ -80,17 +80,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }
 
-// keep leaves a gateway as it is, to go on to carry traffic; one that was made for another ID or other subnets goes, since those may be another node's
-// by now. While the database is away, nothing is known of what another process made: the sweep asks again.
+// keep leaves a gateway unchanged, so that it continues to carry traffic. It removes a gateway with another ID or
+// other subnets, because another node may have these now. While the database is away, rows of another process are
+// unknown: the sweep enqueues the node again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
 	node, err := topology.ParseNodeNetwork(nn)
 	if err != nil || topology.IsGatewayOf(r.Database.RowsOf(topology.GatewayKey(nn.Name)), node) {
-		return nil // the node's own controller tells what it cannot read
+		return nil // the node's own controller reports the error
 	}
 	return r.vacate(ctx, nn.Name)
 }
 
-// vacate takes the rows of a node's gateway away.
+// vacate removes the rows of a node's gateway.
 func (r *Reconciler) vacate(ctx context.Context, node string) error {
 	return ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.GatewayKey(node)}))
 }

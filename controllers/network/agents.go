@@ -14,50 +14,53 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// agentState is what kubelet says of an agent's pod.
+// agentState is the state of an agent's pod as kubelet reports it.
 type agentState struct {
 	running bool
-	failing string // kubelet's words why it does not run, once it has seen that for some time; empty: it starts
+	failing string // kubelet's reason why it does not run, once that has lasted; empty while it starts
 }
 
-// starting are reasons of a container that waits for nothing but time.
+// starting lists the reasons of a container that only needs time.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
-// byAgent is the index of the pods of agents: there are many other pods.
+// byAgent is the index of the agents' pods, so that other pods need not be scanned.
 const byAgent = "weft.dev/agent"
 
-// isAgent reports whether a pod is an agent of this installation. A user's pod may have the label, and is in another namespace.
+// isAgent reports whether a pod is an agent of this installation. A user's pod may have the label in another
+// namespace.
 func isAgent(namespace string, pod *corev1.Pod) bool {
 	return namespace != "" && pod.Namespace == namespace && pod.Labels[networkv1alpha1.ComponentLabel] == networkv1alpha1.ComponentAgent
 }
 
 func (r *Reconciler) indexAgent(object client.Object) []string {
-	if pod, ok := object.(*corev1.Pod); ok && isAgent(r.Namespace, pod) {
+	if pod, ok := object.(*corev1.Pod); ok && isAgent(r.Settings.Namespace, pod) {
 		return []string{"true"}
 	}
 	return nil
 }
 
-// agents reads what kubelets say of the agents.
+// agents reads the states of the agents' pods.
 func (r *Reconciler) agents(ctx context.Context) (map[string]agentState, error) {
-	if r.Namespace == "" {
+	if r.Settings.Namespace == "" {
 		return nil, nil
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingFields{byAgent: "true"}); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Settings.Namespace), client.MatchingFields{byAgent: "true"}); err != nil {
 		return nil, err
 	}
 	found := map[string]agentState{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if state := stateOf(pod); pod.Spec.NodeName != "" && !found[pod.Spec.NodeName].running { // an old one may end beside a new one
+		// an old pod may be ending beside a new one
+		if state := stateOf(pod); pod.Spec.NodeName != "" && !found[pod.Spec.NodeName].running {
 			found[pod.Spec.NodeName] = state
 		}
 	}
 	return found, nil
 }
 
-// stateOf judges by containers. A container that ended once is started again at once, which is nobody's business; kubelet's back-off is.
+// stateOf evaluates the containers. A container that ended once is restarted at once and does not count. Kubelet's
+// back-off counts.
 func stateOf(pod *corev1.Pod) agentState {
 	state := agentState{running: len(pod.Status.ContainerStatuses) > 0}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -71,7 +74,7 @@ func stateOf(pod *corev1.Pod) agentState {
 	return state
 }
 
-// agentProblem says what is wrong with a node's agent.
+// agentProblem returns the problem of a node's agent, if any.
 func (f facts) agentProblem(node string) (networkv1alpha1.Problem, bool) {
 	state, known := f.agents[node]
 	switch {
@@ -82,22 +85,23 @@ func (f facts) agentProblem(node string) (networkv1alpha1.Problem, bool) {
 			fmt.Sprintf("the agent of node %s does not run: %s; existing pods keep their network", node, state.failing)), true
 	case !known:
 		return health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonAgentStarting, "Node/"+node,
-			fmt.Sprintf("node %s has no agent's pod", node)), true
+			fmt.Sprintf("node %s has no agent pod", node)), true
 	}
 	return health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonAgentStarting, "Node/"+node,
-		fmt.Sprintf("the agent of node %s starts", node)), true
+		fmt.Sprintf("the agent of node %s is starting", node)), true
 }
 
-// agentsOnly lets the changes of an agent's pod pass that the status speaks of.
+// agentsOnly passes changes of an agent's pod that affect the status.
 func (r *Reconciler) agentsOnly() predicate.Predicate {
 	is := func(o client.Object) bool {
 		pod, ok := o.(*corev1.Pod)
-		return ok && isAgent(r.Namespace, pod)
+		return ok && isAgent(r.Settings.Namespace, pod)
 	}
 	all := predicate.NewPredicateFuncs(is)
-	return predicate.Funcs{CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic, UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*corev1.Pod)
-		after, ok2 := e.ObjectNew.(*corev1.Pod)
-		return ok && ok2 && is(after) && (before.Spec.NodeName != after.Spec.NodeName || stateOf(before) != stateOf(after))
-	}}
+	return predicate.Funcs{CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic,
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*corev1.Pod)
+			after, ok2 := e.ObjectNew.(*corev1.Pod)
+			return ok && ok2 && is(after) && (before.Spec.NodeName != after.Spec.NodeName || stateOf(before) != stateOf(after))
+		}}
 }

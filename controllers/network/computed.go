@@ -6,14 +6,15 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// computed is the spec with all defaults: those of the API server, and those that depend on other fields or on nodes.
+// computed returns the spec with all defaults: the API server's, and defaults that depend on other fields or on
+// nodes.
 func computed(spec networkv1alpha1.ClusterNetworkSpec, mtu int32) *networkv1alpha1.ClusterNetworkSpec {
 	c := spec.DeepCopy()
 	c.MTU = mtu
 	for i, entry := range c.ClusterNetwork {
 		prefix, err := entry.CIDR.Prefix()
 		if err != nil || entry.HostPrefix != 0 {
-			continue // the condition says so
+			continue // the condition reports it
 		}
 		c.ClusterNetwork[i].HostPrefix = networkv1alpha1.DefaultHostPrefixIPv6
 		if prefix.Addr().Is4() {
@@ -26,7 +27,7 @@ func computed(spec networkv1alpha1.ClusterNetworkSpec, mtu int32) *networkv1alph
 	return c
 }
 
-// sameFamily reports whether an entry has the family of a network; who cannot be read is not left out.
+// sameFamily returns a filter for entries of a network's family. It keeps unreadable entries.
 func sameFamily(network networkv1alpha1.CIDR) func(networkv1alpha1.ClusterNetworkEntry) bool {
 	return func(entry networkv1alpha1.ClusterNetworkEntry) bool {
 		a, err := network.Prefix()
@@ -35,7 +36,7 @@ func sameFamily(network networkv1alpha1.CIDR) func(networkv1alpha1.ClusterNetwor
 	}
 }
 
-// components are what nodes report versions of.
+// components are the components whose versions nodes report.
 var components = []struct {
 	name string
 	of   func(networkv1alpha1.NodeNetworkStatus) string
@@ -45,7 +46,8 @@ var components = []struct {
 	{"ovn-controller", func(s networkv1alpha1.NodeNetworkStatus) string { return s.OVNVersion }},
 }
 
-// versions are what all nodes run; one that they do not agree on stays what it was.
+// versions returns the versions that all nodes run. A version that differs between nodes stays at its last common
+// value.
 func versions(before []networkv1alpha1.ComponentVersion, f facts) (found []networkv1alpha1.ComponentVersion) {
 	if f.version != "" {
 		found = append(found, networkv1alpha1.ComponentVersion{Name: "operator", Version: f.version})
@@ -67,7 +69,7 @@ func versions(before []networkv1alpha1.ComponentVersion, f facts) (found []netwo
 	return found
 }
 
-// common returns the version that all nodes report. Nodes that are lost are asked when they are back.
+// common returns the version that all nodes report. Lost nodes do not count.
 func (f facts) common(of func(networkv1alpha1.NodeNetworkStatus) string) (version string, same bool) {
 	byName := f.byName()
 	for i := range f.nodes {
@@ -83,7 +85,7 @@ func (f facts) common(of func(networkv1alpha1.NodeNetworkStatus) string) (versio
 	return version, version != ""
 }
 
-// versionsOf is what a node reports, to be compared.
+// versionsOf returns the versions that a node reports, for a comparison.
 func versionsOf(s networkv1alpha1.NodeNetworkStatus) (found [3]string) {
 	for i, c := range components {
 		found[i] = c.of(s)

@@ -13,19 +13,21 @@ import (
 // maxDriftText bounds a value in the status.
 const maxDriftText = 256
 
-// setDriftMode tells the engine what to do with what somebody else changes.
+// setDriftMode selects whether the engine repairs foreign changes.
 func (r *Reconciler) setDriftMode(cn *networkv1alpha1.ClusterNetwork) {
 	r.Database.ReportOnly(cn.Spec.Drift.Mode == networkv1alpha1.DriftReport)
 }
 
-// drift returns what to say of the database's drift: that of earlier processes, which the status has kept, and of this one.
+// drift returns the drift of the database for the status: the drift of earlier processes, which the status has kept,
+// and that of this process.
 func (r *Reconciler) drift(cn *networkv1alpha1.ClusterNetwork) (*networkv1alpha1.DriftStatus, ovndb.DriftReport) {
 	r.first.Do(func() { r.earlier, r.announced = earlierDrift(cn.Status.Drift), cn.Status.Conditions })
 	report := r.Database.Drifts()
 	return driftStatus(r.earlier, report), report
 }
 
-// earlierDrift is what the status had before this process: whatever stood then is found again, or gone.
+// earlierDrift returns the drift in the status from before this process. A change that stood then is either found
+// again or gone.
 func earlierDrift(status *networkv1alpha1.DriftStatus) *networkv1alpha1.DriftStatus {
 	if status == nil {
 		return nil
@@ -43,7 +45,7 @@ func driftStatus(earlier *networkv1alpha1.DriftStatus, report ovndb.DriftReport)
 		return nil
 	}
 	status := &networkv1alpha1.DriftStatus{Total: report.Total, Standing: int32(min(report.Standing, 1<<30))}
-	known := map[networkv1alpha1.DriftItem]bool{} // those of this process, by what they are about
+	known := map[networkv1alpha1.DriftItem]bool{} // this process's items, without counts and times
 	for _, d := range report.Latest {
 		item := driftItem(d)
 		known[subject(item)] = true
@@ -61,7 +63,7 @@ func driftStatus(earlier *networkv1alpha1.DriftStatus, report ovndb.DriftReport)
 	return status
 }
 
-// subject is the part of an item that says what it is about.
+// subject returns the item without its count and times.
 func subject(item networkv1alpha1.DriftItem) networkv1alpha1.DriftItem {
 	return networkv1alpha1.DriftItem{Table: item.Table, Row: item.Row, Owner: item.Owner, Column: item.Column}
 }
@@ -70,12 +72,12 @@ func driftItem(d ovndb.Drift) networkv1alpha1.DriftItem {
 	return networkv1alpha1.DriftItem{
 		Table: d.Table, Row: rowOf(d), Owner: string(d.Owner), Column: d.Column, Want: cut(d.Want), Have: cut(d.Have),
 		State: networkv1alpha1.DriftState(d.State), Count: d.Count,
-		// The API keeps seconds; with more, the status would differ from itself for ever.
+		// The API stores seconds. With fractions, the status would never equal itself.
 		Since: metav1.NewTime(d.Since).Rfc3339Copy(), Last: metav1.NewTime(d.Last).Rfc3339Copy(),
 	}
 }
 
-// rowOf names a row; a collision is about a row that has the name of ours, so that only its UUID tells which.
+// rowOf names a row. A colliding row has the name of our row, so only its UUID identifies it.
 func rowOf(d ovndb.Drift) string {
 	if d.Name == "" || d.State == ovndb.DriftCollision {
 		return d.UUID
@@ -90,10 +92,10 @@ func cut(text string) string {
 	return text[:maxDriftText-3] + "..."
 }
 
-// tellDrift makes an event for each state that something new was found in.
-func (r *Reconciler) tellDrift(cn *networkv1alpha1.ClusterNetwork, report ovndb.DriftReport) {
-	fresh := report.Total - r.told
-	r.told = report.Total
+// recordDrift records an event for each state with a new change.
+func (r *Reconciler) recordDrift(cn *networkv1alpha1.ClusterNetwork, report ovndb.DriftReport) {
+	fresh := report.Total - r.reportedDrift
+	r.reportedDrift = report.Total
 	if fresh <= 0 {
 		return
 	}
@@ -116,14 +118,14 @@ func (r *Reconciler) tellDrift(cn *networkv1alpha1.ClusterNetwork, report ovndb.
 	}
 }
 
-// driftReasons are the reasons of events.
+// driftReasons are the reasons of the events.
 var driftReasons = map[ovndb.DriftState]string{
 	ovndb.DriftRepaired:  "DriftRepaired",
 	ovndb.DriftStanding:  "DriftFound",
 	ovndb.DriftCollision: "NameCollision",
 }
 
-// describe says in one sentence what was found.
+// describe describes a foreign change in one sentence.
 func describe(d ovndb.Drift) string {
 	switch {
 	case d.State == ovndb.DriftCollision:
@@ -131,6 +133,7 @@ func describe(d ovndb.Drift) string {
 	case d.Column == "":
 		return fmt.Sprintf("row %s of %s, which belongs to %s, was %s and should be %s", rowOf(d), d.Table, d.Owner, d.Have, d.Want)
 	default:
-		return fmt.Sprintf("row %s of %s, which belongs to %s, had %s %q and should have %q", rowOf(d), d.Table, d.Owner, d.Column, cut(d.Have), cut(d.Want))
+		return fmt.Sprintf("row %s of %s, which belongs to %s, had %s %q and should have %q", rowOf(d), d.Table,
+			d.Owner, d.Column, cut(d.Have), cut(d.Want))
 	}
 }

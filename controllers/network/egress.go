@@ -13,8 +13,9 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// egressProblems are the egress IPs that no node carries, in the order of their names: what their pods send out leaves with another address, or
-// not at all. EgressFirewalls are not told here: they are of namespaces, whose owners must not be able to hold up an upgrade.
+// egressProblems lists the egress IPs that no node carries, sorted by name. Packets of their pods leave with another
+// address, or not at all. EgressFirewalls are not listed, because the owner of a namespace must not be able to block
+// an upgrade.
 func egressProblems(f facts) (found []networkv1alpha1.Problem) {
 	all := slices.Clone(f.egress)
 	slices.SortFunc(all, func(a, b networkv1alpha1.EgressIP) int { return cmp.Compare(a.Name, b.Name) })
@@ -23,12 +24,13 @@ func egressProblems(f facts) (found []networkv1alpha1.Problem) {
 		if c == nil || c.Status == metav1.ConditionTrue || all[i].DeletionTimestamp != nil {
 			continue
 		}
-		found = append(found, health.New(networkv1alpha1.AreaTopology, networkv1alpha1.StateDegraded, c.Reason, "EgressIP/"+all[i].Name, c.Message))
+		found = append(found, health.New(networkv1alpha1.AreaTopology, networkv1alpha1.StateDegraded, c.Reason,
+			"EgressIP/"+all[i].Name, c.Message))
 	}
 	return found
 }
 
-// assignedChanged lets the updates of an EgressIP pass that the status speaks of.
+// assignedChanged passes updates of an EgressIP that affect the status.
 func assignedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)

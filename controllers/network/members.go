@@ -11,7 +11,7 @@ import (
 
 const centralObject = "StatefulSet/weft-central"
 
-// memberProblems are about the members of the databases.
+// memberProblems lists the problems of the databases' members.
 func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1.Problem) {
 	if d == nil {
 		return nil
@@ -20,7 +20,8 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, reason, object, fmt.Sprintf(format, args...)))
 	}
 	if d.Conflict != "" {
-		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersConflict, centralObject, "no member of the databases is told anything: %s", d.Conflict)
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersConflict, centralObject,
+			"no member of the databases is configured: %s", d.Conflict)
 	}
 	for _, database := range []struct {
 		name string
@@ -43,21 +44,26 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 		switch {
 		case len(connected) == 0 && len(in(networkv1alpha1.MemberDisconnected)) > 0:
 			add(networkv1alpha1.StateUnavailable, networkv1alpha1.ReasonQuorumLost, centralObject,
-				"the %s database has no leader and takes no change; members away: %s. Existing pods keep their network", database.name, strings.Join(away, ", "))
+				"the %s database has no leader and accepts no changes; unavailable members: %s. Existing pods keep their network",
+				database.name, strings.Join(away, ", "))
 		case len(connected) == 0:
-			add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject, "the %s database has no leader yet", database.name)
+			add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject,
+				"the %s database has no leader yet", database.name)
 		default:
 			for _, node := range away {
 				add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMemberUnavailable, "Node/"+node,
-					"the %s database's member on node %s is away; the others (%s) go on", database.name, node, strings.Join(connected, ", "))
+					"the %s database's member on node %s is unavailable; the others (%s) continue", database.name, node,
+					strings.Join(connected, ", "))
 			}
 			if len(joining) > 0 {
-				add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject, "members join the %s database: %s", database.name, strings.Join(joining, ", "))
+				add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject,
+					"members are joining the %s database: %s", database.name, strings.Join(joining, ", "))
 			}
 		}
 	}
 	if placed := len(d.Members); placed < int(d.Wanted) {
-		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, centralObject, "%d of %d members of the databases have a node", placed, d.Wanted)
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, centralObject,
+			"%d of %d members of the databases have a node", placed, d.Wanted)
 	}
 	return found
 }

@@ -8,12 +8,14 @@ import (
 )
 
 func TestMembersInProblems(t *testing.T) {
-	const leader, follower, joining, cut, silent = networkv1alpha1.MemberLeader, networkv1alpha1.MemberFollower, networkv1alpha1.MemberJoining,
+	const leader, follower, joining, cut, silent = networkv1alpha1.MemberLeader, networkv1alpha1.MemberFollower,
+		networkv1alpha1.MemberJoining,
 		networkv1alpha1.MemberDisconnected, networkv1alpha1.MemberUnknown
 	members := func(roles ...networkv1alpha1.MemberRole) *networkv1alpha1.DatabasesStatus {
 		d := &networkv1alpha1.DatabasesStatus{Wanted: 3}
 		for i, role := range roles {
-			d.Members = append(d.Members, networkv1alpha1.DatabaseMember{Node: []string{"a", "b", "c"}[i], Northbound: role, Southbound: leader})
+			d.Members = append(d.Members, networkv1alpha1.DatabaseMember{Node: []string{"a", "b", "c"}[i],
+				Northbound: role, Southbound: leader})
 		}
 		return d
 	}
@@ -23,15 +25,17 @@ func TestMembersInProblems(t *testing.T) {
 		d    *networkv1alpha1.DatabasesStatus
 		want string // state reason object, and words of the message
 	}{
-		"one member":         {nil, ""},
-		"all work":           {members(leader, follower, follower), ""},
-		"one is away":        {members(leader, follower, silent), "Degraded MemberUnavailable Node/c: (a, b) go on"},
-		"one is cut off":     {members(leader, cut, follower), "Degraded MemberUnavailable Node/b: (a, c) go on"},
-		"the quorum is lost": {members(cut, silent, silent), "Unavailable QuorumLost StatefulSet/weft-central: members away: a, b, c"},
-		"one joins":          {members(leader, follower, joining), "Progressing MembersStarting StatefulSet/weft-central: join the northbound database: c"},
-		"the first start":    {members(silent, silent, silent), "Progressing MembersStarting StatefulSet/weft-central: no leader yet"},
-		"two nodes":          {members(leader, follower), "Degraded MembersUnplaced StatefulSet/weft-central: 2 of 3 members"},
-		"two clusters":       {conflict, "Degraded MembersConflict StatefulSet/weft-central: there are two"},
+		"one member":     {nil, ""},
+		"all work":       {members(leader, follower, follower), ""},
+		"one is away":    {members(leader, follower, silent), "Degraded MemberUnavailable Node/c: (a, b) continue"},
+		"one is cut off": {members(leader, cut, follower), "Degraded MemberUnavailable Node/b: (a, c) continue"},
+		"the quorum is lost": {members(cut, silent, silent),
+			"Unavailable QuorumLost StatefulSet/weft-central: unavailable members: a, b, c"},
+		"one joins": {members(leader, follower, joining),
+			"Progressing MembersStarting StatefulSet/weft-central: joining the northbound database: c"},
+		"the first start": {members(silent, silent, silent), "Progressing MembersStarting StatefulSet/weft-central: no leader yet"},
+		"two nodes":       {members(leader, follower), "Degraded MembersUnplaced StatefulSet/weft-central: 2 of 3 members"},
+		"two clusters":    {conflict, "Degraded MembersConflict StatefulSet/weft-central: there are two"},
 	} {
 		found := memberProblems(c.d)
 		if c.want == "" {
@@ -46,7 +50,8 @@ func TestMembersInProblems(t *testing.T) {
 			continue
 		}
 		p := found[0]
-		if have := string(p.State) + " " + p.Reason + " " + p.Object; have != head || !strings.Contains(p.Message, words) || p.NextStep == "" || p.Area != networkv1alpha1.AreaDatabases {
+		if have := string(p.State) + " " + p.Reason + " " + p.Object; have != head ||
+			!strings.Contains(p.Message, words) || p.NextStep == "" || p.Area != networkv1alpha1.AreaDatabases {
 			t.Errorf("%s: %s: %s (%s)", name, have, p.Message, p.NextStep)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// effectiveMTU is the one asked for, or the smallest link's less the tunnel's overhead; 0 while no agent has reported.
+// effectiveMTU returns the requested MTU, or the smallest link's without the tunnel's overhead. It is 0 until an
+// agent has reported.
 func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
 	if wanted != 0 {
 		return wanted
@@ -22,13 +23,13 @@ func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
 	return carried[0].mtu
 }
 
-// carriedMTU is the MTU of pods that a node's link carries.
+// carriedMTU is the largest MTU of pods that a node's link carries.
 type carriedMTU struct {
 	node string
 	mtu  int32 // bytes
 }
 
-// carriedMTUs are those of the nodes whose agents have reported, sorted by MTU and name.
+// carriedMTUs lists the nodes whose agents have reported, sorted by MTU and name.
 func carriedMTUs(networks []networkv1alpha1.NodeNetwork) []carriedMTU {
 	var carried []carriedMTU
 	for i := range networks {
@@ -40,7 +41,8 @@ func carriedMTUs(networks []networkv1alpha1.NodeNetwork) []carriedMTU {
 	return carried
 }
 
-// mtuMismatch says which links do not carry the MTU that is asked for or, when it is detected, that they differ. Empty: nothing is wrong.
+// mtuMismatch names the links that do not carry the requested MTU. If the MTU is detected, it reports differing
+// links. It returns "" without a mismatch.
 func mtuMismatch(wanted int32, networks []networkv1alpha1.NodeNetwork) string {
 	carried := carriedMTUs(networks)
 	if len(carried) == 0 {
@@ -49,16 +51,17 @@ func mtuMismatch(wanted int32, networks []networkv1alpha1.NodeNetwork) string {
 	smallest, largest := carried[0].mtu, carried[len(carried)-1].mtu
 	switch {
 	case wanted != 0 && smallest < wanted:
-		return fmt.Sprintf("spec.mtu is %d and the links of these nodes carry less, so that larger packets of pods are lost there: %s",
+		return fmt.Sprintf("spec.mtu is %d, but the links of these nodes carry less, so that larger packets of pods are lost there: %s",
 			wanted, nameSome(below(carried, wanted)))
 	case wanted == 0 && smallest < largest:
-		return fmt.Sprintf("pods have MTU %d because of the links of these nodes, others carry up to %d: %s; spec.mtu: %d says that it shall be so",
+		return fmt.Sprintf(
+			"pods have MTU %d because of the links of these nodes, others carry up to %d: %s; set spec.mtu: %d to accept this",
 			smallest, largest, nameSome(below(carried, smallest+1)), smallest)
 	}
 	return ""
 }
 
-// below names the nodes that carry less than an MTU, with what they carry.
+// below names the nodes that carry less than an MTU, with their MTU.
 func below(carried []carriedMTU, mtu int32) []string {
 	var names []string
 	for _, c := range carried {
@@ -69,9 +72,11 @@ func below(carried []carriedMTU, mtu int32) []string {
 	return names
 }
 
-// tellMTU tells of a change, once it is in the status: programs in running pods may have looked before.
-func (r *Reconciler) tellMTU(cn *networkv1alpha1.ClusterNetwork, want int32) {
+// recordMTU records an event for a change of the MTU in the status, because programs in running pods may have read
+// the former MTU.
+func (r *Reconciler) recordMTU(cn *networkv1alpha1.ClusterNetwork, want int32) {
 	if was := cn.Status.MTU; was != 0 && want != 0 && was != want {
-		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MTUChanged", "ChooseMTU", "the MTU of pod interfaces is %d, was %d; running pods get it too", want, was)
+		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MTUChanged", "ChooseMTU",
+			"the MTU of pod interfaces is %d, was %d; it also changes in running pods", want, was)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// linked is a node whose agent reports a link.
+// linked returns a node whose agent reports a link.
 func linked(name, encap string, link int32) networkv1alpha1.NodeNetwork {
 	return networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: networkv1alpha1.NodeNetworkStatus{EncapIP: networkv1alpha1.IP(encap), LinkMTU: link}}
@@ -26,8 +26,8 @@ func TestEffectiveMTU(t *testing.T) {
 		agents []networkv1alpha1.NodeNetwork
 		want   int32
 	}{
-		{"nobody reported", 0, []networkv1alpha1.NodeNetwork{{}}, 0},
-		{"asked for", 1300, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
+		{"no report", 0, []networkv1alpha1.NodeNetwork{{}}, 0},
+		{"requested", 1300, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
 		{"IPv4 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
 		{"IPv6 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
 		{"smallest link", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
@@ -42,22 +42,26 @@ func TestEffectiveMTU(t *testing.T) {
 }
 
 func TestLinksThatDoNotAgree(t *testing.T) {
-	jumbo, usual, small, v6 := linked("jumbo", "192.0.2.1", 9000), linked("usual", "192.0.2.2", 1500), linked("small", "192.0.2.3", 1400), linked("v6", "2001:db8::1", 1500)
+	jumbo, usual, small, v6 := linked("jumbo", "192.0.2.1", 9000), linked("usual", "192.0.2.2", 1500),
+		linked("small", "192.0.2.3", 1400), linked("v6", "2001:db8::1", 1500)
 	for _, test := range []struct {
 		name   string
 		wanted int32
 		nodes  []networkv1alpha1.NodeNetwork
 		want   string
 	}{
-		{"nobody reported", 0, []networkv1alpha1.NodeNetwork{{}}, ""},
+		{"no report", 0, []networkv1alpha1.NodeNetwork{{}}, ""},
 		{"all alike", 0, []networkv1alpha1.NodeNetwork{usual, usual, {}}, ""},
 		{"different links", 0, []networkv1alpha1.NodeNetwork{jumbo, small, usual},
-			"pods have MTU 1342 because of the links of these nodes, others carry up to 8942: small (1342); spec.mtu: 1342 says that it shall be so"},
+			"pods have MTU 1342 because of the links of these nodes, others carry up to 8942: small (1342); " +
+				"set spec.mtu: 1342 to accept this"},
 		{"different overheads", 0, []networkv1alpha1.NodeNetwork{usual, v6},
-			"pods have MTU 1422 because of the links of these nodes, others carry up to 1442: v6 (1422); spec.mtu: 1422 says that it shall be so"},
+			"pods have MTU 1422 because of the links of these nodes, others carry up to 1442: v6 (1422); " +
+				"set spec.mtu: 1422 to accept this"},
 		{"accepted", 1342, []networkv1alpha1.NodeNetwork{jumbo, small, usual}, ""},
-		{"too much is asked for", 1442, []networkv1alpha1.NodeNetwork{v6, jumbo, small, usual},
-			"spec.mtu is 1442 and the links of these nodes carry less, so that larger packets of pods are lost there: small (1342), v6 (1422)"},
+		{"too much is requested", 1442, []networkv1alpha1.NodeNetwork{v6, jumbo, small, usual},
+			"spec.mtu is 1442, but the links of these nodes carry less, so that larger packets of pods are lost " +
+				"there: small (1342), v6 (1422)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := mtuMismatch(test.wanted, test.nodes); got != test.want {
@@ -67,7 +71,7 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 	}
 }
 
-// TestMTUMismatchDegrades, behind what is worse.
+// TestMTUMismatchDegrades checks that worse problems come first.
 func TestMTUMismatchDegrades(t *testing.T) {
 	f := facts{connected: true, mtu: "links differ"}
 	if got := health.Degraded(problemsOf("default", f)); got.Reason != networkv1alpha1.ReasonMTUMismatch || got.Message != "links differ" {
@@ -79,23 +83,23 @@ func TestMTUMismatchDegrades(t *testing.T) {
 	}
 }
 
-func TestChangeOfTheMTUIsTold(t *testing.T) {
+func TestChangeOfTheMTUIsReported(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{Events: recorder}
 	for _, step := range []struct {
-		was, is int32
-		told    bool
+		was, is  int32
+		reported bool
 	}{{0, 1442, false}, {1442, 1442, false}, {1442, 1342, true}, {1342, 1442, true}, {1442, 0, false}} {
 		cn := &networkv1alpha1.ClusterNetwork{Status: networkv1alpha1.ClusterNetworkStatus{MTU: step.was}}
-		r.tellMTU(cn, step.is)
+		r.recordMTU(cn, step.is)
 		select {
-		case said := <-recorder.Events:
-			if !step.told {
-				t.Errorf("%d to %d: %s", step.was, step.is, said)
+		case note := <-recorder.Events:
+			if !step.reported {
+				t.Errorf("%d to %d: %s", step.was, step.is, note)
 			}
 		default:
-			if step.told {
-				t.Errorf("%d to %d is not told", step.was, step.is)
+			if step.reported {
+				t.Errorf("%d to %d is not reported", step.was, step.is)
 			}
 		}
 	}

@@ -13,46 +13,62 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// problemsOf lists what is wrong, the worst first. Of two that are equally bad the one that may cause the other is first.
+// problemsOf lists the problems, the worst first. Of two equally bad problems, the possible cause of the other is
+// first.
 func problemsOf(name string, f facts) []networkv1alpha1.Problem {
 	nodes := nodeProblems(f)
 	unready, besides := nodes.unready, nodes.besides
-	all := slices.Concat(databaseProblems(name, f), memberProblems(f.databases), specProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f), tunnelProblems(f), besides, egressProblems(f), rollout(f))
+	all := slices.Concat(removalProblems(name, f), databaseProblems(name, f), memberProblems(f.databases),
+		specProblems(name, f), overlapProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f),
+		tunnelProblems(f), besides, egressProblems(f), rollout(f))
 	return health.Sort(health.Together(all))
 }
 
-// databaseProblems are about the two databases and what keeps one like the other.
+// removalProblems reports that the network is being removed.
+func removalProblems(name string, f facts) []networkv1alpha1.Problem {
+	if f.removing == nil {
+		return nil
+	}
+	return []networkv1alpha1.Problem{health.RemovalProblem("ClusterNetwork/"+name, *f.removing)}
+}
+
+// databaseProblems lists the problems of the two databases and of ovn-northd between them.
 func databaseProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	const state = networkv1alpha1.StateUnavailable
 	switch {
 	case f.refused != nil:
-		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, databaseReason(f.refused), "ClusterNetwork/"+name, f.refused.Error()))
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, databaseReason(f.refused),
+			"ClusterNetwork/"+name, f.refused.Error()))
 	case !f.connected:
-		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state,
+			networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
 			"the OVN northbound database is not connected; existing pods keep their network"))
 	}
 	if f.southboundAway() {
-		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
+		found = append(found, health.New(networkv1alpha1.AreaDatabases, state,
+			networkv1alpha1.ReasonDatabaseUnavailable, "ClusterNetwork/"+name,
 			"no agent reaches the OVN southbound database; existing pods keep their network"))
 	}
 	if f.silent != "" {
-		found = append(found, health.New(networkv1alpha1.AreaControlPlane, state, networkv1alpha1.ReasonNorthdSilent, "ClusterNetwork/"+name, f.silent))
+		found = append(found, health.New(networkv1alpha1.AreaControlPlane, state, networkv1alpha1.ReasonNorthdSilent,
+			"ClusterNetwork/"+name, f.silent))
 	}
 	return found
 }
 
-// specProblems say why what the spec asks for is not there.
+// specProblems lists why the spec is not in force.
 func specProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	const state = networkv1alpha1.StateDegraded
 	object := "ClusterNetwork/" + name
 	if f.invalid != nil {
-		found = append(found, health.New(networkv1alpha1.AreaTopology, state, networkv1alpha1.ReasonInvalidSpec, object, f.invalid.Error()))
+		found = append(found, health.New(networkv1alpha1.AreaTopology, state, invalidReason(f.invalid), object, f.invalid.Error()))
 	}
 	if f.applied != nil && f.refused == nil {
 		found = append(found, health.New(networkv1alpha1.AreaTopology, state, databaseReason(f.applied), object, f.applied.Error()))
 	}
 	if exhausted := exhaustedNetworks(f); len(exhausted) > 0 {
-		found = append(found, health.New(networkv1alpha1.AreaAddresses, state, networkv1alpha1.ReasonSubnetsExhausted, object, strings.Join(exhausted, "; ")))
+		found = append(found, health.New(networkv1alpha1.AreaAddresses, state, networkv1alpha1.ReasonSubnetsExhausted,
+			object, strings.Join(exhausted, "; ")))
 	}
 	return found
 }
@@ -61,10 +77,11 @@ func driftProblems(name string, f facts) []networkv1alpha1.Problem {
 	if f.drift == nil || f.drift.Standing == 0 {
 		return nil
 	}
-	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaDrift, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonDrift, "ClusterNetwork/"+name, standingDrift(f.drift))}
+	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaDrift, networkv1alpha1.StateDegraded,
+		networkv1alpha1.ReasonDrift, "ClusterNetwork/"+name, standingDrift(f.drift))}
 }
 
-// fitProblems are about what does not fit together.
+// fitProblems lists settings that do not match each other.
 func fitProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	violated := ""
 	if len(f.violations) > 0 {
@@ -86,10 +103,10 @@ func fitProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	return found
 }
 
-// ofNodes are the problems of nodes: those that make one unready, and the others.
+// ofNodes are the problems of nodes: those which make a node unready, and the others.
 type ofNodes struct{ unready, besides []networkv1alpha1.Problem }
 
-// nodeProblems lists those of each node, in the order of their names.
+// nodeProblems lists the problems of each node, sorted by the nodes' names.
 func nodeProblems(f facts) (found ofNodes) {
 	byName := f.byName()
 	away := f.southboundAway()
@@ -98,23 +115,29 @@ func nodeProblems(f facts) (found ofNodes) {
 	for i := range nodes {
 		name := nodes[i].Name
 		if isLost(&nodes[i]) {
-			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonNodeLost, "Node/"+name,
-				fmt.Sprintf("Kubernetes hears nothing of the kubelet of node %s", name)))
-			continue // what its agent said last may not be true any more
+			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded,
+				networkv1alpha1.ReasonNodeLost, "Node/"+name,
+				fmt.Sprintf("Kubernetes receives no heartbeats from the kubelet of node %s", name)))
+			continue // its agent's last report may be outdated
 		}
 		if p, bad := f.agentProblem(name); bad {
 			found.unready = append(found.unready, p)
 		}
 		nn := byName[name]
-		if nn == nil || len(nn.Status.Conditions) == 0 || nn.Status.Chassis == "" && !isReady(nn.Status.Conditions) && meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionReady) == nil {
-			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonWaitingForAgent, "Node/"+name,
+		if nn == nil && f.invalid == nil && f.plan.OverlapOfNode(&nodes[i]) != "" {
+			continue // it gets no network, so that its agent has nothing to report
+		}
+		if nn == nil || len(nn.Status.Conditions) == 0 || nn.Status.Chassis == "" && !isReady(nn.Status.Conditions) &&
+			meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionReady) == nil {
+			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes,
+				networkv1alpha1.StateProgressing, networkv1alpha1.ReasonWaitingForAgent, "Node/"+name,
 				fmt.Sprintf("the agent of node %s has not reported yet", name)))
 			continue
 		}
 		for _, p := range health.Node(name, nn.Status.Conditions) {
 			switch {
 			case p.Reason == networkv1alpha1.ReasonUplinkRolledBack, away && p.Reason == networkv1alpha1.ReasonDatabaseUnavailable:
-				// told of all together
+				// reported once for all nodes
 			case isReady(nn.Status.Conditions):
 				found.besides = append(found.besides, p)
 			default:
@@ -133,7 +156,8 @@ func (f facts) byName() map[string]*networkv1alpha1.NodeNetwork {
 	return found
 }
 
-// southboundAway reports whether no node that speaks reaches the southbound database: then it is the database and not the nodes.
+// southboundAway reports whether every reporting node fails to reach the southbound database. Then the database is
+// the cause, not the nodes.
 func (f facts) southboundAway() bool {
 	byName, speaking := f.byName(), 0
 	for i := range f.nodes {
@@ -153,7 +177,8 @@ func (f facts) southboundAway() bool {
 	return speaking > 0
 }
 
-// availableCondition: a network of which no node is ready is not available, whatever the reason.
+// availableCondition returns the condition Available. A network without a ready node is not available, whatever the
+// reason.
 func availableCondition(problems []networkv1alpha1.Problem, ready int, waiting []string) metav1.Condition {
 	c := health.Available(problems)
 	if c.Status == metav1.ConditionTrue && ready == 0 && len(waiting) > 0 {
@@ -162,17 +187,17 @@ func availableCondition(problems []networkv1alpha1.Problem, ready int, waiting [
 	return c
 }
 
-// well says of each area how it is while it has no problem.
+// well returns the sentence of each area without a problem.
 func well(s networkv1alpha1.ClusterNetworkStatus) map[networkv1alpha1.AreaName]string {
-	repaired := "nobody else changed the northbound database"
+	repaired := "no foreign changes of the northbound database"
 	if s.Drift != nil {
-		repaired = fmt.Sprintf("%d differences were found and put right", s.Drift.Total)
+		repaired = fmt.Sprintf("%d foreign changes were repaired", s.Drift.Total)
 	}
 	return map[networkv1alpha1.AreaName]string{
 		networkv1alpha1.AreaDatabases:    "the northbound database is connected, and agents reach the southbound one",
 		networkv1alpha1.AreaControlPlane: "the operator leads",
 		networkv1alpha1.AreaNodes:        fmt.Sprintf("%s nodes are ready", s.NodesReady),
-		networkv1alpha1.AreaTopology:     "the northbound database is as the cluster needs it",
+		networkv1alpha1.AreaTopology:     "the northbound database has all required rows",
 		networkv1alpha1.AreaAddresses:    "free: " + s.AddressesFree,
 		networkv1alpha1.AreaDrift:        repaired,
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// upgrades says of a rollout that is not complete what it is as a problem.
+// upgrades maps the state of an incomplete rollout to its problem.
 var upgrades = map[networkv1alpha1.RolloutState]struct {
 	state  networkv1alpha1.AreaState
 	reason string
@@ -18,7 +18,8 @@ var upgrades = map[networkv1alpha1.RolloutState]struct {
 	networkv1alpha1.RolloutStopped:     {networkv1alpha1.StateDegraded, networkv1alpha1.ReasonUpgradeStopped},
 }
 
-// upgrade is the problem of a rollout; of is false where there is none. While it goes on nobody is told besides that versions differ.
+// upgrade returns the problem of a rollout. of is false without a rollout. While a rollout continues, differing
+// versions are not a problem of their own.
 func upgrade(r *networkv1alpha1.RolloutStatus) (p networkv1alpha1.Problem, of bool) {
 	if r == nil {
 		return p, false
@@ -30,7 +31,8 @@ func upgrade(r *networkv1alpha1.RolloutStatus) (p networkv1alpha1.Problem, of bo
 	return health.New(networkv1alpha1.AreaControlPlane, u.state, u.reason, r.Object, r.Text()), true
 }
 
-// rollout says which agents are of another version than the operator. Both work together; that it stays so is no state to be in.
+// rollout lists the agents of another version than the operator's. Both versions work together, but only for a
+// transition.
 func rollout(f facts) []networkv1alpha1.Problem {
 	if p, of := upgrade(f.rollout); of {
 		return []networkv1alpha1.Problem{p}
@@ -51,8 +53,9 @@ func rollout(f facts) []networkv1alpha1.Problem {
 		return nil
 	}
 	slices.Sort(others)
-	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateProgressing, networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent",
-		fmt.Sprintf("%d of %d agents are not of the operator's version %s: %s", len(others), len(f.nodes), f.version, nameSome(others)))}
+	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateProgressing,
+		networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent",
+		fmt.Sprintf("%d of %d agents do not have the operator's version %s: %s", len(others), len(f.nodes), f.version, nameSome(others)))}
 }
 
 func orUnknown(version string) string {

@@ -22,17 +22,28 @@ func TestServiceNetworksThatDiffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  []netip.Prefix
 		given []networkingv1.ServiceCIDR
-		want  []string // words of the message; none: there is nothing to say
+		want  []string // words of the message; empty: no message
 	}{
-		"the same":                      {[]netip.Prefix{v4, v6}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")}, nil},
-		"in two objects":                {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/24"), serviceCIDR("more", "10.96.1.0/24")}, nil},
-		"the API server does not tell":  {[]netip.Prefix{v4}, nil, nil},
-		"one that goes":                 {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16"), going}, nil},
-		"one that is not routed":        {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16"), serviceCIDR("more", "10.97.0.0/24")}, []string{"more", "10.97.0.0/24"}},
-		"one that is larger":            {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/15")}, []string{"10.96.0.0/15", "no ServiceCIDR gives addresses of 10.96.0.0/16"}},
-		"a family that nobody gives":    {[]netip.Prefix{v4, v6}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16")}, []string{"fd00:10:96::/112"}},
-		"a family that is not routed":   {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")}, []string{"kubernetes", "fd00:10:96::/112"}},
-		"something that cannot be read": {[]netip.Prefix{v4}, []networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "nonsense")}, nil},
+		"the same": {[]netip.Prefix{v4, v6},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")}, nil},
+		"in two objects": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/24"), serviceCIDR("more", "10.96.1.0/24")}, nil},
+		"the API server does not serve the kind": {[]netip.Prefix{v4}, nil, nil},
+		"a network that is being deleted": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16"), going}, nil},
+		"a network that is not routed": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16"), serviceCIDR("more", "10.97.0.0/24")},
+			[]string{"more", "10.97.0.0/24"}},
+		"a network that is larger": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/15")},
+			[]string{"10.96.0.0/15", "no ServiceCIDR allocates addresses of 10.96.0.0/16"}},
+		"a family without a network": {[]netip.Prefix{v4, v6},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16")}, []string{"fd00:10:96::/112"}},
+		"a family that is not routed": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112")},
+			[]string{"kubernetes", "fd00:10:96::/112"}},
+		"an unreadable network": {[]netip.Prefix{v4},
+			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "nonsense")}, nil},
 	} {
 		got := serviceMismatch(topology.Plan{Services: c.spec}, c.given)
 		if len(c.want) == 0 && got != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,7 @@ import (
 // namedNodes bounds the nodes that a condition's message names.
 const namedNodes = 5
 
-// facts are what the status is computed from.
+// facts are the input of the status.
 type facts struct {
 	plan      topology.Plan
 	invalid   error // the spec cannot be applied
@@ -31,19 +32,25 @@ type facts struct {
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
 	used      func(network netip.Prefix) (used int64, ok bool)
-	drift     *networkv1alpha1.DriftStatus // nil: nothing was ever found
-	mtu       string                       // what is wrong with the links' MTU; empty: nothing
-	services  string                       // how the API server's service networks differ; empty: they do not
-	// violations are invariants that do not hold.
+	drift     *networkv1alpha1.DriftStatus // nil if there was never any
+	mtu       string                       // mismatch of the links' MTU, or empty
+	services  string                       // difference to the API server's service networks, or empty
+	// violations are the violated invariants.
 	violations []invariant.Violation
-	refused    error                 // why the database that answers is not ours to write
-	silent     string                // what ovn-northd does not answer; empty: it did when it was asked last
-	agents     map[string]agentState // node -> its agent's pod; empty: agents do not run in pods that we know
-	version    string                // the operator's; empty: it does not say
+	refused    error  // why this process must not write the connected database
+	silent     string // request to which ovn-northd does not respond, or empty
+	// node -> its agent's pod; empty if agents do not run in pods of this installation
+	agents     map[string]agentState
+	version    string // of the operator; may be empty
 	rollout    *networkv1alpha1.RolloutStatus
-	databases  *networkv1alpha1.DatabasesStatus // nil: they have one member, or are somebody else's
+	databases  *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
 	egress     []networkv1alpha1.EgressIP
-	unreached  []string // nodes that do not answer the operator through the network
+	unreached  []string                  // nodes that do not respond to the operator through the network
+	denied     *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
+	held       string                    // why networks of the spec are held, or empty
+	apiServers []discoveryv1.EndpointSlice
+	// what the removal of the network waits for; nil if the ClusterNetwork is not being deleted
+	removing *metav1.Condition
 }
 
 // status computes the ClusterNetwork's status.
@@ -57,28 +64,47 @@ func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.Cluster
 	if counts, free, ok := addresses(f); ok {
 		want.Addresses, want.AddressesFree = counts, free
 	}
-	want.Drift = f.drift
+	want.Drift, want.Refused = f.drift, f.denied
+	f.removing = health.RemovalOf(cn)
 	problems := problemsOf(cn.Name, f)
 	want.Areas, want.Problems = health.Areas(problems, well(want)), problems[:min(len(problems), networkv1alpha1.MaxProblems)]
 	want.Computed, want.Versions = computed(cn.Spec, want.MTU), versions(cn.Status.Versions, f)
 	degraded := health.Degraded(problems)
 	for _, condition := range []metav1.Condition{readyCondition(f, waiting), availableCondition(problems, ready, waiting),
 		health.Progressing(problems), degraded, health.Upgradeable(problems)} {
+		if f.removing != nil {
+			condition = health.WhileRemoving(condition, *f.removing)
+		}
 		condition.ObservedGeneration = cn.Generation
 		meta.SetStatusCondition(&want.Conditions, condition)
 	}
+	setRemoving(&want.Conditions, f.removing, cn.Generation)
 	return want
+}
+
+// setRemoving sets or removes the condition Removing. It copies the condition that weft-operands wrote.
+func setRemoving(conditions *[]metav1.Condition, removing *metav1.Condition, generation int64) {
+	if removing == nil {
+		meta.RemoveStatusCondition(conditions, networkv1alpha1.ConditionRemoving)
+		return
+	}
+	c := *removing
+	if c.ObservedGeneration == 0 {
+		c.ObservedGeneration = generation
+	}
+	meta.SetStatusCondition(conditions, c)
 }
 
 func readyCondition(f facts, waiting []string) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case f.invalid != nil:
-		c.Reason, c.Message = networkv1alpha1.ReasonInvalidSpec, f.invalid.Error()
+		c.Reason, c.Message = invalidReason(f.invalid), f.invalid.Error()
 	case f.applied != nil:
 		c.Reason, c.Message = databaseReason(f.applied), f.applied.Error()
 	case !f.connected:
-		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseUnavailable, "the OVN northbound database is not connected; existing pods keep their network"
+		c.Reason, c.Message = networkv1alpha1.ReasonDatabaseUnavailable,
+			"the OVN northbound database is not connected; existing pods keep their network"
 	case len(waiting) > 0:
 		c.Reason, c.Message = networkv1alpha1.ReasonNodesNotReady, "not ready: "+nameSome(waiting)
 	default:
@@ -87,7 +113,7 @@ func readyCondition(f facts, waiting []string) metav1.Condition {
 	return c
 }
 
-// rolledBack says which nodes moved their link and had to take it back, and who waits behind them.
+// rolledBack names the nodes whose move was rolled back, and the nodes that wait behind them.
 func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
 	var failed []string
 	for i := range networks {
@@ -103,13 +129,13 @@ func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
 	if len(failed) > 1 {
 		text += fmt.Sprintf(", and %d more", len(failed)-1)
 	}
-	if waiting := topology.Asking(networks); len(waiting) > 0 {
-		text += "; until that is settled these do not move theirs: " + nameSome(waiting)
+	if waiting := topology.WaitingToMove(networks); len(waiting) > 0 {
+		text += "; until that is settled these nodes do not move their links: " + nameSome(waiting)
 	}
 	return text
 }
 
-// databaseReason sorts what the database has against us.
+// databaseReason returns the reason for a refusal of the database.
 func databaseReason(err error) string {
 	var old *ovndb.SchemaError
 	if errors.As(err, &old) {
@@ -118,20 +144,24 @@ func databaseReason(err error) string {
 	return networkv1alpha1.ReasonDatabaseError
 }
 
-// standingDrift says what is different now, by its latest example.
+// standingDrift describes the standing drift by its latest example.
 func standingDrift(drift *networkv1alpha1.DriftStatus) string {
 	for _, item := range drift.Items {
 		switch item.State {
 		case networkv1alpha1.DriftCollision:
-			return fmt.Sprintf("the OVN northbound database has %d differences; row %s of %s is not Weft's and has the name of a row of %s", drift.Standing, item.Row, item.Table, item.Owner)
+			return fmt.Sprintf(
+				"the OVN northbound database has %d differences; row %s of %s is not Weft's and has the name of a row of %s",
+				drift.Standing, item.Row, item.Table, item.Owner)
 		case networkv1alpha1.DriftStanding:
-			return fmt.Sprintf("the OVN northbound database has %d differences, which drift.mode leaves as they are; the latest is row %s of %s, of %s", drift.Standing, item.Row, item.Table, item.Owner)
+			return fmt.Sprintf(
+				"the OVN northbound database has %d differences, which drift.mode leaves as they are; the latest "+
+					"is row %s of %s, of %s", drift.Standing, item.Row, item.Table, item.Owner)
 		}
 	}
 	return fmt.Sprintf("the OVN northbound database has %d differences", drift.Standing)
 }
 
-// exhaustedNetworks names the nodes that have no pod subnet because none is left.
+// exhaustedNetworks names the nodes that have no pod subnet because none is free.
 func exhaustedNetworks(f facts) []string {
 	known := make(map[string]bool, len(f.networks))
 	for i := range f.networks {
@@ -181,7 +211,7 @@ func countReady(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) (re
 	return ready, waiting
 }
 
-// isLost reports whether Kubernetes hears nothing of a node: what its agent said last may not be true any more.
+// isLost reports whether kubelet's heartbeats of a node stopped. Its agent's last report may then be outdated.
 func isLost(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -202,8 +232,8 @@ func nameSome(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedNodes], ", "), len(names)-namedNodes)
 }
 
-// addresses counts the addresses of each cluster network, and says how many are free in words; ok is false while that is
-// not known.
+// addresses counts the addresses of each cluster network, and describes the free ones in words. ok is false until
+// they are known.
 func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string, ok bool) {
 	var texts []string
 	for _, cluster := range f.plan.Clusters {
@@ -219,7 +249,7 @@ func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string,
 	return counts, strings.Join(texts, ", "), len(counts) > 0
 }
 
-// freeText abbreviates what nobody counts.
+// freeText abbreviates numbers that are too large to matter.
 func freeText(free int64, network ipam.Network) string {
 	if network.CIDR.Addr().Is6() && free > 1<<32 {
 		return "plenty"

@@ -13,20 +13,20 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// ManagementPorts are the addresses of the nodes whose network is ready. From the operator's node they are reached as pods are: through tunnels, which
-// nothing else on a node that is ready has to try.
+// ManagementPorts returns the addresses of the nodes whose network is ready. From the operator's node they are
+// reached like pods, through tunnels. No other component on a ready node checks these.
 func ManagementPorts(c client.Reader) func(context.Context) map[string]netip.Addr {
 	return func(ctx context.Context) map[string]netip.Addr {
 		var nodes corev1.NodeList
 		var networks networkv1alpha1.NodeNetworkList
 		if err := errors.Join(c.List(ctx, &nodes), c.List(ctx, &networks)); err != nil {
-			return nil // the cache answers; it has no errors to give once it is in sync
+			return nil // the cache returns no errors once it is in sync
 		}
 		return facts{nodes: nodes.Items, networks: networks.Items}.reachable()
 	}
 }
 
-// reachable are the management ports' addresses of the nodes that should answer.
+// reachable returns the management ports' addresses of the nodes that should respond.
 func (f facts) reachable() map[string]netip.Addr {
 	found, byName := map[string]netip.Addr{}, f.byName()
 	for i := range f.nodes {
@@ -42,13 +42,15 @@ func (f facts) reachable() map[string]netip.Addr {
 	return found
 }
 
-// tunnelProblems are the nodes that are ready and do not answer. Those of which more is known are left out.
+// tunnelProblems lists the ready nodes that do not respond. It leaves out nodes with a more precise problem.
 func tunnelProblems(f facts) (found []networkv1alpha1.Problem) {
 	addresses := f.reachable()
 	for _, name := range f.unreached {
 		if address, ok := addresses[name]; ok {
-			found = append(found, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonTunnelSilent, "NodeNetwork/"+name,
-				fmt.Sprintf("the node is ready, and its management port %s does not answer the operator's node through the network: packets between pods of nodes may be lost", address)))
+			found = append(found, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded,
+				networkv1alpha1.ReasonTunnelSilent, "NodeNetwork/"+name,
+				fmt.Sprintf("the node is ready, but its management port %s does not respond to the operator's node "+
+					"through the network: packets between pods of nodes may be lost", address)))
 		}
 	}
 	return found

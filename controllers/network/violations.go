@@ -10,17 +10,17 @@ import (
 )
 
 func (r *Reconciler) violations() []invariant.Violation {
-	if r.Violations == nil {
+	if r.Observed.Violations == nil {
 		return nil
 	}
-	return r.Violations()
+	return r.Observed.Violations()
 }
 
-// tellViolations makes an event of those that no event told of.
-func (r *Reconciler) tellViolations(cn *networkv1alpha1.ClusterNetwork) {
+// recordViolations records an event for each violation that no event has reported.
+func (r *Reconciler) recordViolations(cn *networkv1alpha1.ClusterNetwork) {
 	now := r.violations()
 	old := map[string]bool{}
-	for _, v := range r.known {
+	for _, v := range r.reportedViolations {
 		old[v.String()] = true
 	}
 	var news []invariant.Violation
@@ -29,13 +29,13 @@ func (r *Reconciler) tellViolations(cn *networkv1alpha1.ClusterNetwork) {
 			news = append(news, v)
 		}
 	}
-	r.known = now
+	r.reportedViolations = now
 	if len(news) > 0 {
 		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvariantViolated, "Check", "%s", describeViolations(news))
 	}
 }
 
-// describeViolations names the first and says where to find the others.
+// describeViolations names the first violation and where to find the others.
 func describeViolations(found []invariant.Violation) string {
 	first := cut(found[0].String())
 	if len(found) == 1 {

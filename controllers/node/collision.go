@@ -11,10 +11,10 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// ByClaim is the index of NodeNetworks by what no two of them may both have.
+// ByClaim is the index of NodeNetworks by the values that no two of them may share.
 const ByClaim = "nodeClaim"
 
-// IndexByClaim is its function.
+// IndexByClaim is the function of the index ByClaim.
 func IndexByClaim(o client.Object) []string {
 	nn, ok := o.(*networkv1alpha1.NodeNetwork)
 	if !ok {
@@ -23,8 +23,9 @@ func IndexByClaim(o client.Object) []string {
 	return topology.Claims(nn)
 }
 
-// yields reports whether a NodeNetwork has an ID or a subnet that an older one has too: a former leader's last write can reach the API server when
-// this process has chosen already. The younger one goes; if that is the other, its node is asked for.
+// yields reports whether an older NodeNetwork has the same ID or subnet. That happens when a former leader's last
+// write reaches the API server after this process has chosen. The younger NodeNetwork is deleted. If that is the
+// other one, its node is enqueued.
 func (r *Reconciler) yields(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (bool, error) {
 	for _, claim := range topology.Claims(nn) {
 		yields, err := r.yieldsIn(ctx, nn, claim)
@@ -46,15 +47,16 @@ func (r *Reconciler) yieldsIn(ctx context.Context, nn *networkv1alpha1.NodeNetwo
 			continue
 		}
 		if topology.Older(other, nn) {
-			r.Events.Eventf(nn, other, corev1.EventTypeWarning, "NodeCollision", "Replace", "what NodeNetwork %s has is also in this one, which is the younger: it is replaced", other.Name)
+			r.Events.Eventf(nn, other, corev1.EventTypeWarning, "NodeCollision", "Replace",
+				"NodeNetwork %s has the same ID or subnet and is older: this one is replaced", other.Name)
 			return true, nil
 		}
-		r.Trigger.Enqueue(types.NamespacedName{Name: other.Name})
+		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: other.Name})
 	}
 	return false, nil
 }
 
-// disown forgets what was assigned to a node, since it is another's.
+// disown forgets the assignment of a node, because it belongs to another node.
 func (r *Reconciler) disown(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

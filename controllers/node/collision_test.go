@@ -17,16 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// applied is a database that notes the last unit of each key.
+// applied is a database that records the last unit of each key.
 type applied map[unit.Key]unit.Unit
 
 func (a applied) Apply(_ context.Context, u unit.Unit) error { a[u.Key] = u; return nil }
 
-// tenants are addresses whose nodes are noted.
+// tenants records the nodes that have addresses.
 type tenants map[string]bool
 
 func (t tenants) SetNode(name string, _ []netip.Prefix) []string { t[name] = true; return nil }
@@ -48,21 +50,30 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 			t.Fatal(err)
 		}
 	}
-	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}, Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/28", HostPrefix: 29}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
-		JoinSubnet: []networkv1alpha1.CIDR{"100.64.0.0/16"}}}
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName},
+		Spec: networkv1alpha1.ClusterNetworkSpec{
+			ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/28", HostPrefix: 29}},
+			ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
+			JoinSubnet:     []networkv1alpha1.CIDR{"100.64.0.0/16"}}}
+	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/28", "10.96.0.0/16", "100.64.0.0/16"} {
+		cn.Status.Networks = append(cn.Status.Networks, networkv1alpha1.NetworkStatus{CIDR: cidr, State: networkv1alpha1.NetworkInForce})
+	}
 	objects = append(objects, cn)
 	for _, name := range []string{"n1", "n2", "n3"} {
 		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(
+		&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).
 		WithIndex(&networkv1alpha1.NodeNetwork{}, ByClaim, IndexByClaim).Build()
 	rows, addresses, removed := applied{}, tenants{}, &[]string{}
-	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100), Trigger: &trigger.Trigger{},
-		Removed: func(owners []string) { *removed = append(*removed, owners...) }, Vacated: func(types.NamespacedName) {}}, rows, addresses, removed
+	lost := &kind.Topic[[]string]{}
+	lost.Subscribe(func(owners []string) { *removed = append(*removed, owners...) })
+	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100),
+		Triggers:   &trigger.Set{},
+		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost}, rows, addresses, removed
 }
 
-// reconciled reconciles nodes in turn, until nobody's network was deleted.
+// reconciled reconciles nodes in turn, until no NodeNetwork is deleted.
 func reconciled(t *testing.T, r *Reconciler, names ...string) {
 	t.Helper()
 	for range 3 {
@@ -85,10 +96,11 @@ func networkOf(t *testing.T, r *Reconciler, name string) *networkv1alpha1.NodeNe
 	return nn
 }
 
-// A former leader's last write can come late: then two nodes have one ID. The younger NodeNetwork is replaced.
+// A late write of a former leader can give two nodes one ID. The younger NodeNetwork is replaced.
 func TestOfTwoNodesWithOneIDTheYoungerGetsAnother(t *testing.T) {
 	network := func(name string, age time.Duration) *networkv1alpha1.NodeNetwork {
-		return &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1_800_000_000, 0).Add(-age))},
+		return &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name,
+			CreationTimestamp: metav1.NewTime(time.Unix(1_800_000_000, 0).Add(-age))},
 			Spec: networkv1alpha1.NodeNetworkSpec{NodeID: 1, PodSubnets: []networkv1alpha1.CIDR{"10.244.0.0/29"}}}
 	}
 	for younger, ages := range map[string][2]time.Duration{"n1": {time.Minute, time.Hour}, "n2": {time.Hour, time.Minute}} {
@@ -98,18 +110,17 @@ func TestOfTwoNodesWithOneIDTheYoungerGetsAnother(t *testing.T) {
 		if kept := networkOf(t, r, older); kept.Spec.NodeID != 1 || kept.Spec.PodSubnets[0] != "10.244.0.0/29" {
 			t.Errorf("the older one, of %s, is %+v", older, kept.Spec)
 		}
-		if replaced := networkOf(t, r, younger); replaced == nil || replaced.Spec.NodeID != 2 || replaced.Spec.PodSubnets[0] != "10.244.0.8/29" {
+		if replaced := networkOf(t, r, younger); replaced == nil || replaced.Spec.NodeID != 2 ||
+			replaced.Spec.PodSubnets[0] != "10.244.0.8/29" {
 			t.Errorf("the younger one, of %s, is %+v", younger, replaced)
 		}
 	}
 }
 
-// A node whose network went while no process remembered it finds no subnet, since others have it: its rows and addresses go, or they would stay with
-// what is others' now.
+// A node whose network was deleted while no process ran finds no subnet, because others have it. Its rows and
+// addresses must be removed, because they belong to others now.
 func TestANodeThatFindsNoSubnetHasNoRows(t *testing.T) {
 	r, rows, addresses, removed := small(t)
-	vacated := map[string]bool{}
-	r.Vacated = func(name types.NamespacedName) { vacated[name.Name] = r.HasNone(name.Name) }
 	addresses["n3"] = true // its pods' ports were read from the database
 	reconciled(t, r, "n1", "n2", "n3")
 	if networkOf(t, r, "n3") != nil {
@@ -118,8 +129,9 @@ func TestANodeThatFindsNoSubnetHasNoRows(t *testing.T) {
 	if u, ok := rows["node/n3"]; !ok || !u.Empty() || addresses["n3"] || len(*removed) != 1 {
 		t.Errorf("rows of n3: %+v (%v), addresses: %v, removed: %v", u, ok, addresses["n3"], *removed)
 	}
-	if !vacated["n3"] || len(vacated) != 1 {
-		t.Errorf("without a network are %v", vacated)
+	if enqueued := r.Triggers.Of(topology.KindGateway).Take(); len(enqueued) == 0 || enqueued[0].Name != "n3" ||
+		!r.HasNone("n3") || r.HasNone("n1") {
+		t.Errorf("gateways enqueued: %v; n3 has no network: %t, n1: %t", enqueued, r.HasNone("n3"), r.HasNone("n1"))
 	}
 	for _, name := range []string{"n1", "n2"} {
 		if u := rows[unit.NewKey("node", name)]; u.Empty() || !addresses[name] {

@@ -17,8 +17,8 @@ const (
 	reasonNotReady = "WeftNotReady"
 )
 
-// setCondition makes the Node's condition NetworkUnavailable true or false as the agent's NodeNetwork says. Kubernetes
-// taints a node with the condition true, so that no pod is scheduled there.
+// setCondition sets the Node's condition NetworkUnavailable from its NodeNetwork. While it is true, Kubernetes taints
+// the node, so that no pod is scheduled there.
 func (r *Reconciler) setCondition(ctx context.Context, node *corev1.Node, nn *networkv1alpha1.NodeNetwork, trouble string) error {
 	want := networkUnavailable(nn, trouble)
 	for i, have := range node.Status.Conditions {

@@ -1,5 +1,5 @@
-// Package node reconciles Nodes: each gets a NodeNetwork with an ID, subnets and addresses, its rows in the database, and
-// the condition NetworkUnavailable that is true.
+// Package node reconciles Nodes. Each gets a NodeNetwork with an ID, subnets and addresses, its rows in the database,
+// and an accurate condition NetworkUnavailable.
 package node
 
 import (
@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -28,134 +30,166 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconciler needs of the engine.
+// Database is the part of the engine that the reconciler uses.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 }
 
-// Addresses is told which subnets a node has.
+// Addresses receives the subnets of nodes.
 type Addresses interface {
-	// SetNode returns the owners of addresses that are in no subnet of the node any more, who have none now.
+	// SetNode returns the owners of addresses that are no longer in a subnet of the node. They have lost their
+	// assignment.
 	SetNode(name string, subnets []netip.Prefix) (dropped []string)
-	// RemoveNode returns the owners of addresses of the node, who have none now.
+	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.
 	RemoveNode(name string) (owners []string)
 }
 
 // Reconciler reconciles Nodes.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server, past the cache; nil: the cache is all there is.
+	// Live reads from the API server, past the cache. If it is nil, only the cache is read.
 	Live      client.Reader
 	Database  Database
 	Addresses Addresses
 	Events    events.EventRecorder
-	Trigger   *trigger.Trigger
-	// Looked is called with each node that was reconciled, whatever came of it; it may be nil.
-	Looked func(types.NamespacedName)
-	// Removed is called with the owners of addresses that went with their node, or with its subnet.
-	Removed func(owners []string)
-	// Vacated is called with a node whose network went and whose subnet others have: what else was made of it must go too.
-	Vacated func(types.NamespacedName)
+	Triggers  *trigger.Set
+	// SubnetsSet publishes a node whose subnets Addresses now has. AddressesLost publishes the owners of addresses
+	// that went with their node, or with its subnet.
+	SubnetsSet    *kind.Topic[string]
+	AddressesLost *kind.Topic[[]string]
 
-	// choosing is held while one node chooses among what the others do not have, until that is remembered. It comes before mu.
+	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
 	choosing sync.Mutex
 
-	mu       sync.Mutex
-	assigned map[string]networkv1alpha1.NodeNetworkSpec // node -> the last spec: it may not be in the cache yet, or deleted by hand
-	waiting  map[string]bool                            // nodes that found no subnet -> there is no NodeNetwork
-	caughtUp bool                                       // the cache has all NodeNetworks that were there when this process looked past it
+	mu sync.Mutex
+	// node -> last spec, which may not be in the cache yet or be deleted by hand
+	assigned map[string]networkv1alpha1.NodeNetworkSpec
+	waiting  map[string]bool // nodes that found no subnet -> they have no NodeNetwork
+	// the cache has all NodeNetworks that existed when this process read past it
+	caughtUp bool
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.remove(ctx, req.Name)
+		return r.remove(ctx, req.Name)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	var cn networkv1alpha1.ClusterNetwork
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.freeze(ctx, &node)
+		return ctrl.Result{}, r.freeze(ctx, &node, "there is no ClusterNetwork \"default\"")
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	plan, err := topology.ParseClusterNetwork(&cn)
-	if err != nil {
-		return ctrl.Result{}, nil // frozen as it is; the ClusterNetwork's condition tells
+	plan, err := topology.PlanInForce(&cn)
+	if held := (*topology.HeldError)(nil); errors.As(err, &held) {
+		return ctrl.Result{}, r.freeze(ctx, &node, "the networks of the ClusterNetwork are not in force: "+held.Message)
+	} else if err != nil {
+		return ctrl.Result{}, nil // unchanged; the ClusterNetwork's condition reports it
 	}
+	if refused, err := r.refuse(ctx, &node, plan); refused || err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.serve(ctx, &node, &cn, plan)
+}
+
+// serve gives a node its network according to a plan.
+func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1alpha1.ClusterNetwork,
+	plan topology.Plan) (ctrl.Result, error) {
 	gateway, err := topology.NodeGateway(cn.Spec.Gateway, node.Labels)
 	if err != nil {
-		r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
-		return ctrl.Result{}, nil // frozen as it is
+		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
+		return ctrl.Result{}, nil // unchanged
 	}
-	nn, err := r.ensure(ctx, &node, plan, topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway, DNS: cn.Spec.DNS}, cn.Spec.Gateway.MaxMoving)
+	settings := topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
+		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts}
+	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
+	if errors.Is(err, errPending) {
+		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
+		return ctrl.Result{}, nil // the change of the ClusterNetwork's status enqueues this node again
+	}
 	if errors.Is(err, ipam.ErrExhausted) {
-		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
-		return ctrl.Result{}, errors.Join(r.vacateUnlessNetwork(ctx, node.Name), r.setCondition(ctx, &node, nil, err.Error()))
+		r.Events.Eventf(node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)
+		return ctrl.Result{}, errors.Join(r.vacateUnlessNetwork(ctx, node.Name), r.setCondition(ctx, node, nil, err.Error()))
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	applied := r.apply(ctx, nn)
-	told := r.tell(ctx, nn, applied)
+	reportErr := r.report(ctx, nn, applied)
 	if ovndb.IsPending(applied) {
-		applied = nil // the engine goes on by itself
+		applied = nil // the engine retries by itself
 	}
-	untainted := r.removeTaint(ctx, &node, nn)
-	if err := errors.Join(applied, ignoreConflict(told), ignoreConflict(untainted), r.setCondition(ctx, &node, nn, "")); err != nil {
+	untainted := r.removeTaint(ctx, node, nn)
+	if err := errors.Join(applied, ignoreConflict(reportErr), ignoreConflict(untainted), r.setCondition(ctx, node, nn, "")); err != nil {
 		return ctrl.Result{}, err
 	}
-	if told != nil || untainted != nil { // the agent or kubelet has written meanwhile
+	if reportErr != nil || untainted != nil { // the agent or kubelet has written meanwhile
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// freeze leaves a node as it is while there is no ClusterNetwork: one with a network keeps it, and its pods.
-func (r *Reconciler) freeze(ctx context.Context, node *corev1.Node) error {
-	nn := &networkv1alpha1.NodeNetwork{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
-	if apierrors.IsNotFound(err) {
-		return r.setCondition(ctx, node, nil, "there is no ClusterNetwork \"default\"")
-	}
-	if err != nil {
-		return err
-	}
-	return r.setCondition(ctx, node, nn, "")
-}
-
-// remove forgets a node that is gone. Its NodeNetwork goes first, so that its subnet is free only when nobody reads it.
-func (r *Reconciler) remove(ctx context.Context, name string) error {
+// remove removes a node that was deleted. Its NodeNetwork is deleted first, so that its subnet becomes free only when
+// no agent reads it.
+func (r *Reconciler) remove(ctx context.Context, name string) (ctrl.Result, error) {
 	nn := &networkv1alpha1.NodeNetwork{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, nn)
 	if err == nil {
-		err = r.Client.Delete(ctx, nn) // the deletion comes back here
+		exists, err := r.ownerExists(ctx, nn)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if exists {
+			return ctrl.Result{RequeueAfter: cacheLag}, nil
+		}
+		err = r.Client.Delete(ctx, nn) // the deletion enqueues the node again
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	if err := r.vacate(ctx, name); err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	for _, waiting := range r.forget(name) {
-		r.Trigger.Enqueue(types.NamespacedName{Name: waiting})
+		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: waiting})
 	}
-	return nil
+	return ctrl.Result{}, nil
 }
 
-// vacate takes the rows of a node without a network away, and its addresses.
+// cacheLag is when a Node that only the API server has is looked for again. Usually the cache has it within milliseconds,
+// and its event reconciles it.
+const cacheLag = 5 * time.Second
+
+// ownerExists reports whether the API server has the Node of a NodeNetwork. After a start, the cache of Nodes may be older
+// than the cache of NodeNetworks.
+func (r *Reconciler) ownerExists(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (bool, error) {
+	if r.Live == nil {
+		return false, nil
+	}
+	var node corev1.Node
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: nn.Name}, &node); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	owner := metav1.GetControllerOf(nn)
+	return owner == nil || owner.UID == node.UID, nil
+}
+
+// vacate removes the rows and addresses of a node without a network.
 func (r *Reconciler) vacate(ctx context.Context, name string) error {
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.NodeKey(name)})); err != nil {
 		return err
 	}
 	if owners := r.Addresses.RemoveNode(name); len(owners) > 0 {
-		r.Removed(owners)
+		r.AddressesLost.Publish(owners)
 	}
 	return nil
 }
 
-// vacateUnlessNetwork does that for a node that finds no subnet: its network may have gone, and its subnet to others, while no process remembered it.
-// Its gateway's rows are the gateway's controller's, which asks HasNone.
+// vacateUnlessNetwork vacates a node that finds no subnet, unless it has a network. Its network may have been
+// deleted, and its subnet given to others, while no process ran. The gateway's controller removes the gateway's rows,
+// because HasNone reports the node.
 func (r *Reconciler) vacateUnlessNetwork(ctx context.Context, name string) error {
 	reader := r.Live
 	if reader == nil {
@@ -166,21 +200,23 @@ func (r *Reconciler) vacateUnlessNetwork(ctx context.Context, name string) error
 		return err
 	}
 	r.wait(name, true)
-	r.Vacated(types.NamespacedName{Name: name})
+	// the gateway's rows must be removed too
+	r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: name})
 	return r.vacate(ctx, name)
 }
 
-// HasNone reports whether a node waits for a subnet, without a NodeNetwork: nothing that was made of an earlier one is its own any more.
+// HasNone reports whether a node waits for a subnet and has no NodeNetwork. Rows of an earlier NodeNetwork are no
+// longer its own.
 func (r *Reconciler) HasNone(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[name]
 }
 
-// forget drops what is remembered of a node and returns the nodes that wait for a subnet, since one may be free now; those
-// that find none wait again.
+// forget drops the state of a node and returns the nodes that wait for a subnet, because one may be free now. A node
+// that finds none waits again.
 func (r *Reconciler) forget(name string) []string {
-	r.choosing.Lock() // who chooses now, and finds nothing, waits before this looks who does
+	r.choosing.Lock() // a node that is choosing now must be in waiting before the list is read
 	defer r.choosing.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,8 +236,9 @@ func (r *Reconciler) wait(name string, none bool) {
 	r.waiting[name] = none
 }
 
-// ensure creates or completes the node's NodeNetwork. So many nodes may move their links at a time.
-func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
+// ensure creates or completes the node's NodeNetwork. At most maxMoving nodes may move their links at a time.
+func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings,
+	maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
 	nn, found, spec, err := r.choose(ctx, node, plan, settings, maxMoving)
 	if err != nil {
 		return nil, err
@@ -209,7 +246,7 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	if found && equality.Semantic.DeepEqual(spec, nn.Spec) {
 		return nn, nil
 	}
-	// Pods are served as soon as the agent has seen the NodeNetwork, so that their addresses must be known by then.
+	// Pods are served as soon as the agent has seen the NodeNetwork, so Addresses must have the subnets by then.
 	if err := r.setSubnets(&networkv1alpha1.NodeNetwork{ObjectMeta: nn.ObjectMeta, Spec: spec}); err != nil {
 		return nil, err
 	}
@@ -222,7 +259,7 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 	return nn, r.Client.Patch(ctx, nn, patch)
 }
 
-// choose returns the node's NodeNetwork, whether there is one, and what it shall be.
+// choose returns the node's NodeNetwork, whether it exists, and its desired spec.
 func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (
 	nn *networkv1alpha1.NodeNetwork, found bool, spec networkv1alpha1.NodeNetworkSpec, err error) {
 	r.choosing.Lock()
@@ -235,6 +272,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topolog
 	}
 	var others []networkv1alpha1.NodeNetworkSpec
 	if !topology.IsComplete(nn.Spec, plan) {
+		if plan.Pending {
+			return nil, false, spec, errPending
+		}
 		if others, err = r.others(ctx, node.Name); err != nil {
 			return nil, false, spec, err
 		}
@@ -249,9 +289,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topolog
 	return nn, found, spec, nil
 }
 
-// get returns the node's NodeNetwork, or a new one with what was assigned before: pods may still run with those addresses.
-// One of an earlier Node of this name is replaced: the garbage collector would delete it at a time of its own choice. One that has what another had
-// before is replaced by one with something else.
+// get returns the node's NodeNetwork, or a new one with the previous assignment, because pods may still run with
+// those addresses. It replaces a NodeNetwork of an earlier Node of this name, which the garbage collector would
+// delete at any time, and a NodeNetwork with values that another node had before.
 func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1alpha1.NodeNetwork, found bool, err error) {
 	nn = &networkv1alpha1.NodeNetwork{}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, nn)
@@ -280,16 +320,18 @@ func (r *Reconciler) get(ctx context.Context, node *corev1.Node) (nn *networkv1a
 	return nn, false, nil
 }
 
-// ownerOf makes the garbage collector remove a NodeNetwork with its Node. It does not block the Node's deletion: clusters that
-// enforce permissions on owner references let only those block who may write the Node's finalizers.
+// ownerOf makes the garbage collector delete a NodeNetwork with its Node. It does not block the Node's deletion,
+// because in clusters that enforce permissions on owner references, that requires write access to the Node's
+// finalizers.
 func ownerOf(node *corev1.Node) metav1.OwnerReference {
 	owner := *metav1.NewControllerRef(node, corev1.SchemeGroupVersion.WithKind("Node"))
 	owner.BlockOwnerDeletion = nil
 	return owner
 }
 
-// others lists what the other nodes have: the cache, and what was written and may not be in the cache yet. To choose what nobody has, the
-// first list of a new process will not do: it may be older than the last writes of the one before.
+// others lists the assignments of the other nodes: the cache, and recent writes that may not be in the cache yet. The
+// first list of a new process is not sufficient to choose free values, because it may be older than the last writes
+// of an earlier process.
 func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1.NodeNetworkSpec, error) {
 	list, err := r.networks(ctx)
 	if err != nil {
@@ -306,7 +348,7 @@ func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1
 		}
 	}
 	for node, spec := range r.assigned {
-		// What is in both counts once: a node that finds nothing is told how many subnets are in use.
+		// A subnet in both counts once, for the number of subnets in use in an error.
 		was := cached[node]
 		if node != name && (was == nil || spec.NodeID != was.NodeID || !slices.Equal(spec.PodSubnets, was.PodSubnets)) {
 			others = append(others, spec)
@@ -315,10 +357,12 @@ func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1
 	return others, nil
 }
 
-// networks lists the NodeNetworks past the cache, until that has all that there were at such a moment. From then on what it lacks was written by this process, which remembers it.
+// networks lists the NodeNetworks past the cache, until the cache has all that existed at one such moment. From then
+// on the cache lacks only writes of this process, which records them.
 func (r *Reconciler) networks(ctx context.Context) (*networkv1alpha1.NodeNetworkList, error) {
 	var cached, live networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil { // who asks only reads: all other nodes, for each
+	// the caller only reads, and this runs for each node
+	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -340,7 +384,8 @@ func (r *Reconciler) networks(ctx context.Context) (*networkv1alpha1.NodeNetwork
 	return withCached(&live, cached.Items), nil
 }
 
-// withCached adds what only the cache has: one that somebody has just deleted comes back with what it had, if its Node is there.
+// withCached adds objects that only the cache has. A NodeNetwork that a user has just deleted is recreated with its
+// spec if its Node exists.
 func withCached(live *networkv1alpha1.NodeNetworkList, cached []networkv1alpha1.NodeNetwork) *networkv1alpha1.NodeNetworkList {
 	there := make(map[string]bool, len(live.Items))
 	for i := range live.Items {
@@ -369,22 +414,23 @@ func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {
 	if err != nil {
 		return err
 	}
-	r.tellSubnets(facts)
+	r.setAddresses(facts)
 	return nil
 }
 
-func (r *Reconciler) tellSubnets(node topology.Node) {
+func (r *Reconciler) setAddresses(node topology.Node) {
+	defer r.SubnetsSet.Publish(node.Name) // a pod may have read the NodeNetwork before Addresses had the subnets
 	if dropped := r.Addresses.SetNode(node.Name, node.Subnets); len(dropped) > 0 {
-		r.Removed(dropped)
+		r.AddressesLost.Publish(dropped)
 	}
 }
 
-// apply makes the node's subnets and rows known.
+// apply passes the node's subnets to Addresses and its rows to the database.
 func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
 	facts, err := topology.ParseNodeNetwork(nn)
 	if err != nil {
 		return err
 	}
-	r.tellSubnets(facts)
+	r.setAddresses(facts)
 	return r.Database.Apply(ctx, topology.NodeUnit(facts))
 }

@@ -3,47 +3,53 @@ package node
 import (
 	"context"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
-// workers is how many nodes are reconciled at once: what they write together is one transaction.
+// workers is how many nodes are reconciled concurrently. Their writes share transactions.
 const workers = 16
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &networkv1alpha1.NodeNetwork{}, ByClaim, IndexByClaim); err != nil {
-		return err
+// Kinds returns the kind of nodes' units.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
+		Events: env.Events, Triggers: env.Triggers,
+		SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost}
+	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
+		r.rememberFrom(origin)
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: networkChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.asking), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.allNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: planChanged})).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(trigger.Looked(r, r.Looked))
+	env.HasNoNetwork = r.HasNone
+	return []*kind.Kind{{
+		Name: topology.KindNode, Workers: workers, Reconciler: r,
+		Owner:   func() client.Object { return &corev1.Node{} },
+		First:   func() client.ObjectList { return &corev1.NodeList{} },
+		Indexes: []kind.Index{{Object: &networkv1alpha1.NodeNetwork{}, Field: ByClaim, Values: IndexByClaim}},
+		Watches: []kind.Watch{
+			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.movers, predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
+		},
+	}}
 }
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	requests := make([]reconcile.Request, 0, len(nodes.Items))
 	for i := range nodes.Items {
@@ -52,11 +58,14 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.
 	return requests
 }
 
-// nodeChanged lets changes of labels, of our condition and of the startup taint pass; it leaves the heartbeats of kubelet aside.
+// nodeChanged passes changes of labels, of addresses, of our condition and of the startup taint. It ignores kubelet's
+// heartbeats.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) ||
+		!slices.Equal(topology.InternalIPs(before), topology.InternalIPs(after)) ||
+		!equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
 
 func unavailable(node *corev1.Node) corev1.NodeCondition {
@@ -69,14 +78,15 @@ func unavailable(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// networkChanged lets changes of the spec, the chassis, the move asked for and the health pass.
+// networkChanged passes changes of the spec, the chassis, the requested move and the health.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	if !ok || !ok2 {
 		return true
 	}
-	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis || before.Status.Move != after.Status.Move ||
+	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+		before.Status.Move != after.Status.Move ||
 		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after))
 }
 
@@ -84,9 +94,10 @@ func readyOf(nn *networkv1alpha1.NodeNetwork) any {
 	return meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionReady)
 }
 
-// planChanged lets changes of what node subnets are computed from pass.
+// planChanged passes changes of the input for node subnets.
 func planChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU
+	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
+		!equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
 }

@@ -11,22 +11,22 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// removeTaint takes the startup taint off a node whose network is ready. A conflict means that the Node has changed since: it is no failure,
-// but has to be tried again.
+// removeTaint removes the startup taint from a node whose network is ready. A conflict means that the Node has
+// changed since. It is not a failure, but requires a retry.
 func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node, nn *networkv1alpha1.NodeNetwork) error {
 	if startupTaints(node) == 0 || !meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady) {
 		return nil
 	}
 	patched := node.DeepCopy()
 	patched.Spec.Taints = slices.DeleteFunc(patched.Spec.Taints, isStartupTaint)
-	// A merge patch replaces the list: one that was made from another must fail.
+	// A merge patch replaces the list. The resource version makes it fail if the list has changed.
 	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
 }
 
 func isStartupTaint(t corev1.Taint) bool { return t.Key == networkv1alpha1.AgentNotReadyTaint }
 
-// startupTaints are those that removeTaint would remove.
+// startupTaints counts the taints that removeTaint would remove.
 func startupTaints(node *corev1.Node) int {
 	count := 0
 	for _, t := range node.Spec.Taints {

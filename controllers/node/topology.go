@@ -13,9 +13,9 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// tell says in the NodeNetwork's condition TopologyReady whether the node's rows are in the database, or the database's own words
-// why not. The agent, which writes the other conditions, sums it up in Ready.
-func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, applied error) error {
+// report writes the NodeNetwork's condition TopologyReady: whether the node's rows are in the database, or the
+// database's error. The agent, which writes the other conditions, includes it in Ready.
+func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork, applied error) error {
 	want, ok := topologyReady(applied)
 	if !ok {
 		return nil
@@ -25,7 +25,8 @@ func (r *Reconciler) tell(ctx context.Context, nn *networkv1alpha1.NodeNetwork, 
 	if !meta.SetStatusCondition(&patched.Status.Conditions, want) {
 		return nil
 	}
-	// A merge patch replaces the list: the resource version makes one fail that does not know what the agent has written.
+	// A merge patch replaces the list. The resource version makes it fail if it does not include the agent's last
+	// write.
 	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
 }
@@ -37,7 +38,7 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// topologyReady returns the condition; ok is false while the outcome is not known.
+// topologyReady returns the condition. ok is false until the outcome is known.
 func topologyReady(applied error) (c metav1.Condition, ok bool) {
 	c = metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady}
 	var refused *ovndb.RejectedError

@@ -34,20 +34,22 @@ func read(t *testing.T, c client.Client) *networkv1alpha1.NodeNetwork {
 	return &nn
 }
 
-// Agent and operator write one list of conditions: a cache that does not know the agent's must not take them away.
+// Agent and operator write one list of conditions. An operator whose cache lacks the agent's conditions must not
+// remove them.
 func TestConditionsOfTheAgentAreNotLost(t *testing.T) {
 	c := newClient(t)
 	stale := read(t, c)
 	agents := read(t, c)
-	meta.SetStatusCondition(&agents.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AsExpected"})
+	meta.SetStatusCondition(&agents.Status.Conditions,
+		metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AsExpected"})
 	if err := c.Status().Update(t.Context(), agents); err != nil {
 		t.Fatal(err)
 	}
 	r := &Reconciler{Client: c}
-	if err := r.tell(t.Context(), stale, nil); !apierrors.IsConflict(err) {
+	if err := r.report(t.Context(), stale, nil); !apierrors.IsConflict(err) {
 		t.Errorf("a stale operator's condition gave %v, want a conflict", err)
 	}
-	if err := r.tell(t.Context(), read(t, c), nil); err != nil {
+	if err := r.report(t.Context(), read(t, c), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady} {
@@ -63,7 +65,7 @@ func TestTopologyConditionFollowsTheDatabase(t *testing.T) {
 	written := read(t, r.Client).ResourceVersion
 	for _, step := range []struct {
 		applied error
-		status  metav1.ConditionStatus // empty: there is none
+		status  metav1.ConditionStatus // empty if the condition is absent
 		message string
 		writes  bool
 	}{
@@ -74,7 +76,7 @@ func TestTopologyConditionFollowsTheDatabase(t *testing.T) {
 		{nil, metav1.ConditionTrue, "", true},
 		{nil, metav1.ConditionTrue, "", false},
 	} {
-		if err := r.tell(t.Context(), read(t, r.Client), step.applied); err != nil {
+		if err := r.report(t.Context(), read(t, r.Client), step.applied); err != nil {
 			t.Fatal(err)
 		}
 		now := read(t, r.Client)

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// turn says which move of its link the node may make. A new one is allowed only by what the API server says past the cache, which may lack
-// what another process allowed just before this one leads.
+// turn returns the move of its link that the node may make. It permits a new move only after a read past the cache,
+// which may lack a recent permission of another process.
 func (r *Reconciler) turn(ctx context.Context, nn *networkv1alpha1.NodeNetwork, maxMoving int32) (string, error) {
 	move, err := r.turnBy(ctx, r.Client, nn, maxMoving)
 	if err != nil || move == nn.Spec.Gateway.Move || r.Live == nil {
@@ -24,7 +24,7 @@ func (r *Reconciler) turn(ctx context.Context, nn *networkv1alpha1.NodeNetwork, 
 }
 
 func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *networkv1alpha1.NodeNetwork, maxMoving int32) (string, error) {
-	if len(topology.Asking([]networkv1alpha1.NodeNetwork{*nn})) == 0 {
+	if len(topology.WaitingToMove([]networkv1alpha1.NodeNetwork{*nn})) == 0 {
 		return nn.Spec.Gateway.Move, nil
 	}
 	var list networkv1alpha1.NodeNetworkList
@@ -41,20 +41,20 @@ func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *netwo
 	return topology.Move(nn, list.Items, maxMoving), nil
 }
 
-// asking are the nodes that wait for their turn to move.
-func (r *Reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
+// movers returns the nodes that wait for their turn to move.
+func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list networkv1alpha1.NodeNetworkList
 	if err := r.Client.List(ctx, &list); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	var requests []reconcile.Request
-	for _, name := range topology.Asking(list.Items) {
+	for _, name := range topology.WaitingToMove(list.Items) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return requests
 }
 
-// moveChanged lets changes pass on which others' turns depend.
+// moveChanged passes changes on which the turns of other nodes depend.
 func moveChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)

@@ -18,26 +18,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/member"
-	"github.com/weft-network/weft/pkg/operand"
-	"github.com/weft-network/weft/pkg/rollout"
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/install/rollout"
 )
 
 const (
-	// membersAgain is when the members of the databases are asked again how they are: nobody tells of one that fell silent.
+	// membersAgain is the interval at which the members of the databases are queried, because no event reports a
+	// member that fell silent.
 	membersAgain = 5 * time.Second
-	// membersSoon is the same while one joins, or nobody leads.
+	// membersSoon is the interval while a member joins, or no member leads.
 	membersSoon = time.Second
-	// memberPatience is how long one may take to answer.
+	// memberPatience is the time limit for a member's reply.
 	memberPatience = 3 * time.Second
-	// identitySecret has the key pair by which members know the operator.
+	// identitySecret has the key pair with which the operator authenticates to members.
 	identitySecret = "weft-nb-tls"
 )
 
-// members gives each member of the databases its order, and tells how they are. again is when to ask them again.
-func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) (again time.Duration, err error) {
+// members sends each member of the databases its order, and reports their states. again is when to query them again.
+func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNetwork,
+	place render.Place) (again time.Duration, err error) {
 	central := &appsv1.StatefulSet{}
-	if err := r.Client.Get(ctx, r.own(operand.Central), central); err != nil {
+	if err := r.Client.Get(ctx, r.own(render.Central), central); err != nil {
 		return membersSoon, client.IgnoreNotFound(err)
 	}
 	if err := r.leaveOthers(ctx, cn, place); err != nil {
@@ -48,48 +50,51 @@ func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNet
 		return membersSoon, err
 	}
 	again = membersAgain
-	if operand.Awaited(status) {
+	if render.Awaited(status) {
 		again = membersSoon
 	}
-	return again, r.tellMembers(ctx, cn, status)
+	return again, r.reportMembers(ctx, cn, status)
 }
 
-// order asks all members how they are, decides, and gives the orders.
-func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place, central *appsv1.StatefulSet) (status networkv1alpha1.DatabasesStatus, err error) {
+// order queries all members, decides, and sends the orders.
+func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place,
+	central *appsv1.StatefulSet) (status networkv1alpha1.DatabasesStatus, err error) {
 	noted := map[string]string{}
-	if text := central.Annotations[operand.AnnotationClusters]; text != "" {
+	if text := central.Annotations[render.AnnotationClusters]; text != "" {
 		if err := json.Unmarshal([]byte(text), &noted); err != nil {
-			return status, fmt.Errorf("annotation %s of StatefulSet %s: %w", operand.AnnotationClusters, operand.Central, err)
+			return status, fmt.Errorf("annotation %s of StatefulSet %s: %w", render.AnnotationClusters, render.Central, err)
 		}
 	}
 	id, err := r.identity(ctx)
 	if err != nil {
 		return status, err
 	}
-	observed := operand.Observed{Place: place, Clusters: noted}
+	observed := render.Observed{Place: place, Clusters: noted}
 	var silent map[string]string
-	observed.States, silent = r.askAll(ctx, id, place, nil)
-	decision := operand.Decide(observed)
+	observed.States, silent = r.queryAll(ctx, id, place, nil)
+	decision := render.Decide(observed)
 	if !maps.Equal(decision.Clusters, noted) {
 		if err := r.note(ctx, cn, central, decision.Clusters); err != nil {
 			return status, err
 		}
 	}
-	told := map[string]member.Order{}
+	orders := map[string]member.Order{}
 	for node, order := range decision.Orders {
-		if state, answered := observed.States[node]; answered && operand.MustTell(order, state) {
-			told[node] = order
+		if state, answered := observed.States[node]; answered && render.NeedsOrder(order, state) {
+			orders[node] = order
 		}
 	}
-	states, _ := r.askAll(ctx, id, place, told)
+	states, _ := r.queryAll(ctx, id, place, orders)
 	maps.Copy(observed.States, states)
-	return operand.MembersOf(observed, silent, decision.Conflict), nil
+	return render.MembersOf(observed, silent, decision.Conflict), nil
 }
 
-// leaveOthers deletes pods of the databases on nodes where no member is to be: those of nodes that are gone, which nobody would end for a minute.
-func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) error {
+// leaveOthers deletes pods of the databases on nodes that must have no member. On a node that is gone, such a pod
+// would otherwise stay for a minute.
+func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace), client.MatchingLabels{rollout.ComponentLabel: "central"}); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace),
+		client.MatchingLabels{rollout.ComponentLabel: "central"}); err != nil {
 		return err
 	}
 	var failed []error
@@ -101,7 +106,8 @@ func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.Cluste
 		uid := p.UID
 		err := r.Client.Delete(ctx, p, client.Preconditions{UID: &uid}, client.GracePeriodSeconds(0))
 		if err == nil {
-			r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MemberLeft", "Apply", "pod %s, on node %s, where no member of the databases is any more", p.Name, p.Spec.NodeName)
+			r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MemberLeft", "Apply",
+				"pod %s is on node %s, which has no member of the databases any more", p.Name, p.Spec.NodeName)
 		} else if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			failed = append(failed, err)
 		}
@@ -117,8 +123,10 @@ func (r *Reconciler) identity(ctx context.Context) (id member.Identity, err erro
 	return member.Identity{Key: s.Data[corev1.TLSPrivateKeyKey], Cert: s.Data[corev1.TLSCertKey], CA: s.Data["ca.crt"]}, nil
 }
 
-// askAll asks all members at once, or gives those their orders that have one. silent says why others do not answer.
-func (r *Reconciler) askAll(ctx context.Context, id member.Identity, place operand.Place, orders map[string]member.Order) (states map[string]member.State, silent map[string]string) {
+// queryAll queries all members concurrently, or sends their orders to members with an order. silent has the errors of
+// members that did not reply.
+func (r *Reconciler) queryAll(ctx context.Context, id member.Identity, place render.Place,
+	orders map[string]member.Order) (states map[string]member.State, silent map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	states, silent = map[string]member.State{}, map[string]string{}
@@ -130,7 +138,7 @@ func (r *Reconciler) askAll(ctx context.Context, id member.Identity, place opera
 			continue
 		}
 		all.Go(func() {
-			state, err := r.Ask(ctx, m.Addresses[0].String(), id, order)
+			state, err := r.SendOrder(ctx, m.Addresses[0].String(), id, order)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -144,7 +152,7 @@ func (r *Reconciler) askAll(ctx context.Context, id member.Identity, place opera
 	return states, silent
 }
 
-// words are an error's without the ports of a connection, which are others each time.
+// words returns an error's text without the ports of a connection, which differ each time.
 func words(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -153,8 +161,10 @@ func words(err error) string {
 	return err.Error()
 }
 
-// note writes down which clusters there are. It is compared with what was read: an older one must not come back.
-func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet, clusters map[string]string) error {
+// note records the clusters in an annotation. It fails if the annotation has changed since it was read, so that an
+// older value cannot return.
+func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet,
+	clusters map[string]string) error {
 	text, err := json.Marshal(clusters)
 	if err != nil {
 		return err
@@ -163,16 +173,17 @@ func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	if central.Annotations == nil {
 		central.Annotations = map[string]string{}
 	}
-	central.Annotations[operand.AnnotationClusters] = string(text)
-	if err := r.Client.Patch(ctx, central, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner); err != nil {
+	central.Annotations[render.AnnotationClusters] = string(text)
+	if err := r.Client.Patch(ctx, central, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		fieldOwner); err != nil {
 		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
 	}
 	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterMade", "Apply", "clusters of OVN's databases: %s", text)
 	return nil
 }
 
-// tellMembers writes how they are where that is something new.
-func (r *Reconciler) tellMembers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.DatabasesStatus) error {
+// reportMembers writes the members' states to the status if they differ.
+func (r *Reconciler) reportMembers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.DatabasesStatus) error {
 	if was := cn.Status.Databases; was != nil && equality.Semantic.DeepEqual(*was, now) {
 		return nil
 	}

@@ -16,23 +16,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/member"
-	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/install/render"
 )
 
-// cluster plays the members of the databases. Who is told to create does, who is told to join is one at once.
+// cluster simulates the members of the databases. A member with an order to create or to join executes it at once.
 type cluster struct {
 	mu      sync.Mutex
 	made    int
 	order   map[string]member.Order // by address
-	servers map[string]string       // address -> node, of those that have joined
+	servers map[string]string       // address -> node, of joined members
 	kicked  []string
 	silent  map[string]bool
 }
 
 var errSilent = errors.New("no route to host")
 
-func (c *cluster) ask(_ context.Context, address string, id member.Identity, order member.Order) (member.State, error) {
+func (c *cluster) send(_ context.Context, address string, id member.Identity, order member.Order) (member.State, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.silent[address] || len(id.Key) == 0 {
@@ -80,14 +80,15 @@ func (c *cluster) follow(address string, order member.Order) {
 	c.order[address] = kept
 }
 
-// change does something to the cluster, or looks at it.
+// change runs a function that changes or reads the cluster.
 func (c *cluster) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	do()
 }
 
-// TestMembersOfTheDatabases: one cluster is made, all join it, and the member of a node that is gone is another's.
+// TestMembersOfTheDatabases checks that one cluster is created, that all members join it, and that another node
+// replaces the member of a deleted node.
 func TestMembersOfTheDatabases(t *testing.T) {
 	ctx := t.Context()
 	for i, name := range []string{"m1", "m2", "m3", "m4"} {
@@ -97,10 +98,11 @@ func TestMembersOfTheDatabases(t *testing.T) {
 		must(t, api.Status().Update(ctx, n))
 	}
 	c := &cluster{order: map[string]member.Order{}, servers: map[string]string{}, silent: map[string]bool{"192.0.2.103": true}}
-	_, stop := startWith(t, "test", c.ask)
+	_, stop := startWith(t, "test", c.send)
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
-		Databases: networkv1alpha1.Databases{Members: 3}}}
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
+		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
+		Databases:      networkv1alpha1.Databases{Members: 3}}}
 	must(t, api.Create(ctx, cn))
 	roles := func(want string) {
 		t.Helper()
@@ -108,7 +110,7 @@ func TestMembersOfTheDatabases(t *testing.T) {
 			now := &networkv1alpha1.ClusterNetwork{}
 			must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), now))
 			if now.Status.Databases == nil {
-				return errors.New("nothing is said of members")
+				return errors.New("the status has no members")
 			}
 			var words []string
 			for _, m := range now.Status.Databases.Members {
@@ -121,32 +123,33 @@ func TestMembersOfTheDatabases(t *testing.T) {
 		})
 	}
 
-	// Nobody makes a cluster while one does not answer: it may have one.
+	// No cluster is created while a member does not reply, because it may have one.
 	roles("m1 Joining/Joining, m2 Joining/Joining, m3 Unknown/Unknown")
 	c.change(func() {
 		if c.made != 0 {
-			t.Errorf("%d were told to create while one was silent", c.made)
+			t.Errorf("%d orders to create while a member was silent", c.made)
 		}
 		c.silent = map[string]bool{}
 	})
 	roles("m1 Leader/Leader, m2 Follower/Follower, m3 Follower/Follower")
 	central := &appsv1.StatefulSet{}
-	must(t, api.Get(ctx, own(operand.Central), central))
-	if noted := central.Annotations[operand.AnnotationClusters]; noted != `{"nb":"cluster-nb","sb":"cluster-sb"}` || *central.Spec.Replicas != 3 {
+	must(t, api.Get(ctx, own(render.Central), central))
+	if noted := central.Annotations[render.AnnotationClusters]; noted != `{"nb":"cluster-nb","sb":"cluster-sb"}` ||
+		*central.Spec.Replicas != 3 {
 		t.Errorf("noted is %s, of %d", noted, *central.Spec.Replicas)
 	}
 	c.change(func() {
 		if c.made != 1 {
-			t.Errorf("%d were told to create", c.made)
+			t.Errorf("%d orders to create", c.made)
 		}
 	})
 
-	// All disks are lost: nobody makes a second one.
+	// All disks are lost. No second cluster is created.
 	c.change(func() { c.servers, c.order = map[string]string{"192.0.2.102": "m2"}, map[string]member.Order{} })
 	roles("m1 Leader/Leader, m2 Follower/Follower, m3 Follower/Follower")
 	c.change(func() {
 		if c.made != 1 {
-			t.Errorf("%d were told to create since disks were lost", c.made)
+			t.Errorf("%d orders to create since disks were lost", c.made)
 		}
 	})
 
@@ -161,7 +164,7 @@ func TestMembersOfTheDatabases(t *testing.T) {
 		})
 		return err
 	})
-	eventually(t, func() error { return toldOf(ctx, "MemberReplaced") })
+	eventually(t, func() error { return eventRecorded(ctx, "MemberReplaced") })
 
 	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
 	cn.Spec.Databases.Members = 1
@@ -170,7 +173,7 @@ func TestMembersOfTheDatabases(t *testing.T) {
 	}
 	stop()
 
-	// What the next test finds.
+	// Restore what the next test expects.
 	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
 	cn.Finalizers = nil
 	must(t, api.Update(ctx, cn))

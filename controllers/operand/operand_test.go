@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,22 +23,22 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	operands "github.com/weft-network/weft/controllers/operand"
-	"github.com/weft-network/weft/pkg/member"
-	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/leadership"
 	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/pkg/pki"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/rbac"
 )
 
@@ -65,16 +65,18 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
-		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
+	assets, err := programs.Envtest()
+	if err != nil {
+		return 0, err
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")), CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths: []string{"../../config/crd/bases", "../../config/crd/external"}, ErrorIfCRDPathMissing: true}
 	if admin, err = environment.Start(); err != nil {
 		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
 	}
 	defer func() { err = errors.Join(err, environment.Stop()) }()
 	admin.QPS, admin.Burst = 1000, 1000
-	managerOptions, err := operands.ManagerOptions(admin, options.Operands{Namespace: namespace, Identity: "scheme"})
+	managerOptions, err := operands.ManagerOptions(options.Operands{Namespace: namespace})
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +89,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// writes counts requests that change something, events and leases left out.
+// writes counts writing requests, except for events and leases.
 type writes struct {
 	next http.RoundTripper
 	n    *atomic.Int64
@@ -106,59 +108,85 @@ func start(t *testing.T) (count *atomic.Int64, stop func()) {
 	return startAs(t, "test")
 }
 
-// startAs runs a version of it.
+// startAs runs a version of the product.
 func startAs(t *testing.T, version string) (count *atomic.Int64, stop func()) {
 	t.Helper()
 	return startWith(t, version, nil)
 }
 
-// startWith runs it where members of the databases are asked by a function of the test.
-func startWith(t *testing.T, version string, ask func(context.Context, string, member.Identity, member.Order) (member.State, error)) (count *atomic.Int64, stop func()) {
+// startWith runs a version of the product and passes the orders of databases' members to a function of the test.
+func startWith(t *testing.T, version string, send func(context.Context, string, member.Identity,
+	member.Order) (member.State, error)) (count *atomic.Int64, stop func()) {
 	t.Helper()
 	count = &atomic.Int64{}
 	own := rest.CopyConfig(product)
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{next, count} })
-	managerOptions, err := operands.ManagerOptions(own, options.Operands{Namespace: namespace, Identity: t.Name(), Health: "0", Metrics: "0", LeaderElection: true})
+	lease := operands.Lease(options.Operands{Namespace: namespace, Identity: t.Name()})
+	return count, startOn(t, own, lease, operands.Options{Now: time.Now, Patience: time.Minute, SendOrder: send,
+		Facts: factsOf(version)}, func(ctrl.Manager) func(error) { return func(error) {} })
+}
+
+func factsOf(version string) render.Facts {
+	return render.Facts{Namespace: namespace, Image: "weft:" + version, Version: version, APIServerHost: "192.0.2.10",
+		APIServerPort: "6443"}
+}
+
+// startOn runs the product as operands.go does. seen is called with each of its managers, and the returned function
+// when that has stopped.
+func startOn(t *testing.T, config *rest.Config, lease leadership.Lease, o operands.Options,
+	seen func(ctrl.Manager) func(error)) (stop func()) {
+	t.Helper()
+	managerOptions, err := operands.ManagerOptions(options.Operands{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := true
-	managerOptions.Controller = config.Controller{SkipNameValidation: &again}
-	mgr, err := ctrl.NewManager(own, managerOptions)
+	process, err := leadership.New(config, managerOptions, &lease, logr.Discard())
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := operands.Setup(mgr, operands.Options{Now: time.Now, Patience: time.Minute, Ask: ask, Facts: operand.Facts{Namespace: namespace, Image: "weft:" + version, Version: version, APIServerHost: "192.0.2.10", APIServerPort: "6443"}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	ended := make(chan error, 2)
+	go func() { ended <- process.Run(ctx) }()
+	go func() {
+		ended <- process.Lead(ctx, func(mgr ctrl.Manager) (func(error), error) { return seen(mgr), operands.Setup(mgr, o) })
+	}()
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, <-ended); err != nil {
 			t.Error(err)
 		}
-	}
+	})
 	t.Cleanup(stop)
-	return count, stop
+	return stop
 }
 
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	var err error
-	for range 300 {
-		if err = try(); err == nil {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	poll.Eventually(t, 15*time.Second, try)
+}
+
+// awaitPass returns when the reconciler has completed a pass that began after the call. It changes a label of a
+// DaemonSet and waits for the repair, twice. There is one worker and one key, so the pass of the second repair begins
+// after the end of the first. awaitPass returns the number of repairs, each of which is one write of the reconciler.
+func awaitPass(t *testing.T, daemonSet string) (repairs int64) {
+	t.Helper()
+	const label = "app.kubernetes.io/component"
+	for range 2 {
+		object := &appsv1.DaemonSet{}
+		must(t, api.Get(t.Context(), own(daemonSet), object))
+		before, want := object.DeepCopy(), object.Labels[label]
+		object.Labels[label] = "else"
+		must(t, api.Patch(t.Context(), object, client.MergeFrom(before)))
+		eventually(t, func() error {
+			must(t, api.Get(t.Context(), own(daemonSet), object))
+			if have := object.Labels[label]; have != want {
+				return fmt.Errorf("label %s of %s is %q, want %q", label, daemonSet, have, want)
+			}
+			return nil
+		})
+		repairs++
 	}
-	t.Fatal(err)
+	return repairs
 }
 
 func own(name string) types.NamespacedName {
@@ -180,18 +208,18 @@ func all(ctx context.Context) error {
 		"weft-ovs": &appsv1.DaemonSet{}, "weft-ovn-controller": &appsv1.DaemonSet{}} {
 		missing = append(missing, api.Get(ctx, own(name), object))
 	}
-	for _, name := range operand.SecretNames() {
+	for _, name := range render.SecretNames() {
 		missing = append(missing, api.Get(ctx, own(name), &corev1.Secret{}))
 	}
 	return errors.Join(missing...)
 }
 
-func toldOf(ctx context.Context, reason string) error {
-	var told eventsv1.EventList
-	if err := api.List(ctx, &told); err != nil {
+func eventRecorded(ctx context.Context, reason string) error {
+	var recorded eventsv1.EventList
+	if err := api.List(ctx, &recorded); err != nil {
 		return err
 	}
-	for _, e := range told.Items {
+	for _, e := range recorded.Items {
 		if e.Reason == reason {
 			return nil
 		}
@@ -211,19 +239,20 @@ func TestOperandsAreMadeAndKept(t *testing.T) {
 	}
 	count, stop := start(t)
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
+		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}
 	must(t, api.Create(ctx, cn))
 
-	// The databases are somebody else's.
-	eventually(t, func() error { return toldOf(ctx, "ExternalDatabases") })
+	// The databases run elsewhere.
+	eventually(t, func() error { return eventRecorded(ctx, "ExternalDatabases") })
 	if n := count.Load(); n != 0 {
 		t.Fatalf("%d writes beside databases that run elsewhere", n)
 	}
 	must(t, api.Delete(ctx, external))
 	eventually(t, func() error { return all(ctx) })
-	eventually(t, func() error { return toldOf(ctx, "OperandApplied") })
+	eventually(t, func() error { return eventRecorded(ctx, "OperandApplied") })
 
-	// What is taken away comes back, of the same authority.
+	// A deleted Secret is recreated with the same authority.
 	authority := &corev1.Secret{}
 	must(t, api.Get(ctx, own("weft-nb-ca"), authority))
 	must(t, api.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "weft-nb-tls"}}))
@@ -235,7 +264,7 @@ func TestOperandsAreMadeAndKept(t *testing.T) {
 		t.Error("the operator's new pair is of another authority")
 	}
 
-	// What is changed is put right.
+	// Changes are reverted.
 	agent := &appsv1.DaemonSet{}
 	must(t, api.Get(ctx, own("weft-agent"), agent))
 	agent.Spec.Template.Spec.Containers[0].Image = "else:1"
@@ -248,112 +277,36 @@ func TestOperandsAreMadeAndKept(t *testing.T) {
 		return nil
 	})
 
-	// A restart writes nothing. It has looked when it puts right what was changed meanwhile, which is one write.
+	// A restart writes nothing but the repairs of this test.
 	stop()
-	must(t, api.Get(ctx, own("weft-ovs"), agent))
-	agent.Labels["app.kubernetes.io/component"] = "else"
-	must(t, api.Update(ctx, agent))
 	count, stop = start(t)
-	eventually(t, func() error {
-		must(t, api.Get(ctx, own("weft-ovs"), agent))
-		if agent.Labels["app.kubernetes.io/component"] != "ovs" {
-			return errors.New("the label is as somebody left it")
-		}
-		return nil
-	})
-	time.Sleep(time.Second) // what it might do besides
-	if n := count.Load(); n != 1 {
-		t.Errorf("%d writes after a restart, want 1", n)
+	repairs := awaitPass(t, "weft-ovs")
+	if n := count.Load(); n != repairs {
+		t.Errorf("%d writes after a restart, want the %d repairs", n, repairs)
 	}
 
-	// The node of the databases goes.
+	// The node of the databases is deleted.
 	must(t, api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
 	eventually(t, func() error {
 		central := &appsv1.StatefulSet{}
 		must(t, api.Get(ctx, own("weft-central"), central))
-		if node := central.Annotations[operand.AnnotationNode]; node != "n2" {
+		if node := central.Annotations[render.AnnotationNode]; node != "n2" {
 			return fmt.Errorf("the databases are on %s", node)
 		}
-		must(t, api.Get(ctx, own("weft-agent"), agent)) // the last
+		must(t, api.Get(ctx, own("weft-agent"), agent)) // the last operand
 		for _, e := range agent.Spec.Template.Spec.Containers[0].Env {
 			if e.Name == "WEFT_SB" && e.Value != "ssl:192.0.2.2:16642" {
-				return fmt.Errorf("agents are told %s", e.Value)
+				return fmt.Errorf("agents use %s", e.Value)
 			}
 		}
-		return toldOf(ctx, "DatabasesMoved")
+		return eventRecorded(ctx, "DatabasesMoved")
 	})
 
-	removed(t, cn)
+	removed(t, cn, "n2")
 	stop()
 }
 
-// removed deletes the ClusterNetwork. The test is the controllers that are not here: of garbage and of DaemonSets.
-func removed(t *testing.T, cn *networkv1alpha1.ClusterNetwork) {
-	t.Helper()
-	ctx := t.Context()
-	user := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, Spec: corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
-	host := user.DeepCopy()
-	host.Name, host.Spec.HostNetwork = "host", true
-	must(t, api.Create(ctx, host))
-	must(t, api.Create(ctx, user))
-	must(t, api.Delete(ctx, cn))
-	eventually(t, func() error { return toldOf(ctx, "PodsRemain") })
-	must(t, all(ctx))
-	must(t, api.Delete(ctx, user, client.GracePeriodSeconds(0)))
-	workloads := map[string]client.Object{"weft-operator": &appsv1.Deployment{}, "weft-agent": &appsv1.DaemonSet{}, "weft-ovn-controller": &appsv1.DaemonSet{}}
-	uninstall, switches := &appsv1.DaemonSet{}, &appsv1.DaemonSet{}
-	collected(t, workloads, func() { // one after the other, and what takes the rest off the nodes waits for all of them
-		if err := api.Get(ctx, own(operand.Uninstall), uninstall); !apierrors.IsNotFound(err) {
-			t.Fatalf("%s beside what makes all anew: %v", operand.Uninstall, err)
-		}
-	})
-	eventually(t, func() error { return api.Get(ctx, own(operand.Uninstall), uninstall) })
-	report := func(ready int32) {
-		t.Helper()
-		must(t, api.Get(ctx, own(operand.Uninstall), uninstall))
-		uninstall.Status = appsv1.DaemonSetStatus{ObservedGeneration: uninstall.Generation, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: ready}
-		must(t, api.Status().Update(ctx, uninstall))
-	}
-	report(1)
-	time.Sleep(500 * time.Millisecond)
-	if must(t, api.Get(ctx, own("weft-ovs"), switches)); !switches.DeletionTimestamp.IsZero() {
-		t.Fatal("Open vSwitch is removed before a node is done with it")
-	}
-	report(2)
-	collected(t, map[string]client.Object{"weft-ovs": switches, operand.Uninstall: uninstall, operand.Central: &appsv1.StatefulSet{}}, func() {})
-	eventually(t, func() error {
-		if err := api.Get(ctx, types.NamespacedName{Name: "default"}, cn); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the ClusterNetwork is there: %w, %q", err, cn.Finalizers)
-		}
-		return nil
-	})
-	for _, name := range operand.SecretNames() {
-		if err := api.Get(ctx, own(name), &corev1.Secret{}); !apierrors.IsNotFound(err) {
-			t.Errorf("Secret %s: %v, want none", name, err)
-		}
-	}
-}
-
-// collected waits until each is being deleted, and lets it go as one whose pods have ended.
-func collected(t *testing.T, workloads map[string]client.Object, between func()) {
-	t.Helper()
-	for name, w := range workloads {
-		eventually(t, func() error {
-			must(t, api.Get(t.Context(), own(name), w))
-			if w.GetDeletionTimestamp().IsZero() {
-				return fmt.Errorf("%s is not deleted", name)
-			}
-			return nil
-		})
-	}
-	for _, w := range workloads {
-		between()
-		w.SetFinalizers(nil)
-		must(t, api.Update(t.Context(), w))
-	}
-}
-
-// request asks for a chassis' certificate with a token of a node, as a user of the namespace's ServiceAccounts.
+// request requests a chassis' certificate with a token of a node, as a user of the namespace's ServiceAccounts.
 func request(t *testing.T, account, node, commonName string, usages ...certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -361,7 +314,8 @@ func request(t *testing.T, account, node, commonName string, usages ...certifica
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName}}, key)
 	must(t, err)
 	who := rest.CopyConfig(admin)
-	who.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	who.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + account,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if account == "administrator" {
 		who.Impersonate = rest.ImpersonationConfig{UserName: "boss", Groups: []string{"system:masters", "system:authenticated"}}
 	}
@@ -370,8 +324,10 @@ func request(t *testing.T, account, node, commonName string, usages ...certifica
 	}
 	c, err := client.New(who, client.Options{Scheme: api.Scheme()})
 	must(t, err)
-	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "chassis-"}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: pki.ChassisSigner, Usages: usages, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}}
+	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "chassis-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: pki.ChassisSigner, Usages: usages,
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}}
 	must(t, c.Create(t.Context(), csr))
 	return csr
 }
@@ -385,10 +341,11 @@ func TestAChassisIsSignedForItsOwnNodeOnly(t *testing.T) {
 		signed bool
 		why    string
 	}{
-		"its own":              {request(t, "weft-agent", "n1", "n1", good...), true, "n1"},
-		"another node's":       {request(t, "weft-agent", "n1", "n2", good...), false, `common name "n2"`},
-		"a token of no node":   {request(t, "weft-agent", "", "n1", good...), false, "the token is one of node"},
-		"an administrator":     {request(t, "administrator", "n1", "n1", good...), false, "only system:serviceaccount:default:weft-agent may"},
+		"its own":            {request(t, "weft-agent", "n1", "n1", good...), true, "n1"},
+		"another node's":     {request(t, "weft-agent", "n1", "n2", good...), false, `common name "n2"`},
+		"a token of no node": {request(t, "weft-agent", "", "n1", good...), false, "the token belongs to node"},
+		"an administrator": {request(t, "administrator", "n1", "n1", good...), false,
+			"only system:serviceaccount:default:weft-agent may"},
 		"for a server as well": {request(t, "weft-agent", "n1", "n1", append(good, certificatesv1.UsageServerAuth)...), false, "usages"},
 	} {
 		eventually(t, func() error {
@@ -401,7 +358,8 @@ func TestAChassisIsSignedForItsOwnNodeOnly(t *testing.T) {
 		if signed := len(c.csr.Status.Certificate) > 0; signed != c.signed {
 			t.Errorf("%s: signed %t: %+v", name, signed, c.csr.Status.Conditions)
 		}
-		if !c.signed && (c.csr.Status.Conditions[0].Type != certificatesv1.CertificateDenied || !strings.Contains(c.csr.Status.Conditions[0].Message, c.why)) {
+		if !c.signed && (c.csr.Status.Conditions[0].Type != certificatesv1.CertificateDenied ||
+			!strings.Contains(c.csr.Status.Conditions[0].Message, c.why)) {
 			t.Errorf("%s: %+v, want denied: %s", name, c.csr.Status.Conditions, c.why)
 		}
 	}
@@ -411,6 +369,7 @@ func authoritySecret(t *testing.T) *corev1.Secret {
 	t.Helper()
 	a, err := pki.NewAuthority("sb", time.Now())
 	must(t, err)
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: operand.SouthboundAuthority}, Type: corev1.SecretTypeTLS,
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: render.SouthboundAuthority},
+		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{"tls.crt": a.Cert, "tls.key": a.Key}}
 }

@@ -26,26 +26,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/member"
-	"github.com/weft-network/weft/pkg/operand"
-	"github.com/weft-network/weft/pkg/rollout"
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/install/rollout"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// fieldOwner of what is applied.
+// fieldOwner is the owner of applied fields.
 const fieldOwner = client.FieldOwner("weft-operands")
 
-// Reconciler makes the operands as they shall be while there is a ClusterNetwork. Without one it changes nothing.
+// Reconciler applies the operands while there is a ClusterNetwork. Without a ClusterNetwork it changes nothing.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
-	Facts  operand.Facts
+	Facts  render.Facts
 	Now    func() time.Time
-	// Patience is how long what was replaced may take to work.
+	// Patience is how long a replaced operand may take to work.
 	Patience time.Duration
-	// Ask is member.Ask.
-	Ask func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
+	// SendOrder delivers an order to a member, like member.Send.
+	SendOrder func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
@@ -53,7 +53,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("operand").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), told()))).
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), reportChanged()))).
 		Watches(&corev1.Node{}, one, builder.WithPredicates(placed())).
 		Watches(&corev1.Secret{}, one).Watches(&corev1.ConfigMap{}, one).
 		Watches(&appsv1.StatefulSet{}, one, builder.WithPredicates(changed())).
@@ -64,17 +64,20 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// told are changes of what a version may remove, and of the rollout's status, our own too: a write whose reply was lost comes as late as the watch, and what was compared with the status
-// before it is told then.
-func told() predicate.Predicate {
+// reportChanged passes changes of the versions that permit a removal, of the confirmation or cancellation of a
+// removal, and of the rollout's status. It includes our own writes: a write whose reply was lost arrives as an event,
+// and repeats comparisons with the outdated status.
+func reportChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*networkv1alpha1.ClusterNetwork), e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-		const accepted = networkv1alpha1.AcceptDifferenceAnnotation
-		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout) || before.Annotations[accepted] != now.Annotations[accepted]
+		const accepted, confirmed = networkv1alpha1.AcceptDifferenceAnnotation, networkv1alpha1.ConfirmRemovalAnnotation
+		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout) ||
+			before.Annotations[accepted] != now.Annotations[accepted] ||
+			before.Annotations[confirmed] != now.Annotations[confirmed] || !slices.Equal(before.Finalizers, now.Finalizers)
 	}}
 }
 
-// placed are changes of nodes that the place of the databases depends on.
+// placed passes changes of nodes that the place of the databases depends on.
 func placed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -84,9 +87,10 @@ func placed() predicate.Predicate {
 	}}
 }
 
-// changed are changes of workloads by others than their controllers, which write the status; of that one counts a removal's, and which template was seen.
+// changed passes changes of workloads that their own controllers did not make. Of the status, which the controllers
+// write, it passes that of the removal's workload, and which template was seen.
 func changed() predicate.Predicate {
-	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == operand.Uninstall })
+	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.Uninstall })
 	seen := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return rollout.Seen(e.ObjectOld) != rollout.Seen(e.ObjectNew) }}
 	return predicate.Or(removal, seen, trigger.SpecChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
@@ -100,6 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !cn.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, cn)
 	}
+	return r.keep(ctx, cn)
+}
+
+// keep applies the operands.
+func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (reconcile.Result, error) {
 	if external, err := r.external(ctx, cn); external || err != nil {
 		return reconcile.Result{}, err
 	}
@@ -107,7 +116,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !ok || err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.finalize(ctx, cn, true); err != nil {
+	if cn.DeletionTimestamp.IsZero() { // the API server accepts no finalizer later
+		if err := r.finalize(ctx, cn, true); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if done, err := r.gone(ctx, []string{render.Uninstall}); err != nil || !done { // left from a cancelled removal
 		return reconcile.Result{}, err
 	}
 	next, err := r.keys(ctx, cn, place)
@@ -127,57 +141,62 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, err
 }
 
-// external tells whether an administrator runs the databases: a second pair of them would take the network from the first.
+// external reports whether an administrator runs the databases. A second pair of databases would take the network
+// over from the first.
 func (r *Reconciler) external(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (bool, error) {
 	err := r.Client.Get(ctx, r.own(externalDatabases), &corev1.ConfigMap{})
 	if err == nil {
-		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "ExternalDatabases", "Apply",
-			"ConfigMap %s/%s says that OVN's databases run elsewhere: no operand is applied. Delete it to have them run here", r.Facts.Namespace, externalDatabases)
+		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "ExternalDatabases", "Apply",
+			"ConfigMap %s/%s says that OVN's databases run elsewhere, so that no operand is applied; delete it to run them here",
+			r.Facts.Namespace, externalDatabases)
 	}
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (place operand.Place, ok bool, err error) {
+func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (place render.Place, ok bool, err error) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes); err != nil {
 		return place, false, err
 	}
 	central := &appsv1.StatefulSet{}
-	if err := r.Client.Get(ctx, r.own(operand.Central), central); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, r.own(render.Central), central); client.IgnoreNotFound(err) != nil {
 		return place, false, err
 	}
 	var before []string
-	if noted := central.Annotations[operand.AnnotationNode]; noted != "" {
+	if noted := central.Annotations[render.AnnotationNode]; noted != "" {
 		before = strings.Split(noted, ",")
 	}
-	place = operand.PlaceOf(before, nodes.Items, max(1, int(cn.Spec.Databases.Members)))
-	r.tellMoved(cn, before, place)
+	place = render.PlaceOf(before, nodes.Items, max(1, int(cn.Spec.Databases.Members)))
+	r.recordMoved(cn, before, place)
 	return place, len(place.Members) > 0, nil
 }
 
-// tellMoved tells of members whose node is gone.
-func (r *Reconciler) tellMoved(cn *networkv1alpha1.ClusterNetwork, before []string, place operand.Place) {
+// recordMoved records an event for members whose node is gone.
+func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, before []string, place render.Place) {
 	now := place.Nodes()
 	for _, node := range before {
 		switch {
 		case slices.Contains(now, node) || len(now) == 0:
 		case place.Clustered():
-			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "MemberReplaced", "Apply", "node %s is gone: the members of OVN's databases are on %s", node, strings.Join(now, ", "))
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "MemberReplaced", "Apply",
+				"node %s is gone: the members of OVN's databases are on %s", node, strings.Join(now, ", "))
 		default:
-			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply", "node %s is gone: OVN's databases are made anew on node %s", node, now[0])
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply",
+				"node %s is gone: OVN's databases are recreated on node %s", node, now[0])
 		}
 	}
 }
 
-// keys writes the Secrets that are not as they shall be, and says when the first of them has to be replaced.
-func (r *Reconciler) keys(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place operand.Place) (next time.Time, err error) {
-	for _, reader := range []client.Reader{r.Client, r.Live} { // what the cache does not know yet must not be made a second time
-		var changes []operand.Change
+// keys writes the Secrets that differ, and returns when the first of them must be replaced.
+func (r *Reconciler) keys(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place) (next time.Time, err error) {
+	// a Secret that the cache lacks must not be created again
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		var changes []render.Change
 		before, err := r.secrets(ctx, reader)
 		if err != nil {
 			return next, err
 		}
-		if changes, next, err = operand.Keys(r.Facts.Namespace, before, place, r.Now()); err != nil || len(changes) == 0 {
+		if changes, next, err = render.Keys(r.Facts.Namespace, before, place, r.Now()); err != nil || len(changes) == 0 {
 			return next, err
 		}
 		if reader == r.Live {
@@ -192,7 +211,7 @@ func (r *Reconciler) keys(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 
 func (r *Reconciler) secrets(ctx context.Context, reader client.Reader) (map[string]*corev1.Secret, error) {
 	found := map[string]*corev1.Secret{}
-	for _, name := range operand.SecretNames() {
+	for _, name := range render.SecretNames() {
 		s := &corev1.Secret{}
 		err := reader.Get(ctx, r.own(name), s)
 		if err == nil {
@@ -204,11 +223,12 @@ func (r *Reconciler) secrets(ctx context.Context, reader client.Reader) (map[str
 	return found, nil
 }
 
-func (r *Reconciler) writeSecrets(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, before map[string]*corev1.Secret, changes []operand.Change) error {
+func (r *Reconciler) writeSecrets(ctx context.Context, cn *networkv1alpha1.ClusterNetwork,
+	before map[string]*corev1.Secret, changes []render.Change) error {
 	for _, c := range changes {
 		var err error
 		if before[c.Secret.Name] == nil {
-			err = r.Client.Create(ctx, c.Secret.DeepCopy(), fieldOwner) // never over one that is there
+			err = r.Client.Create(ctx, c.Secret.DeepCopy(), fieldOwner) // must not overwrite an existing Secret
 		} else {
 			err = r.apply(ctx, c.Secret)
 		}
@@ -220,14 +240,14 @@ func (r *Reconciler) writeSecrets(ctx context.Context, cn *networkv1alpha1.Clust
 	return nil
 }
 
-// workload applies one that is not as it shall be.
-func (r *Reconciler) workload(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, want operand.Workload) error {
+// workload applies a workload that differs.
+func (r *Reconciler) workload(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, want render.Workload) error {
 	kind := want.GetObjectKind().GroupVersionKind().Kind
 	have, err := r.have(ctx, want)
 	if err != nil {
 		return err
 	}
-	if differs, err := operand.Differs(want, have); err != nil || !differs {
+	if differs, err := render.Differs(want, have); err != nil || !differs {
 		return err
 	}
 	if err := r.apply(ctx, want); err != nil {
@@ -237,7 +257,7 @@ func (r *Reconciler) workload(ctx context.Context, cn *networkv1alpha1.ClusterNe
 	return nil
 }
 
-// apply makes an object's fields ours, whoever had them.
+// apply takes ownership of an object's fields, whoever owned them.
 func (r *Reconciler) apply(ctx context.Context, object runtime.Object) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -19,66 +19,70 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/operand"
-	"github.com/weft-network/weft/pkg/rollout"
+	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/install/rollout"
 )
 
-// podChanged are changes of pods that a rollout looks at.
+// podChanged passes changes of pods that a rollout depends on.
 func podChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-		return !reflect.DeepEqual(before.Status, now.Status) || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() || before.Spec.NodeName != now.Spec.NodeName
+		return !reflect.DeepEqual(before.Status, now.Status) ||
+			before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() || before.Spec.NodeName != now.Spec.NodeName
 	}}
 }
 
-// answered are changes of what a node's agent says of it.
+// answered passes changes of an agent's report about its node.
 func answered() predicate.Predicate {
 	ready := func(nn *networkv1alpha1.NodeNetwork) bool {
 		return meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady)
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-		return ready(before) != ready(now) || before.Status.AgentVersion != now.Status.AgentVersion || !equality.Semantic.DeepEqual(before.Status.Probe, now.Status.Probe)
+		return ready(before) != ready(now) || before.Status.AgentVersion != now.Status.AgentVersion ||
+			!equality.Semantic.DeepEqual(before.Status.Probe, now.Status.Probe)
 	}}
 }
 
-// rollOut brings the workloads and their pods one step nearer to what they shall be, and says when to look again at the latest; zero: nothing is waited for.
-func (r *Reconciler) rollOut(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted operand.Facts) (again time.Time, err error) {
+// rollOut brings the workloads and their pods one step nearer to the wanted version. again is the latest time to
+// continue. It is zero if the rollout waits for nothing.
+func (r *Reconciler) rollOut(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted render.Facts) (again time.Time, err error) {
 	facts, err := r.observe(ctx, cn, wanted)
 	if err != nil {
 		return again, err
 	}
 	step := rollout.Plan(facts)
-	failed := []error{r.tellRollout(ctx, cn, step.Status)}
+	failed := []error{r.reportRollout(ctx, cn, step.Status)}
 	for _, name := range step.Apply {
 		failed = append(failed, r.workload(ctx, cn, facts.Wanted[name]))
 	}
-	if step.Compare {
-		failed = append(failed, r.compare(ctx, facts.Wanted[operand.Operator]))
+	if step.StartPreflight {
+		failed = append(failed, r.compare(ctx, facts.Wanted[render.Operator]))
 	}
-	if step.Forget {
-		failed = append(failed, client.IgnoreNotFound(r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: r.meta(operand.Preflight)})))
+	if step.DeletePreflight {
+		failed = append(failed, client.IgnoreNotFound(r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: r.meta(render.Preflight)})))
 	}
 	for _, name := range step.Replace {
 		failed = append(failed, r.replace(ctx, cn, name, wanted.Version))
 	}
 	for i := range facts.Pods {
 		if slices.Contains(step.Restart, facts.Pods[i].Name) {
-			failed = append(failed, r.restart(ctx, cn, &facts.Pods[i], facts.Wanted[operand.Switches], wanted.Version))
+			failed = append(failed, r.restart(ctx, cn, &facts.Pods[i], facts.Wanted[render.Switches], wanted.Version))
 		}
 	}
 	for i := range facts.Networks {
-		if question, asked := step.Ask[facts.Networks[i].Name]; asked {
-			failed = append(failed, r.ask(ctx, &facts.Networks[i], question))
+		if request, ok := step.Probes[facts.Networks[i].Name]; ok {
+			failed = append(failed, r.request(ctx, &facts.Networks[i], request))
 		}
 	}
-	return step.Again, errors.Join(failed...)
+	return step.Recheck, errors.Join(failed...)
 }
 
-// observe reads what there is.
-func (r *Reconciler) observe(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted operand.Facts) (rollout.Facts, error) {
-	facts := rollout.Facts{Now: r.Now(), Patience: r.Patience, Operand: wanted, Network: cn, Wanted: map[string]operand.Workload{}, There: map[string]operand.Workload{}}
-	all, err := operand.Workloads(wanted)
+// observe reads the current state.
+func (r *Reconciler) observe(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, wanted render.Facts) (rollout.Facts, error) {
+	facts := rollout.Facts{Now: r.Now(), Patience: r.Patience, Operand: wanted, Network: cn,
+		Wanted: map[string]render.Workload{}, There: map[string]render.Workload{}}
+	all, err := render.Workloads(wanted)
 	if err != nil {
 		return facts, err
 	}
@@ -95,16 +99,17 @@ func (r *Reconciler) observe(ctx context.Context, cn *networkv1alpha1.ClusterNet
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	err = errors.Join(r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &nodes), r.Client.List(ctx, &networks))
+	err = errors.Join(r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &nodes),
+		r.Client.List(ctx, &networks))
 	facts.Pods, facts.Nodes, facts.Networks = pods.Items, nodes.Items, networks.Items
 	return facts, err
 }
 
-// have reads the workload that is there; nil: none.
-func (r *Reconciler) have(ctx context.Context, want operand.Workload) (operand.Workload, error) {
-	have, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(operand.Workload)
+// have reads the existing workload, or returns nil.
+func (r *Reconciler) have(ctx context.Context, want render.Workload) (render.Workload, error) {
+	have, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(render.Workload)
 	if !ok {
-		return nil, fmt.Errorf("%s is no workload", want.GetName())
+		return nil, fmt.Errorf("%s is not a workload", want.GetName())
 	}
 	err := r.Client.Get(ctx, r.own(want.GetName()), have)
 	if apierrors.IsNotFound(err) {
@@ -113,7 +118,7 @@ func (r *Reconciler) have(ctx context.Context, want operand.Workload) (operand.W
 	return have, err
 }
 
-// replace deletes a pod, for another one to be made of the present template. One that is not there any more was replaced.
+// replace deletes a pod, so that another is created from the current template. An absent pod was replaced already.
 func (r *Reconciler) replace(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, name, version string) error {
 	pod := &corev1.Pod{ObjectMeta: r.meta(name)}
 	if err := r.Client.Get(ctx, r.own(name), pod); err != nil {
@@ -126,13 +131,14 @@ func (r *Reconciler) replace(ctx context.Context, cn *networkv1alpha1.ClusterNet
 		}
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
-	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodReplaced", "RollOut", "pod %s, on node %s, for version %s", name, pod.Spec.NodeName, version)
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodReplaced", "RollOut", "pod %s, on node %s, for version %s",
+		name, pod.Spec.NodeName, version)
 	return nil
 }
 
-// compare has the wanted operator say what it would change.
-func (r *Reconciler) compare(ctx context.Context, operator operand.Workload) error {
-	pod := operand.PreflightPod(r.Facts.Namespace, operator)
+// compare makes the wanted operator report what it would change.
+func (r *Reconciler) compare(ctx context.Context, operator render.Workload) error {
+	pod := render.PreflightPod(r.Facts.Namespace, operator)
 	if err := r.Client.Create(ctx, pod, fieldOwner); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
@@ -140,18 +146,21 @@ func (r *Reconciler) compare(ctx context.Context, operator operand.Workload) err
 }
 
 // restart gives a pod the images of a template.
-func (r *Reconciler) restart(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, pod *corev1.Pod, like operand.Workload, version string) error {
-	wanted := rollout.Restarted(pod, operand.Template(like), r.Now())
+func (r *Reconciler) restart(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, pod *corev1.Pod,
+	like render.Workload, version string) error {
+	wanted := rollout.Restarted(pod, render.Template(like), r.Now())
 	if err := r.Client.Patch(ctx, wanted, client.StrategicMergeFrom(pod), fieldOwner); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodRestarted", "RollOut", "pod %s, on node %s, for version %s", pod.Name, pod.Spec.NodeName, version)
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "PodRestarted", "RollOut", "pod %s, on node %s, for version %s",
+		pod.Name, pod.Spec.NodeName, version)
 	return nil
 }
 
-// ask writes a request for a node's agent where it differs.
-func (r *Reconciler) ask(ctx context.Context, nn *networkv1alpha1.NodeNetwork, question networkv1alpha1.ProbeRequest) error {
-	if before, ok := networkv1alpha1.ReadProbeRequest(nn.Annotations); ok && before.ID == question.ID && slices.Equal(before.Peers, question.Peers) {
+// request writes a request for a node's agent if it differs.
+func (r *Reconciler) request(ctx context.Context, nn *networkv1alpha1.NodeNetwork, question networkv1alpha1.ProbeRequest) error {
+	if before, ok := networkv1alpha1.ReadProbeRequest(nn.Annotations); ok && before.ID == question.ID &&
+		slices.Equal(before.Peers, question.Peers) {
 		return nil
 	}
 	text, err := json.Marshal(question)
@@ -166,8 +175,8 @@ func (r *Reconciler) ask(ctx context.Context, nn *networkv1alpha1.NodeNetwork, q
 	return nil
 }
 
-// tellRollout writes how far it is, and tells of each change of state or stage.
-func (r *Reconciler) tellRollout(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.RolloutStatus) error {
+// reportRollout writes the rollout's progress, and records an event for each change of state or stage.
+func (r *Reconciler) reportRollout(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.RolloutStatus) error {
 	was := cn.Status.Rollout
 	if was != nil && equality.Semantic.DeepEqual(*was, now) {
 		return nil

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/operand"
+	"github.com/weft-network/weft/pkg/install/render"
 )
 
 // nodesOfTest take part in a rollout.
 var nodesOfTest = []string{"u1", "u2"}
 
-// play is the controllers and agents that are not here: each template is seen, missing pods are made and ready, requests are answered. It returns the
-// pods that it made, in the order of nodes.
+// play acts as the absent controllers and agents: it marks templates as seen, creates missing pods as ready, and
+// answers requests. It returns the pods that it created, in the order of nodes.
 func play(t *testing.T) (made []string) {
 	t.Helper()
 	ctx := t.Context()
-	for _, name := range []string{operand.Switches, operand.Controllers, operand.Agents} {
+	for _, name := range []string{render.Switches, render.Controllers, render.Agents} {
 		d := &appsv1.DaemonSet{}
 		must(t, api.Get(ctx, own(name), d))
 		if d.Status.ObservedGeneration != d.Generation {
@@ -39,16 +39,17 @@ func play(t *testing.T) (made []string) {
 		}
 	}
 	s := &appsv1.StatefulSet{}
-	must(t, api.Get(ctx, own(operand.Central), s))
+	must(t, api.Get(ctx, own(render.Central), s))
 	if s.Status.ObservedGeneration != s.Generation {
 		s.Status.ObservedGeneration = s.Generation
 		must(t, ignoreConflict(api.Status().Update(ctx, s)))
 	}
 	made = append(made, pod(t, "weft-central-0", "u1", s.Spec.Template)...)
 	o := &appsv1.Deployment{}
-	must(t, api.Get(ctx, own(operand.Operator), o))
+	must(t, api.Get(ctx, own(render.Operator), o))
 	have := &corev1.Pod{}
-	if err := api.Get(ctx, own("weft-operator-0"), have); err == nil && have.Spec.Containers[0].Image != o.Spec.Template.Spec.Containers[0].Image {
+	if err := api.Get(ctx, own("weft-operator-0"), have); err == nil &&
+		have.Spec.Containers[0].Image != o.Spec.Template.Spec.Containers[0].Image {
 		must(t, client.IgnoreNotFound(api.Delete(ctx, have)))
 	}
 	made = append(made, pod(t, "weft-operator-0", "u1", o.Spec.Template)...)
@@ -59,11 +60,11 @@ func play(t *testing.T) (made []string) {
 	return made
 }
 
-// preflight ends one that was begun, as kubelet would.
+// preflight ends a running preflight, as kubelet would.
 func preflight(t *testing.T) {
 	t.Helper()
 	p := &corev1.Pod{}
-	if err := api.Get(t.Context(), own(operand.Preflight), p); err != nil || p.Status.Phase == corev1.PodSucceeded {
+	if err := api.Get(t.Context(), own(render.Preflight), p); err != nil || p.Status.Phase == corev1.PodSucceeded {
 		must(t, client.IgnoreNotFound(err))
 		return
 	}
@@ -75,12 +76,12 @@ func preflight(t *testing.T) {
 
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
-		return nil // the next call
+		return nil // the next call retries
 	}
 	return err
 }
 
-// pod makes one that is not there, with the node in its affinity: one with a node has to be let go by a kubelet.
+// pod creates a missing pod with the node in its affinity, because only a kubelet can remove a pod that has a node.
 func pod(t *testing.T, name, node string, template corev1.PodTemplateSpec) []string {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -88,22 +89,26 @@ func pod(t *testing.T, name, node string, template corev1.PodTemplateSpec) []str
 		restart(t, p)
 		return nil
 	}
-	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels, Annotations: template.Annotations}}
+	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: template.Labels,
+		Annotations: template.Annotations}}
 	for _, c := range template.Spec.Containers {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
 	}
-	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-		{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}
+	byName := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
+	onNode := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchFields: []corev1.NodeSelectorRequirement{byName}}}}
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: onNode}}
 	must(t, api.Create(t.Context(), p))
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	must(t, api.Status().Update(t.Context(), p))
 	return []string{name}
 }
 
-// restart is kubelet's for a pod that got other images.
+// restart acts as kubelet for a pod with changed images.
 func restart(t *testing.T, p *corev1.Pod) {
 	t.Helper()
-	if p.Annotations[operand.AnnotationRestarted] == "" || len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Image == p.Spec.Containers[0].Image {
+	if p.Annotations[render.AnnotationRestarted] == "" || len(p.Status.ContainerStatuses) > 0 &&
+		p.Status.ContainerStatuses[0].Image == p.Spec.Containers[0].Image {
 		return
 	}
 	before := map[string]int32{}
@@ -112,7 +117,8 @@ func restart(t *testing.T, p *corev1.Pod) {
 	}
 	p.Status.ContainerStatuses = nil
 	for _, c := range p.Spec.Containers {
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, RestartCount: before[c.Name] + 1})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+			corev1.ContainerStatus{Name: c.Name, Image: c.Image, RestartCount: before[c.Name] + 1})
 	}
 	must(t, ignoreConflict(api.Status().Update(t.Context(), p)))
 }
@@ -140,7 +146,8 @@ func rolledOut(ctx context.Context, version string) error {
 	return nil
 }
 
-// TestAnotherVersionIsRolledOut has the product itself do it, with its own rights: node by node, the databases, the operator; and back.
+// TestAnotherVersionIsRolledOut runs the product with its own rights. It replaces the nodes' pods one by one, then
+// the databases and the operator, and then rolls back.
 func TestAnotherVersionIsRolledOut(t *testing.T) {
 	ctx := t.Context()
 	for i, name := range nodesOfTest {
@@ -150,18 +157,21 @@ func TestAnotherVersionIsRolledOut(t *testing.T) {
 		must(t, api.Status().Update(ctx, n))
 		nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		must(t, api.Create(ctx, nn))
-		meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+		meta.SetStatusCondition(&nn.Status.Conditions,
+			metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
 		must(t, api.Status().Update(ctx, nn))
 	}
-	var others corev1.NodeList // of other tests: nothing is played there
+	var others corev1.NodeList // of other tests, without simulated agents
 	must(t, api.List(ctx, &others))
 	for i := range others.Items {
 		if !slices.Contains(nodesOfTest, others.Items[i].Name) {
 			must(t, api.Delete(ctx, &others.Items[i]))
 		}
 	}
-	must(t, api.Create(ctx, &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}}, ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}))
+	must(t, api.Create(ctx, &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: networkv1alpha1.ClusterNetworkSpec{
+			ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
+			ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}))
 	_, stop := startAs(t, "one")
 	eventually(t, func() error { return all(ctx) })
 	play(t)
@@ -174,7 +184,8 @@ func TestAnotherVersionIsRolledOut(t *testing.T) {
 			made = append(made, play(t)...)
 			return rolledOut(ctx, version)
 		})
-		// These images do not say what is in them, so that everything is replaced; Open vSwitch's pods stay, with the other image.
+		// The contents of these images are unknown, so that everything is replaced. Open vSwitch's pods stay and get
+		// the other image.
 		cn := &networkv1alpha1.ClusterNetwork{}
 		must(t, api.Get(ctx, client.ObjectKey{Name: "default"}, cn))
 		if got := cn.Status.Rollout.Difference; got != "3 ACL changed, of 912 rows" {
@@ -190,8 +201,10 @@ func TestAnotherVersionIsRolledOut(t *testing.T) {
 	if image := switches.Spec.Containers[1].Image; image != "weft:one" || switches.Status.ContainerStatuses[1].RestartCount != 2 {
 		t.Errorf("Open vSwitch has image %s and %+v", image, switches.Status.ContainerStatuses)
 	}
-	must(t, errors.Join(toldOf(ctx, "PodRestarted"), toldOf(ctx, "RolloutProgressing"), toldOf(ctx, "RolloutComplete"), toldOf(ctx, "PodReplaced")))
-	// A status that was written although its reply was lost is put right when the watch brings it.
+	must(t, errors.Join(eventRecorded(ctx, "PodRestarted"), eventRecorded(ctx, "RolloutProgressing"),
+		eventRecorded(ctx, "RolloutComplete"),
+		eventRecorded(ctx, "PodReplaced")))
+	// If the reply to a write of the status was lost, the watch's event corrects it.
 	cn := &networkv1alpha1.ClusterNetwork{}
 	must(t, api.Get(ctx, client.ObjectKey{Name: "default"}, cn))
 	cn.Status.Rollout.State = networkv1alpha1.RolloutStopped

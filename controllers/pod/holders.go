@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// holders knows which owners in the allocator belong to a pod's name, and who waits for an address.
+// holders records which owners in the allocator belong to a pod's name, and which pods wait for an address.
 type holders struct {
 	mu      sync.Mutex
 	owners  map[types.NamespacedName]map[string]struct{} // pod -> owners "<namespace>/<name>/<uid>"
 	waiting map[string]map[types.NamespacedName]struct{} // node -> pods without an address
-	missed  map[string]struct{}                          // namespaces that a pod was looked at without
+	missed  map[string]struct{}                          // namespaces that were not cached when a pod was reconciled
 }
 
-// miss remembers that a pod's namespace is not known.
+// miss records that a pod's namespace is not cached.
 func (h *holders) miss(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +46,7 @@ func (h *holders) add(pod types.NamespacedName, owner string) {
 	h.owners[pod][owner] = struct{}{}
 }
 
-// others reports whether a pod of the name with another UID still holds something.
+// others reports whether a pod of the name with another UID still holds an address or a port.
 func (h *holders) others(pod types.NamespacedName, uid string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +58,7 @@ func (h *holders) others(pod types.NamespacedName, uid string) bool {
 	return false
 }
 
-// take removes and returns the owners of a name, but for the one to keep.
+// take removes and returns the owners of a name, except keep.
 func (h *holders) take(pod types.NamespacedName, keep string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *holders) take(pod types.NamespacedName, keep string) []string {
 	return taken
 }
 
-// wait remembers a pod that found no address on a node.
+// wait records a pod that found no address on a node.
 func (h *holders) wait(node string, pod types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *holders) wait(node string, pod types.NamespacedName) {
 	h.waiting[node][pod] = struct{}{}
 }
 
-// leave forgets a pod that waits for nothing any more.
+// leave removes a pod that no longer waits.
 func (h *holders) leave(pod types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +100,7 @@ func (h *holders) leave(pod types.NamespacedName) {
 	}
 }
 
-// wake returns the pods that wait for an address of a node; those that find none wait again.
+// wake removes and returns the pods that wait for an address of a node. A pod that finds none waits again.
 func (h *holders) wake(node string) []types.NamespacedName {
 	h.mu.Lock()
 	defer h.mu.Unlock()

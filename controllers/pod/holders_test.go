@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWhoIsGoneWaitsNoMore: C8. On a node that stays full, pods come, wait and go.
-func TestWhoIsGoneWaitsNoMore(t *testing.T) {
+// TestDeletedPodsDoNotWait: C8. On a node that stays full, pods are created, wait and are deleted.
+func TestDeletedPodsDoNotWait(t *testing.T) {
 	var h holders
 	stays := types.NamespacedName{Namespace: "demo", Name: "stays"}
 	h.wait("n1", stays)

@@ -1,5 +1,5 @@
-// Package pod reconciles Pods: each pod with a network of its own gets an address and a port in the database. There is no
-// API write for an ordinary pod: the port itself carries everything to the node.
+// Package pod reconciles Pods. Each pod with a network of its own gets an address and a port in the database. An
+// ordinary pod costs no API write, because the port carries everything to the node.
 package pod
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,47 +18,48 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconciler needs of the engine.
+// Database is the part of the engine that the reconciler uses.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
-	// Ports lists the ports that exist; it is read once, before the first address is given.
+	// Ports lists the existing ports. It is read once, before the first address is assigned.
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
-	// Wanted reports whether something was applied under a key in this process.
+	// Wanted reports whether this process has applied a non-empty unit under the key.
 	Wanted(key unit.Key) bool
 }
 
-// Selectors know which groups and sets of pods are in use.
+// Selectors records which groups and sets of pods are in use.
 type Selectors interface {
-	// Version counts the selectors that came; Of lists the units of those that select a pod.
+	// Load reads all policies once. It must return before the first pod is reconciled.
+	Load(ctx context.Context) error
+	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod.
 	Version() uint64
 	Of(pod topology.SelectedPod) []unit.Key
-	// Gone is told that a pod has no port any more.
+	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
-	// Looked is told that a pod's unit names all of a version, or that it has none.
-	Looked(pod types.NamespacedName, version uint64)
+	// Reconciled records that a pod's unit names all selectors of a version, or that it has no unit.
+	Reconciled(pod types.NamespacedName, version uint64)
 }
 
 // Reconciler reconciles Pods.
 type Reconciler struct {
 	Client    client.Client
 	Database  Database
+	Reserved  lookup.Lookup
 	Addresses *alloc.Allocator
 	Events    events.EventRecorder
-	Trigger   *trigger.Trigger
+	Triggers  *trigger.Set
 	Selectors Selectors
-	// Policies reads, once and before the first pod is looked at, what policies use.
-	Policies func(context.Context) error
-	// Counted is called when the number of used addresses changed.
-	Counted func()
-	// Looked is called with each pod that was reconciled, whatever came of it.
-	Looked func(types.NamespacedName)
+	// CountDelay is how long the ClusterNetwork's count of used addresses may be behind.
+	CountDelay time.Duration
 
 	restored restoration
 	holders  holders
@@ -68,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.Selectors.Looked(req.NamespacedName, r.Selectors.Version())
+	defer r.Selectors.Reconciled(req.NamespacedName, r.Selectors.Version())
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {
@@ -86,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.ensure(ctx, &pod, by)
 }
 
-// release takes port and address of a name back, but for the address of the owner to keep: the port first, so that the address
-// is free only when nobody answers for it.
+// release frees the port and the addresses of a name, except the address of the owner keep. The port is removed
+// first, so that the address becomes free only when nothing responds at it.
 func (r *Reconciler) release(ctx context.Context, name types.NamespacedName, keep string) error {
 	if err := r.removePort(ctx, name); err != nil {
 		return err
@@ -100,34 +102,48 @@ func (r *Reconciler) removePort(ctx context.Context, name types.NamespacedName) 
 	return ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.PodKey(name.Namespace, name.Name)}))
 }
 
-// free gives back what earlier pods of the name had, and lets a pod go on that waits for an address of their node.
+// free frees the addresses of earlier pods of the name, and enqueues pods that wait for an address of their node.
 func (r *Reconciler) free(name types.NamespacedName, keep string) {
 	for _, owner := range r.holders.take(name, keep) {
 		if node, ok := r.Addresses.Release(owner); ok {
-			r.Counted()
+			r.counted()
 			r.Wake(node)
 		}
 	}
 }
 
-// Wake lets the pods go on that wait for an address of a node.
+// Wake enqueues the pods that wait for an address of a node.
 func (r *Reconciler) Wake(node string) {
 	for _, waiting := range r.holders.wake(node) {
-		r.Trigger.Enqueue(waiting)
+		r.Triggers.Enqueue(topology.KindPod, waiting)
 	}
+}
+
+// counted enqueues the ClusterNetwork, whose status counts the addresses in use.
+func (r *Reconciler) counted() {
+	r.Triggers.EnqueueAfter(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, r.CountDelay)
+}
+
+// lost enqueues the pods whose addresses went with their node.
+func (r *Reconciler) lost(owners []string) {
+	for _, owner := range owners {
+		r.Triggers.Enqueue(topology.KindPod, NameOf(owner))
+	}
+	r.counted()
 }
 
 // ensure gives the pod an address and its port.
 func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) error {
 	name := client.ObjectKeyFromObject(pod)
-	// What an earlier pod of the name left goes now: this one may have to wait for its node.
-	if r.holders.others(name, topology.InterfaceUID(pod)) {
+	// Remove what an earlier pod of the name left, because this pod may have to wait for its node.
+	if r.holders.others(name, networkv1alpha1.InterfaceUID(pod)) {
 		if err := r.release(ctx, name, ownerOf(pod)); err != nil {
 			return err
 		}
 	}
 	var nn networkv1alpha1.NodeNetwork
-	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+	// it is only read
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -141,46 +157,53 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	got, err := r.allocate(pod)
 	if err != nil {
-		return r.explain(pod, err)
+		return r.wait(ctx, pod, err)
 	}
 	facts := r.facts(pod, &nn, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	var refused []string
+	if facts.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
+		return err
+	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
 	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
-	told := r.tell(ctx, pod, applied)
+	reportErr := r.report(ctx, pod, applied, refused)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
-		if errors.As(applied, &rejected) { // the end of this process is not the pod's trouble
+		if errors.As(applied, &rejected) { // when the process ends, the error is not the pod's
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedPortCreation", "CreatePort", "%v", applied)
 		}
-		return errors.Join(applied, told)
+		return errors.Join(applied, reportErr)
 	}
-	return errors.Join(told, r.record(ctx, pod, &nn, got))
+	return errors.Join(reportErr, r.record(ctx, pod, &nn, got))
 }
 
-// outlives reports whether the pod has a port whose address went with the pod's node, which has come again. That port may stand in the way of another
-// pod that has got what it had, as that one's stands in this one's: each would wait for the other for ever.
+// outlives reports whether the pod has a port whose address went with the pod's node, which has returned since. That
+// port may block another pod that has received the address, while that pod's port blocks this one. Both would wait
+// for ever.
 func (r *Reconciler) outlives(pod *corev1.Pod) bool {
-	awaits := r.Addresses.Awaits(ownerOf(pod)) // first: what is awaited may come now
+	awaits := r.Addresses.Awaits(ownerOf(pod)) // first, because an awaited claim may succeed now
 	_, _, has := r.Addresses.Get(ownerOf(pod))
 	return !has && !awaits && r.Database.Wanted(topology.PodKey(pod.Namespace, pod.Name))
 }
 
-// park leaves a pod whose node's network, or agent, is not there yet, and whose arrival comes back here. A port whose address went away
-// with its node must not come back when a node of that name does: the address may be another node's then. Without an address, whatever else is left
-// of the pod's unit goes: its balancers outlive a port that went with the node's switch.
+// park leaves a pod whose node has no network, or no agent, yet. Their arrival enqueues the pod again. A port whose
+// address went with its node must not return with a node of that name, because the address may belong to another node
+// then. Without an address, the rest of the pod's unit is removed too: its balancers outlive a port that went with
+// the node's switch.
 func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
-	awaits := r.Addresses.Awaits(owner) // first: what is awaited may come now
+	awaits := r.Addresses.Awaits(owner) // first, because an awaited claim may succeed now
 	on, got, known := r.Addresses.Get(owner)
-	// A static pod has the UID of its file: what one of this UID has on another node is of an earlier one.
+	// A static pod has the UID of its file. An assignment of this UID on another node belongs to an earlier pod.
 	if !known && !awaits || known && on != pod.Spec.NodeName {
 		r.restored.forget(owner)
 		return r.release(ctx, name, "")
 	}
 	had, ok := r.restored.of(owner)
 	if !ok {
-		// The unit that was made for it since follows what selects the pod, and stays on its chassis; or it has none.
+		// If a unit was applied for the pod, it has the pod's current selection and keeps its chassis. Otherwise the
+		// pod has no unit.
 		if had.Chassis, ok = r.restored.chassisOf(pod.Spec.NodeName); !ok || !known {
 			return nil
 		}
@@ -194,9 +217,13 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 			got.MAC = ipam.MAC(had.Addresses)
 		}
 	}
-	// The port stays as it is, and so in its groups: these let go of what nobody wants.
+	// The port stays unchanged, including its groups, which remove unwanted references by themselves.
 	facts := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	var err error
+	if facts.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
+		return err
+	}
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(facts)))
 }
 
@@ -207,25 +234,26 @@ func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 	if err != nil && !had {
 		return alloc.Assignment{}, err
 	}
-	got, err := r.Addresses.AllocateRequested(pod.Spec.NodeName, owner, request)
+	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner, request)
 	if err != nil {
 		r.holders.wait(pod.Spec.NodeName, name)
-		// An address that was freed before the pod was known to wait woke nobody.
-		got, err = r.Addresses.AllocateRequested(pod.Spec.NodeName, owner, request)
+		// An address that was freed before the pod was recorded as waiting enqueued no pod.
+		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner, request)
 	}
 	if err != nil {
 		return got, err
 	}
 	r.holders.add(name, owner)
 	if !had {
-		r.Counted()
+		r.counted()
 	}
 	return got, nil
 }
 
-// ownerOf names a pod in the allocator: with its UID, so that a pod of the same name is another owner.
+// ownerOf returns the pod's owner in the allocator. It contains the UID, so that another pod of the same name is
+// another owner.
 func ownerOf(pod *corev1.Pod) string {
-	return owner(pod.Namespace, pod.Name, topology.InterfaceUID(pod))
+	return owner(pod.Namespace, pod.Name, networkv1alpha1.InterfaceUID(pod))
 }
 
 func owner(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
@@ -243,26 +271,19 @@ func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got
 		addresses = append(addresses, a.Addr())
 	}
 	return topology.Pod{
-		Namespace: pod.Namespace, Name: pod.Name, UID: topology.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
-		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod), HostPorts: r.hostPorts(pod),
+		Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
+		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
+		Networks: networks.Generation(pod.Annotations),
 	}
 }
 
-// hostPorts reads the host ports of a pod.
-func (r *Reconciler) hostPorts(pod *corev1.Pod) []topology.HostPort {
-	ports, problems := topology.HostPorts(pod)
-	if len(problems) > 0 {
-		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s", strings.Join(problems, "; "))
-	}
-	return ports
-}
-
-// bandwidth reads the limits of a pod that has its address. One that was changed to what cannot be read has none of them: which were
-// meant before, the pod does not say any more.
+// bandwidth reads the limits of a pod that has its address. A pod whose limits have become unreadable has no limit,
+// because its previous limits are not stored.
 func (r *Reconciler) bandwidth(pod *corev1.Pod) networkv1alpha1.Bandwidth {
 	limits, err := networkv1alpha1.ParseBandwidth(pod.Annotations)
 	if err != nil {
-		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidBandwidth", "LimitBandwidth", "the pod's traffic is not limited: %v", err)
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidBandwidth", "LimitBandwidth",
+			"the limits are invalid, so that the pod's traffic is not limited: %v", err)
 	}
 	return limits
 }

@@ -11,11 +11,11 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// record writes the VIF record to the pod where somebody asked for it. It comes after the port: nobody waits for it.
+// record writes the VIF record to the pod if it was requested. It runs after the port is written, and nothing waits
+// for it.
 func (r *Reconciler) record(ctx context.Context, pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) error {
 	wanted, err := r.recordWanted(ctx, pod)
 	if err != nil || !wanted || nn.Spec.MTU == 0 {
@@ -30,12 +30,12 @@ func (r *Reconciler) record(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 	}
 	patched := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, networkv1alpha1.PodNetworksAnnotation, text)
-	// The resource version makes the patch fail on a pod that was made anew under this name.
+	// The resource version makes the patch fail on a pod that was recreated under this name.
 	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
 	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
 }
 
-// recordWanted reports whether the pod, its namespace or the ClusterNetwork asks for the record.
+// recordWanted reports whether the pod, its namespace or the ClusterNetwork requests the record.
 func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" {
 		return true, nil
@@ -45,11 +45,12 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 		return true, nil
 	}
 	var cn networkv1alpha1.ClusterNetwork
-	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy) // it is only read
+	// it is only read
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy)
 	return err == nil && cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways, client.IgnoreNotFound(err)
 }
 
-// vif renders the pod's VIF record.
+// vif returns the pod's VIF record.
 func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) (string, error) {
 	dns, err := nn.Spec.DNS.ForPod(pod)
 	if err != nil {
@@ -57,7 +58,7 @@ func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment)
 	}
 	network := networkv1alpha1.PodNetwork{
 		Name: names.DefaultNetwork, Default: true, Interface: networkv1alpha1.DefaultInterfaceName,
-		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(topology.InterfaceUID(pod)),
+		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(networkv1alpha1.InterfaceUID(pod)),
 		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU), DNS: dns,
 	}
 	for i, subnet := range nn.Spec.PodSubnets {

@@ -13,8 +13,9 @@ import (
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 )
 
-// O6: what the operator adds to a pod, which etcd keeps and every watcher gets, is one annotation of at most 1 KiB, whatever names people give, and only of
-// pods that ask. What a domain of more than 30 characters and a pod's own dnsConfig add is theirs.
+// O6: the operator adds at most one annotation of 1 KiB to a pod, however long names are, and only to pods that
+// request it. A cluster domain of more than 30 characters and the pod's own dnsConfig come on top. etcd stores the
+// annotation and every watcher receives it.
 func TestTheRecordOfAPodIsSmall(t *testing.T) {
 	const limit = 1 << 10
 	for _, test := range []struct{ what, namespace, name, domain string }{
@@ -22,14 +23,18 @@ func TestTheRecordOfAPodIsSmall(t *testing.T) {
 		{"the longest names", strings.Repeat("n", 63), strings.Repeat("p", 253), strings.Repeat("d", 30)},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace, Name: test.name, UID: "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11"}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace, Name: test.name,
+				UID: "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11"}}
 			nn := &networkv1alpha1.NodeNetwork{}
 			nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"100.100.100.0/24", "fd00:1234:5678:9abc::/64"}
 			nn.Spec.Gateways = []networkv1alpha1.IP{"100.100.100.1", "fd00:1234:5678:9abc::1"}
 			nn.Spec.MTU = 65000
-			nn.Spec.DNS = networkv1alpha1.DNS{Domain: test.domain, Nameservers: []networkv1alpha1.IP{"fd00:1234:5678:9abc:def0:1234:5678:9ab1", "fd00:1234:5678:9abc:def0:1234:5678:9ab2", "100.100.200.200"}}
+			nn.Spec.DNS = networkv1alpha1.DNS{Domain: test.domain,
+				Nameservers: []networkv1alpha1.IP{"fd00:1234:5678:9abc:def0:1234:5678:9ab1",
+					"fd00:1234:5678:9abc:def0:1234:5678:9ab2", "100.100.200.200"}}
 			got := alloc.Assignment{MAC: net.HardwareAddr{0x0a, 0x58, 100, 100, 100, 200},
-				Addresses: []netip.Prefix{netip.MustParsePrefix("100.100.100.200/24"), netip.MustParsePrefix("fd00:1234:5678:9abc:def0:1234:5678:9abc/64")}}
+				Addresses: []netip.Prefix{netip.MustParsePrefix("100.100.100.200/24"),
+					netip.MustParsePrefix("fd00:1234:5678:9abc:def0:1234:5678:9abc/64")}}
 			text, err := vif(pod, nn, got)
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,22 +11,24 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
 )
 
-// What a pod asks for in a way that cannot be read: it waits without a port until it asks otherwise.
+// Errors of unreadable requests. The pod waits without a port until its request changes.
 var (
 	errRequest   = errors.New("invalid request")
 	errBandwidth = errors.New("invalid bandwidth")
 )
 
-// requestOf reads the addresses that a pod asks for. The error is also of what the pod asks for besides, so that it gets all or nothing.
+// requestOf reads the addresses that a pod requests. The error also covers its other requests, so that it gets all or
+// nothing.
 func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
-	if text, asks := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]; asks {
+	if text, ok := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]; ok {
 		if request.Addresses, err = networkv1alpha1.ParseRequestedIPs(text); err != nil {
 			return request, fmt.Errorf("%w: %w", errRequest, err)
 		}
 	}
-	if text, asks := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; asks {
+	if text, ok := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; ok {
 		if request.MAC, err = networkv1alpha1.ParseRequestedMAC(text); err != nil {
 			return request, fmt.Errorf("%w: %w", errRequest, err)
 		}
@@ -36,7 +39,21 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 	return request, nil
 }
 
-// explain tells the user why there is no port. The pod waits until an address is freed, the node gets a subnet, or it asks otherwise.
+// wait leaves a pod that gets no address. A port without a claim on its address goes, because the address may belong to
+// another pod. On a node whose subnets are not known yet the port stays.
+func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) error {
+	name := client.ObjectKeyFromObject(pod)
+	if !errors.Is(reason, alloc.ErrUnknownNode) && r.restored.isUnclaimed(name) {
+		if err := r.removePort(ctx, name); err != nil {
+			return err
+		}
+		r.restored.removed(name)
+	}
+	return r.explain(pod, reason)
+}
+
+// explain records an event with the reason why the pod has no port. The pod waits until an address is freed, the node
+// gets a subnet, or its request changes.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	switch {
 	case errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
@@ -51,15 +68,16 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	return fmt.Errorf("pod %s: %w", client.ObjectKeyFromObject(pod), err)
 }
 
-// asksOtherwise reports whether what a pod asks for has changed.
-func asksOtherwise(before, after *corev1.Pod) bool {
+// requestChanged reports whether a pod's requests have changed.
+func requestChanged(before, after *corev1.Pod) bool {
 	for _, request := range []string{
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
+		networks.Annotation,
 	} {
-		was, asked := before.Annotations[request]
-		is, asks := after.Annotations[request]
-		if was != is || asked != asks {
+		was, had := before.Annotations[request]
+		is, has := after.Annotations[request]
+		if was != is || had != has {
 			return true
 		}
 	}

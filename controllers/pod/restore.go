@@ -15,28 +15,52 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// restoration runs once, before the first address is given.
+// restoration runs once, before the first address is assigned.
 type restoration struct {
 	mu   sync.Mutex
 	done bool
-	// kept is what the ports say of pods that no unit was made for since, by owner.
+	// kept maps owners to the ports in the database of pods without a unit since.
 	kept map[string]topology.PortAssignment
-	// chassis is each node's, as of the last unit that was made for a pod on it.
+	// chassis maps nodes to their chassis in the last unit of a pod on them.
 	chassis map[string]string
+	// unclaimed are the pods whose port could not be read, or has an address that could not be claimed.
+	unclaimed map[types.NamespacedName]struct{}
 }
 
-func (r *restoration) keep(owner string, port topology.PortAssignment) { // while restore runs
+func (r *restoration) unclaim(pod types.NamespacedName) { // while restore runs
+	if r.unclaimed == nil {
+		r.unclaimed = map[types.NamespacedName]struct{}{}
+	}
+	r.unclaimed[pod] = struct{}{}
+}
+
+// isUnclaimed reports whether a pod's port has no claim on its address.
+func (r *restoration) isUnclaimed(pod types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.unclaimed[pod]
+	return ok
+}
+
+// removed records that the unclaimed port of a pod is gone.
+func (r *restoration) removed(pod types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unclaimed, pod)
+}
+
+func (r *restoration) keep(owner string, port topology.PortAssignment) { // called only by restore
 	if r.kept == nil {
 		r.kept = map[string]topology.PortAssignment{}
 	}
 	r.kept[owner] = port
 }
 
-// of returns what a pod's port says, if no unit was made for the pod since.
+// of returns the content of a pod's port, if no unit was applied for the pod since.
 func (r *restoration) of(owner string) (port topology.PortAssignment, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +68,7 @@ func (r *restoration) of(owner string) (port topology.PortAssignment, ok bool) {
 	return port, ok
 }
 
-// made says that the pod has a unit now, for a node with a chassis.
+// made records that the pod has a unit now, for a node with a chassis.
 func (r *restoration) made(owner, node, chassis string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +79,7 @@ func (r *restoration) made(owner, node, chassis string) {
 	r.chassis[node] = chassis
 }
 
-// chassisOf returns a node's chassis, if a unit was made for a pod on it.
+// chassisOf returns a node's chassis, if a unit was applied for a pod on it.
 func (r *restoration) chassisOf(node string) (chassis string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +87,7 @@ func (r *restoration) chassisOf(node string) (chassis string, ok bool) {
 	return chassis, ok
 }
 
-// forget says that the pod has no port.
+// forget records that the pod has no port.
 func (r *restoration) forget(owner string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,13 +107,14 @@ func (r *restoration) once(ctx context.Context, restore func(context.Context) er
 	return nil
 }
 
-// Restore fills the allocator once; it waits for the database.
+// Restore fills the allocator once. It waits for the database.
 func (r *Reconciler) Restore(ctx context.Context) error { return r.restored.once(ctx, r.restore) }
 
-// restore derives the allocator from what is durable: the ports of pods that exist, then the addresses that running pods
-// report, then the ports of pods that are gone, which keep their address until the sweep has removed them.
+// restore derives the allocator from durable state, in this order: the ports of existing pods, the addresses in the
+// status of running pods, and the ports of deleted pods. The latter keep their address until the sweep has removed
+// them.
 func (r *Reconciler) restore(ctx context.Context) error {
-	if err := r.Policies(ctx); err != nil {
+	if err := r.Selectors.Load(ctx); err != nil {
 		return err
 	}
 	ports, err := r.Database.Ports(ctx)
@@ -114,8 +139,8 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		if pod == nil {
 			return "", false
 		}
-		if _, asks := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; !asks {
-			p.MAC = nil // it follows from the addresses, whatever somebody made of it
+		if _, ok := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; !ok {
+			p.MAC = nil // it is derived from the addresses, whatever the row contains
 		}
 		r.restored.keep(ownerOf(pod), *p)
 		return pod.Spec.NodeName, true
@@ -137,8 +162,9 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		node, err := topology.ParseNodeNetwork(&list.Items[i])
-		if err != nil { // somebody else's, or not complete: the node controller sees to it
-			ctrl.LoggerFrom(ctx).Info("NodeNetwork cannot be read", "node", list.Items[i].Name, "reason", err.Error())
+		if err != nil { // foreign or incomplete; the node controller handles it
+			ctrl.LoggerFrom(ctx).Info("cannot read a NodeNetwork; its node's addresses are not restored", "node",
+				list.Items[i].Name, "reason", err.Error())
 			continue
 		}
 		r.Addresses.SetNode(node.Name, node.Subnets)
@@ -146,12 +172,15 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 	return nil
 }
 
-// restorePorts claims what ports have and returns those that nodeOf, which may correct what a port says, knows no node for.
-func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort, nodeOf func(*topology.PortAssignment) (string, bool)) (rest []*nbdb.LogicalSwitchPort) {
+// restorePorts claims the addresses of ports. It returns the ports for which nodeOf, which may correct a port, finds
+// no node.
+func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort,
+	nodeOf func(*topology.PortAssignment) (string, bool)) (rest []*nbdb.LogicalSwitchPort) {
 	for _, row := range ports {
 		port, ok, err := topology.ParsePodPortRow(row)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
+			ctrl.LoggerFrom(ctx).Info("cannot read a port; its address is not restored", "port", row.Name, "reason", err.Error())
+			r.restored.unclaim(types.NamespacedName{Namespace: port.Namespace, Name: port.Name})
 		}
 		if !ok || err != nil {
 			continue
@@ -168,7 +197,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 	return rest
 }
 
-// restorePod claims what a pod reports, if its port did not say so already.
+// restorePod claims the addresses in a pod's status, unless its port has them already.
 func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !topology.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 		return
@@ -185,7 +214,8 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), client.ObjectKeyFromObject(pod), had)
 }
 
-// claim restores what an owner has. Whether that succeeds or not, the owner may have a port that must go with it.
+// claim restores the assignment of an owner. It records the owner even if the claim fails, because the owner may have
+// a port that must be removed with it.
 func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
 	r.holders.add(pod, owner)
 	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, had.Addresses), Slot: had.Slot}
@@ -194,11 +224,13 @@ func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.Na
 	}
 	_, err := r.Addresses.Claim(node, owner, want)
 	if errors.Is(err, alloc.ErrUnknownNode) && node != "" {
-		// Somebody deleted the node's NodeNetwork in this moment: it comes again, most likely with the same subnets.
+		// A user has just deleted the node's NodeNetwork. It is recreated, most likely with the same subnets.
 		r.Addresses.ClaimLater(node, owner, had.Addresses, want)
+	} else if err != nil {
+		r.restored.unclaim(pod)
 	}
 	if err != nil {
-		// It gets a new address: its present one is of no subnet of the node, or somebody else's.
-		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "node", node, "reason", err.Error())
+		// It gets a new address, because its present address is in no subnet of the node or belongs to another owner.
+		ctrl.LoggerFrom(ctx).Info("cannot restore an address; the pod gets a new one", "pod", pod, "node", node, "reason", err.Error())
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// namespace returns what is cached of a namespace: its metadata.
+// namespace returns the cached metadata of a namespace.
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
 }
 
-// selection is what selects a pod: the EgressIP that it has, and the groups and sets of policies.
+// selection is what selects a pod: its EgressIP, and the groups and sets of policies.
 type selection struct {
 	egressIP  string
 	selectors []unit.Key
 }
 
-// selectedBy finds out what selects the pod. There are so few EgressIPs that each is looked at. A pod may be known before its namespace is, whose
-// coming asks again.
+// selectedBy finds the selection of a pod. It compares each EgressIP, because there are few. A pod may be cached
+// before its namespace, whose creation enqueues the pod again.
 func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by selection, err error) {
 	var all networkv1alpha1.EgressIPList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -41,7 +41,7 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	namespace, err := r.namespace(ctx, pod.Namespace)
 	if apierrors.IsNotFound(err) {
 		r.holders.miss(pod.Namespace)
-		namespace, err = r.namespace(ctx, pod.Namespace) // it may have come meanwhile
+		namespace, err = r.namespace(ctx, pod.Namespace) // it may have arrived meanwhile
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return by, err
@@ -49,21 +49,24 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	if err == nil {
 		by.egressIP = topology.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
 	}
-	by.selectors = r.Selectors.Of(topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: namespace.Labels, Labels: pod.Labels,
+	by.selectors = r.Selectors.Of(topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
+		NamespaceLabels: namespace.Labels, Labels: pod.Labels,
 		Ports: topology.NamedPorts(pod)})
 	return by, nil
 }
 
-// selectorsChanged reports whether other pods may be selected than before.
+// selectorsChanged reports whether the selectors have changed.
 func selectorsChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector, after.Spec.NamespaceSelector) ||
+	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector,
+		after.Spec.NamespaceSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSelector, after.Spec.PodSelector)
 }
 
-// askSelected asks for the pods that EgressIPs select, or selected.
-func (r *Reconciler) askSelected(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
+// enqueueSelected enqueues the pods that EgressIPs select, or selected.
+func (r *Reconciler) enqueueSelected(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request],
+	objects ...client.Object) {
 	for _, o := range objects {
 		e, ok := o.(*networkv1alpha1.EgressIP)
 		if !ok {
@@ -75,12 +78,12 @@ func (r *Reconciler) askSelected(ctx context.Context, q workqueue.TypedRateLimit
 	}
 }
 
-// SelectedBy asks for the pods that an EgressIP selects.
+// SelectedBy returns a request for each pod that an EgressIP selects.
 func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) (requests []reconcile.Request) {
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]

@@ -5,74 +5,96 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
-	// workers is how many pods are reconciled at once: each waits for its transaction, and those that wait share the next.
+	// workers is how many pods are reconciled concurrently. Each waits for its transaction, and all that wait share
+	// the next one.
 	workers = 64
 	// byNode indexes pods by their node.
 	byNode = "spec.nodeName"
 )
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, byNode, func(o client.Object) []string {
-		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-			return []string{pod.Spec.NodeName}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+// Kinds returns the kind of pods' units.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved, Addresses: env.Addresses,
+		Events: env.Events, Triggers: env.Triggers,
+		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay}
+	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
+		r.rememberFrom(origin)
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("pod").
-		Watches(&corev1.Pod{}, &newcomersFirst{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: portChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsOf), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false },
-		})).
-		Watches(&networkv1alpha1.ClusterNetwork{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(onlyUpdates(policyChanged))).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.podsIn), builder.WithPredicates(predicate.Funcs{
+	env.Restore = r.Restore
+	env.SubnetsSet.Subscribe(r.Wake)
+	env.AddressesLost.Subscribe(r.lost)
+	return []*kind.Kind{{
+		Name: topology.KindPod, Workers: workers, Reconciler: r,
+		Owner: func() client.Object { return &corev1.Pod{} },
+		First: func() client.ObjectList { return &corev1.PodList{} },
+		Indexes: []kind.Index{
+			{Object: &corev1.Pod{}, Field: byNode, Values: indexByNode},
+			{Object: &corev1.Pod{}, Field: ByHostPort, Values: IndexByHostPort},
+			{Object: &corev1.Service{}, Field: ByNodePort, Values: IndexByNodePort},
+		},
+		Watches: r.watches(),
+	}}
+}
+
+func (r *Reconciler) watches() []kind.Watch {
+	return []kind.Watch{
+		kind.On(&corev1.Pod{}, &newcomersFirst{}, predicate.Funcs{UpdateFunc: portChanged}),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.podsOf,
+			predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, onlyUpdates(policyChanged)),
+		kind.On(&corev1.Service{}, r.contesting()),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, onlyUpdates(reservedChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
+		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return r.holders.misses(e.Object.GetName()) },
 			UpdateFunc: namespaceChanged,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
-		})).
-		Watches(&networkv1alpha1.EgressIP{}, handler.Funcs{
-			CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.askSelected(ctx, q, e.Object)
-			},
-			DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.askSelected(ctx, q, e.Object)
-			},
-			UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				if selectorsChanged(e) {
-					r.askSelected(ctx, q, e.ObjectOld, e.ObjectNew)
-				}
-			},
-		}).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             trigger.Retries(),
-		}).
-		Complete(trigger.Looked(r, r.Looked))
+		}).MetadataOnly(),
+		kind.On(&networkv1alpha1.EgressIP{}, r.selected()),
+	}
 }
 
-// newcomersFirst asks for each pod that something happens to. Of those that are there at a start, the ones without an address wait for this
-// process and come first; the others work.
+// selected enqueues the pods that an EgressIP selects, or selected before a change of its selectors.
+func (r *Reconciler) selected() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueSelected(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueSelected(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if selectorsChanged(e) {
+				r.enqueueSelected(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+	}
+}
+
+// indexByNode is the function of the index byNode.
+func indexByNode(o client.Object) []string {
+	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}
+	}
+	return nil
+}
+
+// newcomersFirst enqueues each pod of an event. At a start, pods without an address come first, because they wait for
+// this process. The others work already.
 type newcomersFirst struct {
 	handler.EnqueueRequestForObject
 }
@@ -85,12 +107,13 @@ func (h *newcomersFirst) Create(ctx context.Context, e event.CreateEvent, q work
 	h.EnqueueRequestForObject.Create(ctx, e, q)
 }
 
-// podsOf asks for the pods of a node whose network came or changed.
+// podsOf returns a request for each pod of a node whose network was created or changed.
 func (r *Reconciler) podsOf(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{byNode: o.GetName()})
 }
 
-// podsIn asks for the pods of a namespace, or for all when the object is none, since their records are asked for now.
+// podsIn returns a request for each pod of a namespace. If the object is the ClusterNetwork, it returns a request for
+// every pod, because their records are requested now.
 func (r *Reconciler) podsIn(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, ok := o.(*networkv1alpha1.ClusterNetwork); ok {
 		return r.list(ctx)
@@ -100,8 +123,9 @@ func (r *Reconciler) podsIn(ctx context.Context, o client.Object) []reconcile.Re
 
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, append(options, client.UnsafeDisableDeepCopy)...); err != nil { // only names are read
-		return nil // the cache answers; it has no errors to give once it is in sync
+	// only names are read
+	if err := r.Client.List(ctx, &pods, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil // the cache returns no errors once it is in sync
 	}
 	requests := make([]reconcile.Request, 0, len(pods.Items))
 	for i := range pods.Items {
@@ -110,16 +134,18 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 	return requests
 }
 
-// portChanged lets the updates pass that change whether or how a pod has a port.
+// portChanged passes updates that change whether or how a pod has a port.
 func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) || !maps.Equal(before.Labels, after.Labels) ||
+	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
-		asksOtherwise(before, after)
+		requestChanged(before, after)
 }
 
-// onlyUpdates passes updates that the predicate accepts: at a start every pod is reconciled anyway.
+// onlyUpdates passes updates that the predicate accepts. It drops creations, because at a start every pod is
+// reconciled anyway.
 func onlyUpdates(changed func(event.UpdateEvent) bool) predicate.Funcs {
 	return predicate.Funcs{
 		UpdateFunc: changed,
@@ -134,16 +160,18 @@ func policyChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord
 }
 
-// namespaceChanged lets the updates pass that change what is asked for, or who selects the pods.
+// namespaceChanged passes updates that change requests, or which selectors match the pods.
 func namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
-	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
+	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+		e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 
-// nodeChanged lets the updates pass that every port of a node, or its record, depends on.
+// nodeChanged passes updates that affect every port of a node, or its record.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
-		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) || !equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
+		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) ||
+		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
 }

@@ -12,30 +12,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Cluster reconciles the policies of one kind of network-policy-api, with the groups and sets that NetworkPolicies use too. A cluster may lack
-// the kind: then there are none, and what was made of former ones goes.
+// Cluster reconciles the policies of one kind of network-policy-api, with the groups and sets that NetworkPolicies
+// use too. If the API server does not serve the kind, there are no policies, and the rows of former policies are
+// removed.
 type Cluster struct {
 	*Reconciler
-	Kind    ClusterKind
-	Known   *Known
-	Trigger *trigger.Trigger
+	Kind   ClusterKind
+	Served *kind.Served
 
 	controller controller.Controller
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Load(ctx); err != nil {
+	if err := r.Selectors.Load(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	key, policy := unit.NewKey(r.Kind.Name, req.Name), r.Kind.object()
-	known, err := r.Known.Read(r.Kind.Name, func() error { return r.Client.Get(ctx, req.NamespacedName, policy) })
+	known, err := r.Served.Read(r.Kind.Name, func() error { return r.Client.Get(ctx, req.NamespacedName, policy) })
 	if !known || apierrors.IsNotFound(err) {
 		r.Selectors.Read(key, nil)
 		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
@@ -48,36 +48,38 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	selectors := facts.Selectors()
 	if !r.Selectors.Made(selectors) {
-		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
+		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
+		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, policy); err != nil {
+	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
 		return ctrl.Result{}, err
 	}
 	applied := r.settle(ctx, topology.ClusterPolicyUnit(facts), selectors)
-	return ctrl.Result{}, errors.Join(applied, r.tell(ctx, policy, facts, invalid, applied))
+	return ctrl.Result{}, errors.Join(applied, r.report(ctx, policy, facts, invalid, applied))
 }
 
 func (r *Cluster) use(ctx context.Context, policy client.Object) (facts topology.ClusterPolicy, invalid, err error) {
-	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()), func(numbers topology.Numbers, nodes topology.NodesOf) (topology.ClusterPolicy, error) {
-		return topology.ParseClusterPolicy(policy, numbers, nodes)
-	})
+	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()),
+		func(numbers topology.Numbers, nodes topology.NodesOf) (topology.ClusterPolicy, error) {
+			return topology.ParseClusterPolicy(policy, numbers, nodes)
+		})
 }
 
-// load tells the selectors of all policies that there are.
+// load reads all policies of the kind into the selectors.
 func (r *Cluster) load(ctx context.Context) error {
-	if !r.Known.Has(r.Kind.Name) {
+	if !r.Served.Has(r.Kind.Name) {
 		return nil
 	}
-	return r.each(ctx, func(policy client.Object) error {
+	return r.Kind.each(ctx, r.Client, func(policy client.Object) error {
 		_, _, err := r.use(ctx, policy)
 		return err
 	})
 }
 
-// ClusterPolicies lists the policies of the whole cluster that there are.
-func (r *Reconciler) ClusterPolicies(ctx context.Context) (all []metav1.Object, err error) {
-	for _, cluster := range r.Clusters {
-		policies, err := cluster.list(ctx)
+// ClusterPolicies lists the cluster-wide policies of the kinds that the API server serves.
+func ClusterPolicies(ctx context.Context, reader client.Reader, served *kind.Served) (all []metav1.Object, err error) {
+	for _, of := range ClusterKinds() {
+		policies, err := of.listFrom(ctx, reader, served)
 		if err != nil {
 			return nil, err
 		}
@@ -88,9 +90,13 @@ func (r *Reconciler) ClusterPolicies(ctx context.Context) (all []metav1.Object, 
 	return all, nil
 }
 
-func (r *Cluster) list(ctx context.Context) (all []client.Object, err error) {
-	_, err = r.Known.Read(r.Kind.Name, func() error {
-		return r.each(ctx, func(policy client.Object) error {
+func (r *Cluster) list(ctx context.Context) ([]client.Object, error) {
+	return r.Kind.listFrom(ctx, r.Client, r.Served)
+}
+
+func (k ClusterKind) listFrom(ctx context.Context, reader client.Reader, served *kind.Served) (all []client.Object, err error) {
+	_, err = served.Read(k.Name, func() error {
+		return k.each(ctx, reader, func(policy client.Object) error {
 			all = append(all, policy)
 			return nil
 		})
@@ -98,10 +104,10 @@ func (r *Cluster) list(ctx context.Context) (all []client.Object, err error) {
 	return all, err
 }
 
-// each visits the policies that are in the cache. They are only looked at.
-func (r *Cluster) each(ctx context.Context, visit func(client.Object) error) error {
-	list := r.Kind.list()
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+// each visits the policies that are in the cache. visit must not change them.
+func (k ClusterKind) each(ctx context.Context, reader client.Reader, visit func(client.Object) error) error {
+	list := k.list()
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	return meta.EachListItem(list, func(object runtime.Object) error { return visit(object.(client.Object)) })

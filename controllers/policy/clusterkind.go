@@ -11,26 +11,32 @@ import (
 
 // ClusterKind is a kind of network-policy-api.
 type ClusterKind struct {
-	// Name is that of the kind's units, Definition that of its CRD, and Version the one that is read.
+	// Name is the kind of its units, Definition the name of its CRD, and Version the version that is read.
 	Name, Definition, Version string
 
 	object func() client.Object
 	list   func() client.ObjectList
 }
 
-// ClusterKinds are those that are read.
+// ClusterKinds returns the supported kinds.
 func ClusterKinds() []ClusterKind {
 	return []ClusterKind{
 		{topology.KindClusterNetworkPolicy, "clusternetworkpolicies.policy.networking.k8s.io", "v1alpha2",
-			func() client.Object { return &policyv1alpha2.ClusterNetworkPolicy{} }, func() client.ObjectList { return &policyv1alpha2.ClusterNetworkPolicyList{} }},
+			func() client.Object { return &policyv1alpha2.ClusterNetworkPolicy{} }, func() client.ObjectList {
+				return &policyv1alpha2.ClusterNetworkPolicyList{}
+			}},
 		{topology.KindAdminNetworkPolicy, "adminnetworkpolicies.policy.networking.k8s.io", "v1alpha1",
-			func() client.Object { return &policyv1alpha1.AdminNetworkPolicy{} }, func() client.ObjectList { return &policyv1alpha1.AdminNetworkPolicyList{} }},
+			func() client.Object { return &policyv1alpha1.AdminNetworkPolicy{} }, func() client.ObjectList {
+				return &policyv1alpha1.AdminNetworkPolicyList{}
+			}},
 		{topology.KindBaselineAdminNetworkPolicy, "baselineadminnetworkpolicies.policy.networking.k8s.io", "v1alpha1",
-			func() client.Object { return &policyv1alpha1.BaselineAdminNetworkPolicy{} }, func() client.ObjectList { return &policyv1alpha1.BaselineAdminNetworkPolicyList{} }},
+			func() client.Object { return &policyv1alpha1.BaselineAdminNetworkPolicy{} }, func() client.ObjectList {
+				return &policyv1alpha1.BaselineAdminNetworkPolicyList{}
+			}},
 	}
 }
 
-// conditionsOf are those in a policy's status.
+// conditionsOf returns the conditions in a policy's status.
 func conditionsOf(policy client.Object) *[]metav1.Condition {
 	switch policy := policy.(type) {
 	case *policyv1alpha2.ClusterNetworkPolicy:

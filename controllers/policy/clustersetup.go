@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -22,26 +21,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// SetupWithManager registers the controller. Without the kind it is there too, and takes away what is left of policies; Definitions tells when
-// the kind comes. One that is there now is read from the start: nothing is said to be unused before its policies are known.
-func (r *Cluster) SetupWithManager(mgr ctrl.Manager) (err error) {
-	r.controller, err = ctrl.NewControllerManagedBy(mgr).Named(r.Kind.Name).WatchesRawSource(r.Trigger).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.namingNodes), builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Build(r)
+func (r *Cluster) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: r.Kind.Name, Workers: workers, Reconciler: r, Owner: r.Kind.object, Optional: true, Built: r.built,
+		Watches: []kind.Watch{
+			kind.Map(&corev1.Node{}, r.namingNodes, predicate.Funcs{UpdateFunc: nodeChanged}),
+			{Object: r.Kind.object(), Handler: &handler.EnqueueRequestForObject{}, Predicates: r.predicates(), Later: true},
+		},
+	}
+}
+
+func (r *Cluster) predicates() []predicate.Predicate {
+	return []predicate.Predicate{predicate.Or[client.Object](predicate.Funcs{UpdateFunc: clusterPolicyChanged}, annotation.Changed())}
+}
+
+// built starts to watch the policies if the API server serves their kind. Otherwise the controller removes the rows
+// of former policies, and Definitions starts the watch when the kind appears. Existing policies are read before any
+// selector counts as unused.
+func (r *Cluster) built(mgr ctrl.Manager, c controller.Controller) error {
+	r.controller = c
+	// The kind may have disappeared and returned since a former leadership of this process read it.
+	if err := mgr.GetCache().RemoveInformer(context.Background(), r.Kind.object()); err != nil {
+		return err
+	}
+	gvk, err := apiutil.GVKForObject(r.Kind.object(), mgr.GetScheme())
 	if err != nil {
 		return err
 	}
-	kind, err := apiutil.GVKForObject(r.Kind.object(), mgr.GetScheme())
-	if err != nil {
-		return err
-	}
-	if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+	if _, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
 		return nil
 	} else if err != nil {
 		return err
@@ -49,49 +62,49 @@ func (r *Cluster) SetupWithManager(mgr ctrl.Manager) (err error) {
 	return r.begin(context.Background(), mgr.GetCache())
 }
 
-// begin watches the policies, once they have a kind.
+// begin watches the policies, once the API server serves their kind.
 func (r *Cluster) begin(ctx context.Context, from cache.Cache) error {
-	if begun, err := r.Known.begin(ctx, from, r.Kind); !begun {
+	if begun, err := r.Served.Begin(ctx, from, r.Kind.Name, r.Kind.object()); !begun {
 		return err
 	}
-	return r.controller.Watch(source.Kind(from, r.Kind.object(), &handler.EnqueueRequestForObject{},
-		predicate.Or[client.Object](predicate.Funcs{UpdateFunc: clusterPolicyChanged}, acllogging.Changed())))
+	return r.controller.Watch(source.Kind(from, r.Kind.object(), &handler.EnqueueRequestForObject{}, r.predicates()...))
 }
 
-// end looks at all policies once more: there are none without their kind.
+// end enqueues all policies once more, because without their kind no policy exists.
 func (r *Cluster) end(ctx context.Context, from cache.Cache) error {
 	left, err := r.list(ctx)
-	if err != nil && !errors.Is(err, errNotInSync) { // a cache that is not yet comes no more
+	if err != nil && !errors.Is(err, kind.ErrNotInSync) { // a cache that is not in sync yet never will be
 		return err
 	}
-	if err := r.Known.end(ctx, from, r.Kind); err != nil {
+	if err := r.Served.End(ctx, from, r.Kind.Name, r.Kind.object()); err != nil {
 		return err
 	}
 	for _, policy := range left {
-		r.Trigger.Enqueue(client.ObjectKeyFromObject(policy))
+		r.Triggers.Enqueue(r.Kind.Name, client.ObjectKeyFromObject(policy))
 	}
 	return nil
 }
 
-// clusterPolicyChanged lets changes of the spec and the status pass, our own too: a condition that was compared with one from before the last write is
-// told when that write comes.
+// clusterPolicyChanged passes changes of the spec and the status, including our own writes. A condition that equals
+// an outdated status is not written, so it is compared again when our last write arrives.
 func clusterPolicyChanged(e event.UpdateEvent) bool {
 	before, after := conditionsOf(e.ObjectOld), conditionsOf(e.ObjectNew)
 	return trigger.SpecChanged().Update(e) || before == nil || after == nil || !equality.Semantic.DeepEqual(*before, *after)
 }
 
-// nodeChanged lets changes of the node's labels and addresses pass.
+// nodeChanged passes changes of the node's labels and addresses.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
-// namingNodes asks for the policies that are about nodes.
+// namingNodes returns a request for each policy that names nodes.
 func (r *Cluster) namingNodes(ctx context.Context, _ client.Object) (all []reconcile.Request) {
 	policies, err := r.list(ctx)
 	if err != nil {
-		return nil // one whose kind came just now is looked at when the cache is in sync
+		return nil // if the kind has just appeared, its policies are reconciled when the cache is in sync
 	}
 	for _, policy := range policies {
 		if namesNodes(policy) {

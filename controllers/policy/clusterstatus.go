@@ -16,28 +16,30 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// tell says in a policy's status whether it is in force, and in an event too when it is not.
-func (r *Cluster) tell(ctx context.Context, policy client.Object, facts topology.ClusterPolicy, invalid, applied error) error {
-	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.GetGeneration(),
+// report writes in a policy's status whether it is in force, and records an event if it is not.
+func (r *Cluster) report(ctx context.Context, policy client.Object, facts topology.ClusterPolicy, invalid, applied error) error {
+	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.GetGeneration(),
 		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(facts.Ingress), len(facts.Egress))}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error()
-	case applied != nil: // the end of this process, or of the connection: who comes next says
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse,
+			networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error()
+	case applied != nil: // the process or the connection ends; its successor writes the condition
 		return nil
 	case invalid != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
 		condition.Message = fmt.Sprintf("a rule that cannot be read accepts nothing, or denies everything: %v", invalid)
 	}
-	told := policy.DeepCopyObject().(client.Object)
-	meta.SetStatusCondition(conditionsOf(told), condition)
-	if equality.Semantic.DeepEqual(conditionsOf(told), conditionsOf(policy)) {
+	updated := policy.DeepCopyObject().(client.Object)
+	meta.SetStatusCondition(conditionsOf(updated), condition)
+	if equality.Semantic.DeepEqual(conditionsOf(updated), conditionsOf(policy)) {
 		return nil
 	}
 	if condition.Status == metav1.ConditionFalse {
 		r.Events.Eventf(policy, nil, corev1.EventTypeWarning, condition.Reason, "Filter", "%s", condition.Message)
 	}
 	patch := client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, told, patch))
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
 }

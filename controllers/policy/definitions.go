@@ -8,35 +8,37 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/controllers/kind"
 )
 
-// Definitions sees the kinds of policies come and go with their CRDs.
+// Definitions follows the CRDs of the kinds of policies.
 type Definitions struct {
-	// Live reads from the API server, past the cache: of CRDs only the metadata are kept.
+	// Live reads from the API server, past the cache, which has only the metadata of CRDs.
 	Live     client.Reader
-	Cache    cache.Cache
 	Clusters []*Cluster
+
+	cache cache.Cache
 }
 
 var customResourceDefinition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// SetupWithManager registers the controller.
-func (r *Definitions) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Definitions) kind() *kind.Kind {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(customResourceDefinition)
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return r.of(o.GetName()) != nil })
-	return ctrl.NewControllerManagedBy(mgr).Named("policy-kinds").
-		WatchesMetadata(crd, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ours)).
-		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
-		Complete(r)
+	return &kind.Kind{
+		Name: "policy-kinds", Reconciler: r, Live: true,
+		Watches: []kind.Watch{kind.Of(crd, ours).MetadataOnly()},
+		Built: func(mgr ctrl.Manager, _ controller.Controller) error {
+			r.cache = mgr.GetCache()
+			return nil
+		},
+	}
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -46,13 +48,13 @@ func (r *Definitions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	crd.SetGroupVersionKind(customResourceDefinition)
 	switch err := r.Live.Get(ctx, req.NamespacedName, crd); {
 	case apierrors.IsNotFound(err):
-		return ctrl.Result{}, cluster.end(ctx, r.Cache)
+		return ctrl.Result{}, cluster.end(ctx, r.cache)
 	case err != nil:
 		return ctrl.Result{}, err
-	case !serves(crd, cluster.Kind.Version): // when it does, that is a change of it
+	case !serves(crd, cluster.Kind.Version): // when it serves the version, the CRD changes
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, cluster.begin(ctx, r.Cache)
+	return ctrl.Result{}, cluster.begin(ctx, r.cache)
 }
 
 func (r *Definitions) of(crd string) *Cluster {
@@ -68,7 +70,8 @@ func (r *Definitions) of(crd string) *Cluster {
 func serves(crd *unstructured.Unstructured, version string) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	return has(conditions, map[string]any{"type": "Established", "status": "True"}) && has(versions, map[string]any{"name": version, "served": true})
+	return has(conditions, map[string]any{"type": "Established", "status": "True"}) &&
+		has(versions, map[string]any{"name": version, "served": true})
 }
 
 // has reports whether one of a list's objects has all these fields.

@@ -1,13 +1,15 @@
-// Package policy reconciles NetworkPolicies and the policies of the whole cluster, whose kinds come and go, and the port groups and address sets of pods that their ACLs name.
+// Package policy reconciles NetworkPolicies and the cluster-wide policies, whose kinds may appear and disappear, and
+// the port groups and address sets of pods that their ACLs name.
 //
-//	NetworkPolicy ─uses─▶ Selectors ─asks─▶ Pods that they select ─▶ their units name the groups and sets
-//	                          │ all of them have been looked at
+//	NetworkPolicy ─uses─▶ Selectors ─enqueue─▶ Pods that they select ─▶ their units name the groups and sets
+//	                          │ all of them were reconciled
 //	                          ▼
-//	                  podgroup/<selector>, podset/<selector>: made with all that is in them, in one transaction
-//	                          │ is there
+//	                  podgroup/<selector>, podset/<selector>: created with all their elements, in one transaction
+//	                          │ exists
 //	                          ▼
 //	               networkpolicy/<namespace>/<name>: its ACLs, in one transaction
 //
-// A group or set is one for all who use its selector, and is there as long as somebody does. Pods are in it by their own units, from the
-// transaction on that makes their port: whether a policy holds from a pod's first packet does not depend on this package.
+// All policies with the same selector share its group or set, which exists while at least one uses it. Pods join it by
+// their own units, in the transaction that creates their port. Therefore it does not depend on this package whether a
+// policy applies from a pod's first packet.
 package policy

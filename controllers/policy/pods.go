@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
 // world reads pods and namespaces.
 type world struct{ client.Reader }
 
-// pods lists the pods that a selector selects, of those that have a port or get one.
+// pods lists the pods of a selector that have a port or will get one.
 func (w world) pods(ctx context.Context, selector topology.PodSelector) (names []types.NamespacedName, err error) {
 	err = w.each(ctx, selector, func(pod *corev1.Pod, _ topology.SelectedPod) {
 		names = append(names, client.ObjectKeyFromObject(pod))
@@ -23,17 +24,17 @@ func (w world) pods(ctx context.Context, selector topology.PodSelector) (names [
 	return names, err
 }
 
-// read finds the numbers that the pods of a selector give to a named port.
-func (w world) read(ctx context.Context, selector topology.PodSelector, port topology.NamedPort) (*heldPort, error) {
-	held := newHeldPort(selector, port)
+// read returns the numbers that the pods of a selector give to a named port.
+func (w world) read(ctx context.Context, selector topology.PodSelector, port topology.NamedPort) (*selection.Port, error) {
+	held := selection.NewPort(selector, port)
 	err := w.each(ctx, selector, func(pod *corev1.Pod, selected topology.SelectedPod) {
-		held.hold(client.ObjectKeyFromObject(pod), topology.NumbersOf(selector, port, []topology.SelectedPod{selected}))
+		held.Hold(client.ObjectKeyFromObject(pod), topology.NumbersOf(selector, port, []topology.SelectedPod{selected}))
 	})
 	return held, err
 }
 
 func (w world) each(ctx context.Context, selector topology.PodSelector, visit func(*corev1.Pod, topology.SelectedPod)) error {
-	options := []client.ListOption{client.UnsafeDisableDeepCopy} // they are only looked at
+	options := []client.ListOption{client.UnsafeDisableDeepCopy} // the pods are not changed
 	if selector.Namespace != "" {
 		options = append(options, client.InNamespace(selector.Namespace))
 	}
@@ -50,14 +51,15 @@ func (w world) each(ctx context.Context, selector topology.PodSelector, visit fu
 		if !topology.WantsPort(pod) {
 			continue
 		}
-		if selected := (topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}); selector.Matches(selected) {
+		if selected := (topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
+			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}); selector.Matches(selected) {
 			visit(pod, selected)
 		}
 	}
 	return nil
 }
 
-// namespaces are the labels of all namespaces; nothing for a selector that does not look at them.
+// namespaces returns the labels of all namespaces, or nil for a selector of one namespace.
 func (w world) namespaces(ctx context.Context, selector topology.PodSelector) (map[string]labels.Set, error) {
 	if selector.Namespace != "" {
 		return nil, nil

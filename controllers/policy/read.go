@@ -3,31 +3,32 @@ package policy
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// facts are what the ACLs of a policy need to know.
+// facts are the facts for the ACLs of a policy.
 type facts interface {
 	Selectors() map[unit.Key]topology.PodSelector
 }
 
-// readPolicy reads a policy, and says what it uses. What is invalid in it is no error of the attempt.
-func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key, parse func(topology.Numbers, topology.NodesOf) (F, error)) (read F, invalid, err error) {
-	look := func() (held []*heldPort) {
+// readPolicy reads a policy and the selectors that it uses. Invalid parts of the policy are not an error of the
+// attempt.
+func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key,
+	parse func(topology.Numbers, topology.NodesOf) (F, error)) (read F, invalid, err error) {
+	parseOnce := func() (held []*selection.Port) {
 		numbers := func(pods topology.PodSelector, port topology.NamedPort) []uint16 {
 			read, failed := world{r.Client}.read(ctx, pods, port)
 			err = errors.Join(err, failed)
 			held = append(held, read)
-			return slices.Sorted(maps.Keys(read.counts))
+			return read.Numbers()
 		}
 		nodes := func(selector labels.Selector) []netip.Addr {
 			var nodes corev1.NodeList
@@ -38,8 +39,8 @@ func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key, parse
 		r.Selectors.Read(key, held)
 		return held
 	}
-	if held := look(); len(held) > 0 && err == nil {
-		look() // a pod that came between the two was asked by nobody
+	if held := parseOnce(); len(held) > 0 && err == nil {
+		parseOnce() // a pod that appeared between the two reads enqueued no policy
 	}
 	if err != nil {
 		return read, invalid, err

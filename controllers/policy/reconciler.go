@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconcilers need of the engine.
+// Database is the part of the engine that the reconcilers use.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 }
@@ -28,16 +29,16 @@ type Database interface {
 type Reconciler struct {
 	Client    client.Client
 	Database  Database
-	Selectors *Selectors
+	Selectors *selection.Selectors
 	Events    events.EventRecorder
-	Trigger   *trigger.Trigger
-	// Clusters reconcile the policies of the whole cluster.
+	Triggers  *trigger.Set
+	// Clusters reconcile the cluster-wide policies.
 	Clusters []*Cluster
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Load(ctx); err != nil {
+	if err := r.Selectors.Load(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	key := topology.NetworkPolicyKey(req.Namespace, req.Name)
@@ -54,12 +55,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	selectors := facts.Selectors()
 	if invalid != nil {
-		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidSpec, "Isolate", "what cannot be read allows nothing: %v", invalid)
+		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidSpec, "Isolate",
+			"what cannot be read allows nothing: %v", invalid)
 	}
 	if !r.Selectors.Made(selectors) {
-		return ctrl.Result{}, nil // their coming asks for this policy; until then, what it was before holds
+		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
+		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = acllogging.Of(ctx, r.Client, r.Events, &policy); err != nil {
+	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, &policy); err != nil {
 		return ctrl.Result{}, err
 	}
 	err = r.settle(ctx, topology.NetworkPolicyUnit(facts), selectors)
@@ -70,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// settle applies the policy's unit, and takes leave of the selectors that it had before.
+// settle applies the policy's unit, and drops the selectors that it no longer uses.
 func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]topology.PodSelector) error {
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
 		return err
@@ -81,21 +84,20 @@ func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit
 			return err
 		}
 		for _, pod := range pods {
-			r.Selectors.Triggers[topology.KindPod].Enqueue(pod)
+			r.Triggers.Enqueue(topology.KindPod, pod)
 		}
 	}
 	return nil
 }
 
 func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, invalid, err error) {
-	return readPolicy(ctx, r, topology.NetworkPolicyKey(policy.Namespace, policy.Name), func(numbers topology.Numbers, _ topology.NodesOf) (topology.NetworkPolicy, error) {
-		return topology.ParseNetworkPolicy(policy, numbers)
-	})
+	return readPolicy(ctx, r, topology.NetworkPolicyKey(policy.Namespace, policy.Name),
+		func(numbers topology.Numbers, _ topology.NodesOf) (topology.NetworkPolicy, error) {
+			return topology.ParseNetworkPolicy(policy, numbers)
+		})
 }
 
-// Load tells the selectors once of all policies that there are.
-func (r *Reconciler) Load(ctx context.Context) error { return r.Selectors.Load(ctx, r.load) }
-
+// load reads all policies, for Selectors.Load.
 func (r *Reconciler) load(ctx context.Context) error {
 	var policies networkingv1.NetworkPolicyList
 	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
@@ -112,12 +114,4 @@ func (r *Reconciler) load(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// AddClusters adds the reconcilers of network-policy-api's kinds, which use the same selectors.
-func (r *Reconciler) AddClusters(known *Known, triggers map[string]*trigger.Trigger) []*Cluster {
-	for _, kind := range ClusterKinds() {
-		r.Clusters = append(r.Clusters, &Cluster{Reconciler: r, Kind: kind, Known: known, Trigger: triggers[kind.Name]})
-	}
-	return r.Clusters
 }

@@ -6,48 +6,34 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Sets reconciles the port groups of selectors, or their address sets: its request is the hash of a selector.
+// Sets reconciles the port groups of selectors, or their address sets. Its request is the hash of a selector.
 type Sets struct {
 	Database  Database
-	Selectors *Selectors
-	Trigger   *trigger.Trigger
-	// Kind is KindPodGroup or KindPodSet, and Unit what is there while it is used.
+	Selectors *selection.Selectors
+	// Kind is KindPodGroup or KindPodSet. Unit builds the unit of a group or set that is in use.
 	Kind string
 	Unit func(unit.Key) unit.Unit
-	// Load tells the selectors of all policies.
-	Load func(context.Context) error
-}
-
-// Groups reconciles port groups.
-func Groups(of *Reconciler, t *trigger.Trigger) *Sets {
-	return &Sets{Database: of.Database, Selectors: of.Selectors, Trigger: t, Kind: topology.KindPodGroup, Unit: topology.PodGroupUnit, Load: of.Load}
-}
-
-// Addresses reconciles address sets.
-func Addresses(of *Reconciler, t *trigger.Trigger) *Sets {
-	return &Sets{Database: of.Database, Selectors: of.Selectors, Trigger: t, Kind: topology.KindPodSet, Unit: topology.PodSetUnit, Load: of.Load}
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Sets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Load(ctx); err != nil {
+	if err := r.Selectors.Load(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	key := unit.NewKey(r.Kind, req.Name)
-	switch r.Selectors.state(key) {
-	case unused:
+	switch r.Selectors.State(key) {
+	case selection.Unused:
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
-	case waiting:
-		return ctrl.Result{}, nil // the last of its pods asks again
+	case selection.Waiting:
+		return ctrl.Result{}, nil // the last of its pods enqueues it again
 	}
 	err := ovndb.IgnorePending(r.Database.Apply(ctx, r.Unit(key)))
 	if err == nil {
-		r.Selectors.made(key)
+		r.Selectors.Complete(key)
 	}
 	return ctrl.Result{}, err
 }

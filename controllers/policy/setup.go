@@ -5,47 +5,63 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/weft-network/weft/pkg/acllogging"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
-// workers is how many policies or sets are reconciled at once: each waits for its transaction, and those that wait share the next.
+// workers is how many policies or sets are reconciled concurrently. Each waits for its transaction, and all that wait
+// share the next one.
 const workers = 8
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("networkpolicy").
-		For(&networkingv1.NetworkPolicy{}, builder.WithPredicates(predicate.Or(trigger.SpecChanged(), acllogging.Changed()))).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.policiesIn), builder.WithPredicates(acllogging.NamespaceChanged())).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(r)
+// Kinds returns the kinds of policies' units, and of the port groups and address sets that they use.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Selectors: env.Selectors, Events: env.Events, Triggers: env.Triggers}
+	env.Selectors.LoadFrom(r.load)
+	kinds := []*kind.Kind{
+		r.sets(topology.KindPodGroup, topology.PodGroupUnit),
+		r.sets(topology.KindPodSet, topology.PodSetUnit),
+		r.kind(),
+	}
+	for _, of := range ClusterKinds() {
+		cluster := &Cluster{Reconciler: r, Kind: of, Served: env.Served}
+		r.Clusters = append(r.Clusters, cluster)
+		kinds = append(kinds, cluster.kind())
+	}
+	return append(kinds, (&Definitions{Live: env.Live, Clusters: r.Clusters}).kind())
 }
 
-// policiesIn asks for the policies of a namespace.
+func (r *Reconciler) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindNetworkPolicy, Workers: workers, Reconciler: r,
+		Owner: func() client.Object { return &networkingv1.NetworkPolicy{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkingv1.NetworkPolicy{}, predicate.Or(trigger.SpecChanged(), annotation.Changed())),
+			kind.Map(&corev1.Namespace{}, r.policiesIn, annotation.NamespaceChanged()).MetadataOnly(),
+		},
+	}
+}
+
+// sets returns the kind of port groups or of address sets.
+func (r *Reconciler) sets(name string, make func(unit.Key) unit.Unit) *kind.Kind {
+	return &kind.Kind{Name: name, Workers: workers, Shared: true,
+		Reconciler: &Sets{Database: r.Database, Selectors: r.Selectors, Kind: name, Unit: make}}
+}
+
+// policiesIn returns a request for each policy of a namespace.
 func (r *Reconciler) policiesIn(ctx context.Context, namespace client.Object) (all []reconcile.Request) {
 	var list networkingv1.NetworkPolicyList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return all
-}
-
-// SetupWithManager registers the controller.
-func (r *Sets) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named(r.Kind).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(r)
 }

@@ -9,20 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// latency measures how long a change of endpoints takes from what caused it, a pod that became ready or went, until the database has it.
+// latency measures how long a change of endpoints takes from its cause, such as a pod that becomes ready or ends,
+// until the database has it.
 type latency struct {
-	// observe is told of each; nil: nobody measures.
+	// observe receives each measurement. nil disables the measurement.
 	observe func(time.Duration)
 	now     func() time.Time
-	// changed is told that the database has a change of endpoints; nil: nobody asks. It must not wait.
+	// changed, if set, is called when the database has a change of endpoints. It must not block.
 	changed func()
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time // service -> the newest cause that the database has
 }
 
-// applied notes that the database has a service with these slices. What was caused before the service was first seen counts for nothing:
-// a start is no change.
+// applied records that the database has a service with these slices. Causes from before the service was first seen do
+// not count, because a start is not a change.
 func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.EndpointSlice) {
 	if l.observe == nil {
 		return
@@ -47,14 +48,15 @@ func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.
 	l.seen[service] = before
 }
 
-// forget drops a service that is gone.
+// forget drops a deleted service.
 func (l *latency) forget(service types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, service)
 }
 
-// newestCause reads when what the slices tell of happened; the controller that writes them says so.
+// newestCause returns the time of the newest cause of the slices' endpoints, as reported by the controller that
+// writes the slices.
 func newestCause(endpoints []discoveryv1.EndpointSlice) (newest time.Time, ok bool) {
 	for i := range endpoints {
 		at, err := time.Parse(time.RFC3339Nano, endpoints[i].Annotations[corev1.EndpointsLastChangeTriggerTime])

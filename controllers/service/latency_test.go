@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// causedAt is a slice whose last change was caused so many seconds after the epoch.
+// causedAt returns a slice whose last change has the given time in seconds.
 func causedAt(second int64) discoveryv1.EndpointSlice {
 	at := time.Unix(second, 0).UTC().Format(time.RFC3339Nano)
-	return discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.EndpointsLastChangeTriggerTime: at}}}
+	annotations := map[string]string{corev1.EndpointsLastChangeTriggerTime: at}
+	return discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 }
 
 func TestEachChangeIsMeasuredOnce(t *testing.T) {
@@ -23,7 +24,7 @@ func TestEachChangeIsMeasuredOnce(t *testing.T) {
 	l := latency{observe: func(d time.Duration) { measured = append(measured, d) }, now: func() time.Time { return time.Unix(now, 0) }}
 	web, other := types.NamespacedName{Name: "web"}, types.NamespacedName{Name: "other"}
 
-	l.applied(web, []discoveryv1.EndpointSlice{causedAt(90)}) // a start: it is long ago
+	l.applied(web, []discoveryv1.EndpointSlice{causedAt(90)}) // a start: the cause is long ago
 	now = 110
 	l.applied(web, []discoveryv1.EndpointSlice{causedAt(90), causedAt(108)})
 	l.applied(web, []discoveryv1.EndpointSlice{causedAt(90), causedAt(108)})

@@ -1,5 +1,5 @@
-// Package service reconciles Services: each that has addresses gets its load balancers, whose backends are the endpoints of its
-// EndpointSlices.
+// Package service reconciles Services. Each service with addresses gets its load balancers, whose backends are the
+// endpoints of its EndpointSlices.
 package service
 
 import (
@@ -12,37 +12,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the reconciler needs of the engine.
+// Database is the part of the engine that the reconciler uses.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 }
 
-// Reconciler reconciles Services. A service's load balancers follow from its objects; what is remembered is only measured.
+// Reconciler reconciles Services. A service's load balancers depend only on its objects; the stored state is only
+// measured.
 type Reconciler struct {
 	Client   client.Client
 	Database Database
+	Reserved lookup.Lookup
 	Events   events.EventRecorder
-	Trigger  *trigger.Trigger
-	// Looked is called with each service that was reconciled, whatever came of it; it may be nil.
-	Looked func(types.NamespacedName)
 
 	latency latency
 }
 
-// Measure has each change of endpoints measured: how long it took from its cause until the database had it.
-// changed is told of each too; it must not wait.
+// Measure passes to observe how long each change of endpoints took from its cause until the database had it, and
+// calls changed each time. changed must not block.
 func (r *Reconciler) Measure(observe func(time.Duration), changed func()) *Reconciler {
 	r.latency.observe, r.latency.now, r.latency.changed = observe, time.Now, changed
 	return r
@@ -70,16 +69,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	parsed, problems := topology.ParseService(&service, endpoints, nodes)
+	table, err := r.Reserved.ForService(ctx, &service)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	refused := parsed.Refuse(&service, table)
 	conflicts := parsed.Yield(&service, others)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
-	r.tell(&service, problems, conflicts, applied)
-	return ctrl.Result{}, ovndb.IgnorePending(applied)
+	r.recordEvents(&service, problems, conflicts, applied)
+	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
 }
 
-// endpoints lists the service's slices, those that mirror an old Endpoints object included, in the order of their names.
+// endpoints lists the service's slices sorted by name, including mirrors of an old Endpoints object.
 func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
 	if !topology.Balanced(service) {
 		return nil, nil
@@ -90,20 +94,21 @@ func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]
 	return list.Items, err
 }
 
-// nodes lists the nodes that a service may have other backends on than elsewhere, in the order of their names.
+// nodes lists the nodes on which a service's backends may differ, sorted by name.
 func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topology.ServiceNode, error) {
 	if !topology.PerNode(service) {
 		return nil, nil
 	}
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	return topology.ServiceNodes(nodes.Items, networks.Items), nil
 }
 
-// sharing lists the services that have an address of this one, each once.
+// sharing lists the services that have an address of this one, without duplicates.
 func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]corev1.Service, error) {
 	var found []corev1.Service
 	for _, address := range topology.ServiceAddresses(service) {
@@ -122,13 +127,14 @@ func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]co
 	return found, nil
 }
 
-// tell says in events what of the service cannot be had.
-func (r *Reconciler) tell(service *corev1.Service, problems, conflicts []string, applied error) {
+// recordEvents records events for the parts of the service that are not in force.
+func (r *Reconciler) recordEvents(service *corev1.Service, problems, conflicts []string, applied error) {
 	if len(problems) > 0 {
-		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "InvalidService", "Balance", "%s", strings.Join(problems, "; "))
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "InvalidService", "Balance", "%s", health.Cut(strings.Join(problems, "; ")))
 	}
 	if len(conflicts) > 0 {
-		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "AddressConflict", "Balance", "%s", strings.Join(conflicts, "; "))
+		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "AddressConflict", "Balance", "%s",
+			health.Cut(strings.Join(conflicts, "; ")))
 	}
 	var refused *ovndb.RejectedError
 	if errors.As(applied, &refused) {

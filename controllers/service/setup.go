@@ -8,29 +8,28 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
 	// ByService indexes EndpointSlices by the name of their service.
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
 	// ByAddress indexes Services by the addresses that they are balanced on.
-	ByAddress = "balanced.addresses"
-	// ByNodes indexes, as "true", the Services that have other backends on one node than on another.
+	ByAddress = kind.ServicesByAddress
+	// ByNodes indexes, as "true", the Services whose backends differ between nodes.
 	ByNodes = "balanced.pernode"
-	// workers is how many services are reconciled at once: each waits for its transaction, and those that wait share the next.
+	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
+	ByExposed = "balanced.exposed"
+	// workers is how many services are reconciled concurrently. Each waits for its transaction, and all that wait
+	// share the next one.
 	workers = 16
 )
 
@@ -63,48 +62,64 @@ func IndexByNodes(o client.Object) []string {
 	return nil
 }
 
-// SetupWithManager registers the controller. It starts when services and slices are both in sync, so that no balancer is made, or cut
-// down, from a part of its endpoints.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &discoveryv1.EndpointSlice{}, ByService, IndexByService); err != nil {
-		return err
+// IndexByExposed is the function of the index ByExposed.
+func IndexByExposed(o client.Object) []string {
+	if service, ok := o.(*corev1.Service); ok && topology.Exposed(service) {
+		return []string{"true"}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Service{}, ByAddress, IndexByAddress); err != nil {
-		return err
-	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Service{}, ByNodes, IndexByNodes); err != nil {
-		return err
-	}
-	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})
-	return ctrl.NewControllerManagedBy(mgr).Named("service").
-		For(&corev1.Service{}, changed).
-		// An address that one service leaves may be another's now.
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.Sharing), changed).
-		Watches(&discoveryv1.EndpointSlice{}, handler.Funcs{
-			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				ask(q, e.Object)
-			},
-			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				ask(q, e.Object)
-			},
-			// A slice that was given to another service is missed by the one, and new to the other.
-			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				ask(q, e.ObjectOld)
-				ask(q, e.ObjectNew)
-			},
-		}).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: zoneChanged})).
-		Watches(&networkv1alpha1.NodeNetwork{}, handler.EnqueueRequestsFromMapFunc(r.PerNode), builder.WithPredicates(predicate.Funcs{UpdateFunc: chassisChanged})).
-		WatchesRawSource(r.Trigger).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: trigger.Retries()}).
-		Complete(trigger.Looked(r, r.Looked))
+	return nil
 }
 
-// PerNode asks for the services that have other backends on one node than on another.
+// Kinds returns the kind of services' units. The controller starts when services and slices are both in sync, so that
+// no balancer is created, or cut down, from a part of its endpoints.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := (&Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved,
+		Events: env.Events}).Measure(env.Settings.Programmed, env.Settings.Measure)
+	return []*kind.Kind{{
+		Name: topology.KindService, Workers: workers, Reconciler: r,
+		Owner: func() client.Object { return &corev1.Service{} },
+		First: func() client.ObjectList { return &corev1.ServiceList{} },
+		Indexes: []kind.Index{
+			{Object: &discoveryv1.EndpointSlice{}, Field: ByService, Values: IndexByService},
+			{Object: &corev1.Service{}, Field: ByAddress, Values: IndexByAddress},
+			{Object: &corev1.Service{}, Field: ByNodes, Values: IndexByNodes},
+			{Object: &corev1.Service{}, Field: ByExposed, Values: IndexByExposed},
+		},
+		Watches: r.watches(),
+	}}
+}
+
+func (r *Reconciler) watches() []kind.Watch {
+	changed := predicate.Funcs{UpdateFunc: serviceChanged}
+	return []kind.Watch{
+		kind.Of(&corev1.Service{}, changed),
+		// An address that one service releases may belong to another now.
+		kind.Map(&corev1.Service{}, r.Sharing, changed),
+		kind.Map(&discoveryv1.EndpointSlice{}, r.Exposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+		kind.On(&corev1.Node{}, r.owners()),
+		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.Exposed, predicate.Funcs{UpdateFunc: reservedChanged}),
+		// A slice that moves to another service concerns both services.
+		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
+		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: zoneChanged}),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.PerNode, predicate.Funcs{UpdateFunc: chassisChanged}),
+	}
+}
+
+// serviceOf returns a request for the service of an EndpointSlice.
+func serviceOf(_ context.Context, slice client.Object) (requests []reconcile.Request) {
+	for _, service := range IndexByService(slice) {
+		requests = append(requests,
+			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: service}})
+	}
+	return requests
+}
+
+// PerNode returns a request for each service whose backends differ between nodes.
 func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodes: "true"}); err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -112,19 +127,19 @@ func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []r
 	return requests
 }
 
-// zoneChanged lets the updates of a node pass that change its zone.
+// zoneChanged passes updates of a node that change its zone.
 func zoneChanged(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
 }
 
-// chassisChanged lets the updates of a NodeNetwork pass that change its chassis.
+// chassisChanged passes updates of a NodeNetwork that change its chassis.
 func chassisChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis
 }
 
-// Sharing asks for the other services that have an address of a service.
+// Sharing returns a request for each other service that has an address of this service.
 func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []reconcile.Request) {
 	service, ok := o.(*corev1.Service)
 	if !ok {
@@ -132,7 +147,7 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []r
 	}
 	others, err := r.sharing(ctx, service)
 	if err != nil {
-		return nil // the cache answers; it has no errors to give once it is in sync
+		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range others {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
@@ -140,15 +155,11 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []r
 	return requests
 }
 
-func ask(q workqueue.TypedRateLimitingInterface[reconcile.Request], slice client.Object) {
-	for _, service := range IndexByService(slice) {
-		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: service}})
-	}
-}
-
-// serviceChanged lets the updates pass that change addresses or how they are balanced.
+// serviceChanged passes updates that change addresses or how they are balanced.
 func serviceChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || topology.Balanced(before) != topology.Balanced(after) || !maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
+	return !ok || !ok2 || topology.Balanced(before) != topology.Balanced(after) ||
+		!maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
 }

@@ -1,196 +1,203 @@
-// Package sweep finds rows whose owner is gone: what was deleted while nobody watched. It only asks for the owner's
-// reconciliation, which finds the object absent and takes its rows away as in any other deletion.
+// Package sweep finds rows whose owner is gone, because it was deleted while no operator ran. It only enqueues the
+// owner. The owner's reconciler finds the object absent and removes its rows, as in any other deletion.
 package sweep
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is what the sweep needs of the engine.
+// Database is the part of the engine that the sweep uses.
 type Database interface {
-	// Owners counts the rows of each unit; ok is false while the database is not connected.
+	// Owners counts the rows of each unit. ok is false while the database is not connected.
 	Owners() (owners map[unit.Key]int, ok bool)
-	// Wanted reports whether a unit was applied in this process.
+	// Wanted reports whether this process has applied a non-empty unit under the key.
 	Wanted(key unit.Key) bool
 }
 
-// Reconciler sweeps once after the start and once the addresses in use are known, after every reconnect, and when a ClusterNetwork comes.
+// Reconciler sweeps once after the start when the addresses in use are restored, after every reconnect, and when a
+// ClusterNetwork is created.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, past the cache.
 	Live     client.Reader
 	Database Database
 	Events   events.EventRecorder
-	Trigger  *trigger.Trigger
-	// Awaited lists nodes whose pods have addresses there, and whose subnets are not known: one that does not exist comes no more, and
-	// may have left no row to find it by.
-	Awaited func() []string
-	// Kinds gives the controller of each kind that this binary knows; rows of other kinds are kept.
-	Kinds map[string]*trigger.Trigger
+	// Awaited lists nodes without known subnets whose pods have addresses. A node that does not exist never arrives,
+	// and may have left no row by which the sweep could find it.
+	Awaited  func() []string
+	Triggers *trigger.Set
+	// Kinds are this version's kinds by name. Rows of other kinds are kept.
+	Kinds map[string]*kind.Kind
 }
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("sweep").
-		// What was found while there was no ClusterNetwork stayed.
-		Watches(&networkv1alpha1.ClusterNetwork{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
-		})).
-		WatchesRawSource(r.Trigger).Complete(r)
+// recheck is how long the sweep leaves an owner alone that the API server has and the cache lacks. Usually the cache
+// has it within milliseconds, and the event reconciles it.
+const recheck = 5 * time.Second
+
+// Name is the sweep's key in Env.Triggers. Any request makes it sweep.
+const Name = "sweep"
+
+// Kind returns the sweep for the units of these kinds.
+func Kind(env *kind.Env, kinds []*kind.Kind) *kind.Kind {
+	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Events: env.Events, Awaited: env.Addresses.Awaited,
+		Triggers: env.Triggers, Kinds: map[string]*kind.Kind{}}
+	for _, k := range kinds {
+		r.Kinds[k.Name] = k
+	}
+	return &kind.Kind{Name: Name, Reconciler: r, Live: true, Watches: []kind.Watch{
+		// Rows found without a ClusterNetwork were kept.
+		kind.Of(&networkv1alpha1.ClusterNetwork{}, predicate.Funcs{
+			UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+	}}
 }
 
-// Reconcile implements reconcile.Reconciler. All caches are in sync when it is called.
+// Reconcile implements reconcile.Reconciler. It runs only when all caches are in sync.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	owners, ok := r.Database.Owners()
 	if !ok {
-		return ctrl.Result{}, nil // the reconnect asks again
+		return ctrl.Result{}, nil // the reconnect enqueues a sweep
 	}
 	var cn networkv1alpha1.ClusterNetwork
 	name := types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 	if err := r.Client.Get(ctx, name, &cn); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // without a ClusterNetwork everything stays
+		return ctrl.Result{}, client.IgnoreNotFound(err) // without a ClusterNetwork all rows stay
 	}
-	vanished, err := r.vanished(ctx, owners)
+	vanished, lags, err := r.vanished(ctx, owners)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	var result ctrl.Result
+	if lags {
+		result.RequeueAfter = recheck
+	}
 	for kind, keys := range vanished {
 		if reason := keep(kind, len(keys), count(owners, kind), r.Kinds[kind] != nil); reason != "" {
-			r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "RowsKept", "Sweep", "rows of %d %s units whose owner is gone are kept: %s", len(keys), kind, reason)
+			r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "RowsKept", "Sweep",
+				"rows of %d %s units whose owner is gone are kept: %s", len(keys), kind, reason)
 			continue
 		}
 		for _, key := range keys {
-			r.Kinds[kind].Enqueue(trigger.NameOf(key))
+			r.Triggers.EnqueueUnit(key)
 		}
 	}
-	return ctrl.Result{}, r.dismiss(ctx)
+	return result, r.dismiss(ctx)
 }
 
-// dismiss lets the controller of nodes take leave of those that are awaited in vain.
+// dismiss enqueues awaited nodes that do not exist.
 func (r *Reconciler) dismiss(ctx context.Context) error {
 	for _, node := range r.Awaited() {
 		name := types.NamespacedName{Name: node}
-		gone, err := r.gone(ctx, &corev1.Node{}, name)
+		where, err := r.find(ctx, r.Kinds[topology.KindNode], name)
 		if err != nil {
 			return err
 		}
-		if gone {
-			r.Kinds[topology.KindNode].Enqueue(name)
+		if where == nowhere {
+			r.Triggers.Enqueue(topology.KindNode, name)
 		}
 	}
 	return nil
 }
 
-// keep says why the rows of vanished owners must stay; empty if they can go.
-func keep(kind string, vanished, total int, known bool) string {
+// keep returns why the rows of vanished owners must stay, or "".
+func keep(kind string, vanished, total int, served bool) string {
 	switch {
-	case !known:
-		return "this version of Weft does not know the kind"
-	// A pod that the API server does not know is killed by its kubelet anyway, so that its port can go without a question.
+	case !served:
+		return "this version of Weft does not have the kind"
+	// kubelet kills a pod that the API server does not have anyway, so that its port can always be removed.
 	case kind != topology.KindPod && vanished > max(20, total/10):
 		return fmt.Sprintf("%d of %d are too many to be right", vanished, total)
 	}
 	return ""
 }
 
-// vanished lists by kind the owners that neither the cache nor the API server knows, and asks for those that are there.
-func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (map[string][]unit.Key, error) {
-	found := map[string][]unit.Key{}
+// vanished lists by kind the owners that neither the cache nor the API server has, and enqueues the owners that the
+// cache has. lags is true if the cache lacks an owner that the API server has.
+func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (found map[string][]unit.Key, lags bool, err error) {
+	found = map[string][]unit.Key{}
 	for key := range owners {
 		if r.Database.Wanted(key) {
 			continue
 		}
-		if known := r.Kinds[key.Kind()]; known != nil && decides[key.Kind()] {
-			known.Enqueue(trigger.NameOf(key))
+		k := r.Kinds[key.Kind()]
+		switch {
+		case k != nil && k.Shared:
+			r.Triggers.EnqueueUnit(key)
 			continue
-		}
-		object := objectOf(key)
-		if object == nil {
-			if key.Kind() != topology.KindNetwork {
-				found[key.Kind()] = append(found[key.Kind()], key)
-			}
-			continue
-		}
-		gone, err := r.gone(ctx, object, trigger.NameOf(key))
-		if err != nil {
-			return nil, err
-		}
-		if gone {
+		case k == nil:
 			found[key.Kind()] = append(found[key.Kind()], key)
-		} else {
-			// The object is there and may want no row all the same, such as a pod that has ended: its own controller knows. At a start
-			// these are all that there are, and those without a row come first.
-			r.Kinds[key.Kind()].EnqueueLast(trigger.NameOf(key))
+			continue
+		case k.Owner == nil: // the cluster-wide unit
+			continue
+		}
+		where, err := r.find(ctx, k, trigger.NameOf(key))
+		switch {
+		case err != nil:
+			return nil, false, err
+		case where == nowhere:
+			found[key.Kind()] = append(found[key.Kind()], key)
+		case where == notCached && !k.Optional:
+			// Its reconciler reads the cache, so that it would find no object and remove the rows. The cache's event
+			// reconciles it.
+			lags = true
+		default:
+			// The object exists but may need no row, such as a pod that has ended. Its reconciler decides. At a start
+			// these are all objects, and objects without a row come first.
+			r.Triggers.Of(key.Kind()).EnqueueLast(trigger.NameOf(key))
 		}
 	}
-	return found, nil
+	return found, lags, nil
 }
 
-// gone asks the cache first: only what it lacks costs a call. The API server may lack network-policy-api's kinds, and their cache would be waited for.
-func (r *Reconciler) gone(ctx context.Context, object client.Object, name types.NamespacedName) (bool, error) {
-	readers := []client.Reader{r.Client, r.Live}
-	switch object.(type) {
-	case *policyv1alpha2.ClusterNetworkPolicy, *policyv1alpha1.AdminNetworkPolicy, *policyv1alpha1.BaselineAdminNetworkPolicy:
-		readers = []client.Reader{r.Live}
-	}
-	for _, reader := range readers {
-		err := reader.Get(ctx, name, object)
-		if err == nil {
-			return false, nil
+// presence is where the owner of a unit was found.
+type presence int
+
+const (
+	nowhere   presence = iota
+	cached             // the cache has it
+	notCached          // only the API server has it
+)
+
+// find reports where the owner of a unit of a kind is. Only owners that the cache lacks cost a call. For an optional
+// kind, whose cache may never be in sync, it reads from the API server alone.
+func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.NamespacedName) (presence, error) {
+	if !k.Optional {
+		if exists, err := has(ctx, r.Client, k, name); exists || err != nil {
+			return cached, err
 		}
-		if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) { // without the CRD there is none either
-			return false, fmt.Errorf("look for the owner %s: %w", name, err)
-		}
 	}
-	return true, nil
+	if exists, err := has(ctx, r.Live, k, name); exists || err != nil {
+		return notCached, err
+	}
+	return nowhere, nil
 }
 
-// decides are the kinds of sets that are shared: no object is their owner, and their own controller knows whether somebody uses them.
-var decides = map[string]bool{topology.KindNodes: true, topology.KindDNS: true, topology.KindPodGroup: true, topology.KindPodSet: true}
-
-func objectOf(key unit.Key) client.Object {
-	switch key.Kind() {
-	case topology.KindPod:
-		return &corev1.Pod{}
-	case topology.KindNode, topology.KindGateway:
-		return &corev1.Node{}
-	case topology.KindService:
-		return &corev1.Service{}
-	case topology.KindEgressFirewall:
-		return &networkv1alpha1.EgressFirewall{}
-	case topology.KindNetworkPolicy:
-		return &networkingv1.NetworkPolicy{}
-	case topology.KindClusterNetworkPolicy:
-		return &policyv1alpha2.ClusterNetworkPolicy{}
-	case topology.KindAdminNetworkPolicy:
-		return &policyv1alpha1.AdminNetworkPolicy{}
-	case topology.KindBaselineAdminNetworkPolicy:
-		return &policyv1alpha1.BaselineAdminNetworkPolicy{}
-	case topology.KindEgressIP:
-		return &networkv1alpha1.EgressIP{}
+func has(ctx context.Context, reader client.Reader, k *kind.Kind, name types.NamespacedName) (bool, error) {
+	err := reader.Get(ctx, name, k.Owner())
+	if err == nil {
+		return true, nil
 	}
-	return nil
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) { // without the CRD there is no object
+		return false, nil
+	}
+	return false, fmt.Errorf("read the owner %s: %w", name, err)
 }
 
 func count(owners map[unit.Key]int, kind string) int {

@@ -1,4 +1,4 @@
-// Package acllog reads what ovn-controller logs of ACLs.
+// Package acllog parses ovn-controller's log of ACLs.
 //
 //	2026-11-22T05:13:13.123Z|00012|acl_log(ovn_pinctrl0)|INFO|name="NP:demo/web:ingress isolation", verdict=drop, severity=warning,
 //	  direction=to-lport: tcp,…,nw_src=10.244.1.3,nw_dst=10.244.2.4,…,tp_src=40152,tp_dst=80,tcp_flags=syn
@@ -12,21 +12,23 @@ import (
 	"time"
 )
 
-// File is where ovn-controller writes it, in its run directory.
+// File is the log file in ovn-controller's run directory.
 const File = "acl.log"
 
-// Decision is what a rule did with a packet.
+// Decision is a rule's decision about a packet.
 type Decision struct {
 	Time time.Time `json:"time"`
-	// Policy and Rule are what decided, as in "NetworkPolicy demo/web" and "ingress[0]". Of a long name the end is missing.
+	// Policy and Rule identify what decided, such as "NetworkPolicy demo/web" and "ingress[0]". A long name is cut at
+	// its end.
 	Policy string `json:"policy,omitempty"`
 	Rule   string `json:"rule"`
-	// Verdict is allow, pass, drop or reject; Severity that of the log.
+	// Verdict is allow, pass, drop or reject. Severity is the severity of the log.
 	Verdict  string `json:"verdict"`
 	Severity string `json:"severity"`
-	// Ingress says that it was decided where the packet comes to a pod, and not where it leaves one.
+	// Ingress means that the decision was made where the packet reaches a pod, and not where it leaves one.
 	Ingress bool `json:"ingress"`
-	// Protocol is as in a flow: tcp, udp, sctp, icmp, icmp6 or ip; the ports are 0 for those without.
+	// Protocol is the protocol of the flow: tcp, udp, sctp, icmp, icmp6 or ip. Ports are 0 for protocols without
+	// ports.
 	Protocol        string     `json:"protocol"`
 	Source          netip.Addr `json:"source"`
 	Destination     netip.Addr `json:"destination"`
@@ -37,14 +39,15 @@ type Decision struct {
 // Key is the key of a Decision in a line of the agent's log.
 const Key = "decision"
 
-// kinds are the first words of ACLs' names.
-var kinds = map[string]string{"NP": "NetworkPolicy", "CNP": "ClusterNetworkPolicy", "ANP": "AdminNetworkPolicy", "BANP": "BaselineAdminNetworkPolicy", "EF": "EgressFirewall"}
+// kinds maps the prefixes of ACLs' names to kinds of policies.
+var kinds = map[string]string{"NP": "NetworkPolicy", "CNP": "ClusterNetworkPolicy", "ANP": "AdminNetworkPolicy",
+	"BANP": "BaselineAdminNetworkPolicy", "EF": "EgressFirewall"}
 
-// Parse reads a line of the log; its error says what is missing.
+// Parse parses a line of the log. The error names the missing part.
 func Parse(line string) (Decision, error) {
 	parts := strings.SplitN(line, "|", 5)
 	if len(parts) != 5 || !strings.HasPrefix(parts[2], "acl_log") {
-		return Decision{}, fmt.Errorf("no line of acl_log: %.200q", line)
+		return Decision{}, fmt.Errorf("not a line of acl_log: %.200q", line)
 	}
 	at, err := time.Parse(time.RFC3339, parts[0])
 	if err != nil {
@@ -53,7 +56,7 @@ func Parse(line string) (Decision, error) {
 	name, rest, ok := strings.Cut(strings.TrimPrefix(parts[4], `name="`), `", verdict=`)
 	head, flow, ok2 := strings.Cut(rest, ": ")
 	if !ok || !ok2 {
-		return Decision{}, fmt.Errorf("acl_log: neither name, verdict nor packet: %.200q", parts[4])
+		return Decision{}, fmt.Errorf("acl_log: name, verdict or packet is missing: %.200q", parts[4])
 	}
 	d := Decision{Time: at}
 	d.Policy, d.Rule = policyOf(name)
@@ -62,7 +65,7 @@ func Parse(line string) (Decision, error) {
 	return d, d.setPacket(flow)
 }
 
-// policyOf reads "NP:demo/web:ingress[0]"; another's name is the rule.
+// policyOf parses "NP:demo/web:ingress[0]". Any other name is returned as the rule.
 func policyOf(name string) (policy, rule string) {
 	kind, rest, ok := strings.Cut(name, ":")
 	if !ok || kinds[kind] == "" {
@@ -81,7 +84,7 @@ func fieldsOf(text, separator string) map[string]string {
 	return fields
 }
 
-// setPacket reads a flow: its first word is the protocol.
+// setPacket parses a flow. Its first word is the protocol.
 func (d *Decision) setPacket(flow string) (err error) {
 	d.Protocol, _, _ = strings.Cut(flow, ",")
 	fields := fieldsOf(flow, ",")
@@ -107,7 +110,7 @@ func port(text string) uint16 {
 	return uint16(number)
 }
 
-// Words are a verdict as people say it.
+// Words returns the verdict in words.
 func (d Decision) Words() string {
 	switch d.Verdict {
 	case "drop":
@@ -120,8 +123,8 @@ func (d Decision) Words() string {
 	return "allowed"
 }
 
-// Text is the decision as people read it, "NetworkPolicy demo/web ingress[0] dropped TCP demo/a → demo/web-1:80"; name says who has an address, or
-// nothing.
+// Text returns the decision as a sentence: "NetworkPolicy demo/web ingress[0] dropped TCP demo/a → demo/web-1:80".
+// name returns the owner of an address, or "".
 func (d Decision) Text(name func(netip.Addr) string) string {
 	who := func(a netip.Addr) string {
 		if known := name(a); known != "" {
@@ -137,5 +140,6 @@ func (d Decision) Text(name func(netip.Addr) string) string {
 			to = fmt.Sprintf("%s:%d", to, d.DestinationPort)
 		}
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s → %s", d.Policy, d.Rule, d.Words(), strings.ToUpper(d.Protocol), who(d.Source), to))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s → %s", d.Policy, d.Rule, d.Words(),
+		strings.ToUpper(d.Protocol), who(d.Source), to))
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// net/http lets the client read its refusal of a long body for half a second.
+// net/http lets the client read the refusal of a long body for half a second.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// fake answers with what it was asked.
+// fake returns its input.
 type fake struct{ err error }
 
 func (f fake) Plan(_ context.Context, request PlanRequest) (Changes, error) {
@@ -48,7 +48,8 @@ func (f fake) Check(context.Context) (Violations, error) {
 func serve(t *testing.T, operator Operator) string {
 	t.Helper()
 	server := NewServer(filepath.Join(t.TempDir(), "admin.sock"), operator, logr.Discard())
-	// Whoever dials before Serve waits in the listener's queue, so that the test needs no other sign that it is ready.
+	// A client that dials before Serve waits in the listener's queue, so that the test needs no other sign of
+	// readiness.
 	listener, err := listen(server.Socket)
 	if err != nil {
 		t.Fatal(err)
@@ -103,16 +104,17 @@ func TestAnswers(t *testing.T) {
 func TestErrorsArriveInWords(t *testing.T) {
 	killed := filepath.Join(t.TempDir(), "killed")
 	if listener, err := listen(killed); err != nil || listener.Close() != nil {
-		t.Fatalf("make a socket that nobody listens on: %v", err)
+		t.Fatalf("create a socket without a listener: %v", err)
 	}
-	healthy, broken := serve(t, fake{}), serve(t, fake{fmt.Errorf("%w: this operator does not lead%s", ErrUnavailable, strings.Repeat("ü", maxFailure))})
+	healthy, broken := serve(t, fake{}),
+		serve(t, fake{fmt.Errorf("%w: this operator does not lead%s", ErrUnavailable, strings.Repeat("ü", maxFailure))})
 	for _, test := range []struct {
 		name, socket, in string
 		args             []string
 		says             string
 	}{
 		{"the operator's own words", broken, twoPods, []string{"plan"}, "does not lead"},
-		{"an object that is none", healthy, "{apiVersion: v1, kind: Pod}", []string{"plan"}, "document 1: Pod without metadata.name"},
+		{"a malformed object", healthy, "{apiVersion: v1, kind: Pod}", []string{"plan"}, "document 1: Pod without metadata.name"},
 		{"no operator", filepath.Join(t.TempDir(), "none"), "", []string{"drift"}, "no operator listens"},
 		{"an operator that was killed", killed, "", []string{"drift"}, "no operator listens"},
 		{"an unknown command", healthy, "", []string{"explain"}, `unknown command "explain"`},
@@ -130,12 +132,13 @@ func TestErrorsArriveInWords(t *testing.T) {
 func TestTooManyManifests(t *testing.T) {
 	socket := serve(t, fake{})
 	long := strings.NewReader(strings.Repeat("#", MaxManifests+1))
-	if err := Command(t.Context(), []string{"--socket", socket, "plan"}, long, io.Discard); err == nil || !strings.Contains(err.Error(), "too large") {
+	if err := Command(t.Context(), []string{"--socket", socket, "plan"}, long, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "too large") {
 		t.Errorf("error is %v, want one that says too large", err)
 	}
 }
 
-// A network must not stop because nobody can look into it.
+// The network must not stop because the admin socket fails.
 func TestServerWithoutASocketEndsWithoutAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -146,12 +149,12 @@ func TestServerWithoutASocketEndsWithoutAnError(t *testing.T) {
 	if err := NewServer(filepath.Join(file, "admin.sock"), fake{}, log).Start(t.Context()); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
-	if len(logged) != 1 || !strings.Contains(logged[0], "is not answered") {
+	if len(logged) != 1 || !strings.Contains(logged[0], "cannot serve the admin socket") {
 		t.Errorf("logged %q", logged)
 	}
 }
 
-// A process that was killed leaves its socket to the next one of the pod.
+// A process that was killed leaves its socket, which the next process of the pod replaces.
 func TestSocketIsPrivateAndReplacesAnEarlierOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
 	for range 2 {

@@ -15,10 +15,11 @@ import (
 	"github.com/weft-network/weft/pkg/options"
 )
 
-// usage is what "weft admin" understands.
+// usage is the usage of "weft admin".
 const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | drift | check"
 
-// Command is "weft admin": it asks the operator that listens on the socket and writes the answer, JSON, to out.
+// Command is "weft admin". It sends a request to the operator that listens on the socket, and writes the JSON
+// response to out.
 func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("weft admin", flag.ContinueOnError)
 	socket := flags.String("socket", options.DefaultAdminSocket, "socket of the operator")
@@ -28,11 +29,11 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	if flags.NArg() == 0 {
 		return errors.New(usage)
 	}
-	question, err := newQuestion(ctx, flags.Arg(0), flags.Args()[1:], in)
+	request, err := newRequest(ctx, flags.Arg(0), flags.Args()[1:], in)
 	if err != nil {
 		return err
 	}
-	answer, err := ask(*socket, question)
+	answer, err := send(*socket, request)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	return err
 }
 
-func newQuestion(ctx context.Context, verb string, args []string, in io.Reader) (*http.Request, error) {
+func newRequest(ctx context.Context, verb string, args []string, in io.Reader) (*http.Request, error) {
 	flags := flag.NewFlagSet("weft admin "+verb, flag.ContinueOnError)
 	var body io.Reader
 	method, path, query := http.MethodGet, "/"+verb, ""
@@ -68,17 +69,17 @@ func newQuestion(ctx context.Context, verb string, args []string, in io.Reader) 
 	return http.NewRequestWithContext(ctx, method, "http://operator"+path+query, body)
 }
 
-// ask returns the body of the answer, or its Failure as an error.
-func ask(socket string, question *http.Request) (io.ReadCloser, error) {
+// send returns the body of the response, or its Failure as an error.
+func send(socket string, request *http.Request) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}
-	answer, err := (&http.Client{Transport: transport, Timeout: answerTimeout + headerTimeout}).Do(question)
+	answer, err := (&http.Client{Transport: transport, Timeout: answerTimeout + headerTimeout}).Do(request)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no operator listens on %s: it starts or ends just now", socket)
+		return nil, fmt.Errorf("no operator listens on %s; it is starting or ending", socket)
 	}
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func ask(socket string, question *http.Request) (io.ReadCloser, error) {
 	defer answer.Body.Close()
 	var failure Failure
 	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&failure); err != nil || failure.Error == "" {
-		return nil, fmt.Errorf("the operator answers %s", answer.Status)
+		return nil, fmt.Errorf("the operator responds %s", answer.Status)
 	}
 	return nil, errors.New(failure.Error)
 }

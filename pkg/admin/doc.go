@@ -1,18 +1,20 @@
-// Package admin is how the operator answers its administrator: HTTP on a unix socket that only the operator's own user may use.
+// Package admin is the operator's interface for its administrator. It uses HTTP on a unix socket that only the
+// operator's own user may use.
 //
 //	kubectl weft plan ──exec──▶ weft admin plan ──socket──▶ Server ──▶ Operator
 //
-// Who may execute in the operator's pod may ask; nothing listens on the network.
+// Permission to execute in the operator's pod is permission to use it. Nothing listens on the network.
 //
 //	GET  /drift              Changes: where the database differs from what all units want
 //	POST /plan[?delete=true] Changes: what the objects in the body would change if they were applied, or deleted
 //	GET  /check              Violations: the invariants that do not hold
 //
-// Whatever goes wrong is answered by a status of 400 or more and a Failure.
+// Every error has a status of 400 or more and a Failure.
 package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/weft-network/weft/pkg/invariant"
@@ -20,9 +22,9 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// Bounds of a question.
+// Bounds of a request.
 const (
-	// MaxManifests is the size of a body, 16 MiB.
+	// MaxManifests is the maximum size of a body, 16 MiB.
 	MaxManifests = 16 << 20
 )
 
@@ -33,47 +35,70 @@ const (
 	pathCheck = "/check"
 )
 
-// Operator is who answers. Its errors wrap ErrUnavailable or ErrInvalid where they should not look like a fault of its own.
+// Operator handles the requests. Its errors wrap ErrUnavailable or ErrInvalid if they are not internal errors.
 type Operator interface {
-	// Plan computes what the objects would change in the database, without writing. They are as the API server would store them.
+	// Plan computes what the objects would change in the database, without writing. The objects must be as the API
+	// server would store them.
 	Plan(ctx context.Context, request PlanRequest) (Changes, error)
-	// Drift compares the database with what all units want, now.
+	// Drift compares the database with all units.
 	Drift(ctx context.Context) (Changes, error)
-	// Check looks for invariants that do not hold, now.
+	// Check returns the current violations of invariants.
 	Check(ctx context.Context) (Violations, error)
 }
 
-// The kinds of errors that are not the operator's fault.
+// Errors that are not internal errors of the operator.
 var (
-	// ErrUnavailable says that this process cannot answer now: it does not lead, or the database is away.
+	// ErrUnavailable means that this process cannot respond now: it does not lead, or the database is away.
 	ErrUnavailable = errors.New("not available")
-	// ErrInvalid says that the question cannot be answered: an object is none.
+	// ErrInvalid means that the request is invalid, for example because of a malformed object.
 	ErrInvalid = errors.New("invalid")
 )
 
-// PlanRequest is what to plan.
+// PlanRequest is the input of Plan.
 type PlanRequest struct {
 	Objects []manifest.Document
 	// Delete plans the objects' deletion instead.
 	Delete bool
 }
 
-// Changes are differences between what is in the database and what will be, or should be.
+// Changes are differences between the database and its planned or desired content.
 type Changes struct {
 	// Changes are sorted by owner, table and name.
 	Changes []ovndb.Change `json:"changes"`
-	// Notes say in words what the changes do not show: what waits for an agent, what would be refused.
+	// Notes explain in words what the changes do not show, such as objects that wait for an agent or would be
+	// refused.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Violations are the invariants that do not hold.
+// MarshalJSON writes an empty list instead of null, so that programs can iterate without a check.
+func (c Changes) MarshalJSON() ([]byte, error) {
+	type plain Changes
+	if c.Changes == nil {
+		c.Changes = []ovndb.Change{}
+	}
+	return json.Marshal(plain(c))
+}
+
+// Violations are the violations of invariants.
 type Violations struct {
-	// Checked names the invariants that were looked at.
+	// Checked names the checked invariants.
 	Checked    []string              `json:"checked"`
 	Violations []invariant.Violation `json:"violations"`
 }
 
-// Failure is the answer when something went wrong.
+// MarshalJSON writes empty lists instead of null.
+func (v Violations) MarshalJSON() ([]byte, error) {
+	type plain Violations
+	if v.Checked == nil {
+		v.Checked = []string{}
+	}
+	if v.Violations == nil {
+		v.Violations = []invariant.Violation{}
+	}
+	return json.Marshal(plain(v))
+}
+
+// Failure is the response to a request that failed.
 type Failure struct {
 	Error string `json:"error"`
 }

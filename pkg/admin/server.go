@@ -16,45 +16,46 @@ import (
 )
 
 const (
-	// answerTimeout bounds one answer: a plan of 10,000 pods takes seconds.
+	// answerTimeout bounds one response. A plan of 10,000 pods takes seconds.
 	answerTimeout = 2 * time.Minute
-	// headerTimeout bounds a client that does not finish its question.
+	// headerTimeout bounds the time in which a client must send its request's header.
 	headerTimeout = 5 * time.Second
 	// maxFailure bounds an error's text, in bytes.
 	maxFailure = 1024
 )
 
-// Server answers on a socket.
+// Server serves requests on a socket.
 type Server struct {
 	Operator Operator
 	Socket   string
 	Log      logr.Logger
-	// one lets in a single question at a time: each may copy all units.
+	// one admits a single request at a time, because each may copy all units.
 	one chan struct{}
 }
 
-// NewServer returns a server; Start makes it listen.
+// NewServer returns a server. Start makes it listen.
 func NewServer(socket string, operator Operator, log logr.Logger) *Server {
 	return &Server{Operator: operator, Socket: socket, Log: log, one: make(chan struct{}, 1)}
 }
 
-// NeedLeaderElection lets each replica listen: one that does not lead says so.
+// NeedLeaderElection is false so that each replica listens. A replica that does not lead says so.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start listens until ctx ends. What goes wrong is logged and no more: the network must not depend on who looks into it.
+// Start listens until ctx ends. Errors are only logged, because the network must not depend on the admin socket.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := listen(s.Socket)
 	if err == nil {
 		err = s.serve(ctx, listener)
 	}
 	if err != nil {
-		s.Log.Error(err, "the administrator is not answered", "socket", s.Socket)
+		s.Log.Error(err, "cannot serve the admin socket; kubectl weft plan, drift and check fail in this pod", "socket", s.Socket)
 	}
 	return nil
 }
 
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -77,7 +78,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// planRequest reads the question.
+// planRequest parses a request.
 func planRequest(r *http.Request) (PlanRequest, error) {
 	documents, err := manifest.Read("input", r.Body)
 	if err != nil {
@@ -86,8 +87,8 @@ func planRequest(r *http.Request) (PlanRequest, error) {
 	return PlanRequest{Objects: documents, Delete: r.URL.Query().Get("delete") == "true"}, nil
 }
 
-// answer writes what ask returns as JSON.
-func (s *Server) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
+// answer writes the result of handle as JSON.
+func (s *Server) answer(handle func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
@@ -97,10 +98,10 @@ func (s *Server) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
 		case s.one <- struct{}{}:
 			defer func() { <-s.one }()
 		case <-ctx.Done():
-			s.write(w, http.StatusServiceUnavailable, Failure{"another question is being answered: " + ctx.Err().Error()})
+			s.write(w, http.StatusServiceUnavailable, Failure{"another request is in progress: " + ctx.Err().Error()})
 			return
 		}
-		answer, err := ask(r)
+		answer, err := handle(r)
 		if err != nil {
 			s.write(w, statusOf(err), Failure{cut(err.Error())})
 			return
@@ -109,7 +110,7 @@ func (s *Server) answer(ask func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// cut bounds an error's text: some name a whole object.
+// cut bounds an error's text, because some errors contain a whole object.
 func cut(text string) string {
 	if len(text) <= maxFailure {
 		return text
@@ -134,6 +135,6 @@ func (s *Server) write(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		s.Log.V(1).Info("the administrator went away", "reason", err.Error())
+		s.Log.V(1).Info("the client is gone", "reason", err.Error())
 	}
 }

@@ -1,8 +1,12 @@
-// Package agent is a node's part of Weft. It never connects to the northbound database: it knows the Kubernetes API (its own
-// Node and NodeNetwork), reads its bindings from the southbound database, and writes the local Open_vSwitch database.
+// Package agent is the part of Weft that runs on each node. It never connects to the northbound database. It reads
+// and writes its own Node and NodeNetwork through the Kubernetes API, reads its bindings from the southbound
+// database, and writes the local Open_vSwitch database. This package wires the parts:
 //
-//	NodeNetwork.spec ─▶ br-int, chassis, management port, routes      ─▶ NodeNetwork.status
-//	runtime ─▶ weft-cni ─▶ socket ─▶ veth, OVS Interface ─▶ ovn-installed ─▶ result
+//	node      NodeNetwork.spec ─▶ br-int, chassis, management port, routes ─▶ NodeNetwork.status
+//	attach    runtime ─▶ weft-cni ─▶ socket ─▶ veth, OVS Interface ─▶ ovn-installed ─▶ result
+//	gateway   traffic to and from outside: bridge, flows, nftables, services and host ports
+//	bindings  this node's part of the southbound database
+//	cniconfig, policylog, daemon, prober, idle
 package agent
 
 import (
@@ -11,8 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
@@ -21,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,127 +33,184 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/attach"
+	"github.com/weft-network/weft/pkg/agent/bindings"
+	"github.com/weft-network/weft/pkg/agent/cniconfig"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
+	"github.com/weft-network/weft/pkg/agent/daemon"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/further"
+	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/idle"
+	"github.com/weft-network/weft/pkg/agent/node"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
-	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/agent/policylog"
+	"github.com/weft-network/weft/pkg/agent/prober"
+	"github.com/weft-network/weft/pkg/agent/toobig"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/cni/tombstone"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
-	"github.com/weft-network/weft/pkg/tombstone"
 	"github.com/weft-network/weft/pkg/trigger"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const (
-	// countDelay is how long counts in the status may be behind: many pods become one write.
+	// countDelay is how far the counts in the status may lag, so that the changes of many pods become one write.
 	countDelay = 5 * time.Second
-	// undoTimeout bounds what a failed ADD takes back.
-	undoTimeout = 10 * time.Second
-	// maxRequests lets every connection's request be under way: one that waits for its port costs next to nothing, and must not
-	// keep the other pods of the node waiting.
+	// maxRequests is the number of CNI requests that may run at the same time. A request that waits for its port
+	// costs next to nothing and must not delay the node's other pods.
 	maxRequests = 512
-	// maxLinks bounds the links that are made at once: the kernel makes one after the other anyway, each on a thread of ours.
-	maxLinks = 16
-	// startGrace is how long an agent that starts on a ready node does not call it unready: it has to connect to the databases
-	// first, while pods work as before.
-	startGrace = 10 * time.Second
-	// statusGrace is Options.StatusGrace where none is given: longer than the replacement of a pod.
+	// statusGrace is the default of Options.StatusGrace. It is longer than the replacement of a pod takes.
 	statusGrace = 15 * time.Second
 )
 
+// agent holds the parts while Setup wires them.
+type agent struct {
+	options Options
+	mgr     ctrl.Manager
+	running context.Context // ends with the agent
+
+	trigger                 *trigger.Trigger
+	changed, counted, later func() // enqueue the node: at once, after countDelay, after gateway.RetryMove
+
+	ovs                  *ovndb.Engine
+	bindings             *bindings.Bindings
+	controller, vswitchd *daemon.Daemon
+	cni                  *cniconfig.Config
+	services             *gateway.Services
+	gateway              *gateway.Gateway
+	attachments          *attach.Attachments
+	state                *attach.State
+}
+
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	o = o.withObservers()
-	again := &trigger.Trigger{}
-	request := types.NamespacedName{Name: o.Node}
-	changed := func() { again.Enqueue(request) }
-	counted := func() { again.EnqueueAfter(request, countDelay) }
-
-	r := newNodeReconciler(ctx, mgr.GetClient(), o, changed, counted)
-	r.trigger = again
-	r.uplinks.later = func() { again.EnqueueAfter(request, lookAgain) }
-	if err := r.cni.install(); err != nil {
-		return err
-	}
-	checks := newHealthChecks(ctrl.Log.WithName("healthcheck"))
-	r.services = &services{client: mgr.GetClient(), checks: checks, changed: changed, place: desired.Place{Node: o.Node}}
-	if err := errors.Join(r.register(mgr), r.services.register(ctx, mgr)); err != nil {
-		return err
-	}
 	recorder, err := nodeevents.NewRecorder(mgr, o.Node)
 	if err != nil {
 		return err
 	}
-	r.events = recorder
-	turns := cniserver.NewTurns()
-	sandboxes := r.watchSandboxes(turns, o, counted)
-	if o.Mover != nil {
-		o.Mover.Tell(tellNode(recorder, o.Node))
-	}
-	h := r.handler(sandboxes.collector, recorder, o, counted)
-	idle := newIdlers(mgr.GetClient(), recorder)
-	r.southbound.demanded = idle.demanded
-	r.check = &selfCheck{handler: h, sandboxes: sandboxes, turns: turns, every: o.CheckInterval, tell: failedCheck(recorder),
-		observe: o.ObserveFailing, changed: changed}
-	if err := serve(mgr, h, turns, o); err != nil {
+	a := newAgent(ctx, mgr, o.withObservers())
+	checks := a.makeGateway()
+	if err := errors.Join(a.cni.Install(), a.services.Register(ctx, mgr)); err != nil {
 		return err
 	}
-	told := &decisions{dir: o.ControllerDir, attachments: r.attachments, log: ctrl.Log.WithName("policy")}
-	for _, run := range []manager.RunnableFunc{told.run, r.ovs.Run, r.controller.run, r.vswitchd.run, idle.run, sandboxes.run, r.check.run, r.cni.watch(changed), checks.run, r.services.run(mgr)} {
+	turns := cniserver.NewTurns()
+	collector := attach.NewCollector(a.attachments, turns, a.options.ListDelay, a.counted, a.options.ObserveCollected)
+	a.attachments.Buried = collector.Buried
+	sandboxes := attach.NewSandboxes(collector, a.bindings, a.options.Sandboxes, a.gateway.Exposes, a.changed)
+	a.gateway.Sandboxes, a.bindings.Unbound = sandboxes, sandboxes.Request
+	if o.Mover != nil {
+		o.Mover.Tell(gateway.ReportMoves(recorder, o.Node))
+	}
+	h := attach.NewHandler(attach.Options{
+		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector,
+		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace),
+		Passed: a.options.passed, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
+	})
+	networks := a.makeNetworks(recorder, turns, h)
+	idle := idle.New(mgr.GetClient(), recorder)
+	a.bindings.Bound, a.bindings.Present, a.bindings.Demanded = h.Bound, networks.Bound, idle.Demanded
+	a.bindings.Synced = networks.CompareAll
+	check := &attach.SelfCheck{
+		Handler: h, Sandboxes: sandboxes, Turns: turns, Every: o.CheckInterval, Report: attach.FailedCheck(recorder),
+		Observe: a.options.ObserveFailing, Changed: a.changed,
+	}
+	r := node.New(node.Reconciler{
+		Client: mgr.GetClient(), Node: o.Node, Version: o.Version, Events: recorder, Datapath: a.gateway.Datapath,
+		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,
+		Attachments: a.attachments, State: a.state, Check: check, CNI: a.cni, Gateway: a.gateway,
+		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
+	})
+	if err := errors.Join(a.register(r), serve(mgr, h, turns, a.options)); err != nil {
+		return err
+	}
+	decisions := &policylog.Log{Dir: o.ControllerDir, PodAt: a.attachments.PodAt, Log: ctrl.Log.WithName("policy")}
+	for _, run := range []manager.RunnableFunc{
+		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run,
+		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost,
+	} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}
 	}
-	return errors.Join(r.watchHost(mgr, changed), r.addChecks(mgr))
+	return a.addChecks()
 }
 
-// newNodeReconciler returns the reconciler with its connections; changed asks for a reconciliation, counted for one that may come later.
-func newNodeReconciler(running context.Context, c client.Client, o Options, changed, counted func()) *nodeReconciler {
-	r := &nodeReconciler{
-		client: c, node: o.Node, version: o.Version, state: &nodeState{}, running: running, datapath: Datapath(), started: time.Now(),
-		outside: newOutside(o.SwitchDir),
-		uplinks: &uplinks{mover: o.Mover, changed: changed}, apiServer: o.APIServer,
-		cni:        &cniConfig{socket: o.Socket, confDir: o.ConfDir, binDir: o.BinDir, binSource: o.BinSource},
-		southbound: &southbound{remotes: o.Southbound, told: o.Controller, tls: o.TLS, observer: o.Observer, log: ctrl.Log.WithName("southbound"), changed: changed, counted: counted},
-		prober:     &prober{running: running, changed: changed},
-		controller: &daemon{program: "ovn-controller", dir: o.ControllerDir, ask: "connection-status", want: "connected", log: ctrl.Log.WithName("ovn-controller"), changed: changed},
-		vswitchd:   &daemon{program: "ovs-vswitchd", dir: o.SwitchDir, ask: "version", log: ctrl.Log.WithName("ovs-vswitchd"), changed: changed},
+// newAgent returns an agent with its connections and the functions that enqueue the node.
+func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
+	a := &agent{options: o, mgr: mgr, running: ctx, trigger: &trigger.Trigger{}, state: &attach.State{}}
+	request := types.NamespacedName{Name: o.Node}
+	a.changed = func() { a.trigger.Enqueue(request) }
+	a.counted = func() { a.trigger.EnqueueAfter(request, countDelay) }
+	a.later = func() { a.trigger.EnqueueAfter(request, gateway.RetryMove) }
+	a.cni = &cniconfig.Config{Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource}
+	a.bindings = &bindings.Bindings{
+		Remotes: o.Southbound, TLS: o.TLS, Observer: o.Observer, Log: ctrl.Log.WithName("southbound"),
+		Changed: a.changed, Counted: a.counted,
 	}
-	r.ovs = ovndb.NewEngine(ovndb.Config{
+	a.controller = &daemon.Daemon{
+		Program: "ovn-controller", Dir: o.ControllerDir, Query: "connection-status", Want: "connected",
+		Log: ctrl.Log.WithName("ovn-controller"), Changed: a.changed,
+	}
+	a.vswitchd = &daemon.Daemon{
+		Program: "ovs-vswitchd", Dir: o.SwitchDir, Query: "version",
+		Log: ctrl.Log.WithName("ovs-vswitchd"), Changed: a.changed,
+	}
+	a.ovs = ovndb.NewEngine(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{o.OpenVSwitch}, Observer: o.Observer, Log: ctrl.Log.WithName("openvswitch"),
-		OnConnect: func(bool) { changed() },
+		OnConnect: func(bool) { a.changed() },
 		OnRow: func(_ string, row model.Model, event ovndb.RowEvent) {
 			if concernsNode(row, event) {
-				changed()
+				a.changed()
 			}
 		},
 	}, nil)
-	r.attachments = &attachments{engine: r.ovs, bridge: r.bridge, tombstones: tombstone.Beside(o.Socket)}
-	return r
+	a.attachments = &attach.Attachments{
+		Engine: a.ovs, Bridge: func() (string, bool) { return node.Bridge(a.ovs) }, Tombstones: tombstone.Beside(o.Socket),
+	}
+	return a
 }
 
-// watchSandboxes makes what removes attachments without a DEL.
-func (r *nodeReconciler) watchSandboxes(turns *cniserver.Turns, o Options, counted func()) *sandboxWatch {
-	collector := newCollector(r.attachments, turns, o, counted)
-	r.attachments.buried = func(a desired.Attachment) { collector.told(a, reasonTombstone) }
-	sandboxes := newSandboxWatch(collector, r.southbound, o.Sandboxes)
-	r.southbound.unbound = sandboxes.ask
-	return sandboxes
+// makeNetworks makes what attaches further networks to pods.
+func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Turns, h *attach.Handler) *further.Networks {
+	o := a.options
+	networks := further.New(further.Options{API: further.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
+		Bindings: a.bindings, Turns: turns,
+		Events: recorder, MTU: a.state.MTU, Log: ctrl.Log.WithName("networks")})
+	if o.Delegates {
+		networks.Delegates = &further.Delegates{State: filepath.Join(o.State, "networks"),
+			BinDirs: []string{o.BinDir}, ConfDir: o.ConfDir, Root: o.Root}
+	}
+	h.Further, h.Collector.Further, a.attachments.Restored = networks, networks, networks.CompareAll
+	return networks
 }
 
-// handler makes what answers CNI requests.
-func (r *nodeReconciler) handler(collector *collector, recorder events.EventRecorder, o Options, counted func()) *cniHandler {
-	h := &cniHandler{southbound: r.southbound, attachments: r.attachments, ovs: r.ovs, state: r.state, counted: counted,
-		links: make(chan struct{}, maxLinks), collector: collector, controller: r.controller, vswitchd: r.vswitchd, node: o.Node,
-		grace:  cmp.Or(o.StatusGrace, statusGrace),
-		clocks: newStageClocks(), passed: o.Passed, observe: o.ObserveStage, failed: failedAdd(recorder, o)}
-	r.southbound.bound = h.clocks.bound
-	return h
+// makeGateway sets the node's gateway and its service reader, and returns the server that answers the health checks
+// of load balancers.
+func (a *agent) makeGateway() *gateway.HealthChecks {
+	o := a.options
+	checks := gateway.NewHealthChecks(ctrl.Log.WithName("healthcheck"))
+	a.services = gateway.NewServices(a.mgr.GetClient(), checks, o.Node, a.changed)
+	a.gateway = &gateway.Gateway{
+		Node: o.Node, Datapath: Datapath(), OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, Services: a.services,
+		TooBig:     toobig.New(o.SwitchDir, ctrl.Log.WithName("toobig"), a.later),
+		Configured: gateway.Configured(o.Southbound, o.Controller, o.APIServer), Listens: gateway.Listens(o.Listeners),
+		APIServer: o.APIServer, Running: a.running,
+	}
+	a.gateway.Init(o.SwitchDir, o.Mover, a.changed, a.later)
+	a.attachments.Moved = func(interfaceID string) {
+		if a.gateway.Exposes(interfaceID) {
+			a.changed()
+		}
+	}
+	return checks
 }
 
-// Datapath is this host's: the kernel's where it has one. It is chosen once: one that changed under running pods would cut them off.
+// Datapath returns this host's datapath: the kernel's if the kernel has one, else userspace. It must not change while
+// pods run, because a change would disconnect them.
 func Datapath() networkv1alpha1.DatapathType {
 	if hostnet.HasKernelDatapath() {
 		return networkv1alpha1.DatapathSystem
@@ -158,8 +218,9 @@ func Datapath() networkv1alpha1.DatapathType {
 	return networkv1alpha1.DatapathNetdev
 }
 
-// concernsNode reports whether a row is the node's own and not one of its pods'. ovn-controller notes a zone in br-int for
-// each pod: what is ours in that row is kept by the engine.
+// concernsNode reports whether a row belongs to the node itself rather than to one of its pods. It ignores updates of
+// br-int's row, because ovn-controller records a zone there for each pod. The engine itself restores Weft's part of
+// that row.
 func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	switch row := row.(type) {
 	case *vswitchdb.OpenvSwitch:
@@ -167,76 +228,71 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	case *vswitchdb.Bridge:
 		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:
-		// A link of the host's on a bridge and the end of a patch have no logical port, and their OpenFlow ports are in flows.
+		// Host links on a bridge and patch ports have no logical port, and flows contain their OpenFlow port numbers.
 		return row.Name == names.ManagementInterface || row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
 	}
 	return false
 }
 
-// watchHost looks again when the management port's link, addresses or routes change behind our back, or those of the uplink, whose MTU
-// counts, or of the link that leads outside.
-func (r *nodeReconciler) watchHost(mgr ctrl.Manager, changed func()) error {
-	uplinks := func() (named []string) {
-		for _, link := range []*atomic.Value{&r.uplink, &r.outside.link} {
-			if name, _ := link.Load().(string); name != "" {
-				named = append(named, name)
-			}
-		}
-		return named
-	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return hostnet.Watch(ctx, names.ManagementInterface, uplinks, changed)
-	}))
+// watchHost enqueues the node when another program changes the links, addresses or routes that the node's state
+// depends on: the management port, the uplink, whose MTU limits that of pods, and the link that leads outside.
+func (a *agent) watchHost(ctx context.Context) error {
+	return hostnet.Watch(ctx, names.ManagementInterface, a.gateway.Links, a.changed)
 }
 
-func (r *nodeReconciler) register(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		// All its changes, our own status too: one that was written although its reply was lost comes as late as the watch, and what was compared
-		// with the status before it is told then. The operator's conditions count in Ready.
+func (a *agent) register(r *node.Reconciler) error {
+	return ctrl.NewControllerManagedBy(a.mgr).Named("node").
+		// No predicate: changes to our own status enqueue the node as well. A status write whose reply was lost
+		// arrives as such an event, and the reconciler then reports what it compared with the old status. Ready also
+		// depends on the operator's conditions.
 		For(&networkv1alpha1.NodeNetwork{}).
-		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
-		WatchesRawSource(r.trigger).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
+		WatchesRawSource(a.trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(r)
 }
 
-// serve answers CNI requests. It listens at once: who finds nobody writes a tombstone, and those are read later.
-func serve(mgr ctrl.Manager, h *cniHandler, turns *cniserver.Turns, o Options) error {
+// serve answers CNI requests. It opens the socket at once, before the agent reads tombstones. weft-cni writes a
+// tombstone only when nothing listens at the socket, so the agent misses none.
+func serve(mgr ctrl.Manager, h *attach.Handler, turns *cniserver.Turns, o Options) error {
 	listener, err := cniserver.Listen(o.Socket)
 	if err != nil {
 		return fmt.Errorf("CNI socket: %w", err)
 	}
-	server := cniserver.New(h, cniserver.Options{Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Turns: turns, RequestTimeout: o.RequestTimeout,
+	server := cniserver.New(h, cniserver.Options{
+		Log: ctrl.Log.WithName("cni"), MaxRequests: maxRequests, Turns: turns, RequestTimeout: o.RequestTimeout,
 		Observe: func(req cniwire.Request, elapsed time.Duration, err error) {
 			o.ObserveRequest(string(req.Command), elapsed, err)
-		}})
+		},
+	})
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
 }
 
-// addressesChanged leaves the heartbeats of kubelet aside.
+// addressesChanged reports whether an update changes the node's addresses. It filters out kubelet's heartbeats.
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
 	if !ok || !ok2 {
 		return true
 	}
-	was, errWas := internalIP(before)
-	is, errIs := internalIP(after)
-	return was != is || (errWas == nil) != (errIs == nil) || !slices.Equal(internalIPs(before), internalIPs(after))
+	was, errWas := desired.InternalIP(before)
+	is, errIs := desired.InternalIP(after)
+	return was != is || (errWas == nil) != (errIs == nil) || !slices.Equal(desired.InternalIPs(before), desired.InternalIPs(after))
 }
 
-// addChecks makes /readyz say whether pods can be attached.
-func (r *nodeReconciler) addChecks(mgr ctrl.Manager) error {
+// addChecks registers /healthz, and /readyz, which fails while pods cannot be attached.
+func (a *agent) addChecks() error {
 	ready := func(*http.Request) error {
 		switch {
-		case !r.ovs.Connected():
+		case !a.ovs.Connected():
 			return errors.New("Open vSwitch does not answer")
-		case !r.southbound.connected():
+		case !a.bindings.Connected():
 			return errors.New("the OVN southbound database is not connected")
-		case !r.cni.written():
+		case !a.cni.Written():
 			return errors.New("the CNI configuration is not written yet")
 		}
 		return nil
 	}
-	return errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("cni", ready))
+	return errors.Join(a.mgr.AddHealthzCheck("ping", healthz.Ping), a.mgr.AddReadyzCheck("cni", ready))
 }

@@ -21,14 +21,14 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/cni"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const mp0 = "ovn-k8s-mp0"
 
-// mp0Has lists addresses and routes of the management port, without link-local ones.
+// mp0Has lists the addresses, except link-local ones, and the routes of the management port.
 func mp0Has() (found []string, err error) {
 	link, err := netlink.LinkByName(mp0)
 	if err != nil {
@@ -55,8 +55,10 @@ func mp0Has() (found []string, err error) {
 
 func (n *node) awaitHost() {
 	n.Helper()
-	want := []string{"10.244.0.0/16 via 10.244.1.1", "10.244.1.2/24", "10.96.0.0/16 via 10.244.1.1",
-		"fd00:10:244:1::2/64", "fd00:10:244::/48 via fd00:10:244:1::1", "fd00:10:96::/112 via fd00:10:244:1::1"}
+	want := []string{
+		"10.244.0.0/16 via 10.244.1.1", "10.244.1.2/24", "10.96.0.0/16 via 10.244.1.1",
+		"fd00:10:244:1::2/64", "fd00:10:244::/48 via fd00:10:244:1::1", "fd00:10:96::/112 via fd00:10:244:1::1",
+	}
 	n.until("the management port", func() error {
 		got, err := mp0Has()
 		if err == nil && !slices.Equal(got, want) {
@@ -79,12 +81,12 @@ func TestNodeBecomesReady(t *testing.T) {
 	n.ovs.Ctl("set", "Open_vSwitch", ".", "ovs_version=3.5.0") // as ovs-ctl does
 	n.startAgent()
 	if err := n.ready(); err == nil {
-		t.Error("STATUS is good before there is anything")
+		t.Error("STATUS succeeds on an empty node")
 	}
 	n.ovs.RunController()
 	n.until("br-int", func() error { _, err := n.bridge(); return err })
 	if _, err := os.Stat(n.path("net.d", "05-weft.conflist")); err == nil {
-		t.Error("the runtime's configuration is there before pods can be attached")
+		t.Error("the CNI configuration exists before pods can be attached")
 	}
 	n.join()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
@@ -98,12 +100,15 @@ func TestNodeBecomesReady(t *testing.T) {
 		}
 	}
 	s := n.status()
-	if s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 || s.ManagementPort.Name != mp0 || s.OVSVersion != "3.5.0" {
+	if s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 ||
+		s.ManagementPort.Name != mp0 || s.OVSVersion != "3.5.0" {
 		t.Errorf("status is %+v", s)
 	}
 	ovs, _ := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
-	for key, want := range map[string]string{"system-id": nodeName, "ovn-encap-ip": encapIP, "ovn-encap-type": "geneve",
-		"ovn-remote": n.central.SB.Endpoint(), "ovn-bridge": "br-int"} {
+	for key, want := range map[string]string{
+		"system-id": nodeName, "ovn-encap-ip": encapIP, "ovn-encap-type": "geneve",
+		"ovn-remote": n.central.SB.Endpoint(), "ovn-bridge": "br-int",
+	} {
 		if ovs.ExternalIDs[key] != want {
 			t.Errorf("external_ids:%s is %q", key, ovs.ExternalIDs[key])
 		}
@@ -120,14 +125,14 @@ func TestNodeBecomesReady(t *testing.T) {
 	n.must(err)
 	n.must(json.Unmarshal(text, &list))
 	if len(list.Plugins) != 1 || list.Plugins[0].Type != "weft-cni" || list.Plugins[0].Socket != n.socket() {
-		t.Errorf("the runtime's configuration is %s", text)
+		t.Errorf("the CNI configuration is %s", text)
 	}
 	if info, err := os.Stat(n.path("bin", "weft-cni")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the plugin: %v", err)
 	}
 }
 
-// TestReadyNamesTheStage: what is missing is said in the order of the stages.
+// The Ready condition names the first stage that is not ready.
 func TestReadyNamesTheStage(t *testing.T) {
 	n := newNode(t)
 	n.join()
@@ -137,7 +142,7 @@ func TestReadyNamesTheStage(t *testing.T) {
 	})
 	n.ovs.RunController()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
-	n.ovs.KillController() // its Chassis stays
+	n.ovs.KillController() // its Chassis row stays
 	n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse)
 	n.ovs.RunController()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
@@ -156,7 +161,7 @@ func (n *node) message(want string) error {
 	return fmt.Errorf("conditions are %v", s.Conditions)
 }
 
-// TestWhatOthersUndoComesBack: by hand in the kernel and in Open vSwitch.
+// The agent restores what someone changes by hand in the kernel and in Open vSwitch.
 func TestWhatOthersUndoComesBack(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -170,18 +175,21 @@ func TestWhatOthersUndoComesBack(t *testing.T) {
 	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=192.0.2.99", "external_ids:system-id=other")
 	n.until("the chassis", func() error {
 		ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
-		return isTrue(ok && ovs.ExternalIDs["ovn-encap-ip"] == encapIP && ovs.ExternalIDs["system-id"] == nodeName, fmt.Sprint(ovs))
+		restored := ok && ovs.ExternalIDs["ovn-encap-ip"] == encapIP && ovs.ExternalIDs["system-id"] == nodeName
+		return isTrue(restored, fmt.Sprint(ovs))
 	})
 	n.ovs.Ctl("del-port", "br-int", mp0)
 	n.awaitHost()
 	name, before := n.awaitInstalled(web).Name, n.counter.count("Open_vSwitch")
 	n.ovs.Ctl("del-port", "br-int", name)
-	n.until("the agent's answer", func() error { return isTrue(n.counter.count("Open_vSwitch") > before, "it writes nothing") })
+	n.until("the agent's write", func() error {
+		return isTrue(n.counter.count("Open_vSwitch") > before, "the agent writes nothing")
+	})
 	n.awaitInstalled(web)
 	n.wantTraffic(web)
 }
 
-// TestTheSwitchRestarts: ovs-vswitchd makes the management port's device anew.
+// A restarted ovs-vswitchd recreates the management port's device.
 func TestTheSwitchRestarts(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -206,7 +214,9 @@ func TestTheSpecChanges(t *testing.T) {
 		}
 		return isTrue(link.Attrs().MTU == 1300, fmt.Sprint(link.Attrs().MTU))
 	})
-	n.until("the generation", func() error { return isTrue(n.status().ObservedGeneration == nn.Generation, "not observed") })
+	n.until("the generation", func() error {
+		return isTrue(n.status().ObservedGeneration == nn.Generation, "not observed")
+	})
 	web := n.newPod("web", 5)
 	n.givePort(web)
 	if got := n.add(web).Interfaces[1].Mtu; got != 1300 {
@@ -214,7 +224,7 @@ func TestTheSpecChanges(t *testing.T) {
 	}
 }
 
-// TestAnUnchangedRestartWritesNothing, neither to Open vSwitch nor to the API server.
+// An agent that restarts writes neither to Open vSwitch nor to the API server if nothing has changed.
 func TestAnUnchangedRestartWritesNothing(t *testing.T) {
 	n := readyNode(t)
 	var pods []pod
@@ -251,7 +261,8 @@ func TestAnUnchangedRestartWritesNothing(t *testing.T) {
 	n.add(p)
 	n.awaitPods(append(pods, p)...)
 	n.until("the new count of pods", func() error { return isTrue(n.status().Pods == 6, fmt.Sprint(n.status().Pods)) })
-	was, is := meta.FindStatusCondition(nn.Status.Conditions, "Ready"), meta.FindStatusCondition(n.status().Conditions, "Ready")
+	was := meta.FindStatusCondition(nn.Status.Conditions, "Ready")
+	is := meta.FindStatusCondition(n.status().Conditions, "Ready")
 	if diff := cmp.Diff(was, is); diff != "" {
 		t.Errorf("condition Ready changed:\n%s", diff)
 	}
@@ -261,7 +272,7 @@ func TestAnUnchangedRestartWritesNothing(t *testing.T) {
 	n.awaitPods()
 }
 
-// TestARestartOnABrokenNodeSaysSo, after the grace that connections have.
+// An agent that starts on a broken node reports that after the grace period for connections.
 func TestARestartOnABrokenNodeSaysSo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits 10 s")
@@ -275,7 +286,7 @@ func TestARestartOnABrokenNodeSaysSo(t *testing.T) {
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// TestARestartSweepsWhatACrashLeft: links that no row names, and rows whose link is gone.
+// An agent that starts removes links without a row, and rows whose link is gone.
 func TestARestartSweepsWhatACrashLeft(t *testing.T) {
 	n := readyNode(t)
 	kept, lost := n.newPod("kept", 5), n.newPod("lost", 6)
@@ -288,7 +299,9 @@ func TestARestartSweepsWhatACrashLeft(t *testing.T) {
 	link, err := netlink.LinkByName(lostLink)
 	n.must(err)
 	n.must(netlink.LinkDel(link))
-	for name, alias := range map[string]string{"weft0123456789": "", cni.HostName("sandbox-unknown", "eth0"): "weft:sandbox-unknown/eth0"} {
+	for name, alias := range map[string]string{
+		"weft0123456789": "", cni.HostName("sandbox-unknown", "eth0"): "weft:sandbox-unknown/eth0",
+	} {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = name
 		pair := netlink.NewVeth(attrs)
@@ -307,7 +320,7 @@ func TestARestartSweepsWhatACrashLeft(t *testing.T) {
 	n.wantTraffic(lost)
 }
 
-// TestOpenVSwitchGoesAway: the chassis stays in the status, an ADD waits until it is back, and pods are not touched.
+// While Open vSwitch is down, the status keeps the chassis, an ADD waits, and pods are not touched.
 func TestOpenVSwitchGoesAway(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -325,23 +338,25 @@ func TestOpenVSwitchGoesAway(t *testing.T) {
 	next := n.newPod("next", 6)
 	n.givePort(next)
 	answers, _ := n.startAdd(next) // waits
-	n.del(web)                     // its rows go when Open vSwitch is back
+	n.del(web)                     // its rows are removed when Open vSwitch is back
 	n.ovs.Run()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 	if a := <-answers; a.err != nil {
-		t.Errorf("ADD that came while Open vSwitch was away: %v", a.err)
+		t.Errorf("ADD sent while Open vSwitch was down: %v", a.err)
 	}
 	n.awaitPods(next)
 	n.wantTraffic(next)
 }
 
-// TestTheSouthboundGoesAway: what it had told stays in the status.
+// While the southbound database is down, the status keeps what the agent read from it.
 func TestTheSouthboundGoesAway(t *testing.T) {
 	n := readyNodeWith(t, func(o *agent.Options) { o.StatusGrace = time.Millisecond })
 	web := n.newPod("web", 5)
 	n.givePort(web)
 	n.add(web)
-	n.until("the count", func() error { return isTrue(n.status().Addresses.Used == 1, fmt.Sprint(n.status().Addresses)) })
+	n.until("the count", func() error {
+		return isTrue(n.status().Addresses.Used == 1, fmt.Sprint(n.status().Addresses))
+	})
 	n.central.SB.Kill()
 	n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse)
 	if s := n.status(); s.Addresses.Used != 1 || s.Pods != 1 || s.Chassis != nodeName {
@@ -357,9 +372,9 @@ func TestTheSouthboundGoesAway(t *testing.T) {
 	n.wantTraffic(next)
 }
 
-// TestOpenVSwitchIsEmptied while the agent runs: whoever makes br-int first, everything comes back.
+// The database of Open vSwitch is emptied while the agent runs. Everything is restored, also if br-int was foreign.
 func TestOpenVSwitchIsEmptied(t *testing.T) {
-	for name, foreign := range map[string]bool{"with a bridge of ours": false, "with a bridge of another's": true} {
+	for name, foreign := range map[string]bool{"with our bridge": false, "with a foreign bridge": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			if foreign {
@@ -389,7 +404,7 @@ func TestOpenVSwitchIsEmptied(t *testing.T) {
 	}
 }
 
-// TestOpenVSwitchIsEmptiedAndAnotherMakesTheBridge: the pods follow to the bridge that is there.
+// After the database is emptied, another program creates br-int first. The pods are attached to that bridge.
 func TestOpenVSwitchIsEmptiedAndAnotherMakesTheBridge(t *testing.T) {
 	n := readyNode(t)
 	ours, err := n.bridge()
@@ -405,14 +420,14 @@ func TestOpenVSwitchIsEmptiedAndAnotherMakesTheBridge(t *testing.T) {
 	n.makeUplink()
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 	if bridge, err := n.bridge(); err != nil || bridge.UUID == ours.UUID {
-		t.Fatalf("the bridge is ours: %v", err)
+		t.Fatalf("the bridge is the agent's: %v", err)
 	}
 	n.awaitHost()
 	n.awaitPods(web)
 	n.wantTraffic(web)
 }
 
-// TestAForeignBridgeIsAdopted: ovn-controller, or an installer, made br-int first.
+// The agent adopts a br-int that ovn-controller or an installer created first.
 func TestAForeignBridgeIsAdopted(t *testing.T) {
 	n := newNode(t)
 	n.ovs.Ctl("add-br", "br-int", "--", "set", "Bridge", "br-int", "external_ids:made-by=somebody")
@@ -425,8 +440,9 @@ func TestAForeignBridgeIsAdopted(t *testing.T) {
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 	bridge, err := n.bridge()
 	n.must(err)
-	if bridge.UUID != theirs.UUID || bridge.FailMode == nil || *bridge.FailMode != "secure" || bridge.DatapathType != "netdev" ||
-		bridge.OtherConfig["disable-in-band"] != "true" || bridge.ExternalIDs["made-by"] != "somebody" || bridge.ExternalIDs["weft.dev/unit"] != "" {
+	if bridge.UUID != theirs.UUID || bridge.FailMode == nil || *bridge.FailMode != "secure" ||
+		bridge.DatapathType != "netdev" || bridge.OtherConfig["disable-in-band"] != "true" ||
+		bridge.ExternalIDs["made-by"] != "somebody" || bridge.ExternalIDs["weft.dev/unit"] != "" {
 		t.Errorf("the bridge is %+v", bridge)
 	}
 	web := n.newPod("web", 5)
@@ -437,7 +453,7 @@ func TestAForeignBridgeIsAdopted(t *testing.T) {
 	n.awaitPods()
 }
 
-// TestASystemIDThatIsThereStays, also when Open vSwitch forgets it.
+// The agent keeps an existing system-id and restores it if it is removed.
 func TestASystemIDThatIsThereStays(t *testing.T) {
 	n := newNode(t)
 	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:system-id=of-the-distribution")
@@ -458,7 +474,7 @@ func TestASystemIDThatIsThereStays(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutAnAddress says so, and goes on when it has one.
+// The status reports a Node without a usable address, and the node becomes ready when it has one.
 func TestANodeWithoutAnAddress(t *testing.T) {
 	n := newNode(t)
 	n.ovs.RunController()
@@ -476,7 +492,7 @@ func TestANodeWithoutAnAddress(t *testing.T) {
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// TestManyAddsAtOnce: they share transactions.
+// Concurrent ADDs share transactions.
 func TestManyAddsAtOnce(t *testing.T) {
 	n := readyNode(t)
 	const many = 50
@@ -505,7 +521,9 @@ func TestManyAddsAtOnce(t *testing.T) {
 	for _, p := range []pod{pods[0], pods[many/2], pods[many-1]} {
 		n.wantTraffic(p)
 	}
-	n.until("the count of pods", func() error { return isTrue(n.status().Pods == many, fmt.Sprint(n.status().Pods)) })
+	n.until("the count of pods", func() error {
+		return isTrue(n.status().Pods == many, fmt.Sprint(n.status().Pods))
+	})
 	for _, p := range pods {
 		n.del(p)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// shortly is how long a test looks whether something happens that must not.
+// shortly is how long a test waits for something that must not happen.
 const shortly = 300 * time.Millisecond
 
 func TestAddAndDel(t *testing.T) {
@@ -25,21 +25,25 @@ func TestAddAndDel(t *testing.T) {
 	result := n.add(web)
 
 	t.Run("the result is the pod's", func(t *testing.T) {
-		if len(result.Interfaces) != 2 || result.Interfaces[1].Name != "eth0" || result.Interfaces[1].Sandbox != web.netNS ||
-			result.Interfaces[1].Mac != web.mac().String() || result.Interfaces[1].Mtu != 1442 {
+		pods := result.Interfaces[1]
+		if len(result.Interfaces) != 2 || pods.Name != "eth0" || pods.Sandbox != web.netNS || pods.Mac != web.mac().String() ||
+			pods.Mtu != 1442 {
 			t.Errorf("interfaces are %v", result.Interfaces)
 		}
 		var got []string
 		for _, ip := range result.IPs {
 			got = append(got, ip.Address.String()+" via "+ip.Gateway.String())
 			if ip.Interface == nil || *ip.Interface != 1 {
-				t.Errorf("%v is not the pod's interface's", ip)
+				t.Errorf("%v does not belong to the pod's interface", ip)
 			}
 		}
 		for _, route := range result.Routes {
 			got = append(got, route.Dst.String()+" via "+route.GW.String())
 		}
-		want := []string{"10.244.1.5/24 via 10.244.1.1", "fd00:10:244:1::5/64 via fd00:10:244:1::1", "0.0.0.0/0 via 10.244.1.1", "::/0 via fd00:10:244:1::1"}
+		want := []string{
+			"10.244.1.5/24 via 10.244.1.1", "fd00:10:244:1::5/64 via fd00:10:244:1::1",
+			"0.0.0.0/0 via 10.244.1.1", "::/0 via fd00:10:244:1::1",
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("addresses and routes (-want +got):\n%s", diff)
 		}
@@ -47,8 +51,11 @@ func TestAddAndDel(t *testing.T) {
 	t.Run("Open vSwitch has the record", func(t *testing.T) {
 		n.awaitPods(web)
 		row := n.awaitInstalled(web)
-		want := map[string]string{"iface-id": "demo_web", "iface-id-ver": "uid-web", "attached_mac": "0a:58:0a:f4:01:05", "sandbox": "sandbox-web",
-			"pod-if-name": "eth0", "ip_addresses": "10.244.1.5,fd00:10:244:1::5", "ovn-installed": "true", "weft.dev/unit": "attachment/demo_web"}
+		want := map[string]string{
+			"iface-id": "demo_web", "iface-id-ver": "uid-web", "attached_mac": "0a:58:0a:f4:01:05",
+			"sandbox": "sandbox-web", "pod-if-name": "eth0", "ip_addresses": "10.244.1.5,fd00:10:244:1::5",
+			"ovn-installed": "true", "weft.dev/unit": "attachment/demo_web",
+		}
 		got := map[string]string{}
 		for key := range want {
 			got[key] = row.ExternalIDs[key]
@@ -80,12 +87,12 @@ func TestDelOfWhatNeverWas(t *testing.T) {
 	n.del(pod{name: "nobody", container: "sandbox-nobody", netNS: "/run/netns/nobody"})
 	nameless := pod{container: "sandbox-nobody"}.request(n, cniwire.Del)
 	nameless.Args = cniwire.Args{}
-	if _, err := n.ask(t.Context(), nameless); err != nil {
+	if _, err := n.send(t.Context(), nameless); err != nil {
 		t.Errorf("DEL without a pod's name: %v", err)
 	}
 }
 
-// TestDelWithoutThePodsName finds the interface by its sandbox.
+// A DEL without the pod's name finds the interface by its sandbox.
 func TestDelWithoutThePodsName(t *testing.T) {
 	n := readyNode(t)
 	web, other := n.newPod("web", 5), n.newPod("other", 6)
@@ -95,13 +102,13 @@ func TestDelWithoutThePodsName(t *testing.T) {
 	n.add(other)
 	req := web.request(n, cniwire.Del)
 	req.Args = cniwire.Args{}
-	if _, err := n.ask(t.Context(), req); err != nil {
+	if _, err := n.send(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	n.awaitPods(other)
 }
 
-// notYet fails if an ADD is answered before it can be.
+// notYet fails the test if an ADD is answered too early.
 func notYet(t *testing.T, answers <-chan answer) {
 	t.Helper()
 	select {
@@ -123,7 +130,7 @@ func TestAddWaitsForThePort(t *testing.T) {
 	n.wantTraffic(web)
 }
 
-// TestAddWaitsForThePortOfThisPod: a pod of the same name was deleted, and its port is still there.
+// An ADD must not use the port of an earlier pod of the same name.
 func TestAddWaitsForThePortOfThisPod(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -145,7 +152,7 @@ func TestAddWaitsForThePortOfThisPod(t *testing.T) {
 	}
 }
 
-// TestAnAddThatIsGivenUpLeavesNothing, and the log says which stage did not come.
+// An ADD that the runtime cancels leaves nothing behind. The log names the stage that was not reached.
 func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -153,7 +160,7 @@ func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 		t.Helper()
 		before := log.length()
 		answers, cancel := n.startAdd(web)
-		n.until("the ADD", func() error { return isTrue(begun(), "it has not begun") })
+		n.until("the ADD", func() error { return isTrue(begun(), "not begun") })
 		notYet(t, answers)
 		cancel()
 		<-answers
@@ -176,7 +183,7 @@ func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 	n.wantTraffic(web)
 }
 
-// TestAddSaysWhatIsWrongWithThePort: the log of a given up ADD says what is wrong with the port.
+// When an ADD is cancelled, the log has the error in the port.
 func TestAddSaysWhatIsWrongWithThePort(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -186,12 +193,13 @@ func TestAddSaysWhatIsWrongWithThePort(t *testing.T) {
 	notYet(t, answers)
 	cancel()
 	n.until("the log", func() error {
-		return isTrue(strings.Contains(log.since(before), "address 10.99.0.5 is in none of the node's subnets"), log.since(before))
+		entries := log.since(before)
+		return isTrue(strings.Contains(entries, "address 10.99.0.5 is in none of the node's subnets"), entries)
 	})
 	n.awaitPods()
 }
 
-// TestANewSandboxTakesThePortOver: kubelet makes a new one while the runtime has not removed the old one yet.
+// kubelet creates a new sandbox while the runtime has not removed the old one yet. The new sandbox takes over the port.
 func TestANewSandboxTakesThePortOver(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -205,9 +213,9 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 		t.Errorf("Interface %s", got)
 	}
 	if err := n.check(web, first); err == nil {
-		t.Error("CHECK of the old sandbox finds nothing wrong")
+		t.Error("CHECK of the old sandbox succeeds")
 	}
-	n.awaitPods(next) // C2: the old one's DEL may never come
+	n.awaitPods(next) // C2: the old sandbox's DEL may never come
 	n.del(web)
 	n.awaitPods(next)
 	n.wantTraffic(next)
@@ -216,7 +224,7 @@ func TestANewSandboxTakesThePortOver(t *testing.T) {
 	}
 }
 
-// inUse is the memory, in bytes, of what this process holds: heap objects and stacks after a collection.
+// inUse returns the number of bytes in heap objects and stacks after a garbage collection.
 func inUse() uint64 {
 	runtime.GC()
 	var now runtime.MemStats
@@ -224,8 +232,8 @@ func inUse() uint64 {
 	return now.HeapAlloc + now.StackInuse
 }
 
-// TestPodsThatWaitDoNotHoldUpOthers: as many as a full node has after its reboot, whose ports the operator cannot give. C10: that they
-// wait costs little memory, both ends of each conversation counted.
+// As many ADDs wait as on a full node after its reboot while the operator cannot assign ports. They must not delay other
+// pods. C10: they must need little memory, including the clients' ends of the connections.
 func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 	n := readyNode(t)
 	web, gone := n.newPod("web", 5), n.newPod("gone", 6)
@@ -241,9 +249,9 @@ func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 	}
 	notYet(t, waiting[249])
 	if held := int64(inUse()) - int64(before); held > 16<<20 {
-		t.Errorf("250 ADDs that wait hold %d KiB", held>>10)
+		t.Errorf("250 waiting ADDs use %d KiB", held>>10)
 	} else {
-		t.Logf("250 ADDs that wait hold %d KiB", held>>10)
+		t.Logf("250 waiting ADDs use %d KiB", held>>10)
 	}
 	n.add(web)
 	n.wantTraffic(web)
@@ -252,7 +260,7 @@ func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 	notYet(t, waiting[0])
 }
 
-// TestCheckSeesALostLink: somebody removed the pod's link.
+// CHECK fails after someone has removed the pod's link.
 func TestCheckSeesALostLink(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -262,13 +270,13 @@ func TestCheckSeesALostLink(t *testing.T) {
 	n.must(err)
 	n.must(netlink.LinkDel(link))
 	if err := n.check(web, result); err == nil {
-		t.Error("CHECK finds nothing wrong")
+		t.Error("CHECK succeeds")
 	}
-	n.add(web) // the runtime may try the same sandbox again
+	n.add(web) // the runtime may repeat the ADD of the same sandbox
 	n.wantTraffic(web)
 }
 
-// files counts what this process has open.
+// files returns the number of files that this process has open.
 func (n *node) files() int {
 	n.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -276,7 +284,7 @@ func (n *node) files() int {
 	return len(entries)
 }
 
-// TestAddAndDelLeakNothing: C6 and C7 (handles and goroutines). The first rounds fill what is kept, such as idle connections.
+// C6 and C7: no files or goroutines leak. The first rounds create what stays, such as idle connections.
 func TestAddAndDelLeakNothing(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -289,7 +297,7 @@ func TestAddAndDelLeakNothing(t *testing.T) {
 				t.Errorf("CHECK: %v", err)
 			}
 			if i%2 == 0 {
-				n.add(web) // again, as a runtime that lost the answer
+				n.add(web) // again, as a runtime that lost the reply
 			}
 			n.del(web)
 		}
@@ -299,7 +307,8 @@ func TestAddAndDelLeakNothing(t *testing.T) {
 	files, goroutines := n.files(), runtime.NumGoroutine()
 	rounds(40)
 	n.until("as many files and goroutines as before", func() error {
-		if f, g := n.files(), runtime.NumGoroutine(); f > files+2 || g > goroutines+2 { // of connections that come and go by themselves
+		// Two more are tolerated, because unrelated connections open and close.
+		if f, g := n.files(), runtime.NumGoroutine(); f > files+2 || g > goroutines+2 {
 			return fmt.Errorf("%d files, %d goroutines; before %d and %d", f, g, files, goroutines)
 		}
 		return nil

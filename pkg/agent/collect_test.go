@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/agent"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// gc sends the runtime's list of what is valid, none if it is nil.
+// gc sends GC with the runtime's list of valid attachments. A nil list sends null.
 func (n *node) gc(network string, valid []pod) {
 	n.Helper()
 	list := "null"
@@ -31,14 +31,15 @@ func (n *node) gc(network string, valid []pod) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err := n.ask(ctx, cniwire.Request{Version: cniwire.Version, Command: cniwire.GC, Config: json.RawMessage(fmt.Sprintf(
+	_, err := n.send(ctx, cniwire.Request{Version: cniwire.Version, Command: cniwire.GC, Config: json.RawMessage(fmt.Sprintf(
 		`{"cniVersion":"1.1.0","name":%q,"type":"weft-cni","socket":%q,"cni.dev/valid-attachments":%s}`, network, n.socket(), list))})
 	if err != nil {
 		n.Errorf("GC: %v", err)
 	}
 }
 
-// TestGCRemovesWhatTheRuntimeDoesNotList: C3 (orphan ports and links), and of C4 that only what is compared whole goes.
+// C3: GC removes orphan ports and links. C4: it removes only attachments of its own network, and only with a complete
+// list.
 func TestGCRemovesWhatTheRuntimeDoesNotList(t *testing.T) {
 	n := readyNodeWith(t, func(o *agent.Options) { o.ListDelay = time.Nanosecond })
 	web, lost := n.newPod("web", 5), n.newPod("lost", 6)
@@ -46,21 +47,21 @@ func TestGCRemovesWhatTheRuntimeDoesNotList(t *testing.T) {
 		n.givePort(p)
 		n.add(p)
 	}
-	n.gc("weft", nil)      // says nothing
-	n.gc("other", []pod{}) // says something of another network
+	n.gc("weft", nil)      // without a list
+	n.gc("other", []pod{}) // a list of another network
 	n.awaitPods(web, lost)
 	n.gc("weft", []pod{web})
 	n.awaitPods(web)
 	n.wantTraffic(web)
-	n.gc("weft", []pod{web}) // converges: nothing is left to do
+	n.gc("weft", []pod{web}) // has nothing left to do
 	n.awaitPods(web)
-	n.add(lost) // its port is still there, so the runtime may come again
+	n.add(lost) // its port still exists, so that the runtime may repeat the ADD
 	n.wantTraffic(lost)
 	n.gc("weft", []pod{})
 	n.awaitPods()
 }
 
-// TestGCSparesWhatIsYoungerThanTheList: C4 (GC deletes a live port). The runtime made its list before the ADD.
+// C4: GC must not remove an attachment that is younger than the runtime's list.
 func TestGCSparesWhatIsYoungerThanTheList(t *testing.T) {
 	n := readyNode(t)
 	web, late := n.newPod("web", 5), n.newPod("late", 6)
@@ -79,19 +80,19 @@ func TestGCSparesWhatIsYoungerThanTheList(t *testing.T) {
 	n.awaitPods(web, late)
 }
 
-// criRuntime is the container runtime's list.
+// criRuntime is a container runtime that lists its sandboxes.
 type criRuntime struct {
-	mu    sync.Mutex
-	lists map[string]bool
-	err   error
-	asked int
+	mu     sync.Mutex
+	lists  map[string]bool
+	err    error
+	listed int
 }
 
 func (r *criRuntime) sandboxes(context.Context) (map[string]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked++
-	news.tell()
+	r.listed++
+	changes.notify()
 	return maps.Clone(r.lists), r.err
 }
 
@@ -104,20 +105,22 @@ func (r *criRuntime) set(err error, pods ...pod) {
 	}
 }
 
-func (r *criRuntime) questions() int {
+func (r *criRuntime) requests() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked
+	return r.listed
 }
 
-// takePort does what the operator does when a pod is gone.
+// takePort removes a pod's port, as the operator does when the pod is gone.
 func (n *node) takePort(p pod) {
 	n.Helper()
-	n.apply(unit.Unit{Key: topology.PodUnit(topology.Pod{Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: nodeName,
-		Addresses: p.addresses(), MAC: p.mac(), Slot: p.slot}).Key})
+	n.apply(unit.Unit{Key: topology.PodUnit(topology.Pod{
+		Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: nodeName,
+		Addresses: p.addresses(), MAC: p.mac(), Slot: p.slot,
+	}).Key})
 }
 
-// TestSandboxesThatAreGone: C4. A pod's interface goes without DEL when its port and its sandbox are gone, and not before.
+// C4: the agent removes a pod's interface without a DEL only after both its port and its sandbox are gone.
 func TestSandboxesThatAreGone(t *testing.T) {
 	cri := &criRuntime{}
 	n := readyNodeWith(t, func(o *agent.Options) { o.Sandboxes, o.ListDelay = cri.sandboxes, 50*time.Millisecond })
@@ -126,31 +129,31 @@ func TestSandboxesThatAreGone(t *testing.T) {
 		n.givePort(p)
 		n.add(p)
 	}
-	if n := cri.questions(); n != 0 {
-		t.Errorf("the runtime was asked %d times although every pod has its port", n)
+	if n := cri.requests(); n != 0 {
+		t.Errorf("the agent listed sandboxes %d times although every pod has its port", n)
 	}
 	cri.set(errors.New("is starting"), web)
 	n.takePort(lost)
 	n.takePort(ending)
-	n.until("a second question", func() error { return isTrue(cri.questions() >= 2, "not asked again") })
+	n.until("a second list", func() error { return isTrue(cri.requests() >= 2, "not listed again") })
 	n.awaitPods(web, lost, ending)
-	cri.set(nil, ending) // web's sandbox is not listed, but its port is there
+	cri.set(nil, ending) // web's sandbox is not listed, but its port exists
 	n.awaitPods(web, ending)
 	n.wantTraffic(web)
 	cri.set(nil)
 	n.awaitPods(web)
 	n.wantTraffic(web)
-	asked := cri.questions()
+	before := cri.requests()
 	n.stopAgent()
 	n.startAgent()
 	n.until("STATUS", n.ready)
 	n.wantTraffic(web)
-	if now := cri.questions(); now != asked {
-		t.Errorf("the runtime was asked %d times although nothing is left over", now-asked)
+	if now := cri.requests(); now != before {
+		t.Errorf("the agent listed sandboxes %d times although nothing is left over", now-before)
 	}
 }
 
-// TestAnEmptySouthboundDatabaseUnplugsNobody whose sandbox is there.
+// A pod whose sandbox exists stays attached even if the southbound database loses its port.
 func TestAnEmptySouthboundDatabaseUnplugsNobody(t *testing.T) {
 	cri := &criRuntime{}
 	n := readyNodeWith(t, func(o *agent.Options) { o.Sandboxes, o.ListDelay = cri.sandboxes, 50*time.Millisecond })
@@ -159,7 +162,7 @@ func TestAnEmptySouthboundDatabaseUnplugsNobody(t *testing.T) {
 	n.add(web)
 	cri.set(nil, web)
 	n.takePort(web)
-	n.until("a second question", func() error { return isTrue(cri.questions() >= 2, "not asked again") })
+	n.until("a second list", func() error { return isTrue(cri.requests() >= 2, "not listed again") })
 	n.awaitPods(web)
 	n.givePort(web)
 	n.wantTraffic(web)

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/agent"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// death ends the request that passes its point, as a kill of the agent would: nothing after the point is done, nothing before it is taken
-// back. The agent is then replaced.
+// death ends the request that passes its point, as a kill of the agent would: it does nothing after the point and undoes
+// nothing before it. The test then starts the next agent.
 type death struct{ point atomic.Value }
 
 func (d *death) at(point string) { d.point.Store(point) }
@@ -21,11 +21,11 @@ func (d *death) passed(point string) {
 	}
 }
 
-// dies sends a request that meets its death, and starts the next agent.
+// dies sends a request that ends at a point, and starts the next agent.
 func (n *node) dies(d *death, point string, req cniwire.Request) {
 	n.Helper()
 	d.at(point)
-	_, err := n.ask(n.Context(), req)
+	_, err := n.send(n.Context(), req)
 	if err == nil || !strings.Contains(err.Error(), "the agent dies here") {
 		n.Fatalf("%s: the request ended with %v", point, err)
 	}
@@ -34,12 +34,12 @@ func (n *node) dies(d *death, point string, req cniwire.Request) {
 	n.until("STATUS", n.ready)
 }
 
-// TestTheAgentDiesAtAnyPoint: C3 (orphans after a crash). Whatever an ADD or a DEL had done when the agent was killed, nothing is left
-// when the runtime has sent what it sends then, a DEL or an ADD of a newer sandbox.
+// C3: no orphans after a crash. Wherever an ADD or a DEL is killed, nothing is left after the runtime has sent its next
+// request, which is a DEL or the ADD of a newer sandbox.
 func TestTheAgentDiesAtAnyPoint(t *testing.T) {
 	d := &death{}
 	d.at("")
-	n := readyNodeWith(t, func(o *agent.Options) { o.Passed = d.passed })
+	n := readyNodeWith(t, func(o *agent.Options) { o.SetPassed(d.passed) })
 	web, other := n.newPod("web", 5), n.newPod("other", 6)
 	n.givePort(web)
 	n.givePort(other)
@@ -50,7 +50,7 @@ func TestTheAgentDiesAtAnyPoint(t *testing.T) {
 	for _, point := range []string{"ADD node", "ADD address", "ADD link", "ADD port", "ADD interface", "ADD flows"} {
 		n.dies(d, point, web.request(n, cniwire.Add))
 		if point == "ADD node" || point == "ADD address" || point == "ADD link" {
-			n.awaitPods(other) // without the runtime's help
+			n.awaitPods(other) // without a request of the runtime
 		}
 		n.del(web)
 		n.awaitPods(other)
@@ -59,7 +59,7 @@ func TestTheAgentDiesAtAnyPoint(t *testing.T) {
 		n.add(next)
 		n.awaitPods(other, next)
 		n.wantTraffic(next)
-		n.del(web) // the former's comes late
+		n.del(web) // the old sandbox's DEL comes late
 		n.del(next)
 		n.awaitPods(other)
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// TestAForceDeletedPodIsCutOff: I6. The API server let go of a pod whose container still runs, and its address is another pod's now: with its
-// port went its flows, so the address leads to the other alone, and what the first sends goes nowhere.
+// I6: the API server has deleted a pod whose container still runs, and another pod has its address. The flows of the
+// first pod are removed together with its port. The address then leads only to the second pod, and packets of the first
+// pod are dropped.
 func TestAForceDeletedPodIsCutOff(t *testing.T) {
 	n := readyNode(t)
 	first := n.newPod("first", 5)
@@ -29,12 +30,12 @@ func TestAForceDeletedPodIsCutOff(t *testing.T) {
 	n.givePort(second)
 	n.add(second)
 	n.wantTraffic(second)
-	for range 5 { // both are there, and answer to one address each in their own namespace
+	for range 5 { // both containers run and listen at the same address, each in its own namespace
 		if exchange(second, at) != nil || exchange(first, at) == nil {
-			t.Fatal("the address does not lead to the second pod alone")
+			t.Fatal("the address does not lead to the second pod only")
 		}
 	}
-	n.del(first) // comes late, and takes nothing of the second
+	n.del(first) // comes late and must not affect the second pod
 	n.awaitPods(second)
 	n.wantTraffic(second)
 }

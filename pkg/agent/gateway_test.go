@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const nextHop = "172.18.0.1"
 
-// giveNIC puts a link on the bridge that holds the node's address, and a default route behind it.
+// giveNIC adds a link to the bridge that has the node's address, and a default route over the bridge.
 func (n *node) giveNIC() {
 	n.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -41,7 +41,7 @@ func (n *node) giveDefaultRoute() {
 	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: bridge.Attrs().Index, Gw: net.ParseIP(nextHop)}))
 }
 
-// setGateway does the operator's part.
+// setGateway sets spec.gateway, as the operator does.
 func (n *node) setGateway(gateway networkv1alpha1.NodeGateway) {
 	n.Helper()
 	nn := &networkv1alpha1.NodeNetwork{}
@@ -50,16 +50,18 @@ func (n *node) setGateway(gateway networkv1alpha1.NodeGateway) {
 	n.must(api.Update(n.Context(), nn))
 }
 
-var sharedGateway = networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode}
+var sharedGateway = networkv1alpha1.NodeGateway{
+	Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode,
+}
 
-// connectRouter makes ovn-controller connect the bridge: the localnet port may as well be on the node's own switch for that.
+// connectRouter makes ovn-controller connect the bridge. For that, the localnet port may be on the node's own switch.
 func (n *node) connectRouter() {
 	n.Helper()
 	n.central.NB.Ctl("lsp-add", nodeName, "br-ex_"+nodeName, "--", "lsp-set-type", "br-ex_"+nodeName, "localnet",
 		"--", "lsp-set-addresses", "br-ex_"+nodeName, "unknown", "--", "lsp-set-options", "br-ex_"+nodeName, "network_name=physnet")
 }
 
-// disconnectRouter takes the patch away as ovn-controller does, but at once: that one waits for 20 of its rounds after its start.
+// disconnectRouter removes the patch at once. After its start, ovn-controller would first wait for 20 of its iterations.
 func (n *node) disconnectRouter() {
 	n.Helper()
 	port := "br-ex_" + nodeName
@@ -67,10 +69,11 @@ func (n *node) disconnectRouter() {
 	n.ovs.Ctl("--if-exists", "del-port", "patch-"+port+"-to-br-int", "--", "--if-exists", "del-port", "patch-br-int-to-"+port)
 }
 
-// flows are those of ours on br-ex.
+// flows returns our flows on br-ex.
 func (n *node) flows() (found []string) {
 	n.Helper()
-	for _, line := range strings.Split(ovndbtest.Command(n.T, "ovs-ofctl", "--no-stats", "dump-flows", "unix:"+n.ovs.RunDir()+"/br-ex.mgmt"), "\n") {
+	socket := "unix:" + n.ovs.RunDir() + "/br-ex.mgmt"
+	for _, line := range strings.Split(ovndbtest.Command(n.T, "ovs-ofctl", "--no-stats", "dump-flows", socket), "\n") {
 		if strings.Contains(line, "cookie=0x57ef") {
 			found = append(found, line)
 		}
@@ -116,7 +119,7 @@ func gatewayNode(t *testing.T) *node {
 	return n
 }
 
-// TestTheGatewayIsReported, first what the operator builds the router of, and when that is connected, that it is.
+// The agent first reports what the operator needs to build the router, and then that the router is connected.
 func TestTheGatewayIsReported(t *testing.T) {
 	n := readyNode(t)
 	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonWaitingForSpec) })
@@ -126,9 +129,11 @@ func TestTheGatewayIsReported(t *testing.T) {
 	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonWaitingForTopology) })
 	link, err := netlink.LinkByName("br-ex")
 	n.must(err)
-	want := &networkv1alpha1.NodeGatewayStatus{Mode: "Shared", Uplink: "Bridge", Bridge: "br-ex", Interface: "nic0",
+	want := &networkv1alpha1.NodeGatewayStatus{
+		Mode: "Shared", Uplink: "Bridge", Bridge: "br-ex", Interface: "nic0",
 		MACAddress: networkv1alpha1.MACAddress(link.Attrs().HardwareAddr.String()),
-		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop}}
+		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop},
+	}
 	if diff := cmp.Diff(want, n.status().Gateway); diff != "" {
 		t.Errorf("status.gateway (-want +got):\n%s", diff)
 	}
@@ -142,7 +147,7 @@ func TestTheGatewayIsReported(t *testing.T) {
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// TestTheGatewayFollowsTheHost: its addresses and routes.
+// The reported gateway follows the host's addresses and routes.
 func TestTheGatewayFollowsTheHost(t *testing.T) {
 	n := gatewayNode(t)
 	link, err := netlink.LinkByName("br-ex")
@@ -151,11 +156,12 @@ func TestTheGatewayFollowsTheHost(t *testing.T) {
 	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP("172.18.0.254")}))
 	n.until("the status", func() error {
 		g := n.status().Gateway
-		return isTrue(len(g.Addresses) == 2 && g.Addresses[1] == "fd00:18::11/64" && g.NextHops[0] == "172.18.0.254", fmt.Sprint(g))
+		follows := len(g.Addresses) == 2 && g.Addresses[1] == "fd00:18::11/64" && g.NextHops[0] == "172.18.0.254"
+		return isTrue(follows, fmt.Sprint(g))
 	})
 }
 
-// TestTheFlowsComeBack when ovs-vswitchd restarts, which forgets them.
+// The agent writes the flows again after a restart of ovs-vswitchd, which loses them.
 func TestTheFlowsComeBack(t *testing.T) {
 	n := gatewayNode(t)
 	before := len(n.flows())
@@ -166,7 +172,7 @@ func TestTheFlowsComeBack(t *testing.T) {
 	n.until("the flows", func() error { return isTrue(len(n.flows()) == before, fmt.Sprint(n.flows())) })
 }
 
-// TestAnUnchangedGatewayWritesNothing when the agent restarts.
+// An agent that restarts writes nothing if the gateway has not changed.
 func TestAnUnchangedGatewayWritesNothing(t *testing.T) {
 	n := gatewayNode(t)
 	n.stopAgent()
@@ -185,7 +191,7 @@ func TestAnUnchangedGatewayWritesNothing(t *testing.T) {
 	}
 }
 
-// TestTheModeChanges: in Local mode the bridge is the host's alone.
+// In Local mode the bridge belongs to the host alone.
 func TestTheModeChanges(t *testing.T) {
 	n := gatewayNode(t)
 	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode})
@@ -195,7 +201,7 @@ func TestTheModeChanges(t *testing.T) {
 	})
 	n.until("no mapping", func() error { return isTrue(n.mappings() == "", n.mappings()) })
 	if len(n.flows()) == 0 {
-		t.Error("the flows went before the patch: the router's MAC would be learnt at it")
+		t.Error("the flows were removed before the patch, so that the bridge learns the router's MAC at the patch")
 	}
 	n.disconnectRouter()
 	n.until("no flows", func() error { return isTrue(len(n.flows()) == 0, fmt.Sprint(n.flows())) })
@@ -204,13 +210,14 @@ func TestTheModeChanges(t *testing.T) {
 	n.awaitFlows("the router's flows", "ct_state=+est+trk,ct_mark=0x1,ip actions=output:")
 }
 
-// TestALinkThatIsNoBridge is named, and the node stays ready.
+// The status reports a gateway interface that is not on a bridge, and the node stays ready.
 func TestALinkThatIsNoBridge(t *testing.T) {
 	n := gatewayNode(t)
 	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "wire0"})
 	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonNoUplink) })
 	n.until("the status", func() error { return isTrue(n.status().Gateway == nil, "a gateway is offered") })
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
-	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "nic0"}) // a bridge's port will do
+	// The name of a bridge's port selects its bridge.
+	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "nic0"})
 	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
 }

@@ -1,4 +1,4 @@
-// Package agent_test runs the agent as cmd/weft-agent does, with a real API server, real OVN databases, ovs-vswitchd and
+// Package agent_test runs the agent as cmd/weft-agent does, with a real API server, OVN databases, ovs-vswitchd and
 // ovn-controller, in namespaces of its own.
 package agent_test
 
@@ -8,10 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
@@ -32,41 +33,41 @@ import (
 	"github.com/weft-network/weft/test/rbac"
 )
 
-// One API server serves all tests, one after the other.
+// One API server serves all tests, which run one after the other.
 var (
 	scheme     = runtime.NewScheme()
 	restConfig *rest.Config
-	api        client.Client // writes, and reads past any cache
-	view       cache.Cache   // reads; each of its events is news
-	news       = &tidings{}
+	api        client.Client // writes, and reads without a cache
+	view       cache.Cache   // reads; each of its events calls changes.notify
+	changes    = &notifier{}
 )
 
-// tidings wakes those who wait for a change of anything.
-type tidings struct {
-	mu   sync.Mutex
-	next chan struct{}
+// notifier wakes goroutines that wait for any change.
+type notifier struct {
+	mu      sync.Mutex
+	waiting chan struct{}
 }
 
-// coming returns a channel that is closed at the next change.
-func (n *tidings) coming() <-chan struct{} {
+// next returns a channel that is closed at the next change.
+func (n *notifier) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.next == nil {
-		n.next = make(chan struct{})
+	if n.waiting == nil {
+		n.waiting = make(chan struct{})
 	}
-	return n.next
+	return n.waiting
 }
 
-func (n *tidings) tell() {
+func (n *notifier) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.next != nil {
-		close(n.next)
-		n.next = nil
+	if n.waiting != nil {
+		close(n.waiting)
+		n.waiting = nil
 	}
 }
 
-// log is what the agents say.
+// log has the agents' log lines.
 var log = &journal{}
 
 type journal struct {
@@ -81,7 +82,7 @@ func (j *journal) add(prefix, args string) {
 	if testing.Verbose() {
 		fmt.Println(prefix+":", args)
 	}
-	news.tell()
+	changes.notify()
 }
 
 func (j *journal) length() int {
@@ -90,14 +91,14 @@ func (j *journal) length() int {
 	return len(j.lines)
 }
 
-// since returns the lines behind the first ones.
+// since returns the lines after the first ones.
 func (j *journal) since(first int) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Join(j.lines[first:], "\n")
 }
 
-// isTrue is an error with the text unless the condition holds.
+// isTrue returns an error with the text unless the condition holds.
 func isTrue(holds bool, text string) error {
 	if holds {
 		return nil
@@ -105,7 +106,8 @@ func isTrue(holds bool, text string) error {
 	return errors.New(text)
 }
 
-// TestMain runs the tests as the first process of new namespaces: processes, mounts and links end with it, whatever fails.
+// TestMain runs the tests as the first process of new namespaces. Processes, mounts and links end with it, whatever
+// fails.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() int {
@@ -127,15 +129,16 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := os.Stat(programs.Bin("kube-apiserver")); err != nil {
-		return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
+	assets, err := programs.Envtest()
+	if err != nil {
+		return 0, err
 	}
 	environment := &envtest.Environment{
-		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
-		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
+		BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
 		ErrorIfCRDPathMissing: true,
 	}
-	// Without a default route the server finds no address of its own.
+	// Without a default route the server cannot determine its own address.
 	environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", "192.0.2.1")
 	if restConfig, err = environment.Start(); err != nil {
 		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
@@ -153,19 +156,20 @@ func run(m *testing.M) (code int, err error) {
 	before := goleak.IgnoreCurrent()
 	code = m.Run()
 	if code == 0 {
-		// A queue of controller-runtime that ends with a request in it never hands it over, and holds its lock for ever.
+		// A controller-runtime queue that ends with a request in it never delivers the request and holds its lock forever.
+		const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
 		ignored := []goleak.Option{before}
 		for _, function := range []string{"handleReadyItems", "handleAddBuffer", "handleWaitingItems", "logState"} {
-			ignored = append(ignored, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."+function))
+			ignored = append(ignored, goleak.IgnoreAnyFunction(queue+function))
 		}
 		err = goleak.Find(ignored...)
 	}
 	return code, err
 }
 
-// watch makes the client and the view of the API server.
+// watch creates the client and the cache of the API server.
 func watch(ctx context.Context) (err error) {
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if api, err = client.New(restConfig, client.Options{Scheme: scheme}); err != nil {
@@ -175,7 +179,9 @@ func watch(ctx context.Context) (err error) {
 		return err
 	}
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { news.tell() }, UpdateFunc: func(any, any) { news.tell() }, DeleteFunc: func(any) { news.tell() },
+		AddFunc:    func(any) { changes.notify() },
+		UpdateFunc: func(any, any) { changes.notify() },
+		DeleteFunc: func(any) { changes.notify() },
 	}
 	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}} {
 		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))

@@ -13,7 +13,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// setMTU does the operator's part when the cluster's MTU changes.
+// setMTU changes the cluster's MTU in the spec, as the operator does.
 func (n *node) setMTU(mtu int32) {
 	n.Helper()
 	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
@@ -47,8 +47,8 @@ func (n *node) awaitMTU(p pod, want int) {
 	})
 }
 
-// TestRunningPodsFollowTheMTU, whether it becomes smaller or larger, and whether or not an agent is there at that moment. A pod whose
-// namespace is gone keeps nobody from it.
+// Running pods get a smaller or larger MTU, also if it changes while no agent runs. A pod whose namespace is gone does
+// not prevent this.
 func TestRunningPodsFollowTheMTU(t *testing.T) {
 	n := readyNode(t)
 	web, gone := n.newPod("web", 5), n.newPod("gone", 6)
@@ -69,13 +69,15 @@ func TestRunningPodsFollowTheMTU(t *testing.T) {
 	n.wantTraffic(web)
 }
 
-// TestTheUplinksMTUIsReported as soon as it changes: the operator chooses the cluster's by it.
+// The agent reports a change of the uplink's MTU at once, because the operator derives the cluster's MTU from it.
 func TestTheUplinksMTUIsReported(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
 	n.givePort(web)
 	n.add(web)
 	n.ovs.Ctl("set", "Interface", "br-ex", "mtu_request=1450")
-	n.until("the report", func() error { return isTrue(n.status().LinkMTU == 1450, fmt.Sprint(n.status().LinkMTU)) })
-	n.awaitMTU(web, 1450-58) // nobody asked for another
+	n.until("the report", func() error {
+		return isTrue(n.status().LinkMTU == 1450, fmt.Sprint(n.status().LinkMTU))
+	})
+	n.awaitMTU(web, 1450-58) // the spec sets no MTU
 }

@@ -28,23 +28,25 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/poll"
 )
 
 const (
 	nodeName = "node1"
 	encapIP  = "172.18.0.11"
-	// patience is how long a test waits for what must come; a tenth of a second is usual, and a database connection that was
-	// lost is tried again by ovs-vswitchd and ovn-controller after one second and more.
+	// patience is how long a test waits for a condition. Most take a tenth of a second, but ovs-vswitchd and
+	// ovn-controller wait a second or more before they reconnect to a database.
 	patience = 20 * time.Second
 )
 
-// node is one test's node: OVN and Open vSwitch of its own, and the shared API server.
+// node is the node of one test, with its own OVN and Open vSwitch, and the shared API server.
 type node struct {
 	*testing.T
 	central *ovndbtest.Central
@@ -54,13 +56,13 @@ type node struct {
 	dir     string
 	counter *counter
 	agent   *runningAgent
-	options func(*agent.Options) // what the test wants otherwise; may be nil
+	options func(*agent.Options) // changes the agent's options; may be nil
 }
 
-// counter is the agents' observer.
+// counter is the observer of the agents' database connections.
 type counter struct {
 	mu     sync.Mutex
-	writes map[string]int // database -> transactions
+	writes map[string]int // transactions by database
 	errs   []error
 }
 
@@ -74,11 +76,11 @@ func (c *counter) Transaction(database, kind string, _ int, err error) {
 	if err != nil {
 		c.errs = append(c.errs, err)
 	}
-	news.tell()
+	changes.notify()
 }
 
 // Connected implements ovndb.Observer.
-func (c *counter) Connected(string, bool) { news.tell() }
+func (c *counter) Connected(string, bool) { changes.notify() }
 
 // Drift implements ovndb.Observer.
 func (c *counter) Drift(string, string, string) {}
@@ -89,7 +91,7 @@ func (c *counter) count(database string) int {
 	return c.writes[database]
 }
 
-// newNode starts OVN and Open vSwitch, without ovn-controller, and makes the Node. The agent is not started.
+// newNode starts OVN and Open vSwitch, without ovn-controller, and creates the Node. It does not start an agent.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), counter: &counter{writes: map[string]int{}}}
@@ -97,10 +99,15 @@ func newNode(t *testing.T) *node {
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	n.central, n.ovs = ovndbtest.StartCentral(t), ovndbtest.StartSwitch(t)
 	n.makeUplink()
-	n.nb = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{n.central.NB.Endpoint()}, Log: logr.Discard(),
-		OnConnect: func(bool) { news.tell() }}, nil)
-	n.rows = ovndb.NewConn(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{n.ovs.Endpoint()}, Log: logr.Discard(),
-		OnRow: func(string, model.Model, ovndb.RowEvent) { news.tell() }, OnConnect: func(bool) { news.tell() }})
+	n.nb = ovndb.NewEngine(ovndb.Config{
+		Schema: northbound.Schema(), Endpoints: []string{n.central.NB.Endpoint()}, Log: logr.Discard(),
+		OnConnect: func(bool) { changes.notify() },
+	}, nil)
+	n.rows = ovndb.NewConn(ovndb.Config{
+		Schema: openvswitch.Schema(), Endpoints: []string{n.ovs.Endpoint()}, Log: logr.Discard(),
+		OnRow:     func(string, model.Model, ovndb.RowEvent) { changes.notify() },
+		OnConnect: func(bool) { changes.notify() },
+	})
 	n.background(n.nb.Run)
 	n.background(n.rows.Run)
 	n.until("the test's connections", func() error {
@@ -117,7 +124,7 @@ func newNode(t *testing.T) *node {
 	n.must(api.Create(n.Context(), k8sNode))
 	k8sNode.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: encapIP}}
 	n.must(api.Status().Update(n.Context(), k8sNode))
-	t.Cleanup(n.stopAgent) // before the databases go
+	t.Cleanup(n.stopAgent) // before the databases are stopped
 	return n
 }
 
@@ -129,7 +136,7 @@ func (n *node) background(run func(context.Context) error) {
 	n.Cleanup(func() { cancel(); <-done })
 }
 
-// makeUplink does the administrator's part: a bridge of the userspace datapath that holds the node's address.
+// makeUplink creates the bridge of the userspace datapath that has the node's address, as the administrator does.
 func (n *node) makeUplink() {
 	n.Helper()
 	n.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
@@ -144,7 +151,7 @@ func (n *node) makeUplink() {
 	})
 }
 
-// clear leaves an empty API server and no links to the next test. The test's own context is over by now.
+// clear removes the API objects and the links for the next test. The test's own context has ended by then.
 func (n *node) clear() {
 	n.Helper()
 	ctx := context.Background()
@@ -160,7 +167,7 @@ func (n *node) clear() {
 	n.must(err)
 	for _, link := range links {
 		if link.Attrs().Name != "lo" {
-			_ = netlink.LinkDel(link) // a pair's second end went with the first
+			_ = netlink.LinkDel(link) // fails for the second end of a pair, which is removed with the first
 		}
 	}
 }
@@ -176,23 +183,17 @@ func (n *node) must(err error) {
 	}
 }
 
-// until waits for news as long as there is something wrong.
-func (n *node) until(what string, wrong func() error) {
+// until repeats the check at every change until it returns no error.
+func (n *node) until(what string, check func() error) {
 	n.Helper()
-	deadline := time.After(patience)
-	for {
-		next := news.coming()
-		err := wrong()
-		if err == nil {
-			return
+	// Changes of links and processes are not notified.
+	wait := poll.Wait{Timeout: patience, Changes: changes.next, Interval: time.Second / 4}
+	wait.Eventually(n, func() error {
+		if err := check(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		select {
-		case <-next:
-		case <-time.After(time.Second / 4): // links and processes tell nobody here
-		case <-deadline:
-			n.Fatalf("%s: %v", what, err)
-		}
-	}
+		return nil
+	})
 }
 
 // apply writes a unit to the northbound database, as the operator does.
@@ -210,20 +211,22 @@ func prefixes(texts ...string) (parsed []netip.Prefix) {
 	return parsed
 }
 
-// spec is what the operator would write for the node.
+// spec returns the NodeNetwork's spec as the operator would write it.
 func spec() networkv1alpha1.NodeNetworkSpec {
 	return networkv1alpha1.NodeNetworkSpec{
 		NodeID:     1,
 		PodSubnets: []networkv1alpha1.CIDR{"10.244.1.0/24", "fd00:10:244:1::/64"},
 		Gateways:   []networkv1alpha1.IP{"10.244.1.1", "fd00:10:244:1::1"},
-		ManagementPort: networkv1alpha1.ManagementPort{MACAddress: "0a:58:0a:f4:01:02",
-			Addresses: []networkv1alpha1.InterfaceAddress{"10.244.1.2/24", "fd00:10:244:1::2/64"}},
+		ManagementPort: networkv1alpha1.ManagementPort{
+			MACAddress: "0a:58:0a:f4:01:02",
+			Addresses:  []networkv1alpha1.InterfaceAddress{"10.244.1.2/24", "fd00:10:244:1::2/64"},
+		},
 		ClusterSubnets: []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"},
 		ServiceSubnets: []networkv1alpha1.CIDR{"10.96.0.0/16", "fd00:10:96::/112"},
 	}
 }
 
-// join does the operator's part for the node: its NodeNetwork and its rows.
+// join creates the node's NodeNetwork and its rows, as the operator does.
 func (n *node) join() {
 	n.Helper()
 	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: spec()}
@@ -233,7 +236,7 @@ func (n *node) join() {
 	n.apply(topology.NodeUnit(facts))
 }
 
-// status is the NodeNetwork's, nil without one.
+// status returns the NodeNetwork's status, or nil if there is no NodeNetwork.
 func (n *node) status() *networkv1alpha1.NodeNetworkStatus {
 	n.Helper()
 	nn := &networkv1alpha1.NodeNetwork{}
@@ -247,7 +250,7 @@ func (n *node) status() *networkv1alpha1.NodeNetworkStatus {
 	return &nn.Status
 }
 
-// condition says what is wrong with a condition, nil if it has the wanted status and its text holds no surprise.
+// condition returns an error unless the condition has the wanted status.
 func (n *node) condition(kind string, want metav1.ConditionStatus) error {
 	s := n.status()
 	if s == nil {
@@ -268,7 +271,7 @@ func (n *node) awaitCondition(kind string, want metav1.ConditionStatus) {
 	n.until("condition", func() error { return n.condition(kind, want) })
 }
 
-// runningAgent is an agent, as the process of cmd/weft-agent would be.
+// runningAgent is an agent that runs like the process of cmd/weft-agent.
 type runningAgent struct {
 	cancel context.CancelFunc
 	done   chan error
@@ -276,11 +279,11 @@ type runningAgent struct {
 
 func (n *node) socket() string { return "/run/weft/cni.sock" }
 
-// startAgent starts an agent on what the former left.
+// startAgent starts an agent with the state that the previous one left.
 func (n *node) startAgent() {
 	n.Helper()
 	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", nodeName)}
-	cached := agent.CachedServices(nodeName)
+	cached := gateway.CachedServices(nodeName)
 	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
 	again := true
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
@@ -318,13 +321,13 @@ func (n *node) stopAgent() {
 	n.agent = nil
 }
 
-// readyNode is a node whose pods can be attached.
+// readyNode returns a node whose pods can be attached.
 func readyNode(t *testing.T) *node {
 	t.Helper()
 	return readyNodeWith(t, nil)
 }
 
-// readyNodeWith is one whose agent has other options.
+// readyNodeWith returns a ready node whose agent has other options.
 func readyNodeWith(t *testing.T, options func(*agent.Options)) *node {
 	t.Helper()
 	n := newNode(t)

@@ -12,48 +12,63 @@ import (
 // Options configure an agent.
 type Options struct {
 	Node string
-	// Version is the agent's own.
+	// Version is this build's version.
 	Version string
 	// Southbound and OpenVSwitch are OVSDB remotes.
 	Southbound  []string
 	OpenVSwitch string
-	// Controller are the remotes of the southbound database that ovn-controller is told; nil: those of Southbound.
+	// Controller lists the southbound remotes that ovn-controller uses. Nil means Southbound.
 	Controller []string
-	// TLS is for those of Southbound that are "ssl:".
+	// TLS applies to the "ssl:" remotes in Southbound.
 	TLS ovndb.TLS
-	// Socket is where the CNI server listens; ConfDir and BinDir are the runtime's, BinSource has the plugins to install.
+	// Socket is the path at which the CNI server listens. ConfDir and BinDir are the runtime's CNI directories.
+	// BinSource is the directory of the plugins to install.
 	Socket, ConfDir, BinDir, BinSource string
-	// ControllerDir is ovn-controller's run directory; empty: whether it runs is not watched.
+	// State is the agent's folder of what survives a reboot. Delegates lets pods attach networks that other plugins serve. Root is the node's
+	// file system, in which those plugins run; empty: the agent's own.
+	State     string
+	Delegates bool
+	Root      string
+	// ControllerDir is ovn-controller's run directory. If empty, the agent does not watch ovn-controller.
 	ControllerDir string
-	// SwitchDir is ovs-vswitchd's run directory; empty: whether it runs is not watched.
+	// SwitchDir is ovs-vswitchd's run directory. If empty, the agent does not watch ovs-vswitchd.
 	SwitchDir string
 	Observer  ovndb.Observer
-	// Mover moves the link that leads outside onto a bridge; nil: it is left where it is. APIServer is where this process finds it, to
-	// see whether it still answers then; the zero value for one that has no address.
+	// Mover moves the link that leads outside onto a bridge. If nil, the link stays where it is. APIServer is the
+	// address at which this process reaches the API server, which the mover checks after a move. The zero value means
+	// that the address is unknown.
 	Mover     *uplink.Mover
 	APIServer netip.AddrPort
-	// Sandboxes lists the container runtime's sandboxes by ID, those that ended included; nil: they are not compared.
+	// Listeners are the addresses at which this process serves, such as ":9442". Their ports are reserved: no service
+	// may use them.
+	Listeners []string
+	// Sandboxes lists the container runtime's sandboxes by ID, including ended ones. If nil, the agent does not compare
+	// its attachments with them.
 	Sandboxes func(context.Context) (map[string]bool, error)
-	// ListDelay is how old an attachment must be before a list without it counts; 0 is 2 minutes.
+	// ListDelay is the minimum age of an attachment before its absence from a list of sandboxes counts. The default is 2
+	// minutes.
 	ListDelay time.Duration
-	// ObserveCollected is told of each attachment that was removed without a DEL, and why; nil: nobody is.
+	// ObserveCollected, if set, receives the reason for each attachment that was removed without a DEL.
 	ObserveCollected func(reason string)
-	// ObserveStage is told how long each stage of an ADD took that succeeded, ObserveStageFailed of the stage at which another ended;
-	// nil: nobody is.
+	// ObserveStage, if set, receives the duration of each stage of an ADD that succeeded. ObserveStageFailed, if set,
+	// receives the stage at which an ADD failed.
 	ObserveStage       func(stage string, took time.Duration)
 	ObserveStageFailed func(stage string)
-	// Passed is told at once of each point that a request passes, "ADD link" or "DEL record"; tests end the agent there. nil: nobody is.
-	Passed func(point string)
-	// CheckInterval is how often the agent checks the interfaces of pods by itself; 0 is 5 minutes. ObserveFailing is told how many of them
-	// are not as they were made; nil: nobody is.
+	// CheckInterval is the time between the agent's checks of the pods' interfaces. The default is 5 minutes.
+	// ObserveFailing, if set, receives the number of interfaces that differ from what the agent made.
 	CheckInterval  time.Duration
 	ObserveFailing func(interfaces int)
-	// StatusGrace is how long ovn-controller and the southbound database may be away until STATUS tells; 0 is 15 s.
+	// StatusGrace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
+	// The default is 15 s.
 	StatusGrace time.Duration
-	// RequestTimeout bounds a CNI request; 0 is 60 s.
+	// RequestTimeout limits the duration of a CNI request. The default is 60 s.
 	RequestTimeout time.Duration
-	// ObserveRequest is told of each CNI request that was answered; nil: nobody is.
+	// ObserveRequest, if set, receives each CNI request after it was answered.
 	ObserveRequest func(command string, elapsed time.Duration, err error)
+
+	// passed receives each point that a request passes, such as "ADD link" or "DEL record", before the request goes on.
+	// Tests end the agent there.
+	passed func(point string)
 }
 
 func (o Options) withObservers() Options {
@@ -69,8 +84,8 @@ func (o Options) withObservers() Options {
 	if o.ObserveStageFailed == nil {
 		o.ObserveStageFailed = func(string) {}
 	}
-	if o.Passed == nil {
-		o.Passed = func(string) {}
+	if o.passed == nil {
+		o.passed = func(string) {}
 	}
 	if o.ObserveFailing == nil {
 		o.ObserveFailing = func(int) {}

@@ -17,22 +17,22 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 // pod is a pod with one sandbox.
 type pod struct {
 	name, uid string
-	slot      int // of its port, and the end of its addresses
+	slot      int // of its port; also the last part of its addresses
 	container string
 	netNS     string
 }
 
-// newPod makes a network namespace for a pod; it has no port yet.
+// newPod creates a network namespace for a pod, without a port.
 func (n *node) newPod(name string, slot int) pod {
 	n.Helper()
 	p := pod{name: name, uid: "uid-" + name, slot: slot, container: "sandbox-" + name}
@@ -40,7 +40,7 @@ func (n *node) newPod(name string, slot int) pod {
 	return p
 }
 
-// newNetNS makes a network namespace as a runtime does, and removes it after the test.
+// newNetNS creates a network namespace as a runtime does, and removes it after the test.
 func (n *node) newNetNS(name string) string {
 	n.Helper()
 	path := filepath.Join("/run/netns", name)
@@ -55,7 +55,7 @@ func (n *node) newNetNS(name string) string {
 	return path
 }
 
-// removeNetNS ends a namespace; twice is as once.
+// removeNetNS removes a namespace. It ignores a missing one.
 func (n *node) removeNetNS(path string) {
 	_ = unix.Unmount(path, unix.MNT_DETACH)
 	_ = os.Remove(path)
@@ -76,8 +76,8 @@ func inNetNS(path string, do func() error) error {
 	})
 }
 
-// onThread calls do on a thread that may change its network namespace, and brings it back: a thread's end would end the
-// processes that it started (Pdeathsig).
+// onThread calls do on a thread that may change its network namespace, and restores the thread's namespace. The thread
+// must not end, because that would end the processes that it started (Pdeathsig).
 func onThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -107,13 +107,15 @@ func (p pod) mac() net.HardwareAddr { return net.HardwareAddr{0x0a, 0x58, 10, 24
 
 func (p pod) port() string { return names.PodPort(names.DefaultNetwork, "demo", p.name) }
 
-// givePort does the operator's part for a pod.
+// givePort writes the rows of a pod, as the operator does.
 func (n *node) givePort(p pod) { n.Helper(); n.givePortWith(p, p.addresses()) }
 
 func (n *node) givePortWith(p pod, addresses []netip.Addr) {
 	n.Helper()
-	n.apply(topology.PodUnit(topology.Pod{Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: n.status().Chassis,
-		Addresses: addresses, MAC: p.mac(), Slot: p.slot}))
+	n.apply(topology.PodUnit(topology.Pod{
+		Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: n.status().Chassis,
+		Addresses: addresses, MAC: p.mac(), Slot: p.slot,
+	}))
 }
 
 func (p pod) request(n *node, command cniwire.Command) cniwire.Request {
@@ -124,8 +126,8 @@ func (p pod) request(n *node, command cniwire.Command) cniwire.Request {
 	}
 }
 
-// ask sends a request to the agent.
-func (n *node) ask(ctx context.Context, req cniwire.Request) (json.RawMessage, error) {
+// send sends a request to the agent and returns its result.
+func (n *node) send(ctx context.Context, req cniwire.Request) (json.RawMessage, error) {
 	resp, err := cniwire.Do(ctx, n.socket(), req)
 	switch {
 	case err != nil:
@@ -136,20 +138,20 @@ func (n *node) ask(ctx context.Context, req cniwire.Request) (json.RawMessage, e
 	return resp.Result, nil
 }
 
-// answer is what an ADD came to.
+// answer is the outcome of an ADD.
 type answer struct {
 	result *types100.Result
 	err    error
 }
 
-// startAdd sends ADD; cancel lets the runtime give up.
+// startAdd sends an ADD. cancel ends the request as a runtime does that stops waiting.
 func (n *node) startAdd(p pod) (answers <-chan answer, cancel context.CancelFunc) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	n.Cleanup(cancel)
 	done := make(chan answer, 1)
 	go func() {
-		raw, err := n.ask(ctx, p.request(n, cniwire.Add))
+		raw, err := n.send(ctx, p.request(n, cniwire.Add))
 		a := answer{err: err}
 		if err == nil {
 			a.result = &types100.Result{}
@@ -160,7 +162,7 @@ func (n *node) startAdd(p pod) (answers <-chan answer, cancel context.CancelFunc
 	return done, cancel
 }
 
-// add is an ADD that must succeed.
+// add sends an ADD that must succeed.
 func (n *node) add(p pod) *types100.Result {
 	n.Helper()
 	answers, _ := n.startAdd(p)
@@ -171,17 +173,17 @@ func (n *node) add(p pod) *types100.Result {
 	return a.result
 }
 
-// del is a DEL that must succeed.
+// del sends a DEL that must succeed.
 func (n *node) del(p pod) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := n.ask(ctx, p.request(n, cniwire.Del)); err != nil {
+	if _, err := n.send(ctx, p.request(n, cniwire.Del)); err != nil {
 		n.Errorf("DEL of %s: %v", p.name, err)
 	}
 }
 
-// check is a CHECK; its error is what is wrong.
+// check sends a CHECK and returns its error.
 func (n *node) check(p pod, result *types100.Result) error {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -189,20 +191,21 @@ func (n *node) check(p pod, result *types100.Result) error {
 	req := p.request(n, cniwire.Check)
 	previous, err := json.Marshal(result)
 	n.must(err)
-	req.Config = json.RawMessage(fmt.Sprintf(`{"cniVersion":"1.1.0","name":"weft","type":"weft-cni","socket":%q,"prevResult":%s}`, n.socket(), previous))
-	_, err = n.ask(ctx, req)
+	req.Config = json.RawMessage(fmt.Sprintf(
+		`{"cniVersion":"1.1.0","name":"weft","type":"weft-cni","socket":%q,"prevResult":%s}`, n.socket(), previous))
+	_, err = n.send(ctx, req)
 	return err
 }
 
-// ready says why the agent does not serve ADD.
+// ready sends STATUS, whose error is the reason why the agent does not serve ADD.
 func (n *node) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err := n.ask(ctx, pod{}.request(n, cniwire.Status))
+	_, err := n.send(ctx, pod{}.request(n, cniwire.Status))
 	return err
 }
 
-// interfaces are the pods' rows in Open vSwitch, by logical port.
+// interfaces returns the pods' rows in Open vSwitch, by logical port.
 func (n *node) interfaces() map[string]*vswitchdb.Interface {
 	found := map[string]*vswitchdb.Interface{}
 	for _, row := range ovndb.List(n.rows, func(i *vswitchdb.Interface) bool { return i.ExternalIDs["sandbox"] != "" }) {
@@ -211,7 +214,7 @@ func (n *node) interfaces() map[string]*vswitchdb.Interface {
 	return found
 }
 
-// hostLinks are the names of the host's ends of pods' links.
+// hostLinks returns the names of the host's ends of pods' links.
 func (n *node) hostLinks() (found []string) {
 	n.Helper()
 	links, err := netlink.LinkList()
@@ -226,12 +229,13 @@ func (n *node) hostLinks() (found []string) {
 	return found
 }
 
-// awaitInstalled waits until the test's own copy has the pod's row with ovn-controller's mark.
+// awaitInstalled waits until the pod's row has ovn-controller's ovn-installed mark.
 func (n *node) awaitInstalled(p pod) (row *vswitchdb.Interface) {
 	n.Helper()
 	n.until("the row of "+p.name, func() error {
 		row = n.interfaces()[p.port()]
-		return isTrue(row != nil && row.ExternalIDs["sandbox"] == p.container && row.ExternalIDs["ovn-installed"] == "true", fmt.Sprint(row))
+		installed := row != nil && row.ExternalIDs["sandbox"] == p.container && row.ExternalIDs["ovn-installed"] == "true"
+		return isTrue(installed, fmt.Sprint(row))
 	})
 	return row
 }
@@ -253,7 +257,7 @@ func (n *node) awaitPods(want ...pod) {
 	})
 }
 
-// wantTraffic lets the host, from its management port, talk with the pod in both families.
+// wantTraffic waits until the host can exchange data with the pod from its management port, in both families.
 func (n *node) wantTraffic(p pod) {
 	n.Helper()
 	for _, address := range p.addresses() {
@@ -261,7 +265,7 @@ func (n *node) wantTraffic(p pod) {
 	}
 }
 
-// exchange sends a word to the pod and takes it back.
+// exchange sends a word to the pod and reads it back.
 func exchange(p pod, at netip.AddrPort) error {
 	var listener net.Listener
 	err := inNetNS(p.netNS, func() (err error) {
@@ -275,7 +279,7 @@ func exchange(p pod, at netip.AddrPort) error {
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 			word := make([]byte, 4)
-			_ = conn.SetDeadline(time.Now().Add(time.Second)) // of a client that is cut off nothing comes, not even its end
+			_ = conn.SetDeadline(time.Now().Add(time.Second)) // a disconnected client does not even close the connection
 			if n, err := conn.Read(word); err == nil {
 				_, _ = conn.Write(word[:n])
 			}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// UDP ports of the packets: two that rules deny, and one that shows that the others would have come by now.
+// UDP ports of the packets. Rules deny the first two. Packets to the third show that the denied ones would have arrived.
 const (
 	deniedByGroup   = 7
 	deniedBySet     = 8
@@ -27,11 +27,11 @@ const (
 	policyTries     = "WEFT_POLICY_TRIES"
 	aFewTries       = 20
 	betweenPackets  = time.Millisecond
-	packetsToTheEnd = 5 // more of the denied, once the allowed has come
+	packetsToTheEnd = 5 // allowed packets to wait for, so that denied ones have time to arrive
 )
 
-// policy is what a network policy will be: a group whose pods may neither send nor receive, and a pod that takes nothing from the
-// addresses of a set.
+// policy returns the rows of a network policy: a group whose pods may neither send nor receive, and a pod that accepts
+// nothing from the addresses of a set.
 func policy() (u unit.Unit, group, guarded, set unit.Ref) {
 	ref := func(table, name string) unit.Ref { return unit.Ref{Table: table, UUID: unit.UUID(table, name)} }
 	group, guarded, set = ref(nbdb.PortGroupTable, "isolated"), ref(nbdb.PortGroupTable, "guarded"), ref(nbdb.AddressSetTable, "blocked")
@@ -47,16 +47,22 @@ func policy() (u unit.Unit, group, guarded, set unit.Ref) {
 		{group, nbdb.ACLDirectionFromLport, fmt.Sprintf("inport == @isolated && udp.dst == %d", deniedByGroup), nbdb.ACLActionDrop, 1000},
 		{group, nbdb.ACLDirectionToLport, fmt.Sprintf("outport == @isolated && udp.dst == %d", deniedByGroup), nbdb.ACLActionDrop, 1000},
 		{group, nbdb.ACLDirectionToLport, fmt.Sprintf("outport == @isolated && udp.dst == %d", allowed), nbdb.ACLActionAllowRelated, 1001},
-		{guarded, nbdb.ACLDirectionToLport, fmt.Sprintf("outport == @guarded && ip4.src == $blocked && udp.dst == %d", deniedBySet), nbdb.ACLActionDrop, 1000},
+		{
+			guarded, nbdb.ACLDirectionToLport,
+			fmt.Sprintf("outport == @guarded && ip4.src == $blocked && udp.dst == %d", deniedBySet), nbdb.ACLActionDrop, 1000,
+		},
 	} {
-		acl := &nbdb.ACL{UUID: unit.UUID(nbdb.ACLTable, rule.direction+rule.match), Direction: rule.direction, Match: rule.match, Action: rule.action, Priority: rule.priority}
+		acl := &nbdb.ACL{
+			UUID: unit.UUID(nbdb.ACLTable, rule.direction+rule.match), Direction: rule.direction,
+			Match: rule.match, Action: rule.action, Priority: rule.priority,
+		}
 		u.Rows = append(u.Rows, unit.Row{Model: acl})
 		u.Members = append(u.Members, unit.Membership{Parent: rule.of, Column: "acls", Element: acl.UUID})
 	}
 	return u, group, guarded, set
 }
 
-// inbox is a socket in a pod's namespace that counts what comes, by the sender.
+// inbox is a socket in a pod's namespace that counts received packets by sender.
 type inbox struct {
 	conn *net.UDPConn
 	mu   sync.Mutex
@@ -80,7 +86,7 @@ func (n *node) newInbox(p pod, port int) *inbox {
 			box.mu.Lock()
 			box.from[from.Addr().Unmap()]++
 			box.mu.Unlock()
-			news.tell()
+			changes.notify()
 		}
 	}()
 	return box
@@ -92,9 +98,9 @@ func (b *inbox) count(from netip.Addr) int {
 	return b.from[from]
 }
 
-// speak has a pod send a datagram to each port every millisecond until the context ends. Who answers for the address is known already: the
-// first goes out at once.
-func (n *node) speak(ctx context.Context, from, to pod, ports ...int) {
+// sendPackets makes a pod send a datagram to each port every millisecond until the context ends. The neighbour entry exists
+// already, so that the first datagram leaves at once.
+func (n *node) sendPackets(ctx context.Context, from, to pod, ports ...int) {
 	n.Helper()
 	var conn *net.UDPConn
 	n.must(inNetNS(from.netNS, func() error {
@@ -102,7 +108,9 @@ func (n *node) speak(ctx context.Context, from, to pod, ports ...int) {
 		if err != nil {
 			return err
 		}
-		err = netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to.addresses()[0].AsSlice(), HardwareAddr: to.mac()})
+		err = netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to.addresses()[0].AsSlice(), HardwareAddr: to.mac(),
+		})
 		if err != nil {
 			return err
 		}
@@ -130,7 +138,7 @@ func (n *node) speak(ctx context.Context, from, to pod, ports ...int) {
 	}()
 }
 
-// policyTest is a node with a guarded pod, which pods of the group come and go beside.
+// policyTest is a node with a guarded pod. Tests add and remove pods of the group.
 type policyTest struct {
 	*node
 	guarded        pod
@@ -148,7 +156,8 @@ func newPolicyTest(t *testing.T) *policyTest {
 	u.Members = append(u.Members, unit.Membership{Parent: guarded, Column: "ports", Element: portOf(u)})
 	n.apply(u)
 	n.add(p.guarded)
-	p.byGroup, p.bySet, p.others = n.newInbox(p.guarded, deniedByGroup), n.newInbox(p.guarded, deniedBySet), n.newInbox(p.guarded, allowed)
+	p.byGroup, p.bySet = n.newInbox(p.guarded, deniedByGroup), n.newInbox(p.guarded, deniedBySet)
+	p.others = n.newInbox(p.guarded, allowed)
 	for _, box := range []*inbox{p.byGroup, p.bySet, p.others} {
 		t.Cleanup(func() { box.conn.Close() })
 	}
@@ -156,8 +165,10 @@ func newPolicyTest(t *testing.T) *policyTest {
 }
 
 func (n *node) unitOf(p pod) unit.Unit {
-	return topology.PodUnit(topology.Pod{Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: n.status().Chassis,
-		Addresses: p.addresses(), MAC: p.mac(), Slot: p.slot})
+	return topology.PodUnit(topology.Pod{
+		Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: n.status().Chassis,
+		Addresses: p.addresses(), MAC: p.mac(), Slot: p.slot,
+	})
 }
 
 func portOf(u unit.Unit) string {
@@ -169,8 +180,9 @@ func portOf(u unit.Unit) string {
 	return ""
 }
 
-// try starts a pod, which both sides send to and from at once, and returns how many packets came that rules deny. memberships are
-// joined in the transaction that makes the port, or late: when ADD has returned. early says that ADD waits for the port.
+// try starts a pod while packets flow in both directions, and returns how many packets passed that rules deny. The pod
+// joins its group and set in the transaction that creates its port. With late, it does not join. With early, ADD is sent
+// before the port exists.
 func (p *policyTest) try(name string, slot int, early, late bool) (leaked int) {
 	p.Helper()
 	web := p.newPod(name, slot)
@@ -180,12 +192,13 @@ func (p *policyTest) try(name string, slot int, early, late bool) (leaked int) {
 	defer marker.conn.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	p.speak(ctx, p.guarded, web, deniedByGroup, allowed) // from before there is anything
+	p.sendPackets(ctx, p.guarded, web, deniedByGroup, allowed) // before the pod has a port
 
 	port := p.unitOf(web)
 	joined := port
 	joined.Members = append([]unit.Membership{
-		{Parent: p.group, Column: "ports", Element: portOf(port)}, {Parent: p.set, Column: "addresses", Element: web.addresses()[0].String()},
+		{Parent: p.group, Column: "ports", Element: portOf(port)},
+		{Parent: p.set, Column: "addresses", Element: web.addresses()[0].String()},
 	}, port.Members...)
 	first := joined
 	if late {
@@ -201,7 +214,7 @@ func (p *policyTest) try(name string, slot int, early, late bool) (leaked int) {
 	if a := <-answers; a.err != nil {
 		p.Fatalf("ADD of %s: %v", name, a.err)
 	}
-	p.speak(ctx, web, p.guarded, deniedByGroup, deniedBySet, allowed)
+	p.sendPackets(ctx, web, p.guarded, deniedByGroup, deniedBySet, allowed)
 	own, other := web.addresses()[0], p.guarded.addresses()[0]
 	before := p.others.count(own)
 	p.until("allowed packets of "+name, func() error {
@@ -215,9 +228,9 @@ func (p *policyTest) try(name string, slot int, early, late bool) (leaked int) {
 	return leaked
 }
 
-// TestPolicyHoldsFromTheFirstPacket: S5. A pod joins its groups and sets in the transaction that makes its port, and ADD returns when that
-// transaction's flows are on the chassis: nothing that a rule denies ever passes, in either direction. Pods that join later show that the test
-// would see it.
+// S5: a pod joins its groups and sets in the transaction that creates its port, and ADD returns when that transaction's
+// flows are on the chassis. No denied packet ever passes, in either direction. Pods that do not join show that the test
+// would detect such packets.
 func TestPolicyHoldsFromTheFirstPacket(t *testing.T) {
 	tries := aFewTries
 	if text := os.Getenv(policyTries); text != "" {
@@ -229,7 +242,7 @@ func TestPolicyHoldsFromTheFirstPacket(t *testing.T) {
 	p := newPolicyTest(t)
 	for i := range tries {
 		if leaked := p.try(fmt.Sprintf("web-%d", i), 5+i%100, i%2 == 0, false); leaked != 0 {
-			t.Errorf("try %d: %d packets passed that a rule denies", i, leaked)
+			t.Errorf("try %d: %d denied packets passed", i, leaked)
 		}
 	}
 	t.Logf("%d pods started", tries)
@@ -238,6 +251,6 @@ func TestPolicyHoldsFromTheFirstPacket(t *testing.T) {
 		seen += p.try(fmt.Sprintf("late-%d", i), 120+i, false, true)
 	}
 	if seen == 0 {
-		t.Error(errors.New("pods that joined no group were denied packets too: the test sees nothing"))
+		t.Error(errors.New("packets of pods without a group were denied too, so that the test detects nothing"))
 	}
 }

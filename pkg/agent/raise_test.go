@@ -10,12 +10,13 @@ import (
 	"github.com/weft-network/weft/pkg/cni"
 )
 
-// TestALinkThatIsTakenDownDuringAdd: ovs-vswitchd, giving up the port of a former attachment, writes back flags that it read from the link of
-// before: the new one of the same name was found down after one ADD in some hundreds that followed a DEL of the same sandbox.
+// When ovs-vswitchd releases the port of an earlier attachment, it writes back flags that it read from that attachment's
+// link. This sets down a new link of the same name, which happened in one of some hundreds of ADDs that followed a DEL
+// of the same sandbox.
 func TestALinkThatIsTakenDownDuringAdd(t *testing.T) {
 	var down atomic.Int32
 	n := readyNodeWith(t, func(o *agent.Options) {
-		o.Passed = func(point string) {
+		o.SetPassed(func(point string) {
 			if point != "ADD port" {
 				return
 			}
@@ -23,13 +24,13 @@ func TestALinkThatIsTakenDownDuringAdd(t *testing.T) {
 			if err == nil && netlink.LinkSetDown(link) == nil {
 				down.Add(1)
 			}
-		}
+		})
 	})
 	web := n.newPod("web", 5)
 	n.givePort(web)
 	result := n.add(web)
 	if down.Load() != 1 {
-		t.Fatalf("the link was taken down %d times: nothing is shown", down.Load())
+		t.Fatalf("the link was set down %d times, want 1", down.Load())
 	}
 	if err := n.check(web, result); err != nil {
 		t.Errorf("CHECK: %v", err)

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// The agent reads at one listener, and tells ovn-controller another, where OVN's role lets it write.
-func TestControllerIsToldItsOwnListener(t *testing.T) {
+// ovn-controller gets another listener than the agent, which only reads: OVN's role lets ovn-controller write there.
+func TestControllerGetsItsOwnListener(t *testing.T) {
 	n := newNode(t)
 	n.options = func(o *agent.Options) { o.Controller = []string{"ssl:192.0.2.9:6642", "ssl:[2001:db8::9]:6642"} }
 	n.startAgent()

@@ -17,8 +17,9 @@ import (
 	"github.com/weft-network/weft/pkg/agent"
 )
 
-// TestTheAgentChecksByItself: somebody takes a pod's address away from inside, which nobody tells. An event on the pod, the node's
-// condition and the metric do; the node stays ready, and all is well again when the interface is.
+// Someone removes a pod's address inside the pod, which the agent is not notified of. Its check reports that with an
+// event on the pod, the node's condition and the metric. The node stays ready. The reports end when the interface is
+// correct again.
 func TestTheAgentChecksByItself(t *testing.T) {
 	var failing atomic.Int64
 	n := readyNodeWith(t, func(o *agent.Options) {
@@ -39,14 +40,15 @@ func TestTheAgentChecksByItself(t *testing.T) {
 		}
 		return netlink.AddrDel(link, &netlink.Addr{IPNet: mustIPNet("10.244.1.5/24")})
 	}))
-	const words = "interface eth0 of container sandbox-web: address 10.244.1.5/24 is missing"
+	const text = "interface eth0 of container sandbox-web: address 10.244.1.5/24 is missing"
 	n.until("the condition", func() error {
 		err := n.condition(networkv1alpha1.ConditionInterfacesReady, metav1.ConditionFalse)
 		if err != nil {
 			return err
 		}
 		for _, c := range n.status().Conditions {
-			if c.Type == networkv1alpha1.ConditionInterfacesReady && strings.HasPrefix(c.Message, "1 of 2 interfaces of pods: "+words) {
+			if c.Type == networkv1alpha1.ConditionInterfacesReady &&
+				strings.HasPrefix(c.Message, "1 of 2 interfaces of pods: "+text) {
 				return nil
 			}
 		}
@@ -57,24 +59,24 @@ func TestTheAgentChecksByItself(t *testing.T) {
 	}
 	n.until("the event", func() error {
 		notes := n.events(web)
-		return isTrue(len(notes) == 1 && strings.HasPrefix(notes[0], "FailedInterfaceCheck: "+words), fmt.Sprint(notes))
+		return isTrue(len(notes) == 1 && strings.HasPrefix(notes[0], "FailedInterfaceCheck: "+text), fmt.Sprint(notes))
 	})
 	if notes := n.events(other); len(notes) != 0 {
 		t.Errorf("the other pod has events %v", notes)
 	}
 	if failing.Load() != 1 {
-		t.Errorf("the metric says %d", failing.Load())
+		t.Errorf("the metric is %d", failing.Load())
 	}
 	n.del(web)
 	n.add(web)
 	n.awaitCondition(networkv1alpha1.ConditionInterfacesReady, metav1.ConditionTrue)
 	n.until("the metric", func() error {
 		if failing.Load() != 0 {
-			return errors.New("an interface is said to fail")
+			return errors.New("the metric counts a failing interface")
 		}
 		return nil
 	})
-	n.stopAgent() // the record knows the network namespace, so the next agent looks into the pod too
+	n.stopAgent() // the record has the network namespace, so that the next agent checks inside the pod too
 	n.must(inNetNS(web.netNS, func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err != nil {

@@ -18,7 +18,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// newService makes a load balancer's service of which only this node's endpoints are used, and its slice with an endpoint here and one elsewhere.
+// newService creates a LoadBalancer service with policy Local, and its slice with an endpoint on this node and one
+// elsewhere.
 func (n *node) newService() (*corev1.Service, *discoveryv1.EndpointSlice) {
 	n.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
@@ -29,11 +30,16 @@ func (n *node) newService() (*corev1.Service, *discoveryv1.EndpointSlice) {
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}}
 	n.must(api.Status().Update(n.Context(), service))
 	here, elsewhere, ready := nodeName, "node2", true
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{
 			{Addresses: []string{"10.244.1.5"}, NodeName: &here, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
 			{Addresses: []string{"10.244.2.5"}, NodeName: &elsewhere, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
-		}}
+		},
+	}
 	n.must(api.Create(n.Context(), slice))
 	n.Cleanup(func() { n.must(api.Delete(context.Background(), slice)) })
 	return service, slice
@@ -53,8 +59,8 @@ func (n *node) awaitRule(what, want string) {
 	n.until(what, func() error { text := n.ruleset(); return isTrue(strings.Contains(text, want), text) })
 }
 
-// askHealth asks as a load balancer does.
-func askHealth(port int32) (status, endpoints int, err error) {
+// getHealth requests the health check as a load balancer does.
+func getHealth(port int32) (status, endpoints int, err error) {
 	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
 	if err != nil {
 		return 0, 0, err
@@ -76,7 +82,7 @@ func askHealth(port int32) (status, endpoints int, err error) {
 func (n *node) awaitHealth(port int32, wantStatus, wantEndpoints int) {
 	n.Helper()
 	n.until("the health check", func() error {
-		status, endpoints, err := askHealth(port)
+		status, endpoints, err := getHealth(port)
 		if err == nil && (status != wantStatus || endpoints != wantEndpoints) {
 			err = fmt.Errorf("status %d, %d endpoints", status, endpoints)
 		}
@@ -84,14 +90,14 @@ func (n *node) awaitHealth(port int32, wantStatus, wantEndpoints int) {
 	})
 }
 
-// TestAServiceComesAndGoes: flows let its clients in, the host's own connections are translated, and load balancers are told.
+// Flows admit a service's clients, the host's own connections are translated, and load balancers get its health.
 func TestAServiceComesAndGoes(t *testing.T) {
 	n := gatewayNode(t)
 	service, slice := n.newService()
 	nodePort, health := service.Spec.Ports[0].NodePort, service.Spec.HealthCheckNodePort
 	n.awaitFlows("the node port", fmt.Sprintf("ct_nw_dst=%s,ct_nw_proto=6,ct_tp_dst=%d,ip actions=ct(commit", encapIP, nodePort))
 	n.awaitFlows("the load balancer's address", "ct_nw_dst=192.0.2.9,ct_nw_proto=6,ct_tp_dst=80,ip actions=ct(commit")
-	n.awaitRule("the host's way", fmt.Sprintf("%s . tcp . %d : %s . 80", encapIP, nodePort, service.Spec.ClusterIP))
+	n.awaitRule("the host's translation", fmt.Sprintf("%s . tcp . %d : %s . 80", encapIP, nodePort, service.Spec.ClusterIP))
 	n.awaitHealth(health, http.StatusOK, 1)
 	notReady := false
 	slice.Endpoints[0].Conditions.Ready = &notReady
@@ -104,14 +110,17 @@ func TestAServiceComesAndGoes(t *testing.T) {
 		text := strings.Join(n.flows(), "\n")
 		return isTrue(!strings.Contains(text, "ct_tp_dst"), text)
 	})
-	n.until("no rules of the service", func() error { text := n.ruleset(); return isTrue(!strings.Contains(text, ". tcp ."), text) })
+	n.until("no rules of the service", func() error {
+		text := n.ruleset()
+		return isTrue(!strings.Contains(text, service.Spec.ClusterIP+" . 80"), text)
+	})
 	n.until("no health check", func() error {
-		_, _, err := askHealth(health)
+		_, _, err := getHealth(health)
 		return isTrue(err != nil, "it answers")
 	})
 }
 
-// TestLocalModeTranslates what comes from outside, and drops what this node has no endpoint for.
+// In Local mode the host translates connections from outside, and drops them if this node has no endpoint.
 func TestLocalModeTranslates(t *testing.T) {
 	n := gatewayNode(t)
 	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode})
@@ -119,13 +128,14 @@ func TestLocalModeTranslates(t *testing.T) {
 	nodePort := service.Spec.Ports[0].NodePort
 	n.awaitRule("the node port", fmt.Sprintf("%s . tcp . %d : 169.254.169.3 . %d", encapIP, nodePort, nodePort))
 	n.awaitRule("pods' egress", `ip saddr 10.244.0.0/16 oifname != "ovn-k8s-mp0" masquerade`)
-	n.until("the way to this node's endpoints", func() error {
+	n.until("the routes to this node's endpoints", func() error {
 		got, err := mp0Has()
 		text := strings.Join(got, "\n")
 		if err != nil {
 			return err
 		}
-		return isTrue(strings.Contains(text, "169.254.169.3/32 via 10.244.1.1") && strings.Contains(text, "fd69::3/128 via fd00:10:244:1::1"), text)
+		return isTrue(strings.Contains(text, "169.254.169.3/32 via 10.244.1.1") &&
+			strings.Contains(text, "fd69::3/128 via fd00:10:244:1::1"), text)
 	})
 	slice.Endpoints = slice.Endpoints[1:]
 	n.must(api.Update(n.Context(), slice))
@@ -134,18 +144,19 @@ func TestLocalModeTranslates(t *testing.T) {
 		elements, _, _ := strings.Cut(after, "\t}\n")
 		return elements
 	}
-	n.until("nobody to send to", func() error {
+	n.until("the refused destinations", func() error {
 		text := refused()
-		return isTrue(strings.Contains(text, fmt.Sprintf("%s . tcp . %d", encapIP, nodePort)) && strings.Contains(text, "192.0.2.9 . tcp . 80"), text)
+		return isTrue(strings.Contains(text, fmt.Sprintf("%s . tcp . %d", encapIP, nodePort)) &&
+			strings.Contains(text, "192.0.2.9 . tcp . 80"), text)
 	})
 }
 
-// TestARestartKeepsServices: none of their flows goes while the agent reads them.
+// The flows of services stay while a restarted agent reads the services.
 func TestARestartKeepsServices(t *testing.T) {
 	n := gatewayNode(t)
 	service, _ := n.newService()
 	n.awaitFlows("the node port", fmt.Sprintf("ct_tp_dst=%d", service.Spec.Ports[0].NodePort))
-	n.awaitRule("the host's way", fmt.Sprintf("%s . tcp . %d", encapIP, service.Spec.Ports[0].NodePort))
+	n.awaitRule("the host's translation", fmt.Sprintf("%s . tcp . %d", encapIP, service.Spec.Ports[0].NodePort))
 	flows := n.flows()
 	n.stopAgent()
 	n.startAgent()

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/agent"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// stageLog is what the agent says of stages.
+// stageLog records the stages that the agent observes.
 type stageLog struct {
 	mu     sync.Mutex
-	came   map[string]time.Duration
+	passed map[string]time.Duration
 	failed []string
 }
 
@@ -29,7 +29,7 @@ func (l *stageLog) observe(o *agent.Options) {
 	o.ObserveStage = func(stage string, took time.Duration) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.came[stage] = took
+		l.passed[stage] = took
 	}
 	o.ObserveStageFailed = func(stage string) {
 		l.mu.Lock()
@@ -39,12 +39,12 @@ func (l *stageLog) observe(o *agent.Options) {
 }
 
 func TestStagesOfAnAddAreTimed(t *testing.T) {
-	l := &stageLog{came: map[string]time.Duration{}}
+	l := &stageLog{passed: map[string]time.Duration{}}
 	n := readyNodeWith(t, l.observe)
 	web := n.newPod("web", 5)
 	began := time.Now()
 	answers, _ := n.startAdd(web)
-	notYet(t, answers) // for shortly
+	notYet(t, answers) // takes the duration shortly
 	n.givePort(web)
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)
@@ -53,40 +53,42 @@ func TestStagesOfAnAddAreTimed(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sum time.Duration
-	for _, stage := range []string{"node", "address", "link", "port", "interface", "flows"} { // that of binding may come after the result
-		took, ok := l.came[stage]
+	// The stage binding may be reported after the result.
+	for _, stage := range []string{"node", "address", "link", "port", "interface", "flows"} {
+		took, ok := l.passed[stage]
 		if !ok {
-			t.Errorf("stage %s is not told; told are %v", stage, l.came)
+			t.Errorf("stage %s was not observed, only %v", stage, l.passed)
 		}
 		sum += took
 	}
-	if sum += l.came["binding"]; sum > whole {
+	if sum += l.passed["binding"]; sum > whole {
 		t.Errorf("the stages took %s together, the ADD %s", sum, whole)
 	}
-	if l.came["address"] < shortly/2 || len(l.failed) != 0 {
-		t.Errorf("stages took %v, failed are %v", l.came, l.failed)
+	if l.passed["address"] < shortly/2 || len(l.failed) != 0 {
+		t.Errorf("stages took %v, failed are %v", l.passed, l.failed)
 	}
-	t.Logf("stages: %v", l.came)
+	t.Logf("stages: %v", l.passed)
 }
 
-// events are the notes of the agent's events on a pod.
+// events returns the notes of the agent's events on a pod.
 func (n *node) events(p pod) (notes []string) {
 	n.Helper()
 	var list eventsv1.EventList
 	n.must(api.List(n.Context(), &list, client.InNamespace("demo")))
 	for _, e := range list.Items {
-		if e.Regarding.Kind == "Pod" && e.Regarding.Name == p.name && string(e.Regarding.UID) == p.uid && e.ReportingController == "weft-agent" {
+		ofPod := e.Regarding.Kind == "Pod" && e.Regarding.Name == p.name && string(e.Regarding.UID) == p.uid
+		if ofPod && e.ReportingController == "weft-agent" {
 			notes = append(notes, e.Reason+": "+e.Note)
 		}
 	}
 	return notes
 }
 
-// TestATimeOutNamesTheStage: C12 (a wait that masks what is wrong). The error, an event on the pod and the metric name the stage that
-// did not come, its owner and its last state.
+// C12: a timeout must not hide its cause. The error, an event on the pod and the metric name the stage that was not
+// reached, its owner and its last state.
 func TestATimeOutNamesTheStage(t *testing.T) {
 	n := newNode(t)
-	l := &stageLog{came: map[string]time.Duration{}}
+	l := &stageLog{passed: map[string]time.Duration{}}
 	n.options = func(o *agent.Options) {
 		l.observe(o)
 		o.RequestTimeout = 3 * time.Second
@@ -95,7 +97,7 @@ func TestATimeOutNamesTheStage(t *testing.T) {
 	n.must(client.IgnoreAlreadyExists(err))
 	n.ovs.RunController()
 	n.startAgent()
-	fail := func(name string, slot int, stage, words string) {
+	fail := func(name string, slot int, stage, text string) {
 		t.Helper()
 		web := n.newPod(name, slot)
 		if slot != 0 {
@@ -107,7 +109,7 @@ func TestATimeOutNamesTheStage(t *testing.T) {
 		if !errors.As(a.err, &coded) || coded.Code != cniwire.CodeTryAgainLater {
 			t.Fatalf("ADD: %v", a.err)
 		}
-		for _, want := range []string{"port demo_" + name + ": ", words, "stage " + stage} {
+		for _, want := range []string{"port demo_" + name + ": ", text, "stage " + stage} {
 			if !strings.Contains(coded.Msg, want) {
 				t.Errorf("the error lacks %q: %s", want, coded.Msg)
 			}
@@ -136,7 +138,7 @@ func TestATimeOutNamesTheStage(t *testing.T) {
 	}
 }
 
-// TestANewerSandboxEndsTheAddOfTheFormer: C2. The former waits for what will not come to it.
+// C2: a newer sandbox ends the ADD of the previous one, which could never succeed.
 func TestANewerSandboxEndsTheAddOfTheFormer(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
@@ -153,7 +155,7 @@ func TestANewerSandboxEndsTheAddOfTheFormer(t *testing.T) {
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)
 	}
-	n.del(web) // only now comes the former's
+	n.del(web) // the previous sandbox's DEL comes only now
 	n.awaitPods(next)
 	n.wantTraffic(next)
 }

@@ -14,23 +14,23 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// awaitStatus waits for the code and words of STATUS; code 0 is success.
-func (n *node) awaitStatus(code uint, words string) {
+// awaitStatus waits until STATUS returns the code and the text. Code 0 is success.
+func (n *node) awaitStatus(code uint, text string) {
 	n.Helper()
 	n.until("STATUS", func() error {
 		err := n.ready()
 		var coded *cniwire.Error
-		if errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Msg, words) || err == nil && code == 0 {
+		if errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Msg, text) || err == nil && code == 0 {
 			return nil
 		}
-		return fmt.Errorf("want code %d, %q: %w", code, words, err)
+		return fmt.Errorf("want code %d, %q: %w", code, text, err)
 	})
 }
 
-// TestStatusNamesWhatIsDown: C9 and C12 (STATUS tells, with the true reason). Code 51 also says that existing pods miss something.
+// C9 and C12: STATUS fails with the true reason. Code 51 also means that existing pods are affected.
 func TestStatusNamesWhatIsDown(t *testing.T) {
 	n := newNode(t)
 	n.options = func(o *agent.Options) { o.StatusGrace = time.Millisecond }
@@ -42,7 +42,7 @@ func TestStatusNamesWhatIsDown(t *testing.T) {
 	for _, part := range []struct {
 		name      string
 		kill, run func()
-		words     string
+		text      string
 	}{
 		{"ovn-controller", n.ovs.KillController, n.ovs.RunController, "ovn-controller does not answer"},
 		{"ovs-vswitchd", n.ovs.KillSwitch, n.ovs.RunSwitch, "ovs-vswitchd does not answer"},
@@ -50,7 +50,7 @@ func TestStatusNamesWhatIsDown(t *testing.T) {
 		{"Open vSwitch's database", n.ovs.Kill, n.ovs.Run, "Open vSwitch does not answer"},
 	} {
 		part.kill()
-		n.awaitStatus(cniwire.CodeLimited, part.words)
+		n.awaitStatus(cniwire.CodeLimited, part.text)
 		if part.name == "ovs-vswitchd" {
 			n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
 		}
@@ -59,7 +59,7 @@ func TestStatusNamesWhatIsDown(t *testing.T) {
 	}
 }
 
-// TestStatusWhilePartsAreReplaced: ovn-controller or the southbound database that goes away for a moment makes no node unready; an ADD waits for it.
+// A short absence of ovn-controller or the southbound database does not make the node unready. An ADD waits for it.
 func TestStatusWhilePartsAreReplaced(t *testing.T) {
 	n := readyNodeWith(t, func(o *agent.Options) { o.StatusGrace = time.Hour })
 	n.awaitStatus(0, "")
@@ -68,7 +68,7 @@ func TestStatusWhilePartsAreReplaced(t *testing.T) {
 		"ovn-controller":          {n.ovs.KillController, n.ovs.RunController},
 	} {
 		part.kill()
-		n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse) // the agent has seen it
+		n.awaitCondition(networkv1alpha1.ConditionControllerReady, metav1.ConditionFalse) // the agent has noticed
 		if err := n.ready(); err != nil {
 			t.Errorf("STATUS while %s is replaced: %v", name, err)
 		}
@@ -78,12 +78,12 @@ func TestStatusWhilePartsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestStatusOfAFullNode: a new pod would get no address, but one that has its address comes, and CHECK does not mind.
+// On a full node a new pod would get no address, but a pod with an address can be added, and CHECK succeeds.
 func TestStatusOfAFullNode(t *testing.T) {
 	n := readyNode(t)
 	nn := &networkv1alpha1.NodeNetwork{}
 	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.PodSubnets[0] = "10.244.1.0/29" // less network, router, host and broadcast: 4 for pods
+	nn.Spec.PodSubnets[0] = "10.244.1.0/29" // without network, router, host and broadcast: 4 addresses for pods
 	n.must(api.Update(t.Context(), nn))
 	var pods []pod
 	for slot := 3; slot < 7; slot++ {
@@ -101,7 +101,8 @@ func TestStatusOfAFullNode(t *testing.T) {
 	n.awaitStatus(0, "")
 }
 
-// TestStatusIsWhatIsFound, whoever wrote another one: a write whose reply was lost, or the operator with a condition that counts in Ready.
+// The agent corrects a status that differs from what it finds. The cause may be a write whose reply was lost, or the
+// operator with a condition that Ready depends on.
 func TestStatusIsWhatIsFound(t *testing.T) {
 	n := readyNode(t)
 	write := func(c metav1.Condition) {
@@ -115,10 +116,11 @@ func TestStatusIsWhatIsFound(t *testing.T) {
 			return api.Status().Update(t.Context(), nn)
 		}))
 	}
-	write(metav1.Condition{Type: networkv1alpha1.ConditionOVSReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseUnavailable})
-	n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionTrue)
-	write(metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseRefused})
+	ovs, topology := networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionTopologyReady
+	write(metav1.Condition{Type: ovs, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseUnavailable})
+	n.awaitCondition(ovs, metav1.ConditionTrue)
+	write(metav1.Condition{Type: topology, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseRefused})
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionFalse)
-	write(metav1.Condition{Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+	write(metav1.Condition{Type: topology, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }

@@ -6,17 +6,19 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/agent"
-	"github.com/weft-network/weft/pkg/cniwire"
-	"github.com/weft-network/weft/pkg/tombstone"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/cni/tombstone"
 )
 
 func (n *node) tombstones() tombstone.Folder { return tombstone.Beside(n.socket()) }
 
-// bury does what weft-cni does with a DEL when no agent runs.
+// bury writes the tombstone of a DEL, as weft-cni does when no agent runs.
 func (n *node) bury(p pod) {
 	n.Helper()
-	n.must(n.tombstones().Put(tombstone.Tombstone{ContainerID: p.container, IfName: "eth0",
-		Args: cniwire.Args{PodNamespace: "demo", PodName: p.name, PodUID: p.uid}}))
+	n.must(n.tombstones().Put(tombstone.Tombstone{
+		ContainerID: p.container, IfName: "eth0",
+		Args: cniwire.Args{PodNamespace: "demo", PodName: p.name, PodUID: p.uid},
+	}))
 }
 
 func (n *node) awaitNoTombstones() {
@@ -27,7 +29,7 @@ func (n *node) awaitNoTombstones() {
 	})
 }
 
-// reasons counts why interfaces were removed without a DEL.
+// reasons counts the interfaces that were removed without a DEL, by reason.
 type reasons struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -42,8 +44,8 @@ func (r *reasons) add(reason string) {
 	r.count[reason]++
 }
 
-// TestADelThatCameWhileNoAgentRan: C1. The interface goes at the next start, and nothing that is not its: another sandbox of
-// the same pod, a later pod of the name.
+// C1: the next start removes the interface. It does not remove other interfaces, such as another sandbox of the same pod
+// or a later pod of the same name.
 func TestADelThatCameWhileNoAgentRan(t *testing.T) {
 	why := &reasons{}
 	n := readyNodeWith(t, func(o *agent.Options) { o.ObserveCollected = why.add })
@@ -67,7 +69,7 @@ func TestADelThatCameWhileNoAgentRan(t *testing.T) {
 	n.wantTraffic(third)
 	why.mu.Lock()
 	if why.count["tombstone"] != 1 {
-		t.Errorf("removed are %v", why.count)
+		t.Errorf("the reasons are %v", why.count)
 	}
 	why.mu.Unlock()
 	n.stopAgent() // a second start finds nothing to do
@@ -76,7 +78,8 @@ func TestADelThatCameWhileNoAgentRan(t *testing.T) {
 	n.awaitPods(other, third)
 }
 
-// TestADelBeforeTheRecordIsRead succeeds at once and is done when the record is there: Open vSwitch is down as the agent starts.
+// Open vSwitch is down when the agent starts. A DEL succeeds at once and is executed after the agent has read the
+// record.
 func TestADelBeforeTheRecordIsRead(t *testing.T) {
 	n := readyNode(t)
 	web, other := n.newPod("web", 5), n.newPod("other", 6)
@@ -94,7 +97,7 @@ func TestADelBeforeTheRecordIsRead(t *testing.T) {
 	n.wantTraffic(other)
 }
 
-// TestATombstoneOfASandboxThatCameBack: weft-cni was killed after the agent did the DEL and before the tombstone went.
+// weft-cni was killed after the agent executed the DEL and before weft-cni removed the tombstone.
 func TestATombstoneOfASandboxThatCameBack(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)

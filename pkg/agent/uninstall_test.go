@@ -15,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/uninstall"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// uninstall takes the product off the node and returns what was done, step by step.
+// uninstall removes Weft from the node and returns the logged steps.
 func (n *node) uninstall(cutPods bool) (steps []string, err error) {
 	n.Helper()
 	log := funcr.New(func(_, args string) {
@@ -28,15 +28,19 @@ func (n *node) uninstall(cutPods bool) (steps []string, err error) {
 			steps = append(steps, args)
 		}
 	}, funcr.Options{})
-	err = agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), SwitchDir: n.ovs.RunDir(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
-		CutPods: cutPods, SwitchTimeout: 5 * time.Second, Log: log}.Run(n.Context())
+	err = uninstall.Node{
+		OpenVSwitch: n.ovs.Endpoint(), SwitchDir: n.ovs.RunDir(), Socket: n.socket(), ConfDir: n.path("net.d"),
+		BinDir: n.path("bin"), CutPods: cutPods, SwitchTimeout: 5 * time.Second, Log: log,
+	}.Run(n.Context())
 	return steps, err
 }
 
-// left lists what of the product is on the node.
+// left lists what the node has of Weft.
 func (n *node) left() (found []string) {
 	n.Helper()
-	for _, path := range []string{n.path("net.d", "05-weft.conflist"), n.path("bin", "weft-cni"), n.socket(), "/run/weft/tombstones"} {
+	for _, path := range []string{
+		n.path("net.d", "05-weft.conflist"), n.path("bin", "weft-cni"), n.socket(), "/run/weft/tombstones",
+	} {
 		if _, err := os.Lstat(path); err == nil {
 			found = append(found, path)
 		}
@@ -58,7 +62,8 @@ func (n *node) left() (found []string) {
 			found = append(found, "external_ids:"+key)
 		}
 	}
-	for _, row := range ovndb.List(n.rows, func(i *vswitchdb.Interface) bool { return i.ExternalIDs["weft.dev/unit"] != "" }) {
+	ours := func(i *vswitchdb.Interface) bool { return i.ExternalIDs["weft.dev/unit"] != "" }
+	for _, row := range ovndb.List(n.rows, ours) {
 		found = append(found, "Interface "+row.Name)
 	}
 	if n.ruleset() != "" {
@@ -84,14 +89,16 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	}
 	n.stopAgent()
 	if have := n.left(); len(have) < 12 {
-		t.Fatalf("the agent's end took something along: only %q is there", have)
+		t.Fatalf("the stopped agent removed something: only %q is left", have)
 	}
 	before := n.left()
-	if steps, err := n.uninstall(false); err == nil || len(steps) > 0 || !strings.Contains(err.Error(), "1 interfaces of pods") || !slices.Equal(n.left(), before) {
+	steps, err := n.uninstall(false)
+	if err == nil || len(steps) > 0 || !strings.Contains(err.Error(), "1 interfaces of pods") ||
+		!slices.Equal(n.left(), before) {
 		t.Fatalf("with a pod: error %v after %q, left %q", err, steps, n.left())
 	}
 	n.bury(p)
-	steps, err := n.uninstall(true)
+	steps, err = n.uninstall(true)
 	n.must(err)
 	if len(steps) != 7 || !strings.Contains(steps[0], "CNI configuration") {
 		t.Errorf("steps are %q", steps)
@@ -114,18 +121,18 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(names) != "[99-other.conf loopback]" {
-		t.Errorf("what is of others is now %q", names)
+		t.Errorf("the foreign files are now %q", names)
 	}
 	ovs, _ := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
 	if ovs.ExternalIDs["system-id"] != nodeName {
-		t.Errorf("the chassis' name is gone: %v", ovs.ExternalIDs)
+		t.Errorf("the chassis' name was removed: %v", ovs.ExternalIDs)
 	}
 	if _, err := n.uninstall(true); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("the second removal failed: %v", err)
 	}
 }
 
-// What cannot be removed now is removed when it is asked for again; the runtime finds nothing half gone meanwhile.
+// A removal that fails can be repeated. Until then the runtime finds no partly removed plugin.
 func TestUninstallGoesOnWhereItFailed(t *testing.T) {
 	n := readyNode(t)
 	n.stopAgent()
@@ -149,7 +156,7 @@ func TestUninstallGoesOnWhereItFailed(t *testing.T) {
 	})
 }
 
-// Whoever installs again finds a node like any other.
+// After a removal the agent can be installed again.
 func TestInstallAfterUninstall(t *testing.T) {
 	n := readyNode(t)
 	n.stopAgent()

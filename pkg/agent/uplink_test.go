@@ -11,6 +11,7 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	eventsv1 "k8s.io/api/events/v1"
@@ -19,30 +20,39 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/uninstall"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const (
 	plainNIC  = "nic9"
 	nicBridge = "brnic9"
 	nicMove   = "nic9 Bridge"
+
+	// plainLayer3 is the reported addresses and next hops of plainNIC.
+	plainLayer3 = "[198.51.100.10/24 2001:db8:9::10/64] [198.51.100.1 2001:db8:9::1]"
 )
 
-// newMover is the agent's, with a guard that ends at once: package uplink tests what that does.
+// newMover returns the agent's mover, with a guard that exits at once. Package uplink tests the real guard.
 func (n *node) newMover() *uplink.Mover {
-	return uplink.New(uplink.Config{Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
-		ProbeTimeout: 3 * time.Second, GuardCommand: []string{"/bin/true"}})
+	return uplink.New(uplink.Config{
+		Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
+		ProbeTimeout: 3 * time.Second, GuardCommand: []string{"/bin/true"},
+	})
 }
 
-// plugIn gives the node a link as a host has one, with a router behind it, and returns where that is.
+// plugIn gives the node a link as a host has, with a router behind it, and returns the router's namespace.
 func (n *node) plugIn() (router ns.NetNS) {
 	n.Helper()
 	router, err := ns.GetNS(n.newNetNS("router"))
 	n.must(err)
 	n.Cleanup(func() { router.Close() })
-	n.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: plainNIC, MTU: 1450}, PeerName: "wire9", PeerMTU: 1450, PeerNamespace: netlink.NsFd(int(router.Fd()))}))
+	n.must(netlink.LinkAdd(&netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: plainNIC, MTU: 1450}, PeerName: "wire9", PeerMTU: 1450,
+		PeerNamespace: netlink.NsFd(int(router.Fd())),
+	}))
 	n.must(configure(plainNIC, "198.51.100.10/24", "2001:db8:9::10/64"))
 	n.must(router.Do(func(ns.NetNS) error { return configure("wire9", "198.51.100.1/24", "2001:db8:9::1/64") }))
 	link, err := netlink.LinkByName(plainNIC)
@@ -70,7 +80,7 @@ func configure(name string, addresses ...string) error {
 	return errors.Join(err, netlink.LinkSetUp(link))
 }
 
-// addressesOf are those of global scope.
+// addressesOf returns a link's global addresses.
 func addressesOf(name string) (found []string) {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -89,7 +99,7 @@ func addressesOf(name string) (found []string) {
 	return found
 }
 
-// nodeEvents are the reasons of events on the Node.
+// nodeEvents returns the reasons and notes of events on the Node.
 func (n *node) nodeEvents() (reasons []string) {
 	n.Helper()
 	var list eventsv1.EventList
@@ -102,15 +112,16 @@ func (n *node) nodeEvents() (reasons []string) {
 	return reasons
 }
 
-func (n *node) awaitNodeEvent(words string) {
+func (n *node) awaitNodeEvent(text string) {
 	n.Helper()
-	n.until("an event on the Node: "+words, func() error {
+	n.until("an event on the Node: "+text, func() error {
 		events := n.nodeEvents()
-		return isTrue(slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, words) }), fmt.Sprint(events))
+		found := slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, text) })
+		return isTrue(found, fmt.Sprint(events))
 	})
 }
 
-// TestAPlainLinkIsMovedOntoABridge, reported, and brought back when the product is removed.
+// The agent moves a plain link onto a bridge and reports the bridge. The removal of Weft restores the link.
 func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 	n := readyNodeWith(t, nil)
 	n.stopAgent()
@@ -118,9 +129,12 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 	before := addressesOf(plainNIC)
 	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
 	n.startAgent()
-	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC}
+	gateway := networkv1alpha1.NodeGateway{
+		Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode,
+		Interface: plainNIC,
+	}
 	n.setGateway(gateway)
-	n.until("the question whether it is the node's turn", func() error {
+	n.until("the request for the node's turn", func() error {
 		if err := n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkWaiting); err != nil {
 			return err
 		}
@@ -137,28 +151,33 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 			return fmt.Errorf("status is %+v", s)
 		}
 		g := s.Gateway
-		return isTrue(g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == "[198.51.100.10/24 2001:db8:9::10/64] [198.51.100.1 2001:db8:9::1]", fmt.Sprintf("%+v", g))
+		return isTrue(g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == plainLayer3,
+			fmt.Sprintf("%+v", g))
 	})
 	if got := addressesOf(nicBridge); !slices.Equal(got, before) || len(addressesOf(plainNIC)) > 0 {
 		t.Errorf("the bridge has %v, the link %v", got, addressesOf(plainNIC))
 	}
 	n.awaitNodeEvent("UplinkMoved: link nic9 is a port of bridge brnic9")
-	n.until("no more question", func() error { return isTrue(n.status().Move == "", n.status().Move) })
+	n.until("the end of the request", func() error { return isTrue(n.status().Move == "", n.status().Move) })
 
-	gateway.Move = "" // what follows cuts the node off from who could allow it
+	gateway.Move = "" // the next move needs no permission, because the disconnected node could not get one
 	n.setGateway(gateway)
 
-	// Somebody takes the port away, as a start of Open vSwitch does that drops transient ports: the node is cut off.
+	// Someone removes the port, which disconnects the node. Open vSwitch does the same when it starts and drops transient
+	// ports.
 	n.ovs.Ctl("--", "del-port", nicBridge, plainNIC, "--", "set", "Open_vSwitch", ".", "external_ids:cut=true")
-	n.until("the port once more", func() error {
+	n.until("the restored port", func() error {
 		ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
 		row, isPort := ovndb.Find(n.rows, &vswitchdb.Interface{Name: plainNIC})
-		return isTrue(ok && ovs.ExternalIDs["cut"] != "" && isPort && row.Ofport != nil && *row.Ofport > 0 && slices.Equal(addressesOf(nicBridge), before), fmt.Sprint(row))
+		restored := isPort && row.Ofport != nil && *row.Ofport > 0 && slices.Equal(addressesOf(nicBridge), before)
+		return isTrue(ok && ovs.ExternalIDs["cut"] != "" && restored, fmt.Sprint(row))
 	})
 
 	n.stopAgent()
-	n.must(agent.Uninstall{OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"), Mover: n.newMover(),
-		SwitchTimeout: 5 * time.Second, Log: logr.Discard()}.Run(n.Context()))
+	n.must(uninstall.Node{
+		OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
+		Mover: n.newMover(), SwitchTimeout: 5 * time.Second, Log: logr.Discard(),
+	}.Run(n.Context()))
 	if got := addressesOf(plainNIC); !slices.Equal(got, before) {
 		t.Errorf("after the removal the link has %v", got)
 	}
@@ -167,7 +186,7 @@ func TestAPlainLinkIsMovedOntoABridge(t *testing.T) {
 	}
 }
 
-// TestALinkThatOVNHadAloneComesBack when the gateway is to share it with the host.
+// A link that OVN had alone is restored when the gateway's uplink changes to Bridge.
 func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
 	n := readyNodeWith(t, nil)
 	n.stopAgent()
@@ -176,12 +195,14 @@ func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
 	link, err := netlink.LinkByName(plainNIC)
 	n.must(err)
 	hops := []networkv1alpha1.IP{"198.51.100.1", "2001:db8:9::1"}
-	for _, hop := range hops { // the host's way outside is another
+	for _, hop := range hops { // the host's default route must be over another link
 		n.must(netlink.RouteDel(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(string(hop))}))
 	}
 	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
 	n.startAgent()
-	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC, NextHops: hops}
+	gateway := networkv1alpha1.NodeGateway{
+		Mode: networkv1alpha1.GatewayShared, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC, NextHops: hops,
+	}
 	for _, step := range []struct {
 		uplink networkv1alpha1.UplinkType
 		hosts  []string // addresses of the bridge
@@ -194,12 +215,13 @@ func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
 				return fmt.Errorf("status is %+v", s)
 			}
 			g := s.Gateway
-			return isTrue(g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == "[198.51.100.10/24 2001:db8:9::10/64] [198.51.100.1 2001:db8:9::1]" &&
-				len(addressesOf(plainNIC)) == 0 && slices.Equal(addressesOf(nicBridge), step.hosts), fmt.Sprintf("%+v; the bridge has %v", g, addressesOf(nicBridge)))
+			moved := g.Bridge == nicBridge && g.Interface == plainNIC && fmt.Sprint(g.Addresses, g.NextHops) == plainLayer3 &&
+				len(addressesOf(plainNIC)) == 0 && slices.Equal(addressesOf(nicBridge), step.hosts)
+			return isTrue(moved, fmt.Sprintf("%+v; the bridge has %v", g, addressesOf(nicBridge)))
 		})
 	}
 
-	gateway.Uplink = networkv1alpha1.UplinkInterface // not by itself: the host may need what it has there
+	gateway.Uplink = networkv1alpha1.UplinkInterface // is refused, because the host may need the bridge's addresses
 	n.setGateway(gateway)
 	n.until("a refusal", func() error {
 		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRefused)
@@ -209,7 +231,8 @@ func TestALinkThatOVNHadAloneComesBack(t *testing.T) {
 	}
 }
 
-// TestALinkThatCannotMoveSaysWhy, and one whose router falls silent comes back and says so.
+// The status has the reason why a link cannot move. If the router stops answering during a move, the link is restored,
+// and the status has that reason.
 func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
 	n := readyNodeWith(t, nil)
 	n.stopAgent()
@@ -222,20 +245,28 @@ func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
 	lease.ValidLft, lease.PreferedLft = 3600, 3600
 	n.must(netlink.AddrAdd(link, lease))
 
-	silence := func(point string) {
-		if point == "guard of nic9 true" {
+	// The mover logs the beginning of a move after it has probed the router and before it changes anything.
+	silenced := false
+	silence := funcr.New(func(_, args string) {
+		if !silenced && strings.Contains(args, "moving a link onto its bridge") {
+			silenced = true
 			n.must(router.Do(func(ns.NetNS) error {
 				wire, err := netlink.LinkByName("wire9")
 				return errors.Join(err, netlink.LinkSetARPOff(wire), netlink.AddrDel(wire, mustAddr("2001:db8:9::1/64")))
 			}))
 		}
-	}
+	}, funcr.Options{})
 	n.options = func(o *agent.Options) {
-		o.Mover = uplink.New(uplink.Config{Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
-			ProbeTimeout: 2 * time.Second, GuardCommand: []string{"/bin/true"}, Passed: silence})
+		o.Mover = uplink.New(uplink.Config{
+			Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: silence,
+			ProbeTimeout: 2 * time.Second, GuardCommand: []string{"/bin/true"},
+		})
 	}
 	n.startAgent()
-	gateway := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode, Interface: plainNIC, Move: nicMove}
+	gateway := networkv1alpha1.NodeGateway{
+		Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode,
+		Interface: plainNIC, Move: nicMove,
+	}
 	n.setGateway(gateway)
 	n.until("a refusal", func() error {
 		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRefused)
@@ -243,7 +274,7 @@ func TestALinkThatCannotMoveSaysWhy(t *testing.T) {
 
 	n.must(netlink.AddrDel(link, lease))
 	gateway.NextHops = []networkv1alpha1.IP{"198.51.100.1"}
-	n.setGateway(gateway) // asks for something else, so it is tried at once
+	n.setGateway(gateway) // another request, which is tried at once
 	n.until("a rollback", func() error {
 		return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRolledBack)
 	})

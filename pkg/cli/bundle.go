@@ -15,16 +15,18 @@ import (
 
 func newBundle(target *cluster) *cobra.Command {
 	var name string
-	c := &cobra.Command{Use: "bundle", Short: "Collect what somebody needs who looks into a problem, without secrets", Args: cobra.NoArgs,
-		Long: `Collect into one file (tar.gz) what somebody needs who looks into a problem: Weft's resources, the nodes, what runs in the operator's
-namespace with its events and logs, the status, drift, invariants and metrics.
+	c := &cobra.Command{Use: "bundle", Short: "Collect diagnostic data into an archive, without secrets", Args: noArguments,
+		Long: `Collect the data for the diagnosis of a problem into one archive (tar.gz): Weft's resources, the
+nodes, the workloads in the operator's namespace with their events and logs, the status, drift,
+invariants and metrics.
 
-Secrets are never read. Private keys, tokens and passwords in logs and in the environment of containers are replaced by REDACTED. Names and
-addresses of nodes and pods are in it.
+Secrets are never read. Private keys, tokens and passwords in logs and in the environment of
+containers are replaced by REDACTED. The archive contains the names and addresses of nodes and pods.
 
-What cannot be read is named in errors.txt. Exit codes: 0 all was collected, 1 something is missing, 2 an error.`,
+errors.txt names what could not be read. Exit codes: 0 everything was collected, 1 something is
+missing, 2 an error.`,
 	}
-	c.Flags().StringVarP(&name, "file", "f", "", `the file to write, "-" for the output; by default weft-bundle-<time>.tar.gz`)
+	c.Flags().StringVarP(&name, "file", "f", "", `file to write, "-" for standard output (default weft-bundle-TIME.tar.gz)`)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		now := time.Now().UTC()
 		if name == "" {
@@ -35,15 +37,23 @@ What cannot be read is named in errors.txt. Exit codes: 0 all was collected, 1 s
 			return err
 		}
 		if name != "-" {
-			fmt.Fprintf(c.OutOrStdout(), "%s: collected; %d parts are missing, see errors.txt in it\n", name, missing)
+			fmt.Fprintf(c.OutOrStdout(), "%s: collected; %d parts are missing (see errors.txt in the archive)\n", name, missing)
 		}
 		return different(missing)
 	}
 	return c
 }
 
-// writeBundle returns how many parts could not be collected. A file that could not be written whole is removed.
+// writeBundle returns the number of parts that could not be collected. It removes a file that it could not write
+// completely.
 func writeBundle(c *cobra.Command, target *cluster, name string, now time.Time) (missing int, err error) {
+	collector, err := newCollector(target)
+	if err != nil {
+		return 0, err
+	}
+	if err := collector.reach(c.Context()); err != nil {
+		return 0, err
+	}
 	out := c.OutOrStdout()
 	if name != "-" {
 		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -57,23 +67,19 @@ func writeBundle(c *cobra.Command, target *cluster, name string, now time.Time) 
 		}()
 		out = file
 	}
-	collector, err := newCollector(target)
-	if err != nil {
-		return 0, err
-	}
 	a := newArchive(out, "weft-bundle-"+now.Format("20060102-150405"), now)
 	collector.collect(c.Context(), a)
 	return len(a.missing), errors.Join(a.close(), c.Context().Err())
 }
 
-// archive is the file that is written. Whatever goes into it is redacted.
+// archive writes the parts of a bundle. It redacts all of them.
 type archive struct {
 	folder  string
 	now     time.Time
 	zip     *gzip.Writer
 	tar     *tar.Writer
 	missing []string
-	err     error // the first of writing
+	err     error // first error while writing
 }
 
 func newArchive(out io.Writer, folder string, now time.Time) *archive {
@@ -81,7 +87,7 @@ func newArchive(out io.Writer, folder string, now time.Time) *archive {
 	return &archive{folder: folder, now: now, zip: zip, tar: tar.NewWriter(zip)}
 }
 
-// add writes one part, or notes why there is none.
+// add writes a part, or records why it is missing.
 func (a *archive) add(name string, text []byte, err error) {
 	if err != nil {
 		a.missing = append(a.missing, fmt.Sprintf("%s: %v", name, err))

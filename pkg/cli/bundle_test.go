@@ -12,7 +12,7 @@ import (
 )
 
 func TestSecretsAreRedacted(t *testing.T) {
-	for _, test := range []struct{ text, secret, stays string }{
+	for _, test := range []struct{ text, secret, kept string }{
 		{"a\n-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\nb", "MHcCAQEE", "\nb"},
 		{"cut -----BEGIN PRIVATE KEY-----\nMHcCAQEE", "MHcCAQEE", "cut "},
 		{"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "", "MIIB"},
@@ -24,23 +24,27 @@ func TestSecretsAreRedacted(t *testing.T) {
 		{"port demo_token-0 bound to chassis n1", "", "demo_token-0 bound"},
 	} {
 		got := string(redact([]byte(test.text)))
-		if test.secret != "" && (strings.Contains(got, test.secret) || !strings.Contains(got, redacted)) || !strings.Contains(got, test.stays) {
+		leaked := test.secret != "" && (strings.Contains(got, test.secret) || !strings.Contains(got, redacted))
+		if leaked || !strings.Contains(got, test.kept) {
 			t.Errorf("%q became %q", test.text, got)
 		}
 	}
 }
 
 func TestVariablesAreRedacted(t *testing.T) {
-	pod := parse(t, `{kind: Pod, metadata: {name: p, managedFields: [{manager: m}], annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}", a: b}},
+	pod := parse(t, `{kind: Pod, metadata: {name: p, managedFields: [{manager: m}],
+ annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}", a: b}},
  spec: {containers: [{name: c, env: [{name: DB_PASSWORD, value: hunter22}, {name: NODE, value: n1}]}]}}`)
 	strip(pod)
 	text, err := pod.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for part, want := range map[string]bool{"hunter22": false, "managedFields": false, "last-applied": false, `"n1"`: true, redacted: true, `"a":"b"`: true} {
+	for part, want := range map[string]bool{
+		"hunter22": false, "managedFields": false, "last-applied": false, `"n1"`: true, redacted: true, `"a":"b"`: true,
+	} {
 		if strings.Contains(string(text), part) != want {
-			t.Errorf("%s is there: %v; %s", part, !want, text)
+			t.Errorf("%s present: %v; %s", part, !want, text)
 		}
 	}
 }
@@ -69,16 +73,17 @@ func TestArchiveNamesWhatIsMissing(t *testing.T) {
 		}
 		found[header.Name] = string(text)
 	}
-	if len(found) != 2 || strings.Contains(found["b/drift.json"], "hunter22") || found["b/errors.txt"] != "check.json: no operator leads\n" {
+	if len(found) != 2 || strings.Contains(found["b/drift.json"], "hunter22") ||
+		found["b/errors.txt"] != "check.json: no operator leads\n" {
 		t.Errorf("the archive has %v", found)
 	}
 }
 
-// A bundle lists no kind that holds secrets.
+// A bundle contains no kind that holds secrets.
 func TestBundleHasNoSecrets(t *testing.T) {
 	for _, kind := range objectKinds {
 		if kind.kind == "Secret" || kind.kind == "ConfigMap" {
-			t.Errorf("it lists %s", kind.kind)
+			t.Errorf("the bundle lists %s", kind.kind)
 		}
 	}
 }

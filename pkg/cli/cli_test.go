@@ -27,21 +27,26 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
-	pods := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}}
+	pods := []corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}},
+	}
 	lease := func(holder *string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: leaseName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: leaseName},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 	}
 	if pod, err := leader(lease(new("uid-b")), pods); err != nil || pod.Name != "b" {
-		t.Errorf("leader is %v, %v", pod, err)
+		t.Errorf("leader: %v, %v", pod, err)
 	}
 	for _, holder := range []*string{nil, new(""), new("uid-c")} {
-		if _, err := leader(lease(holder), pods); !errors.Is(err, errNoLeader) || !strings.Contains(err.Error(), "weft-system/weft-operator") {
-			t.Errorf("error is %v", err)
+		_, err := leader(lease(holder), pods)
+		if !errors.Is(err, errNoLeader) || !strings.Contains(err.Error(), "weft-system/weft-operator") {
+			t.Errorf("error: %v", err)
 		}
 	}
 }
 
-// The patch is that of kubectl apply: what the last manifest said and this one does not, goes; what others said, stays.
+// The patch is the one of "kubectl apply": it removes what only the last manifest contained, and keeps what others
+// set.
 func TestApplyPatch(t *testing.T) {
 	for _, test := range []struct {
 		name, live, wanted string
@@ -51,17 +56,21 @@ func TestApplyPatch(t *testing.T) {
 		{
 			name: "lists of built-in kinds are merged by their keys",
 			live: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {other: x,
- kubectl.kubernetes.io/last-applied-configuration: '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"old":"y"}}}'}, labels: {old: "y"}},
+ kubectl.kubernetes.io/last-applied-configuration:
+  '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"old":"y"}}}'}, labels: {old: "y"}},
  spec: {nodeName: n1, containers: [{name: c, image: a}]}}`,
 			wanted: `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {fresh: z}}, spec: {containers: [{name: c, image: b}]}}`,
 			kind:   types.StrategicMergePatchType,
-			patch:  `{"metadata":{"labels":{"fresh":"z","old":null}},"spec":{"$setElementOrder/containers":[{"name":"c"}],"containers":[{"image":"b","name":"c"}]}}`,
+			patch: `{"metadata":{"labels":{"fresh":"z","old":null}},"spec":{"$setElementOrder/containers":[{"name":"c"}],` +
+				`"containers":[{"image":"b","name":"c"}]}}`,
 		},
 		{
-			name:   "lists of other kinds are replaced",
-			live:   `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default}, spec: {podRecord: OnDemand, serviceNetwork: [10.96.0.0/16]}}`,
-			wanted: `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default}, spec: {serviceNetwork: [10.97.0.0/16]}}`,
-			kind:   types.MergePatchType, patch: `{"spec":{"serviceNetwork":["10.97.0.0/16"]}}`,
+			name: "lists of other kinds are replaced",
+			live: `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default},
+ spec: {podRecord: OnDemand, serviceNetwork: [10.96.0.0/16]}}`,
+			wanted: `{apiVersion: network.weft.dev/v1alpha1, kind: ClusterNetwork, metadata: {name: default},
+ spec: {serviceNetwork: [10.97.0.0/16]}}`,
+			kind: types.MergePatchType, patch: `{"spec":{"serviceNetwork":["10.97.0.0/16"]}}`,
 		},
 	} {
 		kind, patch, err := applyPatch(parse(t, test.live), parse(t, test.wanted))
@@ -84,8 +93,9 @@ func TestScheduleLeavesAPodItsNode(t *testing.T) {
 			t.Errorf("%s with --node %q is on %q (%v), want %q", test.object, test.node, got, err, test.want)
 		}
 	}
-	if err := schedule(parse(t, `{apiVersion: v1, kind: Pod, spec: {nodeName: 7}}`), "n1"); err == nil || !strings.Contains(err.Error(), "nodeName") {
-		t.Errorf("error is %v", err)
+	object := parse(t, `{apiVersion: v1, kind: Pod, spec: {nodeName: 7}}`)
+	if err := schedule(object, "n1"); err == nil || !strings.Contains(err.Error(), "nodeName") {
+		t.Errorf("error: %v", err)
 	}
 }
 
@@ -111,30 +121,49 @@ func TestReadFiles(t *testing.T) {
 	if want := []string{"a", "b", "c", "b"}; !slices.Equal(found, want) {
 		t.Errorf("read %v, want %v", found, want)
 	}
-	for name, says := range map[string]string{filepath.Join(dir, "none.yaml"): "none.yaml", filepath.Join(dir, "empty.yml"): "no objects in"} {
-		if _, err := readFiles([]string{name}, nil); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: error is %v", name, err)
+	for name, message := range map[string]string{
+		filepath.Join(dir, "none.yaml"): "none.yaml",
+		filepath.Join(dir, "empty.yml"): "no objects in",
+	} {
+		if _, err := readFiles([]string{name}, nil); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: error: %v", name, err)
 		}
 	}
 }
 
-// Scripts tell "nothing", "something" and "it did not work" apart.
+// Scripts must be able to distinguish "no difference", "a difference" and an error.
 func TestErrorsHaveAnExitCodeOfTheirOwn(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "none")
 	for _, test := range []struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		{[]string{"plan"}, "filename"},
 		{[]string{"plan", "-f", "testdata/none.yaml"}, "none.yaml"},
 		{[]string{"drift", "-o", "yaml"}, `output "yaml": want text or json`},
-		{[]string{"drift", "now"}, "now"},
+		{[]string{"drift", "now"}, `unexpected argument "now"`},
+		{[]string{"plan", "web.yaml"}, "plan -f FILE"},
+		{[]string{"plan", "-f", "https://192.0.2.1/web.yaml"}, "URLs are not supported"},
+		{[]string{"status", "-o", "yaml"}, `output "yaml": want text or json`},
+		{[]string{"log", "-o", "yaml"}, `output "yaml": want text or json`},
+		{[]string{"status", "--wait", "--timeout=-5s"}, "--timeout -5s: want more than 0"},
+		{[]string{"status", "--timeout=0s"}, "--timeout 0s: want more than 0"},
+		{[]string{"status", "--timeout=soon"}, "soon"},
+		{[]string{"log", "--since=-5m"}, "--since -5m0s: want more than 0"},
+		{[]string{"log", "--since=0s"}, "--since 0s: want more than 0"},
+		{[]string{"db", "rebuild", "--local", "--wait=-1s"}, "--wait -1s: want more than 0"},
+		{[]string{"db", "rebuild"}, "--local"},
+		{[]string{"db", "rebuild", "--local", "--server=https://192.0.2.1", "--run-dir=" + kubeconfig},
+			"--run-dir " + kubeconfig + " does not exist"},
+		{[]string{"drift", "--server=https://192.0.2.1", "--request-timeout=-5s"}, "--request-timeout -5s: want 0 or more"},
 		{[]string{"drift", "--kubeconfig", kubeconfig}, kubeconfig},
+		{[]string{"status", "--kubeconfig", os.DevNull}, "no kubeconfig names a cluster"},
 		{[]string{"explode"}, "explode"},
 	} {
 		var out, errs bytes.Buffer
-		if code := Run(test.args, strings.NewReader(""), &out, &errs); code != exitError || !strings.Contains(errs.String(), test.says) {
-			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, errs.String(), exitError, test.says)
+		code := Run(test.args, strings.NewReader(""), &out, &errs)
+		if code != exitError || !strings.Contains(errs.String(), test.message) {
+			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, errs.String(), exitError, test.message)
 		}
 	}
 }

@@ -1,29 +1,43 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// defaultNamespace is where the operator is; config/default makes it.
+// defaultNamespace is the operator's namespace in config/default.
 const defaultNamespace = "weft-system"
 
-// cluster is which cluster a command speaks to: the flags of kubectl, and the operator's namespace.
+// cluster holds the flags that select the cluster and the operator's namespace.
 type cluster struct {
 	rules     clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
-	// namespace is the operator's. Objects without a namespace are in the one of the kubeconfig's context, as with kubectl.
+	// namespace is the operator's namespace. Objects without a namespace use the namespace of the kubeconfig's
+	// context, as with kubectl.
 	namespace string
+	warnings  rest.WarningHandler
+	command   context.Context // ends requests when the command ends
 }
 
-// bind adds the flags to a command's.
+// newCluster returns the cluster of a command. The API server's warnings go to errs, each once, as with kubectl.
+func newCluster(command context.Context, errs io.Writer) *cluster {
+	return &cluster{warnings: rest.NewWarningWriter(errs, rest.WarningWriterOptions{Deduplicate: true}), command: command}
+}
+
+// bind adds the flags to a command.
 func (c *cluster) bind(flags *pflag.FlagSet) {
 	c.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
 	flags.StringVar(&c.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "path of the kubeconfig file")
 	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "the operator's namespace")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // it is the operator's here
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // here -n selects the operator's namespace
 	clientcmd.BindOverrideFlags(&c.overrides, flags, names)
 }
 
@@ -31,10 +45,24 @@ func (c *cluster) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&c.rules, &c.overrides)
 }
 
-// restConfig reads the kubeconfig; the error names what is missing.
-func (c *cluster) restConfig() (*rest.Config, error) { return c.loader().ClientConfig() }
+// restConfig reads the kubeconfig. The error says what is missing.
+func (c *cluster) restConfig() (*rest.Config, error) {
+	config, err := c.loader().ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("no kubeconfig names a cluster; files read: %s", strings.Join(c.rules.GetLoadingPrecedence(), ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if config.Timeout < 0 {
+		return nil, fmt.Errorf("--request-timeout %s: want 0 or more", config.Timeout)
+	}
+	config.WarningHandler = c.warnings
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next, c.command} })
+	return config, nil
+}
 
-// contextNamespace is where objects without a namespace are.
+// contextNamespace returns the namespace of objects that do not name one.
 func (c *cluster) contextNamespace() (string, error) {
 	namespace, _, err := c.loader().Namespace()
 	return namespace, err

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -16,29 +18,34 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/pkg/ports"
 )
 
 const (
-	// maxLog bounds the log of a container, in bytes: its end counts.
+	// maxLog is the maximum size of a container's log, in bytes. The end of the log is kept.
 	maxLog = 8 << 20
-	// partTimeout bounds one part: a node that is away must not keep the others from being collected.
+	// partTimeout limits the time for one part, so that an unreachable node does not prevent the collection of the
+	// other parts.
 	partTimeout = time.Minute
 )
 
-// metricsPorts are where the programs of Weft serve metrics, by the component of their pods.
-var metricsPorts = map[string]int{"operator": 9441, "agent": 9443}
+// metricsPorts are the metrics ports of Weft's programs, by the component of their pods.
+var metricsPorts = map[string]int{"operator": ports.OperatorMetrics, "agent": ports.AgentMetrics}
 
 // objectKind is a kind to collect.
 type objectKind struct {
 	group, version, kind string
-	own                  bool // those of the operator's namespace only
+	own                  bool // only objects in the operator's namespace
 }
 
-// objectKinds are all of them. There is no Secret among them, and no ConfigMap: what the programs make of one is in their logs.
+// objectKinds lists the kinds to collect. It contains neither Secret nor ConfigMap; the programs' logs show how they
+// read a ConfigMap.
 var objectKinds = []objectKind{
 	{group: "network.weft.dev", version: "v1alpha1", kind: "ClusterNetwork"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "NodeNetwork"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressIP"},
+	{group: "network.weft.dev", version: "v1alpha1", kind: "Network"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressFirewall"},
 	{version: "v1", kind: "Node"},
 	{version: "v1", kind: "Pod", own: true},
@@ -69,6 +76,16 @@ func newCollector(target *cluster) (*collector, error) {
 	return &collector{target, api, typed}, err
 }
 
+// reach returns an error if the API server does not answer, because there is nothing to collect then. A refusal is an
+// answer.
+func (c *collector) reach(ctx context.Context) error {
+	_, err := body(ctx, c.typed.CoreV1().RESTClient().Get().AbsPath("/version"))
+	if _, failed := errors.AsType[*url.Error](err); failed {
+		return err
+	}
+	return nil
+}
+
 // collect adds all parts.
 func (c *collector) collect(ctx context.Context, a *archive) {
 	part := func(name string, read func(context.Context) ([]byte, error)) {
@@ -91,8 +108,8 @@ func (c *collector) collect(ctx context.Context, a *archive) {
 		part("objects/"+kind.kind+".yaml", func(ctx context.Context) ([]byte, error) { return c.objects(ctx, kind) })
 	}
 	part("objects/Event-of-nodes.yaml", c.clusterEvents)
-	for _, question := range []string{"drift", "check"} {
-		part(question+".json", func(ctx context.Context) ([]byte, error) { return c.ask(ctx, question) })
+	for _, query := range []string{"drift", "check"} {
+		part(query+".json", func(ctx context.Context) ([]byte, error) { return c.query(ctx, query) })
 	}
 	var pods corev1.PodList
 	if err := c.api.List(ctx, &pods, client.InNamespace(c.cluster.namespace)); err != nil {
@@ -105,7 +122,9 @@ func (c *collector) collect(ctx context.Context, a *archive) {
 			name := fmt.Sprintf("logs/%s/%s", pod.Name, container.Name)
 			part(name+".log", func(ctx context.Context) ([]byte, error) { return c.log(ctx, pod.Name, container.Name, false) })
 			if container.RestartCount > 0 {
-				part(name+".previous.log", func(ctx context.Context) ([]byte, error) { return c.log(ctx, pod.Name, container.Name, true) })
+				part(name+".previous.log", func(ctx context.Context) ([]byte, error) {
+					return c.log(ctx, pod.Name, container.Name, true)
+				})
 			}
 		}
 		if port := metricsPorts[pod.Labels["app.kubernetes.io/component"]]; port != 0 {
@@ -114,12 +133,14 @@ func (c *collector) collect(ctx context.Context, a *archive) {
 	}
 }
 
-// objects lists one kind as YAML documents.
+// objects returns the objects of a kind as YAML documents.
 func (c *collector) objects(ctx context.Context, kind objectKind) ([]byte, error) {
 	return c.objectsIf(ctx, kind, func(map[string]any) bool { return true })
 }
 
-func (c *collector) objectsIf(ctx context.Context, kind objectKind, wanted func(map[string]any) bool, options ...client.ListOption) ([]byte, error) {
+func (c *collector) objectsIf(
+	ctx context.Context, kind objectKind, wanted func(map[string]any) bool, options ...client.ListOption,
+) ([]byte, error) {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: kind.group, Version: kind.version, Kind: kind.kind + "List"})
 	if kind.own {
@@ -144,7 +165,7 @@ func (c *collector) objectsIf(ctx context.Context, kind objectKind, wanted func(
 	return out.Bytes(), nil
 }
 
-// clusterEvents are those of objects without a namespace, which Kubernetes keeps in "default", as far as Weft wrote them.
+// clusterEvents returns Weft's events of cluster-scoped objects, which Kubernetes keeps in the namespace "default".
 func (c *collector) clusterEvents(ctx context.Context) ([]byte, error) {
 	kind := objectKind{group: "events.k8s.io", version: "v1", kind: "Event"}
 	return c.objectsIf(ctx, kind, func(o map[string]any) bool {
@@ -153,14 +174,14 @@ func (c *collector) clusterEvents(ctx context.Context) ([]byte, error) {
 	}, client.InNamespace(metav1.NamespaceDefault))
 }
 
-// ask asks the operator that leads.
-func (c *collector) ask(ctx context.Context, question string) ([]byte, error) {
+// query queries the leading operator.
+func (c *collector) query(ctx context.Context, query string) ([]byte, error) {
 	o, err := c.cluster.findOperator(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var answer json.RawMessage
-	if err := o.answer(ctx, nil, &answer, question); err != nil {
+	if err := o.query(ctx, nil, &answer, query); err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -168,18 +189,19 @@ func (c *collector) ask(ctx context.Context, question string) ([]byte, error) {
 
 func (c *collector) log(ctx context.Context, pod, container string, previous bool) ([]byte, error) {
 	limit := int64(maxLog)
-	lines := int64(100_000) // the API server bounds bytes from the beginning, and the end is wanted
+	lines := int64(100_000) // LimitBytes counts from the beginning, but the end of the log is more important
 	return body(ctx, c.typed.CoreV1().Pods(c.cluster.namespace).GetLogs(pod, &corev1.PodLogOptions{
 		Container: container, Previous: previous, Timestamps: true, LimitBytes: &limit, TailLines: &lines}))
 }
 
-// metrics reads them through the API server.
+// metrics reads a pod's metrics through the API server's proxy.
 func (c *collector) metrics(ctx context.Context, pod string, port int) ([]byte, error) {
-	return body(ctx, c.typed.CoreV1().RESTClient().Get().Namespace(c.cluster.namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).
-		SubResource("proxy").Suffix("metrics"))
+	return body(ctx, c.typed.CoreV1().RESTClient().Get().Namespace(c.cluster.namespace).Resource("pods").
+		Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix("metrics"))
 }
 
-// body reads an answer as it is. An error has the API server's own words, where Raw and DoRaw have "unknown".
+// body returns the raw body of an answer. Its error contains the API server's message, whereas Raw and DoRaw
+// return "unknown".
 func body(ctx context.Context, request *rest.Request) ([]byte, error) {
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A log comes as it is, and who is refused hears it in the API server's words.
+// A log is returned unchanged, and a refusal contains the API server's message.
 func TestBodiesAndRefusals(t *testing.T) {
 	const text = "2026-01-02T03:04:05Z a line\n"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,7 +22,8 @@ func TestBodiesAndRefusals(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods \"x:9441\" is forbidden: User \"u\" cannot get resource \"pods/proxy\"","reason":"Forbidden","code":403}`)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,`+
+			`"message":"pods \"x:9441\" is forbidden: User \"u\" cannot get resource \"pods/proxy\""}`)
 	}))
 	defer server.Close()
 	typed, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
@@ -31,9 +32,9 @@ func TestBodiesAndRefusals(t *testing.T) {
 	}
 	c := &collector{cluster: &cluster{namespace: defaultNamespace}, typed: typed}
 	if have, err := c.log(t.Context(), "x", "c", false); err != nil || string(have) != text {
-		t.Errorf("the log is %q, %v", have, err)
+		t.Errorf("log: %q, %v", have, err)
 	}
 	if have, err := c.metrics(t.Context(), "x", 9441); err == nil || !strings.Contains(err.Error(), `cannot get resource "pods/proxy"`) {
-		t.Errorf("refused metrics are %q, %v", have, err)
+		t.Errorf("refused metrics: %q, %v", have, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weft-network/weft/pkg/rebuild"
+	"github.com/weft-network/weft/pkg/install/rebuild"
 )
 
 func newDatabase(target *cluster) *cobra.Command {
@@ -23,7 +23,7 @@ func newDatabase(target *cluster) *cobra.Command {
 	return cmd
 }
 
-// rebuildCommand are the flags of "db rebuild".
+// rebuildCommand holds the flags of "db rebuild".
 type rebuildCommand struct {
 	rebuild.Options
 	cluster *cluster
@@ -31,12 +31,14 @@ type rebuildCommand struct {
 	output  string
 }
 
-const rebuildLong = `Make the southbound database anew while the network runs: a new one is computed aside from the northbound database, seeded with
-the chassis and the bindings, and takes the old one's place in one moment. With --nb the northbound database is made anew before, and
-the operator fills it. Existing pods lose no packet; a new pod waits as long as ovn-northd pauses.
+const rebuildLong = `Recreate the southbound database while the network runs. A new database is computed from the
+northbound database, seeded with the chassis and the bindings, and then replaces the old one in a
+single step. With --nb the northbound database is recreated first, and the operator fills it.
+Existing pods lose no packet. New pods wait while ovn-northd is paused.
 
-It has to run where the databases and ovn-northd do, as a user who may write there (--local). A step that fails takes back what was
-done; before the swap nothing of the running network has changed.`
+The command must run on the host of the databases and ovn-northd (--local), as a user who may write
+their files. If a step fails, all steps are undone; nothing in the running network changes before
+the swap.`
 
 func newRebuild(target *cluster) *cobra.Command {
 	c := &rebuildCommand{cluster: target, Options: rebuild.Options{
@@ -48,40 +50,58 @@ func newRebuild(target *cluster) *cobra.Command {
 	}}
 	cmd := &cobra.Command{
 		Use:   "rebuild --local",
-		Short: "Make the OVN databases anew while the network runs",
+		Short: "Recreate the OVN databases while the network runs",
 		Long:  rebuildLong,
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := outlive()
 			defer stop()
 			return c.run(ctx, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&c.local, "local", false, "the databases are on this machine")
+	flags.BoolVar(&c.local, "local", false, "the databases are on this host")
 	flags.StringVarP(&c.output, "output", "o", "text", "text or json")
-	flags.BoolVar(&c.Northbound, "nb", false, "make the northbound database anew too; the operator fills it")
-	flags.BoolVar(&c.DropForeign, "drop-foreign-rows", false, "with --nb: lose the northbound rows that are not Weft's")
-	flags.BoolVar(&c.NewKeys, "allow-new-keys", false, "go on when tunnel keys differ from before: packets are lost until all chassis follow")
+	flags.BoolVar(&c.Northbound, "nb", false, "also recreate the northbound database; the operator fills it")
+	flags.BoolVar(&c.DropForeign, "drop-foreign-rows", false, "with --nb: drop the northbound rows that are not Weft's")
+	flags.BoolVar(&c.NewKeys, "allow-new-keys", false, "continue if tunnel keys change: packets are lost until all chassis have followed")
 	flags.StringVar(&c.RunDir, "run-dir", c.RunDir, "folder of ovnnb_db.ctl, ovnsb_db.ctl and ovn-northd.<pid>.ctl")
-	flags.StringVar(&c.Options.NB, "nb-remote", c.Options.NB, "the northbound database")
-	flags.StringVar(&c.Options.SB, "sb-remote", c.Options.SB, "the southbound database")
+	flags.StringVar(&c.Options.NB, "nb-remote", c.Options.NB, "OVSDB remote of the northbound database")
+	flags.StringVar(&c.Options.SB, "sb-remote", c.Options.SB, "OVSDB remote of the southbound database")
 	flags.StringVar(&c.NBFile, "nb-file", c.NBFile, "file of the northbound database")
 	flags.StringVar(&c.SBFile, "sb-file", c.SBFile, "file of the southbound database")
-	flags.StringVar(&c.NBSchema, "nb-schema", c.NBSchema, "schema of a northbound database that does not answer")
-	flags.StringVar(&c.SBSchema, "sb-schema", c.SBSchema, "schema of a southbound database that does not answer")
-	flags.StringVar(&c.Programs.OVSDBServer, "ovsdb-server", c.Programs.OVSDBServer, "path of the program")
-	flags.StringVar(&c.Programs.OVSDBTool, "ovsdb-tool", c.Programs.OVSDBTool, "path of the program")
-	flags.StringVar(&c.Programs.Northd, "ovn-northd", c.Programs.Northd, "path of the program, of the same version as the running one")
-	flags.DurationVar(&c.Wait, "wait", c.Wait, "bounds each wait: for the operator, ovn-northd, a server, the chassis")
+	flags.StringVar(&c.NBSchema, "nb-schema", c.NBSchema, "schema file, used if the northbound database does not answer")
+	flags.StringVar(&c.SBSchema, "sb-schema", c.SBSchema, "schema file, used if the southbound database does not answer")
+	flags.StringVar(&c.Programs.OVSDBServer, "ovsdb-server", c.Programs.OVSDBServer, "path of ovsdb-server")
+	flags.StringVar(&c.Programs.OVSDBTool, "ovsdb-tool", c.Programs.OVSDBTool, "path of ovsdb-tool")
+	flags.StringVar(&c.Programs.Northd, "ovn-northd", c.Programs.Northd,
+		"path of ovn-northd; its version must be that of the running ovn-northd")
+	flags.DurationVar(&c.Wait, "wait", c.Wait, "limit of each wait: for the operator, ovn-northd, a server and the chassis")
 	return cmd
 }
 
-var errNotLocal = errors.New("run this with --local on the machine where the OVN databases and ovn-northd run")
+// outlive lets a command complete or undo what it has begun. A closed output does not end the process, and a closed
+// terminal or another signal only ends ctx. stop restores the previous handling of signals.
+func outlive() (ctx context.Context, stop func()) {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	closed := make(chan os.Signal, 1)
+	// A write to a closed output then returns an error. Unlike an ignored signal, this is not inherited by child
+	// processes.
+	signal.Notify(closed, syscall.SIGPIPE)
+	return ctx, func() {
+		signal.Stop(closed)
+		release()
+	}
+}
+
+var errNotLocal = errors.New("run the command with --local on the host of the OVN databases and ovn-northd")
 
 func (c *rebuildCommand) run(ctx context.Context, out io.Writer) error {
 	if c.output != "text" && c.output != "json" {
-		return fmt.Errorf("output %q: want text or json", c.output)
+		return fmt.Errorf("invalid output %q: want text or json", c.output)
+	}
+	if err := positive("wait", c.Wait); err != nil {
+		return err
 	}
 	if !c.local {
 		return errNotLocal
@@ -91,7 +111,7 @@ func (c *rebuildCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if c.output == "text" {
-		c.Told = func(s rebuild.Step) { printStep(out, s) }
+		c.OnStep = func(s rebuild.Step) { printStep(out, s) }
 	}
 	report, err := rebuild.Run(ctx, c.Options, objects)
 	if c.output == "json" {
@@ -119,7 +139,7 @@ func printReport(out io.Writer, r rebuild.Report) {
 	for _, line := range []struct {
 		what  string
 		names []string
-	}{{"note: ", r.Notes}, {"silent chassis: ", r.Silent}, {"bound no more: ", r.Unbound}, {"the file of before: ", r.Previous}} {
+	}{{"note: ", r.Notes}, {"silent chassis: ", r.Silent}, {"no longer bound: ", r.Unbound}, {"previous file: ", r.Previous}} {
 		for _, name := range line.names {
 			fmt.Fprintln(out, line.what+name)
 		}

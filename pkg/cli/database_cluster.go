@@ -14,17 +14,22 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/rebuild"
+	"github.com/weft-network/weft/pkg/install/rebuild"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// databaseCluster tells a rebuild what the cluster's objects say.
+// databaseCluster reads the cluster's objects for a rebuild.
 type databaseCluster struct {
 	api     client.Client
 	cluster *cluster
 }
 
-func newDatabaseCluster(c *cluster) (*databaseCluster, error) {
+// newDatabaseCluster returns a databaseCluster whose requests outlive a signal, because a rebuild undoes its changes
+// after a signal.
+func newDatabaseCluster(of *cluster) (*databaseCluster, error) {
+	own := *of
+	own.command = context.Background()
+	c := &own
 	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
@@ -47,9 +52,9 @@ func (c *databaseCluster) Chassis(ctx context.Context) ([]rebuild.Chassis, error
 	return chassisOf(nodes.Items, networks.Items), nil
 }
 
-// chassisOf are the chassis of the nodes whose agents have said what they are.
+// chassisOf returns the chassis of the nodes whose agents have reported.
 func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []rebuild.Chassis {
-	alive := map[string]bool{} // node -> its kubelet is heard of
+	alive := map[string]bool{} // node -> its kubelet reports
 	for i := range nodes {
 		for _, condition := range nodes[i].Status.Conditions {
 			if condition.Type == corev1.NodeReady {
@@ -67,7 +72,7 @@ func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []re
 	return all
 }
 
-// encapsulation is OVN's word for a tunnel protocol.
+// encapsulation returns OVN's name of a tunnel protocol.
 func encapsulation(t networkv1alpha1.EncapsulationType) string {
 	if t == "" {
 		t = networkv1alpha1.EncapsulationGeneve
@@ -84,7 +89,7 @@ func (c *databaseCluster) Ports(ctx context.Context) ([]string, error) {
 	return portsOf(pods.Items), nil
 }
 
-// portsOf are the ports of the pods that have an address of the network's and keep it.
+// portsOf returns the ports of the pods that have an address of the network and have not ended.
 func portsOf(pods []corev1.Pod) []string {
 	var ports []string
 	for i := range pods {
@@ -103,17 +108,17 @@ func (c *databaseCluster) InSync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := leader.ask(ctx, nil, "drift")
+	text, err := leader.admin(ctx, nil, "drift")
 	if err != nil {
-		return fmt.Errorf("the operator's drift: %w", err)
+		return fmt.Errorf("cannot read the operator's drift: %w", err)
 	}
 	var drift admin.Changes
 	if err := json.Unmarshal(text, &drift); err != nil {
-		return fmt.Errorf("the operator's drift: %w", err)
+		return fmt.Errorf("cannot parse the operator's drift: %w", err)
 	}
 	if len(drift.Changes) > 0 {
 		first := drift.Changes[0]
-		return fmt.Errorf("the northbound database differs from what the operator wants in %d places, the first being a row of %s in table %s",
+		return fmt.Errorf("the northbound database differs from the desired state in %d places; the first is a row of %s in table %s",
 			len(drift.Changes), first.Owner, first.Table)
 	}
 	return nil

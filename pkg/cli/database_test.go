@@ -11,17 +11,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/rebuild"
+	"github.com/weft-network/weft/pkg/install/rebuild"
 )
 
-// The databases are files and sockets of one machine: elsewhere the command could only fail half-way.
+// The databases are files and sockets of one host. On another host the command would fail half-way.
 func TestRebuildRunsWhereTheDatabasesAre(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := Run([]string{"db", "rebuild"}, nil, &out, &errs); code != exitError || !strings.Contains(errs.String(), "--local") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	errs.Reset()
-	if code := Run([]string{"db", "rebuild", "--local", "-o", "yaml"}, nil, &out, &errs); code != exitError || !strings.Contains(errs.String(), "yaml") {
+	args := []string{"db", "rebuild", "--local", "-o", "yaml"}
+	if code := Run(args, nil, &out, &errs); code != exitError || !strings.Contains(errs.String(), "yaml") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
@@ -42,13 +43,13 @@ func TestChassisOfNodeNetworks(t *testing.T) {
 		network("new", "", ""), network("without an address", "id-d", ""),
 	})
 	want := []rebuild.Chassis{
-		// A node that is not Ready, for want of its network perhaps, has a kubelet and so an ovn-controller.
+		// A node that is not Ready, perhaps because of its network, still has a kubelet and so an ovn-controller.
 		{Name: "id-a", Hostname: "a", EncapType: "geneve", EncapIP: "192.0.2.1", Alive: true},
 		{Name: "id-b", Hostname: "b", EncapType: "geneve", EncapIP: "2001:db8::2"},
 		{Name: "id-c", Hostname: "gone", EncapType: "geneve", EncapIP: "192.0.2.3"},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("chassis are %+v, want %+v", got, want)
+		t.Errorf("chassis: %+v, want %+v", got, want)
 	}
 }
 
@@ -70,7 +71,7 @@ func TestPortsOfPods(t *testing.T) {
 		pod("failed", "192.0.2.4", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 	})
 	if want := []string{"demo_runs"}; !slices.Equal(got, want) {
-		t.Errorf("ports are %v, want %v", got, want)
+		t.Errorf("ports: %v, want %v", got, want)
 	}
 }
 
@@ -78,15 +79,16 @@ func TestRebuildIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	printStep(&out, rebuild.Step{Name: "seed chassis", Detail: "2 chassis", Seconds: 0.0584})
 	printStep(&out, rebuild.Step{Name: "swap", Seconds: 1, Error: errors.New("broken").Error()})
-	printReport(&out, rebuild.Report{Seconds: 1.34, PausedSeconds: 0.54, Silent: []string{"n2"}, Unbound: []string{"demo_web-0"}, Previous: []string{"/f.before-rebuild"}})
+	printReport(&out, rebuild.Report{Seconds: 1.34, PausedSeconds: 0.54, Silent: []string{"n2"}, Unbound: []string{"demo_web-0"},
+		Previous: []string{"/f.before-rebuild"}})
 	want := `  0.058s  seed chassis                     2 chassis
   1.000s  swap                             FAILED
 silent chassis: n2
-bound no more: demo_web-0
-the file of before: /f.before-rebuild
+no longer bound: demo_web-0
+previous file: /f.before-rebuild
 rebuilt in 1.3 s; ovn-northd paused for 0.5 s
 `
 	if out.String() != want {
-		t.Errorf("printed is\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("printed:\n%s\nwant\n%s", out.String(), want)
 	}
 }

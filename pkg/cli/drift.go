@@ -6,14 +6,14 @@ import (
 	"github.com/weft-network/weft/pkg/admin"
 )
 
-// question is a command that asks the operator one thing, without arguments.
-type question struct {
+// query is a command that queries the operator and takes no arguments.
+type query struct {
 	cluster *cluster
 	format  format
 }
 
-func (q *question) command(use, short, long string, run func(c *cobra.Command, o *operator) error) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+func (q *query) command(use, short, long string, run func(c *cobra.Command, o *operator) error) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArguments, RunE: func(c *cobra.Command, _ []string) error {
 		if err := q.format.check(); err != nil {
 			return err
 		}
@@ -28,15 +28,16 @@ func (q *question) command(use, short, long string, run func(c *cobra.Command, o
 }
 
 func newDrift(target *cluster) *cobra.Command {
-	q := &question{cluster: target}
-	return q.command("drift", "Show where the database differs now from what it should be", `Show where the OVN northbound database differs now from what the operator wants in it, by owner: what it would change to put that
-right. It writes nothing. What somebody changes is usually put right before anybody can ask; with ClusterNetwork's drift.mode Report
-it stays.
+	q := &query{cluster: target}
+	return q.command("drift", "Show where the database differs from the desired state",
+		`Show where the OVN northbound database differs from the operator's desired state, by owner: what the
+operator would change to repair it. The command writes nothing. The operator usually repairs drift
+before this command can show it; with drift.mode Report in the ClusterNetwork it does not.
 
-Exit codes are those of "kubectl diff": 0 nothing differs, 1 something does, more than 1 an error.`,
+Exit codes are those of "kubectl diff": 0 no difference, 1 a difference, more than 1 an error.`,
 		func(c *cobra.Command, o *operator) error {
 			var answer admin.Changes
-			if err := o.answer(c.Context(), nil, &answer, "drift"); err != nil {
+			if err := o.query(c.Context(), nil, &answer, "drift"); err != nil {
 				return err
 			}
 			if err := q.format.write(c.OutOrStdout(), answer, func() string { return driftText(answer) }); err != nil {
@@ -47,14 +48,16 @@ Exit codes are those of "kubectl diff": 0 nothing differs, 1 something does, mor
 }
 
 func newCheck(target *cluster) *cobra.Command {
-	q := &question{cluster: target}
-	return q.command("check", "Look for invariants of the network that do not hold", `Look for invariants of the network that do not hold now, over the whole OVN northbound database and what the operator knows of
-Kubernetes, and compare the operator's copy of the database with a fresh one. It writes nothing.
+	q := &query{cluster: target}
+	return q.command("check", "Check the invariants of the network",
+		`Check the invariants of the network over the whole OVN northbound database and the operator's copy
+of the cluster's objects, and compare the operator's copy of the database with a fresh one. The
+command writes nothing.
 
-Exit codes: 0 all hold, 1 some do not, more than 1 an error.`,
+Exit codes: 0 all invariants hold, 1 some do not, more than 1 an error.`,
 		func(c *cobra.Command, o *operator) error {
 			var answer admin.Violations
-			if err := o.answer(c.Context(), nil, &answer, "check"); err != nil {
+			if err := o.query(c.Context(), nil, &answer, "check"); err != nil {
 				return err
 			}
 			if err := q.format.write(c.OutOrStdout(), answer, func() string { return checkText(answer) }); err != nil {
@@ -64,7 +67,7 @@ Exit codes: 0 all hold, 1 some do not, more than 1 an error.`,
 		})
 }
 
-// different is errDifferent if there is anything.
+// different returns errDifferent if found is not 0.
 func different(found int) error {
 	if found > 0 {
 		return errDifferent

@@ -23,16 +23,17 @@ import (
 	"github.com/weft-network/weft/pkg/manifest"
 )
 
-// fieldManager is who asks the API server.
+// fieldManager identifies this program to the API server.
 const fieldManager = "kubectl-weft"
 
-// dryRun asks the API server what it would store, as "kubectl apply" and "kubectl delete" with --dry-run=server do: defaults,
-// validation and its words are its own.
+// dryRun lets the API server compute what it would store, as "kubectl apply" and "kubectl delete" do with
+// --dry-run=server. So defaults, validation and error messages are the API server's.
 type dryRun struct {
 	objects   dynamic.Interface
 	mapper    meta.RESTMapper
 	namespace string // of objects that name none
-	// creates are the namespaces that the manifests would make: in one of these the API server cannot try anything.
+	// creates are the namespaces that the manifests would create. In such a namespace the API server cannot dry-run
+	// anything.
 	creates map[string]bool
 	notes   []string
 }
@@ -58,7 +59,7 @@ func newDryRun(config *rest.Config, namespace string, documents []manifest.Docum
 	return d, nil
 }
 
-// resource returns where an object is kept, and gives it a namespace where it needs one.
+// resource returns the API of an object's kind. It sets the namespace of a namespaced object that has none.
 func (d *dryRun) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := object.GroupVersionKind()
 	mapping, err := d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -75,7 +76,7 @@ func (d *dryRun) resource(object *unstructured.Unstructured) (dynamic.ResourceIn
 	return d.objects.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
-// apply returns the object as the API server would store it. An error names the document.
+// apply returns the object as the API server would store it. Its errors name the document.
 func (d *dryRun) apply(ctx context.Context, document manifest.Document) (*unstructured.Unstructured, error) {
 	resource, err := d.resource(document.Object)
 	if err != nil {
@@ -83,7 +84,7 @@ func (d *dryRun) apply(ctx context.Context, document manifest.Document) (*unstru
 	}
 	stored, err := d.store(ctx, resource, document.Object)
 	if apierrors.IsNotFound(err) && d.creates[document.Object.GetNamespace()] {
-		d.notes = append(d.notes, fmt.Sprintf("%s: not checked by the API server, since its namespace does not exist yet", document))
+		d.notes = append(d.notes, fmt.Sprintf("%s: not checked by the API server, because its namespace does not exist yet", document))
 		return document.Object, nil
 	}
 	if err != nil {
@@ -92,7 +93,9 @@ func (d *dryRun) apply(ctx context.Context, document manifest.Document) (*unstru
 	return stored, nil
 }
 
-func (d *dryRun) store(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (d *dryRun) store(
+	ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	live, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return resource.Create(ctx, object, metav1.CreateOptions{
@@ -111,8 +114,8 @@ func (d *dryRun) store(ctx context.Context, resource dynamic.ResourceInterface, 
 	})
 }
 
-// applyPatch is what kubectl apply sends: what the manifest says, and the removal of what the last one applied said and this one
-// does not.
+// applyPatch returns the patch that "kubectl apply" would send. It sets the fields of the manifest, and removes
+// fields that only the previously applied manifest had.
 func applyPatch(live, wanted *unstructured.Unstructured) (types.PatchType, []byte, error) {
 	original := []byte(live.GetAnnotations()["kubectl.kubernetes.io/last-applied-configuration"])
 	current, err := json.Marshal(live)
@@ -127,7 +130,7 @@ func applyPatch(live, wanted *unstructured.Unstructured) (types.PatchType, []byt
 	if err != nil {
 		return "", nil, err
 	}
-	if lookup == nil { // a kind of the cluster's own
+	if lookup == nil { // not a built-in kind
 		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
 		return types.MergePatchType, patch, err
 	}
@@ -135,7 +138,7 @@ func applyPatch(live, wanted *unstructured.Unstructured) (types.PatchType, []byt
 	return types.StrategicMergePatchType, patch, err
 }
 
-// patchMeta says how the lists of a built-in kind are merged; nil for other kinds.
+// patchMeta returns how the lists of a built-in kind are merged. It returns nil for other kinds.
 func patchMeta(gvk schema.GroupVersionKind) (strategicpatch.LookupPatchMeta, error) {
 	if !scheme.Scheme.Recognizes(gvk) {
 		return nil, nil
@@ -147,7 +150,7 @@ func patchMeta(gvk schema.GroupVersionKind) (strategicpatch.LookupPatchMeta, err
 	return strategicpatch.NewPatchMetaFromStruct(object)
 }
 
-// remove asks whether the object may be deleted; one that does not exist is no error.
+// remove dry-runs the deletion of the object. A missing object is not an error.
 func (d *dryRun) remove(ctx context.Context, document manifest.Document) (*unstructured.Unstructured, error) {
 	resource, err := d.resource(document.Object)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// format is how an answer is written: text, or JSON.
+// format is the format of an answer: text or JSON.
 type format string
 
 const (
@@ -22,12 +22,12 @@ func (f *format) bind(c *cobra.Command) {
 
 func (f format) check() error {
 	if f != formatText && f != formatJSON {
-		return fmt.Errorf("output %q: want text or json", string(f))
+		return fmt.Errorf("invalid output %q: want text or json", string(f))
 	}
 	return nil
 }
 
-// write writes the answer as it is, or what text makes of it.
+// write writes the answer as JSON, or the result of text.
 func (f format) write(out io.Writer, answer any, text func() string) error {
 	if f == formatJSON {
 		encoder := json.NewEncoder(out)

@@ -12,15 +12,16 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// holders are who has an address now, and since when.
+// holders maps the addresses in use to their holders.
 type holders map[netip.Addr]holder
 
 type holder struct {
-	name  string // "demo/web-0", "node n1"
+	name  string // "demo/web-0" or "node n1"
 	since time.Time
 }
 
-// readHolders reads the addresses of pods and nodes; refused is what the user may not list, whose addresses are shown as they are.
+// readHolders reads the addresses of pods and nodes. refused lists what the user may not list; such addresses are
+// shown without names.
 func readHolders(ctx context.Context, api client.Client) (h holders, refused []error, err error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
@@ -58,12 +59,12 @@ func readHolders(ctx context.Context, api client.Client) (h holders, refused []e
 }
 
 func (h holders) add(address, name string, since time.Time) {
-	if a, err := netip.ParseAddr(address); err == nil { // a node's can be a name
+	if a, err := netip.ParseAddr(address); err == nil { // a node's address may be a host name
 		h[a] = holder{name, since}
 	}
 }
 
-// at says who had an address; empty if nobody of those that there are now.
+// at returns the holder of an address if it existed at that time. It returns "" if no current holder did.
 func (h holders) at(address netip.Addr, when time.Time) string {
 	if who, ok := h[address]; ok && !who.since.After(when) {
 		return who.name
@@ -71,8 +72,9 @@ func (h holders) at(address netip.Addr, when time.Time) string {
 	return ""
 }
 
-// line is what people read of a decision.
-func (t told) line() string {
-	names := map[netip.Addr]string{t.Source: t.SourceName, t.Destination: t.DestinationName}
-	return t.Time.UTC().Format(time.RFC3339) + " " + t.Node + " " + t.Severity + ": " + t.Text(func(a netip.Addr) string { return names[a] })
+// line renders a decision for people.
+func (d loggedDecision) line() string {
+	names := map[netip.Addr]string{d.Source: d.SourceName, d.Destination: d.DestinationName}
+	text := d.Text(func(a netip.Addr) string { return names[a] })
+	return d.Time.UTC().Format(time.RFC3339) + " " + d.Node + " " + d.Severity + ": " + text
 }

@@ -21,58 +21,62 @@ import (
 	"github.com/weft-network/weft/pkg/acllog"
 )
 
-// logOptions are the flags of the command log.
+// logOptions holds the flags of the command log.
 type logOptions struct {
 	since  time.Duration
 	follow bool
 	denied bool
-	output string
-	about  []string // "demo" or "demo/web-0"; none: everything
+	format format
+	about  []string // "demo" or "demo/web-0"; empty means everything
 }
 
 func newLog(target *cluster) *cobra.Command {
 	var o logOptions
-	c := &cobra.Command{Use: "log [NAMESPACE | NAMESPACE/POD]...", Short: "Show what policies decided, and of whose packets",
-		Long: `Show what policies decided, and of whose packets, from the logs of all agents: by default of the last 10 minutes, oldest first.
+	c := &cobra.Command{Use: "log [NAMESPACE | NAMESPACE/POD]...", Short: "Show the decisions of policies and the packets they concern",
+		Long: `Show the decisions of policies and the packets they concern, from the logs of all agents: by default
+those of the last 10 minutes, oldest first.
 
   kubectl weft log demo --denied
   kubectl weft log demo/web-0 --follow
 
-Only policies are logged whose namespace, or which themselves, have the annotation ` + networkv1alpha1.ACLLoggingAnnotation + `:
+Only decisions of policies that have the annotation ` + networkv1alpha1.ACLLoggingAnnotation + `, or whose namespace has it, are logged:
 
   kubectl annotate namespace demo ` + networkv1alpha1.ACLLoggingAnnotation + `='{"deny": "info"}'
 
-An address is shown by the pod or node that has it now, if that was there at the time. Exit codes: 0 all agents were asked, 1 some could not
-be, 2 an error.`,
+An address is shown by the name of the pod or node that has it now, if that existed at the time.
+NAMESPACE/POD may also be a policy. If there is nothing to show, a line on standard error says why.
+
+Exit codes: 0 the logs of all agents were read, 1 some could not be read, 2 an error, such as a
+namespace or a pod that does not exist.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.about = args
 			return showLog(c, target, o)
 		}}
-	c.Flags().DurationVar(&o.since, "since", 10*time.Minute, "how far back")
-	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what is decided from now on")
-	c.Flags().BoolVar(&o.denied, "denied", false, "only what was dropped or rejected")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json: one object a line")
+	c.Flags().DurationVar(&o.since, "since", 10*time.Minute, "show decisions since this long ago")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "keep showing new decisions")
+	c.Flags().BoolVar(&o.denied, "denied", false, "show only dropped and rejected packets")
+	c.Flags().StringVarP((*string)(&o.format), "output", "o", string(formatText), "text, or json with one object per line")
 	return c
 }
 
 func showLog(c *cobra.Command, target *cluster, o logOptions) error {
-	if o.output != "" && o.output != "json" {
-		return fmt.Errorf("--output %q: want json", o.output)
-	}
-	api, err := target.watchClient()
-	if err != nil {
+	if err := errors.Join(o.format.check(), positive("since", o.since)); err != nil {
 		return err
 	}
-	config, err := target.restConfig()
-	if err != nil {
-		return err
-	}
-	typed, err := kubernetes.NewForConfig(config)
+	api, typed, err := logClients(target)
 	if err != nil {
 		return err
 	}
 	var agents corev1.PodList
-	if err := api.List(c.Context(), &agents, client.InNamespace(target.namespace), client.MatchingLabels{networkv1alpha1.ComponentLabel: networkv1alpha1.ComponentAgent}); err != nil {
+	ofAgents := client.MatchingLabels{networkv1alpha1.ComponentLabel: networkv1alpha1.ComponentAgent}
+	if err := api.List(c.Context(), &agents, client.InNamespace(target.namespace), ofAgents); err != nil {
+		return err
+	}
+	if len(agents.Items) == 0 {
+		return fmt.Errorf("namespace %s has no agent pods: select Weft's namespace with -n, and see kubectl weft status", target.namespace)
+	}
+	logged := &logged{api: api, about: o.about}
+	if err := logged.checkAbout(c.Context()); err != nil {
 		return err
 	}
 	holders, refused, err := readHolders(c.Context(), api)
@@ -80,7 +84,10 @@ func showLog(c *cobra.Command, target *cluster, o logOptions) error {
 		return err
 	}
 	for _, err := range refused {
-		fmt.Fprintln(c.ErrOrStderr(), "addresses without names:", err)
+		fmt.Fprintln(c.ErrOrStderr(), "addresses are shown without names:", err)
+	}
+	if o.follow {
+		logged.explainSilence(c.Context(), c.ErrOrStderr(), "")
 	}
 	w := &logWriter{out: c.OutOrStdout(), holders: holders, options: o}
 	missing := readAgents(c.Context(), typed, agents.Items, w)
@@ -90,10 +97,26 @@ func showLog(c *cobra.Command, target *cluster, o logOptions) error {
 	for _, err := range missing {
 		fmt.Fprintln(c.ErrOrStderr(), "error:", err)
 	}
+	if w.written == 0 && !o.follow {
+		logged.explainSilence(c.Context(), c.ErrOrStderr(), "no decision was logged in the last "+o.since.String())
+	}
 	return different(len(missing))
 }
 
-// readAgents reads the logs of all agents at once, and returns what went wrong.
+func logClients(target *cluster) (client.Client, kubernetes.Interface, error) {
+	api, err := target.watchClient()
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := target.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	typed, err := kubernetes.NewForConfig(config)
+	return api, typed, err
+}
+
+// readAgents reads the logs of all agents concurrently, and returns an error for each log that it could not read.
 func readAgents(ctx context.Context, typed kubernetes.Interface, agents []corev1.Pod, w *logWriter) (missing []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -103,7 +126,7 @@ func readAgents(ctx context.Context, typed kubernetes.Interface, agents []corev1
 			if err := readAgent(ctx, typed, agent, w); err != nil && ctx.Err() == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				missing = append(missing, fmt.Errorf("the log of %s on node %s: %w", agent.Name, agent.Spec.NodeName, err))
+				missing = append(missing, fmt.Errorf("cannot read the log of %s on node %s: %w", agent.Name, agent.Spec.NodeName, err))
 			}
 		})
 	}
@@ -113,7 +136,8 @@ func readAgents(ctx context.Context, typed kubernetes.Interface, agents []corev1
 
 func readAgent(ctx context.Context, typed kubernetes.Interface, agent *corev1.Pod, w *logWriter) error {
 	seconds := max(1, int64(w.options.since.Seconds()))
-	stream, err := typed.CoreV1().Pods(agent.Namespace).GetLogs(agent.Name, &corev1.PodLogOptions{Container: "agent", Follow: w.options.follow, SinceSeconds: &seconds}).Stream(ctx)
+	options := &corev1.PodLogOptions{Container: "agent", Follow: w.options.follow, SinceSeconds: &seconds}
+	stream, err := typed.CoreV1().Pods(agent.Namespace).GetLogs(agent.Name, options).Stream(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,40 +157,42 @@ func readAgent(ctx context.Context, typed kubernetes.Interface, agent *corev1.Po
 	}
 }
 
-// decisionIn reads a line of an agent's log.
+// decisionIn parses a line of an agent's log. ok is false if the line is not a decision.
 func decisionIn(line string) (d acllog.Decision, ok bool) {
-	if !strings.Contains(line, acllog.Key) { // most do not
+	if !strings.Contains(line, acllog.Key) { // avoids parsing most lines
 		return d, false
 	}
-	var said map[string]json.RawMessage
-	if json.Unmarshal([]byte(line), &said) != nil || said[acllog.Key] == nil {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(line), &fields) != nil || fields[acllog.Key] == nil {
 		return d, false
 	}
-	return d, json.Unmarshal(said[acllog.Key], &d) == nil
+	return d, json.Unmarshal(fields[acllog.Key], &d) == nil
 }
 
-// told is a decision with the node on which it was made.
-type told struct {
+// loggedDecision is a decision with its node and the names of its addresses.
+type loggedDecision struct {
 	acllog.Decision
 	Node            string `json:"node"`
 	SourceName      string `json:"sourceName,omitempty"`
 	DestinationName string `json:"destinationName,omitempty"`
 }
 
-// logWriter writes decisions: as they come when the log is followed, and else in order at the end.
+// logWriter writes decisions: immediately if the log is followed, else sorted at the end.
 type logWriter struct {
 	out     io.Writer
 	holders holders
 	options logOptions
 
-	mu    sync.Mutex
-	all   []told
-	wrong error
+	mu      sync.Mutex
+	all     []loggedDecision
+	written int
+	err     error
 }
 
 func (w *logWriter) add(node string, d acllog.Decision) {
-	t := told{Decision: d, Node: node, SourceName: w.holders.at(d.Source, d.Time), DestinationName: w.holders.at(d.Destination, d.Time)}
-	if !w.options.wants(t) {
+	t := loggedDecision{Decision: d, Node: node,
+		SourceName: w.holders.at(d.Source, d.Time), DestinationName: w.holders.at(d.Destination, d.Time)}
+	if !w.options.matches(t) {
 		return
 	}
 	w.mu.Lock()
@@ -181,24 +207,25 @@ func (w *logWriter) add(node string, d acllog.Decision) {
 func (w *logWriter) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	slices.SortStableFunc(w.all, func(a, b told) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(w.all, func(a, b loggedDecision) int { return a.Time.Compare(b.Time) })
 	for _, t := range w.all {
 		w.write(t)
 	}
-	return w.wrong
+	return w.err
 }
 
-func (w *logWriter) write(t told) {
+func (w *logWriter) write(t loggedDecision) {
 	text := []byte(t.line())
-	if w.options.output == "json" {
-		text, _ = json.Marshal(t) // a struct of plain values
+	if w.options.format == formatJSON {
+		text, _ = json.Marshal(t) // cannot fail for plain values
 	}
 	_, err := fmt.Fprintf(w.out, "%s\n", text)
-	w.wrong = errors.Join(w.wrong, err)
+	w.written++
+	w.err = errors.Join(w.err, err)
 }
 
-// wants reports whether a decision is one that was asked for.
-func (o logOptions) wants(t told) bool {
+// matches reports whether the flags and arguments select a decision.
+func (o logOptions) matches(t loggedDecision) bool {
 	if o.denied && t.Verdict != "drop" && t.Verdict != "reject" {
 		return false
 	}

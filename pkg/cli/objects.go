@@ -12,7 +12,7 @@ import (
 	"github.com/weft-network/weft/pkg/manifest"
 )
 
-// readFiles reads the manifests that -f names: files, folders, or "-" for the input.
+// readFiles reads the manifests of -f: files, folders, or "-" for standard input.
 func readFiles(names []string, in io.Reader) ([]manifest.Document, error) {
 	var found []manifest.Document
 	for _, name := range names {
@@ -31,6 +31,9 @@ func readFiles(names []string, in io.Reader) ([]manifest.Document, error) {
 func readSource(name string, in io.Reader) ([]manifest.Document, error) {
 	if name == "-" {
 		return manifest.Read("standard input", in)
+	}
+	if strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") {
+		return nil, fmt.Errorf("%s: URLs are not supported; pipe the content: curl -L %s | kubectl weft plan -f -", name, name)
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -51,7 +54,7 @@ func readFile(name string) ([]manifest.Document, error) {
 	return manifest.Read(name, file)
 }
 
-// readFolder reads the YAML and JSON files of a folder, without those below it, in the order of their names.
+// readFolder reads the YAML and JSON files of a folder in the order of their names. It does not read subfolders.
 func readFolder(name string) ([]manifest.Document, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {

@@ -9,9 +9,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -22,25 +24,31 @@ import (
 )
 
 const (
-	// leaseName is the operator's lease; its holder is the UID of the pod that leads.
+	// leaseName is the operator's lease. Its holder is the UID of the leading pod.
 	leaseName = "weft-operator"
-	// operatorLabels select the operator's pods, operatorContainer is the one with the program.
+	// operatorLabels select the operator's pods. operatorContainer is the container of the operator.
 	operatorLabels    = "app.kubernetes.io/component=operator"
 	operatorContainer = "operator"
 	operatorProgram   = "/usr/bin/weft"
 )
 
-// errNoLeader says that no operator works just now.
-var errNoLeader = errors.New("no operator leads")
+// answerPatience limits the time of a query. "weft admin" itself gives up earlier, unless its node hangs.
+const answerPatience = 3 * time.Minute
 
-// operator is the operator that leads.
+var (
+	// errNoLeader means that no operator is active.
+	errNoLeader = errors.New("no operator leads")
+	errNoAnswer = fmt.Errorf("no answer within %s", answerPatience)
+)
+
+// operator is the leading operator.
 type operator struct {
 	config *rest.Config
 	api    kubernetes.Interface
 	pod    *corev1.Pod
 }
 
-// findOperator looks for the pod that holds the lease.
+// findOperator returns the pod that holds the lease.
 func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 	config, err := c.restConfig()
 	if err != nil {
@@ -51,8 +59,13 @@ func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 		return nil, err
 	}
 	lease, err := api.CoordinationV1().Leases(c.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: the lease %s/%s does not exist; "+
+			"kubectl weft status shows why, and -n selects the operator's namespace",
+			errNoLeader, c.namespace, leaseName)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoLeader, err)
+		return nil, err
 	}
 	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: operatorLabels})
 	if err != nil {
@@ -69,51 +82,58 @@ func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 func leader(lease *coordinationv1.Lease, pods []corev1.Pod) (*corev1.Pod, error) {
 	name := lease.Namespace + "/" + lease.Name
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, fmt.Errorf("%w: nobody holds the lease %s", errNoLeader, name)
+		return nil, fmt.Errorf("%w: the lease %s has no holder", errNoLeader, name)
 	}
 	for i := range pods {
 		if string(pods[i].UID) == *lease.Spec.HolderIdentity {
 			return &pods[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the lease %s is held by %s, and no pod with %s has that UID", errNoLeader, name, *lease.Spec.HolderIdentity, operatorLabels)
+	return nil, fmt.Errorf("%w: the lease %s is held by %s, and no pod with %s has that UID",
+		errNoLeader, name, *lease.Spec.HolderIdentity, operatorLabels)
 }
 
-// answer asks the operator and reads its answer into something.
-func (o *operator) answer(ctx context.Context, in io.Reader, into any, question ...string) error {
-	text, err := o.ask(ctx, in, question...)
+// query runs "weft admin" with args in the operator's pod and decodes its answer.
+func (o *operator) query(ctx context.Context, in io.Reader, into any, args ...string) error {
+	text, err := o.admin(ctx, in, args...)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("answer of pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
+		return fmt.Errorf("cannot parse the answer of pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
 	}
 	return nil
 }
 
-// ask runs "weft admin" in the operator's pod with in as its input, and returns what it wrote.
-func (o *operator) ask(ctx context.Context, in io.Reader, question ...string) ([]byte, error) {
+// admin runs "weft admin" with args in the operator's pod. It passes in as standard input and returns standard
+// output.
+func (o *operator) admin(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
 	request := o.api.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).Name(o.pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
-			Container: operatorContainer, Command: append([]string{operatorProgram, "admin"}, question...),
+			Container: operatorContainer, Command: append([]string{operatorProgram, "admin"}, args...),
 			Stdin: in != nil, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec)
 	executor, err := newExecutor(o.config, request)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerPatience, errNoAnswer)
+	defer cancel()
 	var out, errs bytes.Buffer
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out, Stderr: &errs})
 	if _, ended := errors.AsType[exitcode.CodeExitError](err); ended && errs.Len() > 0 {
 		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(errs.String()), "weft: "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("execute in pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			err = errNoAnswer
+		}
+		return nil, fmt.Errorf("cannot execute in pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
 	}
 	return out.Bytes(), nil
 }
 
-// newExecutor speaks WebSocket and, where a server or a proxy does not, SPDY, as kubectl exec does.
+// newExecutor uses WebSocket, and SPDY if the server or a proxy does not support WebSocket, as "kubectl exec" does.
 func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
 	address := request.URL()
 	webSocket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, address.String())

@@ -18,17 +18,17 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// spdyServer is an API server that knows no WebSocket: it answers an exec request over SPDY, as one behind an old proxy does.
-// What runs in the pod is run.
+// spdyServer is an API server without WebSocket. It serves an exec request by SPDY, as an API server behind an old
+// proxy does. run stands for the program in the pod.
 type spdyServer struct {
 	*testing.T
-	asked []string // methods of the requests, with the command
-	run   func(in io.Reader, out, errs io.Writer) (code int)
+	requests []string // method and command of each request
+	run      func(in io.Reader, out, errs io.Writer) (code int)
 }
 
 // ServeHTTP implements http.Handler.
 func (s *spdyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.asked = append(s.asked, r.Method+" "+strings.Join(r.URL.Query()["command"], " "))
+	s.requests = append(s.requests, r.Method+" "+strings.Join(r.URL.Query()["command"], " "))
 	if r.Header.Get("Upgrade") == "websocket" {
 		http.Error(w, "no WebSocket here", http.StatusForbidden)
 		return
@@ -59,7 +59,7 @@ func (s *spdyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(streams)
 }
 
-// answer runs the program and tells its end on the error stream.
+// answer runs the program and reports its exit code on the error stream.
 func (s *spdyServer) answer(streams map[string]httpstream.Stream) {
 	var in io.Reader = strings.NewReader("")
 	if streams[corev1.StreamTypeStdin] != nil {
@@ -74,7 +74,7 @@ func (s *spdyServer) answer(streams map[string]httpstream.Stream) {
 		s.Error(err)
 	}
 	for _, kind := range []string{corev1.StreamTypeStdout, corev1.StreamTypeStderr, corev1.StreamTypeError} {
-		_ = streams[kind].Close() // a client that has the answer may be gone, and so may the test
+		_ = streams[kind].Close() // the client may be gone once it has the answer
 	}
 }
 
@@ -87,12 +87,13 @@ func (s *spdyServer) operator() *operator {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return &operator{config, api, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: "weft-operator-x"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: "weft-operator-x"}}
+	return &operator{config, api, pod}
 }
 
-func TestAskFallsBackToSPDY(t *testing.T) {
+func TestQueriesFallBackToSPDY(t *testing.T) {
 	server := &spdyServer{T: t, run: func(in io.Reader, out, _ io.Writer) int {
-		text, err := io.ReadAll(in) // ends when the client closes its side
+		text, err := io.ReadAll(in) // ends when the client closes the stream
 		if err != nil {
 			t.Error(err)
 		}
@@ -100,29 +101,31 @@ func TestAskFallsBackToSPDY(t *testing.T) {
 		return 0
 	}}
 	var answer struct{ Notes []string }
-	if err := server.operator().answer(t.Context(), strings.NewReader("manifests"), &answer, "plan", "--delete"); err != nil {
+	if err := server.operator().query(t.Context(), strings.NewReader("manifests"), &answer, "plan", "--delete"); err != nil {
 		t.Fatal(err)
 	}
 	if len(answer.Notes) != 1 || answer.Notes[0] != "manifests" {
-		t.Errorf("answer is %v, want what was asked", answer)
+		t.Errorf("answer: %v, want the manifests", answer)
 	}
 	const command = "/usr/bin/weft admin plan --delete"
-	if want := []string{"GET " + command, "POST " + command}; fmt.Sprint(server.asked) != fmt.Sprint(want) {
-		t.Errorf("the API server was asked %v, want %v", server.asked, want)
+	if want := []string{"GET " + command, "POST " + command}; fmt.Sprint(server.requests) != fmt.Sprint(want) {
+		t.Errorf("requests: %v, want %v", server.requests, want)
 	}
 }
 
-// The operator's words are the error, not the exit code of what carried them.
-func TestErrorsOfTheOperatorArriveInItsWords(t *testing.T) {
+// The error contains the operator's message instead of the exit code.
+func TestErrorsContainTheOperatorsMessage(t *testing.T) {
 	server := &spdyServer{T: t, run: func(_ io.Reader, _, errs io.Writer) int {
 		fmt.Fprintln(errs, "weft: not available: this operator does not lead")
 		return 1
 	}}
-	if _, err := server.operator().ask(t.Context(), nil, "drift"); err == nil || err.Error() != "not available: this operator does not lead" {
-		t.Errorf("error is %v", err)
+	const want = "not available: this operator does not lead"
+	if _, err := server.operator().admin(t.Context(), nil, "drift"); err == nil || err.Error() != want {
+		t.Errorf("error: %v", err)
 	}
-	server.run = func(io.Reader, io.Writer, io.Writer) int { return 137 } // killed: nothing was said
-	if _, err := server.operator().ask(t.Context(), nil, "drift"); err == nil || !strings.Contains(err.Error(), "weft-operator-x") || !strings.Contains(err.Error(), "137") {
-		t.Errorf("error is %v", err)
+	server.run = func(io.Reader, io.Writer, io.Writer) int { return 137 } // killed without a message
+	_, err := server.operator().admin(t.Context(), nil, "drift")
+	if err == nil || !strings.Contains(err.Error(), "weft-operator-x") || !strings.Contains(err.Error(), "137") {
+		t.Errorf("error: %v", err)
 	}
 }

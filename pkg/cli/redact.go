@@ -9,16 +9,17 @@ import (
 
 const redacted = "REDACTED"
 
-// secrets in texts. What the groups have before and after stays.
+// secrets match secrets in texts. Their groups match the text before and after the secret, which stays.
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 	regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`), // a JSON web token
 	regexp.MustCompile(`(?i)(\bbearer\s+)[\w.~+/=-]{8,}`),
-	regexp.MustCompile(`(?i)(["']?\b[\w-]*(?:password|passwd|secret|token|api[_-]?key|client-key-data)["']?\s*[:=]\s*)(?:"[^"\n]+"|'[^'\n]+'|[^\s,;"'{}]+)`),
-	regexp.MustCompile(`(\w+://[^\s/:@]+:)[^\s/@]+(@)`), // a URL's user
+	regexp.MustCompile(`(?i)(["']?\b[\w-]*(?:password|passwd|secret|token|api[_-]?key|client-key-data)["']?\s*[:=]\s*)` +
+		`(?:"[^"\n]+"|'[^'\n]+'|[^\s,;"'{}]+)`),
+	regexp.MustCompile(`(\w+://[^\s/:@]+:)[^\s/@]+(@)`), // the password in a URL
 }
 
-// redact replaces what must not leave the cluster.
+// redact replaces secrets in a text.
 func redact(text []byte) []byte {
 	for _, secret := range secrets {
 		text = secret.ReplaceAll(text, []byte("${1}"+redacted+"${2}"))
@@ -26,7 +27,7 @@ func redact(text []byte) []byte {
 	return text
 }
 
-// sensitive reports whether a variable of the environment may hold a secret, by its name.
+// sensitive reports whether an environment variable may hold a secret, judging by its name.
 func sensitive(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"password", "passwd", "secret", "token", "key", "credential"} {
@@ -37,14 +38,14 @@ func sensitive(name string) bool {
 	return false
 }
 
-// strip takes out of an object what nobody reads, and values that may be secret.
+// strip removes irrelevant fields and possibly secret values from an object.
 func strip(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
 	stripValues(o.Object)
 }
 
-// stripValues looks for lists of variables, wherever containers are.
+// stripValues redacts environment variables anywhere in a value.
 func stripValues(value any) {
 	switch value := value.(type) {
 	case map[string]any:

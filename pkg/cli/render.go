@@ -11,7 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// planText renders a plan for people.
+// planText renders a plan.
 func planText(answer admin.Changes) string {
 	if len(answer.Changes) == 0 {
 		return "No row would change.\n" + notesText(answer.Notes)
@@ -19,15 +19,16 @@ func planText(answer admin.Changes) string {
 	return changesText(answer.Changes) + "\n" + summary(answer.Changes) + "\n" + notesText(answer.Notes)
 }
 
-// driftText renders the drift: what would put it right.
+// driftText renders the drift as the changes that would repair it.
 func driftText(answer admin.Changes) string {
 	if len(answer.Changes) == 0 {
-		return "The database is as it should be.\n" + notesText(answer.Notes)
+		return "The database matches the desired state.\n" + notesText(answer.Notes)
 	}
-	return "To be as it should be, the database needs:\n\n" + changesText(answer.Changes) + "\n" + summary(answer.Changes) + "\n" + notesText(answer.Notes)
+	return "Changes that would repair the database:\n\n" + changesText(answer.Changes) + "\n" +
+		summary(answer.Changes) + "\n" + notesText(answer.Notes)
 }
 
-// checkText lists the violations by invariant.
+// checkText renders the violations by invariant.
 func checkText(answer admin.Violations) string {
 	var out strings.Builder
 	for _, v := range answer.Violations {
@@ -55,14 +56,15 @@ func notesText(notes []string) string {
 	return out.String()
 }
 
-// summary counts changes: "3 rows to insert, 1 to update, 0 to delete; 4 elements to add, 0 to remove".
+// summary counts changes, as in "3 rows to insert, 1 to update, 0 to delete; 4 elements to add, 0 to remove".
 func summary(changes []ovndb.Change) string {
 	count := map[ovndb.Op]int{}
 	for _, c := range changes {
 		count[c.Op]++
 	}
 	return fmt.Sprintf("%s to insert, %d to update, %d to delete; %s to add, %d to remove",
-		several(count[ovndb.OpInsert], "row"), count[ovndb.OpUpdate], count[ovndb.OpDelete], several(count[ovndb.OpAdd], "element"), count[ovndb.OpRemove])
+		several(count[ovndb.OpInsert], "row"), count[ovndb.OpUpdate], count[ovndb.OpDelete],
+		several(count[ovndb.OpAdd], "element"), count[ovndb.OpRemove])
 }
 
 func several(n int, thing string) string {
@@ -72,7 +74,7 @@ func several(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// row is all that one owner changes in one row.
+// row holds all changes of one owner to one row.
 type row struct {
 	owner       unit.Key
 	table, name string
@@ -80,10 +82,10 @@ type row struct {
 	lines       []column // sorted by column
 }
 
-// column is one line: a column and what becomes of it.
+// column is a line of the output: a column and its change.
 type column struct{ name, value string }
 
-// changesText renders changes by owner: one line for each row, its columns below.
+// changesText renders changes by owner: a line for each row, with its columns below.
 func changesText(changes []ovndb.Change) string {
 	var out strings.Builder
 	var owner unit.Key
@@ -111,7 +113,7 @@ func (r row) render(out *strings.Builder) {
 	}
 }
 
-// groupRows puts the elements of a row's columns to the row, and sorts by owner, table and name.
+// groupRows groups changes by row, and sorts the rows by owner, table and name.
 func groupRows(changes []ovndb.Change) []row {
 	names := map[string]string{} // UUID -> name
 	for _, c := range changes {
@@ -141,13 +143,15 @@ func groupRows(changes []ovndb.Change) []row {
 	})
 	rows := make([]row, 0, len(order))
 	for _, r := range order {
-		slices.SortStableFunc(r.lines, func(a, b column) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value)) })
+		slices.SortStableFunc(r.lines, func(a, b column) int {
+			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value))
+		})
 		rows = append(rows, *r)
 	}
 	return rows
 }
 
-// add notes one change of the row.
+// add adds a change to the row.
 func (r *row) add(c ovndb.Change, named func(uuid string) string) {
 	switch c.Op {
 	case ovndb.OpInsert:
@@ -157,19 +161,19 @@ func (r *row) add(c ovndb.Change, named func(uuid string) string) {
 	}
 	for _, changed := range c.Columns {
 		if c.Op == ovndb.OpInsert && changed.Column == "name" {
-			continue // the row is shown by it
+			continue // already in the row's heading
 		}
 		r.lines = append(r.lines, column{changed.Column, valueText(c.Op, changed, named)})
 	}
 }
 
-// valueText renders what becomes of a column. An element that is a row is shown by its name.
+// valueText renders the change of a column. An element that refers to a row is shown by the row's name.
 func valueText(op ovndb.Op, c ovndb.ColumnChange, named func(uuid string) string) string {
 	switch op {
 	case ovndb.OpInsert:
 		return c.Want
 	case ovndb.OpAdd:
-		if c.Have != "" { // a pair of a map gets another value
+		if c.Have != "" { // a map's pair gets another value
 			return "~ " + c.Have + " -> " + c.Want
 		}
 		return "+ " + named(c.Want)

@@ -15,9 +15,9 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-var update = flag.Bool("update", false, "write the texts of testdata anew")
+var update = flag.Bool("update", false, "write the texts in testdata")
 
-// Each answer in testdata is what an operator said; beside it are the texts that people see.
+// Each JSON file in testdata is an operator's answer. The text file next to it is the output for people.
 func TestTexts(t *testing.T) {
 	answers, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(answers) == 0 {
@@ -58,8 +58,8 @@ func compare(t *testing.T, file, got string) {
 	}
 }
 
-// The order in which an operator lists changes is no difference.
-func TestTextHasAnOrderOfItsOwn(t *testing.T) {
+// The text does not depend on the order of the operator's list of changes.
+func TestTextsAreSorted(t *testing.T) {
 	text, err := os.ReadFile("testdata/node.json")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package cli holds the commands of kubectl-weft. A command asks the operator that leads, through "kubectl exec"'s API: who may
-// execute in the operator's pod may ask, and nothing listens on the network.
+// Package cli implements the commands of kubectl-weft. They query the leading operator through the API of "kubectl
+// exec". So RBAC on the operator's pod decides who may query it, and the operator needs no port on the network.
 package cli
 
 import (
@@ -10,49 +10,71 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
-// Exit codes, as those of kubectl diff.
+// The exit codes, which follow kubectl diff.
 const (
 	exitOK        = iota
-	exitDifferent // what was asked for was done, and something differs or is wrong
+	exitDifferent // the command worked, and found a difference or a problem
 	exitError
 )
 
-// errDifferent ends a command with exitDifferent; it has said everything already.
+// errDifferent ends a command with exitDifferent and without an error message.
 var errDifferent = errors.New("something differs")
 
 // Run executes the command line and returns the exit code.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
-	root := newRoot()
+	klog.SetLogger(logr.Discard()) // client-go's log; its failures are returned as errors, and warnings go to errs
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal kills a command that does not react to the first
+	root := newRoot(ctx, errs)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errDifferent):
 		return exitDifferent
 	default:
-		fmt.Fprintln(errs, "error:", err)
+		fmt.Fprintln(errs, "error:", explain(ctx, err))
 		return exitError
 	}
 }
 
-func newRoot() *cobra.Command {
+func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-weft",
-		Short:         "Look into the Weft network, and repair its databases",
+		Short:         "Inspect the Weft network and repair its databases",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	target := &cluster{}
+	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
-	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newLog(target), newBundle(target), newDatabase(target))
+	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newLog(target), newBundle(target),
+		newDatabase(target), newRemove(target))
 	return root
+}
+
+// noArguments returns an error for any argument. Cobra's own check would call the argument an unknown command.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q: %s", args[0], c.UseLine())
+	}
+	return nil
+}
+
+// positive returns an error for a flag whose duration is not positive.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--%s %s: want more than 0, such as 10m", flag, d)
+	}
+	return nil
 }

@@ -10,22 +10,28 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// goodNodes bounds the nodes without a problem that are drawn.
+// goodNodes is the maximum number of nodes without a problem in the output.
 const goodNodes = 10
 
-// statusText draws the report.
+// statusText renders the report.
 func statusText(r statusReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The network is %s\n\n", headline(r))
-	table(&b, func(w *tabwriter.Writer) {
-		fmt.Fprintln(w, "AREA\tSTATE\t")
-		for _, a := range r.Areas {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.State, a.Message)
-		}
-	})
+	if r.Removing != nil {
+		b.WriteString(r.Removing.text() + "\n")
+	}
+	fmt.Fprintf(&b, "The network is %s\n", headline(r))
+	if len(r.Areas) > 0 {
+		b.WriteByte('\n')
+		table(&b, func(w *tabwriter.Writer) {
+			fmt.Fprintln(w, "AREA\tSTATE\t")
+			for _, a := range r.Areas {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.State, a.Message)
+			}
+		})
+	}
 	drawRollout(&b, r.Rollout)
 	if len(r.Problems) > 0 {
-		b.WriteString("\nProblems, the worst first:\n")
+		b.WriteString("\nProblems, worst first:\n")
 	}
 	for i, p := range r.Problems {
 		fmt.Fprintf(&b, "%2d. %s, %s: %s\n    %s\n", i+1, p.State, p.Reason, p.Object, p.Message)
@@ -33,6 +39,7 @@ func statusText(r statusReport) string {
 			fmt.Fprintf(&b, "    -> %s\n", p.NextStep)
 		}
 	}
+	drawRefused(&b, r.Refused)
 	drawNodes(&b, r.Nodes)
 	for i, v := range r.Versions {
 		fmt.Fprintf(&b, "%s%s %s", map[bool]string{true: "\nVersions: ", false: ", "}[i == 0], v.Name, v.Version)
@@ -43,10 +50,14 @@ func statusText(r statusReport) string {
 	return b.String()
 }
 
-// stages of a rollout in the order in which they usually come.
-var stages = []networkv1alpha1.RolloutStage{networkv1alpha1.StagePreflight, networkv1alpha1.StageCanary, networkv1alpha1.StageNodes, networkv1alpha1.StageDatabases, networkv1alpha1.StageOperator}
+// stages are the stages of a rollout in their usual order.
+var stages = []networkv1alpha1.RolloutStage{
+	networkv1alpha1.StagePreflight, networkv1alpha1.StageCanary, networkv1alpha1.StageNodes,
+	networkv1alpha1.StageDatabases, networkv1alpha1.StageOperator,
+}
 
-// drawRollout shows how far a rollout is. It is written by what makes the operator too, and so is true while that is away.
+// drawRollout renders the progress of a rollout. It is up to date even without an operator, because weft-operands
+// writes it.
 func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 	if r == nil || r.State == networkv1alpha1.RolloutComplete {
 		return
@@ -71,6 +82,20 @@ func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 	}
 }
 
+// drawRefused lists requests of pods and services that Weft refused. They do not make the network unhealthy.
+func drawRefused(b *strings.Builder, r *networkv1alpha1.Refusals) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nRefused requests of %d pods and services, which otherwise work:\n", r.Total)
+	for _, refusal := range r.First {
+		fmt.Fprintf(b, "  %s: %s\n", refusal.Object, refusal.Message)
+	}
+	if more := int(r.Total) - len(r.First); more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
+	}
+}
+
 func drawNodes(b *strings.Builder, nodes []nodeReport) {
 	if len(nodes) == 0 {
 		return
@@ -92,22 +117,27 @@ func drawNodes(b *strings.Builder, nodes []nodeReport) {
 			if n.Ready && len(n.Problems) > 0 {
 				message = n.Problems[0].Message
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, map[bool]string{true: "yes", false: "no"}[n.Ready], n.Pods, free, message)
+			ready := map[bool]string{true: "yes", false: "no"}[n.Ready]
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, ready, n.Pods, free, message)
 		}
 	})
 	if good > goodNodes {
-		fmt.Fprintf(b, "and %d more, without a problem\n", good-goodNodes)
+		fmt.Fprintf(b, "and %d more without a problem\n", good-goodNodes)
 	}
 }
 
-// headline sums up the conditions in words.
+// headline summarizes the conditions.
 func headline(r statusReport) string {
 	if r.Healthy {
 		return "healthy"
 	}
+	if len(r.Conditions) == 0 {
+		return "not set up yet: no operator has reported"
+	}
 	var words []string
-	if len(r.Problems) > 0 && r.Problems[0].State == networkv1alpha1.StateUnavailable || !meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionAvailable) {
-		words = append(words, "not available: existing pods keep what they have, and nothing can be changed")
+	if len(r.Problems) > 0 && r.Problems[0].State == networkv1alpha1.StateUnavailable ||
+		!meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionAvailable) {
+		words = append(words, "not available: existing pods keep their connectivity, but no change takes effect")
 	}
 	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionDegraded) {
 		words = append(words, "degraded")
@@ -121,9 +151,9 @@ func headline(r statusReport) string {
 	return strings.Join(words, ", ")
 }
 
-// table aligns what draw writes.
+// table aligns the columns that draw writes.
 func table(b *strings.Builder, draw func(*tabwriter.Writer)) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	draw(w)
-	_ = w.Flush() // a strings.Builder has no errors
+	_ = w.Flush() // a strings.Builder returns no errors
 }

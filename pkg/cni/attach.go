@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attach makes the interface, after removing what an earlier attempt for the
-// same container and interface left. If it fails nothing remains. A namespace
-// that is none, or the host's own, gives a *cniwire.Error.
+// Attach creates the interface. It first removes what an earlier attempt for the same container and interface left
+// behind. If it fails, nothing remains. It returns a *cniwire.Error if NetNS is not a network namespace or is the
+// host's own.
 func Attach(want PodInterface) (Attachment, error) {
 	attachment, err := attach(want)
 	if err != nil {
@@ -48,8 +48,8 @@ func attach(want PodInterface) (Attachment, error) {
 	return attachment, err
 }
 
-// build makes both ends. The host's comes up last but one step, so that the
-// pod's has a carrier when it gets its addresses, and after its guard.
+// build creates both ends. The host's end comes up after it is guarded, and before the pod's end is configured, so
+// that the pod's end has a carrier when it gets its addresses.
 func build(host *netlink.Handle, ns *os.File, want PodInterface) (Attachment, error) {
 	if err := host.LinkAdd(pairOf(want, ns)); err != nil {
 		return Attachment{}, fmt.Errorf("create veth %s: %w", want.HostName, err)
@@ -84,8 +84,8 @@ func pairOf(want PodInterface, ns *os.File) *netlink.Veth {
 	return pair
 }
 
-// finishHost gives the host's end its alias and its guard and brings it up. It
-// gets no IPv6 address: what it would send arrives in the pod, past OVN.
+// finishHost sets the alias and the guard of the host's end and brings it up. The host's end gets no IPv6 address,
+// because its packets would reach the pod without passing OVN.
 func finishHost(host *netlink.Handle, want PodInterface) (netlink.Link, error) {
 	link, err := host.LinkByName(want.HostName)
 	if err != nil {

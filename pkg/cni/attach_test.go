@@ -15,12 +15,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
 const container = "0123456789abcdef"
 
-// web is an interface that a pod wants, but for its namespace.
+// web returns an interface that a pod wants.
 func web(netNS string) PodInterface {
 	return PodInterface{
 		ContainerID: container,
@@ -45,12 +45,12 @@ func dualStack(netNS string) PodInterface {
 	return want
 }
 
-// podState is what a pod has, read back from the kernel.
+// podState is the state of a pod's interface in the kernel.
 type podState struct {
 	MAC       string
 	MTU       int
 	Up        bool
-	Addresses []string // with the flags that may not be there
+	Addresses []string // with flags that must not be set
 	Routes    []string
 	AcceptRA  string
 }
@@ -138,7 +138,7 @@ func TestAttachGivesThePodWhatItWants(t *testing.T) {
 		want              PodInterface
 		addresses, routes []string
 	}{{
-		name:      "IPv4 alone, without any trace of IPv6",
+		name:      "IPv4 only, without any trace of IPv6",
 		want:      web(""),
 		addresses: []string{"10.244.0.5/24"},
 		routes:    []string{"0.0.0.0/0 via 10.244.0.1", "10.244.0.0/24"},
@@ -149,7 +149,7 @@ func TestAttachGivesThePodWhatItWants(t *testing.T) {
 		routes: []string{"0.0.0.0/0 via 10.244.0.1", "10.244.0.0/24", "10.96.0.0/16 via 10.244.0.1", "169.254.100.0/24",
 			"::/0 via fd00:10:244::1", "fd00:10:244::/64", "fd00:10:96::/112 via fd00:10:244::1", "fe80::/64"},
 	}, {
-		name:      "IPv6 alone through a link-local gateway",
+		name:      "IPv6 only, through a link-local gateway",
 		want:      onlyIPv6,
 		addresses: []string{"fd00:10:244::5/64", "fe80::858:aff:fef4:5/64"},
 		routes:    []string{"::/0 via fe80::1", "fd00:10:244::/64", "fe80::/64"},
@@ -172,7 +172,7 @@ func TestAttachGivesThePodWhatItWants(t *testing.T) {
 	}
 }
 
-func TestAttachMakesTheHostsEnd(t *testing.T) {
+func TestAttachCreatesTheHostsEnd(t *testing.T) {
 	want := dualStack(podNS(t))
 	made := mustAttach(t, want)
 
@@ -182,14 +182,14 @@ func TestAttachMakesTheHostsEnd(t *testing.T) {
 	}
 	attrs := link.Attrs()
 	if attrs.Alias != "weft:0123456789abcdef/eth0" {
-		t.Errorf("alias is %q", attrs.Alias)
+		t.Errorf("alias %q", attrs.Alias)
 	}
 	if attrs.Flags&net.FlagUp == 0 || attrs.MTU != 1400 {
-		t.Errorf("flags are %v and the MTU is %d", attrs.Flags, attrs.MTU)
+		t.Errorf("flags %v, MTU %d", attrs.Flags, attrs.MTU)
 	}
 	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil || len(addresses) != 0 {
-		t.Errorf("host's end has addresses %v, error %v", addresses, err)
+		t.Errorf("the host's end has addresses %v, error %v", addresses, err)
 	}
 	inPod(t, want.NetNS, func(pod *netlink.Handle) error {
 		podLink, err := pod.LinkByName("eth0")
@@ -199,7 +199,7 @@ func TestAttachMakesTheHostsEnd(t *testing.T) {
 		expected := Attachment{HostName: HostName(container, "eth0"), HostIndex: attrs.Index, HostMAC: attrs.HardwareAddr,
 			PodIndex: podLink.Attrs().Index, MAC: want.MAC}
 		if diff := cmp.Diff(expected, made); diff != "" {
-			t.Errorf("Attach told (-want +got):\n%s", diff)
+			t.Errorf("Attach returned (-want +got):\n%s", diff)
 		}
 		return nil
 	})
@@ -212,29 +212,29 @@ func TestAttachAgainReplaces(t *testing.T) {
 	second := mustAttach(t, want)
 
 	if first.HostName != second.HostName || first.HostIndex == second.HostIndex {
-		t.Errorf("first %+v, second %+v: not the same name and a new link", first, second)
+		t.Errorf("first %+v, second %+v: want the same name and a new link", first, second)
 	}
 	if got := stateOf(t, want.NetNS, "eth0").MTU; got != 1300 {
-		t.Errorf("MTU is %d after the second Attach", got)
+		t.Errorf("MTU after the second Attach: %d", got)
 	}
 	assertHostLinks(t, second.HostName)
 }
 
-func TestAttachReplacesAHalfMadeLink(t *testing.T) {
+func TestAttachReplacesAnUnfinishedLink(t *testing.T) {
 	want := web(podNS(t))
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = HostName(want.ContainerID, want.IfName)
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "halfmade"}); err != nil {
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "unfinished"}); err != nil {
 		t.Fatal(err)
 	}
 	links, err := List()
 	if err != nil || len(links) != 1 || links[0].ContainerID != "" {
-		t.Errorf("List tells %+v, %v of a half made link", links, err)
+		t.Errorf("List with an unfinished link: %+v, %v", links, err)
 	}
 	made := mustAttach(t, want)
 	assertHostLinks(t, made.HostName)
-	if _, err := netlink.LinkByName("halfmade"); !isNotFound(err) {
-		t.Errorf("half made link is still there: %v", err)
+	if _, err := netlink.LinkByName("unfinished"); !isNotFound(err) {
+		t.Errorf("the unfinished link still exists: %v", err)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestAttachFollowsANewNamespace(t *testing.T) {
 	}
 }
 
-func TestAttachLeavesALinkOfOthers(t *testing.T) {
+func TestAttachLeavesAForeignLink(t *testing.T) {
 	want := web(podNS(t))
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = HostName(want.ContainerID, want.IfName)
@@ -256,21 +256,21 @@ func TestAttachLeavesALinkOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = netlink.LinkDel(foreign) })
-	if _, err := Attach(want); err == nil || !strings.Contains(err.Error(), "is not ours") {
-		t.Errorf("Attach over a foreign link says %v", err)
+	if _, err := Attach(want); err == nil || !strings.Contains(err.Error(), "is not Weft's") {
+		t.Errorf("Attach over a foreign link: %v", err)
 	}
-	if err := Detach(want.ContainerID, want.IfName); err == nil || !strings.Contains(err.Error(), "is not ours") {
-		t.Errorf("Detach of a foreign link says %v", err)
+	if err := Detach(want.ContainerID, want.IfName); err == nil || !strings.Contains(err.Error(), "is not Weft's") {
+		t.Errorf("Detach of a foreign link: %v", err)
 	}
 	if _, err := netlink.LinkByName(attrs.Name); err != nil {
-		t.Errorf("foreign link: %v", err)
+		t.Errorf("the foreign link: %v", err)
 	}
 }
 
 func TestFailedAttachLeavesNothing(t *testing.T) {
 	needRoot(t)
 	for name, spoil := range map[string]func(*testing.T, *PodInterface){
-		"the pod has that interface": func(t *testing.T, want *PodInterface) {
+		"the pod has an interface of that name": func(t *testing.T, want *PodInterface) {
 			inPod(t, want.NetNS, func(pod *netlink.Handle) error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name = "eth0"
@@ -295,7 +295,7 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 			spoil(t, &want)
 			_, err := Attach(want)
 			if err == nil || !strings.Contains(err.Error(), "interface eth0 of container "+container) {
-				t.Errorf("Attach says %v", err)
+				t.Errorf("Attach: %v", err)
 			}
 			assertHostLinks(t)
 			assertGuards(t)
@@ -303,7 +303,7 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAttachRefusesWhatIsNoPodsNamespace(t *testing.T) {
+func TestAttachRefusesOtherNamespaces(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -331,7 +331,7 @@ func TestAttachRefusesWhatIsNoPodsNamespace(t *testing.T) {
 			_, err := Attach(web(test.path))
 			var coded *cniwire.Error
 			if !errors.As(err, &coded) || coded.Code != cniwire.CodeInvalidNetNS || !strings.Contains(err.Error(), test.text) {
-				t.Errorf("Attach in %s says %v", test.path, err)
+				t.Errorf("Attach in %s: %v", test.path, err)
 			}
 			assertHostLinks(t)
 		})
@@ -348,25 +348,25 @@ func TestIPv6SwitchedOffInThePod(t *testing.T) {
 	t.Run("does not disturb IPv4", func(t *testing.T) {
 		mustAttach(t, web(netNS))
 		if got := stateOf(t, netNS, "eth0").Addresses; !slices.Equal(got, []string{"10.244.0.5/24"}) {
-			t.Errorf("addresses are %v", got)
+			t.Errorf("addresses: %v", got)
 		}
 	})
 	t.Run("is switched on for an IPv6 address", func(t *testing.T) {
 		mustAttach(t, dualStack(netNS))
 		if got := stateOf(t, netNS, "eth0").Addresses; !slices.Contains(got, "fd00:10:244::5/64") {
-			t.Errorf("addresses are %v", got)
+			t.Errorf("addresses: %v", got)
 		}
 	})
 }
 
-// With an MTU below 1280 a link has no IPv6 at all, as in a kernel without it.
+// With an MTU below 1280 a link has no IPv6 at all, as with a kernel without IPv6.
 func TestAttachOnALinkWithoutIPv6(t *testing.T) {
 	want := web(podNS(t))
 	want.MTU = 1000
 	mustAttach(t, want)
 	inPod(t, want.NetNS, func(pod *netlink.Handle) error {
 		if _, err := os.Stat("/proc/sys/net/ipv6/conf/eth0"); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the link has IPv6, so this shows nothing: %v", err)
+			t.Errorf("the link has IPv6, so this test proves nothing: %v", err)
 		}
 		link, err := pod.LinkByName("eth0")
 		if err != nil {
@@ -374,7 +374,7 @@ func TestAttachOnALinkWithoutIPv6(t *testing.T) {
 		}
 		addresses, err := addressesOf(pod, link)
 		if !slices.Equal(addresses, []string{"10.244.0.5/24"}) {
-			t.Errorf("addresses are %v", addresses)
+			t.Errorf("addresses: %v", addresses)
 		}
 		return err
 	})
@@ -405,7 +405,7 @@ func TestTxOffload(t *testing.T) {
 	}
 }
 
-// assertHostLinks compares with all that List finds.
+// assertHostLinks compares names with everything that List finds.
 func assertHostLinks(t *testing.T, names ...string) {
 	t.Helper()
 	links, err := List()
@@ -419,6 +419,6 @@ func assertHostLinks(t *testing.T, names ...string) {
 	slices.Sort(got)
 	slices.Sort(names)
 	if !slices.Equal(got, names) {
-		t.Errorf("host links are %v, not %v", got, names)
+		t.Errorf("host links: %v, want %v", got, names)
 	}
 }

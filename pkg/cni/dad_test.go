@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestIPv6IsUsableAtOnce: C11. The kernel's duplicate address detection would hold the addresses back for a second or two: who binds to one
-// gets EADDRNOTAVAIL. OVN gave the address to one port, so nothing is to be detected.
+// TestIPv6IsUsableAtOnce covers failure mode C11. The kernel's duplicate address detection would delay the addresses
+// by a second or two, and a program that binds to one would get EADDRNOTAVAIL. OVN gives each address to one port, so
+// there is nothing to detect.
 func TestIPv6IsUsableAtOnce(t *testing.T) {
 	want := dualStack(podNS(t))
 	start := time.Now()
@@ -33,13 +34,13 @@ func TestIPv6IsUsableAtOnce(t *testing.T) {
 				t.Errorf("address %s is not preferred: flags %#x", entry.IPNet, entry.Flags)
 			}
 		}
-		if len(entries) != 2 { // the pod's and the link-local one
-			t.Errorf("IPv6 addresses are %v", entries)
+		if len(entries) != 2 { // the pod's address and the link-local address
+			t.Errorf("IPv6 addresses: %v", entries)
 		}
 		return err
 	})
-	// The least that detection takes is the retransmission timer of one second (RFC 4862 §5.4).
+	// Detection takes at least the retransmission timer of one second (RFC 4862 §5.4).
 	if took := time.Since(start); took > 900*time.Millisecond {
-		t.Errorf("usable after %s: as late as with detection", took)
+		t.Errorf("usable after %s, as late as with detection", took)
 	}
 }

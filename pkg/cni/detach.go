@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detach removes the interface; that there is none is no error. The pod's
-// namespace may be gone.
+// Detach removes the interface. A missing interface is not an error. The pod's namespace may be gone.
 func Detach(containerID, ifName string) error {
 	host, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -22,8 +21,8 @@ func Detach(containerID, ifName string) error {
 	return nil
 }
 
-// remove deletes a link of ours, and with it the pod's end, and then its guard:
-// in this order no frame passes in between.
+// remove deletes a link that Attach created, together with the pod's end, and then its guard. In this order no frame
+// reaches the host's stack in between.
 func remove(host *netlink.Handle, name, alias string) error {
 	if err := removeLink(host, name, alias); err != nil {
 		return err
@@ -40,9 +39,9 @@ func removeLink(host *netlink.Handle, name, alias string) error {
 		return fmt.Errorf("link %s: %w", name, err)
 	}
 	if other := link.Attrs().Alias; link.Type() != "veth" || other != "" && other != alias {
-		return fmt.Errorf("link %s is not ours but a %s with alias %q", name, link.Type(), other)
+		return fmt.Errorf("link %s is not Weft's but a %s with alias %q", name, link.Type(), other)
 	}
-	// The pod's namespace may end at this moment and take the pair with it.
+	// The pod's namespace may end at this moment and delete both ends.
 	if err := host.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete link %s: %w", name, err)
 	}

@@ -28,7 +28,7 @@ func TestDetachRemovesBothEnds(t *testing.T) {
 	})
 }
 
-func TestDetachOfWhatIsNotThere(t *testing.T) {
+func TestDetachOfAMissingInterface(t *testing.T) {
 	needRoot(t)
 	for range 2 {
 		if err := Detach("absent", "eth0"); err != nil {
@@ -49,7 +49,7 @@ func TestDetachAfterTheNamespace(t *testing.T) {
 	assertGuards(t)
 }
 
-func TestListTellsTheOwners(t *testing.T) {
+func TestListReturnsTheOwners(t *testing.T) {
 	first, second := web(podNS(t)), web(podNS(t))
 	second.ContainerID, second.IfName = "fedcba", "net1"
 	a, b := mustAttach(t, first), mustAttach(t, second)
@@ -64,7 +64,7 @@ func TestListTellsTheOwners(t *testing.T) {
 	}
 	slices.SortFunc(expected, func(x, y HostLink) int { return x.Index - y.Index })
 	if diff := cmp.Diff(expected, got); diff != "" {
-		t.Errorf("List tells (-want +got):\n%s", diff)
+		t.Errorf("List returned (-want +got):\n%s", diff)
 	}
 }
 
@@ -79,19 +79,19 @@ func TestAttachAndDetachLeakNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cycle() // the runtime opens what it keeps
+	cycle() // opens the files that the runtime keeps open
 	before := openFiles(t)
 	for range 200 {
 		cycle()
 	}
 	if after := openFiles(t); after > before {
-		t.Errorf("%d files are open after 200 ADD and DEL, %d before", after, before)
+		t.Errorf("%d open files after 200 ADD and DEL, %d before", after, before)
 	}
 	assertHostLinks(t)
 	assertGuards(t)
 }
 
-// As after a reboot, when all pods of a node come at once.
+// After a reboot all pods of a node are attached at once.
 func TestManyAtOnce(t *testing.T) {
 	needRoot(t)
 	var wants []PodInterface
@@ -129,13 +129,13 @@ func atOnce(t *testing.T, wants []PodInterface, do func(PodInterface) error) {
 	all.Wait()
 }
 
-// A failure opens and closes along another path.
+// A failed Attach opens and closes files on another path.
 func TestFailedAttachLeaksNothing(t *testing.T) {
 	want := web(podNS(t))
 	want.Addresses = append(want.Addresses, want.Addresses[0])
 	fail := func() {
 		if _, err := Attach(want); err == nil {
-			t.Fatal("Attach of an address twice succeeds")
+			t.Fatal("Attach with a duplicate address succeeds")
 		}
 		notNS := want
 		notNS.NetNS = "/proc/self/ns/mnt"
@@ -149,7 +149,7 @@ func TestFailedAttachLeaksNothing(t *testing.T) {
 		fail()
 	}
 	if after := openFiles(t); after > before {
-		t.Errorf("%d files are open after 50 failures, %d before", after, before)
+		t.Errorf("%d open files after 50 failures, %d before", after, before)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestInNetNSComesBack(t *testing.T) {
 			return nil
 		})
 		if got := currentNS(t); got != own {
-			t.Fatalf("in namespace %s after inNetNS, not %s", got, own)
+			t.Fatalf("in namespace %s after inNetNS, want %s", got, own)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package cni makes and removes the links of pods: a veth pair whose one end is
-// the pod's interface and whose other end is a port of the integration bridge.
+// Package cni creates and removes the links of pods. A link is a veth pair: one end is the pod's interface and the
+// other end is a port of the integration bridge.
 //
 //	pod netns                        host netns
 //	┌───────────────┐              ┌─────────────────────────┐
@@ -7,10 +7,9 @@
 //	│ MAC, IPs, MTU │              │ alias weft:<id>/<ifname>│
 //	└───────────────┘              └─────────────────────────┘
 //
-// Both ends are created where they live and with the names they keep: moving or
-// renaming a link waits for an RCU grace period under the RTNL lock. Nothing
-// here waits for duplicate address detection: OVN gave the address to one port.
+// Both ends are created in their namespaces and with their final names, because moving or renaming a link waits for
+// an RCU grace period under the RTNL lock. Duplicate address detection is disabled, because OVN gives each address to
+// only one port.
 //
-// The package works on the network namespace of its process, and enters a pod's
-// with a thread of its own.
+// The package works in the network namespace of its process, and enters a pod's namespace on a separate thread.
 package cni

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardTable holds a chain per guarded device, of the device's name. The chain
-// has no rule: its policy drops. The ingress hook comes after the packet taps
-// through which the userspace datapath reads and before the host's stack.
+// guardTable holds a chain for each guarded device, named after the device. The chain has no rule; its policy drops
+// all frames. The ingress hook comes after the packet taps, through which the userspace datapath reads, and before
+// the host's stack.
 const guardTable = "weft-guard"
 
-// guardPriority comes before chains of others, which need not see the frames.
+// guardPriority comes before all other chains, which need not see the frames.
 const guardPriority = -500
 
-// Guard hides a device's frames from the host's stack; twice is as once.
+// Guard hides a device's frames from the host's stack. It is idempotent.
 func Guard(device string) error {
 	nft, err := nftables.New()
 	if err != nil {
@@ -40,12 +40,12 @@ func Guard(device string) error {
 	return nil
 }
 
-// Unguard ends Guard for a device that stays; twice is as once.
+// Unguard reverts Guard for a device that stays. It is idempotent.
 func Unguard(device string) error { return unguard(device) }
 
-// unguard removes the chain of a device that is gone. Kernels before 6.16
-// removed it with the device; later ones keep it for the next of that name.
-// It looks first: an attempt waits for an RCU grace period even to find nothing.
+// unguard removes the chain of a device. Kernels before 6.16 remove the chain with the device; later kernels keep it
+// for the next device of that name. It first checks that the chain exists, because even a futile removal waits for an
+// RCU grace period.
 func unguard(device string) error {
 	guarded, err := isGuarded(device)
 	if err != nil || !guarded {
@@ -62,8 +62,8 @@ func unguard(device string) error {
 	return nil
 }
 
-// isGuarded asks for the one chain: a dump of all may miss some while others are
-// made. The nftables library has no such question that keeps the error's number.
+// isGuarded queries only the device's chain, because a dump of all chains may be incomplete while others are created.
+// The nftables library has no such query that preserves the error number.
 func isGuarded(device string) (bool, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_NETDEV, Version: unix.NFNETLINK_V0})
@@ -74,12 +74,12 @@ func isGuarded(device string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for guard of %s: %w", device, err)
+		return false, fmt.Errorf("query guard of %s: %w", device, err)
 	}
 	return true, nil
 }
 
-// isNoGuard tells a chain or table that is not there, or a kernel without any.
+// isNoGuard reports whether err means that the chain or table does not exist, or that the kernel supports neither.
 func isNoGuard(err error) bool {
 	for _, absence := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT} {
 		if errors.Is(err, absence) {
@@ -89,7 +89,7 @@ func isNoGuard(err error) bool {
 	return false
 }
 
-// SweepGuards removes the guards of devices that are gone.
+// SweepGuards removes the guards of devices that no longer exist.
 func SweepGuards() error {
 	guarded, err := guardedDevices()
 	if err != nil {
@@ -102,7 +102,7 @@ func SweepGuards() error {
 	return errors.Join(failures...)
 }
 
-// RemoveGuards removes the table with all guards; that there is none is no error.
+// RemoveGuards removes the table with all guards. A missing table is not an error.
 func RemoveGuards() error {
 	nft, err := nftables.New()
 	if err != nil {
@@ -115,8 +115,8 @@ func RemoveGuards() error {
 	return nil
 }
 
-// sweepGuard looks again after it removed a chain: an Attach of the same
-// container may have made the device anew in between.
+// sweepGuard checks the device again after it removed the chain, because an Attach of the same container may have
+// recreated the device in between.
 func sweepGuard(device string) error {
 	gone, err := isGone(device)
 	if err != nil || !gone {

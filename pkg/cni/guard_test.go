@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// assertGuards compares with all chains of the guard's table.
+// assertGuards compares devices with all chains of the guard table.
 func assertGuards(t *testing.T, devices ...string) {
 	t.Helper()
 	got, err := guardedDevices()
@@ -20,12 +20,12 @@ func assertGuards(t *testing.T, devices ...string) {
 	slices.Sort(got)
 	slices.Sort(devices)
 	if !slices.Equal(got, devices) {
-		t.Errorf("guarded are %v, not %v", got, devices)
+		t.Errorf("guarded devices: %v, want %v", got, devices)
 	}
 }
 
-// The pod sends a datagram to the host's end. With the guard the packet tap
-// sees it, and the host's stack does not; without it the stack does.
+// The pod sends a datagram to the host's end. With the guard the packet tap sees it and the host's stack does not;
+// without the guard the stack does.
 func TestGuardHidesFramesFromTheStackAndNotFromTaps(t *testing.T) {
 	want := web(podNS(t))
 	want.IngressGuard = true
@@ -46,11 +46,11 @@ func TestGuardHidesFramesFromTheStackAndNotFromTaps(t *testing.T) {
 	buffer := make([]byte, 64)
 	n, err := listener.Read(buffer)
 	if err != nil || string(buffer[:n]) != "open" {
-		t.Errorf("the stack got %q first, error %v", buffer[:n], err)
+		t.Errorf("the stack received %q first, error %v", buffer[:n], err)
 	}
 }
 
-// hostListener gives the host's end an address in the pod's subnet and listens.
+// hostListener gives the host's end an address in the pod's subnet and listens on it.
 func hostListener(t *testing.T, made Attachment) *net.UDPConn {
 	t.Helper()
 	link, err := netlink.LinkByIndex(made.HostIndex)
@@ -95,7 +95,7 @@ func awaitFrame(t *testing.T, tap int, payload string) {
 	for {
 		n, _, err := unix.Recvfrom(tap, frame, 0)
 		if err != nil {
-			t.Fatalf("the tap does not see %q: %v", payload, err)
+			t.Fatalf("the tap did not see %q: %v", payload, err)
 		}
 		if tail := frame[max(0, n-len(payload)):n]; string(tail) == payload {
 			return
@@ -103,7 +103,7 @@ func awaitFrame(t *testing.T, tap int, payload string) {
 	}
 }
 
-// sendToHost sends without asking for the host's MAC, which the guard would hide too.
+// sendToHost sends without resolving the host's MAC, because the guard would hide the ARP request too.
 func sendToHost(t *testing.T, netNS string, made Attachment, payload string) {
 	t.Helper()
 	inPod(t, netNS, func(pod *netlink.Handle) error {
@@ -121,7 +121,7 @@ func sendToHost(t *testing.T, netNS string, made Attachment, payload string) {
 	})
 }
 
-func TestGuardTwiceIsAsOnce(t *testing.T) {
+func TestGuardIsIdempotent(t *testing.T) {
 	needRoot(t)
 	made := mustAttach(t, web(podNS(t)))
 	for range 2 {
@@ -158,7 +158,7 @@ func TestSweepGuards(t *testing.T) {
 func TestGuardOfNoDevice(t *testing.T) {
 	needRoot(t)
 	t.Cleanup(func() { _ = unguard("absent") })
-	// Kernels from 6.16 on guard a name before there is a device of it.
+	// Kernels from 6.16 on accept a guard for a name without a device.
 	if err := Guard("absent"); err == nil {
 		if err := SweepGuards(); err != nil {
 			t.Error(err)

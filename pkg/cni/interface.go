@@ -7,55 +7,55 @@ import (
 	"net/netip"
 )
 
-// PodInterface is an interface that a pod shall have.
+// PodInterface describes a pod's interface.
 type PodInterface struct {
-	ContainerID string // the sandbox
+	ContainerID string // ID of the sandbox
 	NetNS       string // path of its network namespace
 	IfName      string // name in the pod, usually eth0
-	HostName    string // name of the host's end; empty: HostName(ContainerID, IfName), which Detach removes
+	HostName    string // name of the host's end; if empty, HostName(ContainerID, IfName), which Detach removes
 
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix // each with the prefix length of its subnet
 	Gateways  []netip.Addr   // of default routes, at most one per family
 	Routes    []Route
-	MTU       int // bytes; 0: the kernel's default
+	MTU       int // bytes; 0 means the kernel's default
 
-	// DisableTxOffload makes the pod's kernel write checksums itself. The
-	// userspace datapath of Open vSwitch needs it: it does not complete them.
+	// DisableTxOffload makes the pod's kernel compute checksums. The userspace datapath of Open vSwitch needs it,
+	// because it does not complete them.
 	DisableTxOffload bool
-	// IngressGuard hides the frames of the host's end from the host's own
-	// stack. The userspace datapath needs it: it reads copies of the frames.
-	// Never with the kernel datapath, which would not see them either.
+	// IngressGuard hides the frames of the host's end from the host's stack. The userspace datapath needs it, because
+	// it reads copies of the frames. It must not be set with the kernel datapath, which would not see the frames
+	// either.
 	IngressGuard bool
 }
 
-// Route is a further route of the pod. Without a gateway it is on the link.
+// Route is an additional route of the pod. Without a gateway its destination is on the link.
 type Route struct {
 	Dst     netip.Prefix
 	Gateway netip.Addr
 }
 
-// Attachment is a PodInterface as it was made.
+// Attachment describes the interface that Attach created.
 type Attachment struct {
 	HostName  string
 	HostIndex int
 	HostMAC   net.HardwareAddr
 	PodIndex  int
-	MAC       net.HardwareAddr // of the pod's end
+	MAC       net.HardwareAddr // MAC of the pod's end
 }
 
-// HostLink is the host's end of a pod's interface, as List finds it.
+// HostLink is the host's end of a pod's interface as List finds it.
 type HostLink struct {
 	Name        string
 	Index       int
-	ContainerID string // empty for a link that was left half made
+	ContainerID string // empty for an unfinished link
 	IfName      string
 }
 
-// minIPv6MTU is the least MTU with which Linux lets an interface have IPv6 (RFC 8200 §5).
+// minIPv6MTU is the smallest MTU with which Linux enables IPv6 on an interface (RFC 8200 §5).
 const minIPv6MTU = 1280
 
-// validate says why the interface cannot be made as it is wanted.
+// validate returns an error if the interface cannot be created.
 func (p PodInterface) validate() error {
 	switch {
 	case p.ContainerID == "":
@@ -94,7 +94,7 @@ func (p PodInterface) hasIPv6() bool {
 	return false
 }
 
-// routes are the default routes and the further ones.
+// routes returns the default routes and the additional routes.
 func (p PodInterface) routes() []Route {
 	var routes []Route
 	for _, gateway := range p.Gateways {
@@ -110,8 +110,8 @@ func defaultOf(gateway netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 }
 
-// reaches tells whether a subnet of the interface holds the gateway. IPv6
-// reaches link-local ones always.
+// reaches reports whether a subnet of the interface contains the gateway. Link-local IPv6 gateways are always
+// reachable.
 func (p PodInterface) reaches(gateway netip.Addr) bool {
 	if gateway.Is6() && gateway.IsLinkLocalUnicast() {
 		return true

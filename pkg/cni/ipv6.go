@@ -13,32 +13,31 @@ import (
 // addrGenModeNone is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
 const addrGenModeNone = 1
 
-// prepareIPv6 makes the pod's end ready for its addresses, or without any deaf
-// to router advertisements: a pod on the network could otherwise give this one
-// an address and a default route (CVE-2020-10749).
+// prepareIPv6 prepares the pod's end for its IPv6 addresses. It always disables router advertisements, because
+// another pod on the network could otherwise give this pod an address and a default route (CVE-2020-10749).
 func prepareIPv6(pod *netlink.Handle, link netlink.Link, want PodInterface) error {
 	if err := disableIPv6Autoconf(pod, link); err != nil {
 		return err
 	}
 	err := setIPv6(want.IfName, "accept_ra", "0")
 	if err == nil && want.hasIPv6() {
-		// The runtime or the node's defaults may have switched it off.
+		// The runtime or the node's defaults may have disabled IPv6.
 		err = setIPv6(want.IfName, "disable_ipv6", "0")
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		if want.hasIPv6() {
-			return fmt.Errorf("the pod is to have IPv6 and the kernel has none: %w", err)
+			return fmt.Errorf("the pod needs IPv6 but the kernel has none: %w", err)
 		}
 		return nil
 	}
 	return err
 }
 
-// disableIPv6Autoconf keeps the kernel from making a link-local address, whose
-// duplicate address detection lasts a second or more.
+// disableIPv6Autoconf keeps the kernel from creating a link-local address, whose duplicate address detection takes a
+// second or more.
 func disableIPv6Autoconf(handle *netlink.Handle, link netlink.Link) error {
 	err := handle.LinkSetIP6AddrGenMode(link, addrGenModeNone)
-	// The kernel, or this link with an MTU below minIPv6MTU, has no IPv6.
+	// Either the kernel has no IPv6, or this link has none because its MTU is below minIPv6MTU.
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		return nil
 	}
@@ -48,8 +47,8 @@ func disableIPv6Autoconf(handle *netlink.Handle, link netlink.Link) error {
 	return nil
 }
 
-// setIPv6 sets a variable of an interface in the thread's namespace. It does not
-// write what is so already: /proc/sys may be read-only.
+// setIPv6 sets a variable of an interface in the thread's namespace. It does not write a value that is already set,
+// because /proc/sys may be read-only.
 func setIPv6(ifName, variable, value string) error {
 	path := filepath.Join("/proc/sys/net/ipv6/conf", ifName, variable)
 	current, err := os.ReadFile(path)

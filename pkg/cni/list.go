@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// List returns the host's ends of all interfaces that Attach made, and of those
-// that it left half made because the process ended: they lack an owner.
+// List returns the host's ends of all interfaces that Attach created. It includes links that Attach left unfinished
+// because the process ended; they have no owner.
 func List() ([]HostLink, error) {
 	links, err := allLinks()
 	if err != nil {
@@ -23,8 +23,8 @@ func List() ([]HostLink, error) {
 	return ours, nil
 }
 
-// allLinks asks again if links came or went meanwhile: the kernel then marks its
-// answer as one that may lack some. On a busy node that can go on for a while.
+// allLinks lists the links. It retries if links changed meanwhile, because the kernel then marks its answer as
+// possibly incomplete. On a busy node that may happen several times in a row.
 func allLinks() ([]netlink.Link, error) {
 	const attempts = 10
 	for range attempts - 1 {
@@ -42,6 +42,6 @@ func hostLinkOf(link netlink.Link) (HostLink, bool) {
 		return HostLink{}, false
 	}
 	containerID, ifName, owned := ownerOf(attrs.Alias)
-	halfMade := attrs.Alias == "" && isHostName(attrs.Name)
-	return HostLink{Name: attrs.Name, Index: attrs.Index, ContainerID: containerID, IfName: ifName}, owned || halfMade
+	unfinished := attrs.Alias == "" && isHostName(attrs.Name)
+	return HostLink{Name: attrs.Name, Index: attrs.Index, ContainerID: containerID, IfName: ifName}, owned || unfinished
 }

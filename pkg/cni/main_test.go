@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getuid() != 0 { // some need no namespaces
+	if os.Getuid() != 0 { // tests that need a namespace skip
 		os.Exit(m.Run())
 	}
 	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS, func() int {
@@ -33,7 +33,7 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// podNS makes a network namespace and returns its path.
+// podNS creates a network namespace and returns its path.
 func podNS(t testing.TB) string {
 	t.Helper()
 	needRoot(t)
@@ -54,7 +54,7 @@ func mountNewNS(path string) error {
 		return err
 	}
 	defer own.Close()
-	return inNetNS(own, func() error { // which goes back there
+	return inNetNS(own, func() error { // inNetNS returns to the own namespace afterwards
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func mountNewNS(path string) error {
 	})
 }
 
-// endNS removes a namespace; twice is as once.
+// endNS removes a namespace. It is idempotent.
 func endNS(t testing.TB, path string) {
 	t.Helper()
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {

@@ -7,11 +7,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// SetMTU gives an interface that Attach made another MTU, in bytes, at both ends. The host's end is last: what List says of it is true of both.
-// Only ContainerID, IfName, NetNS, MTU and Addresses are read. An interface whose namespace or link is gone is left to DEL.
+// SetMTU changes the MTU, in bytes, of both ends of an interface that Attach created. It changes the host's end last,
+// so that the MTU that List returns applies to both ends. It uses only ContainerID, IfName, NetNS, MTU and Addresses.
+// If the namespace or the link is gone, SetMTU returns nil and leaves the rest to DEL.
 func SetMTU(want PodInterface) error {
 	err := setMTU(want)
 	if err == nil || hasVanished(err) {
@@ -21,8 +22,8 @@ func SetMTU(want PodInterface) error {
 }
 
 func setMTU(want PodInterface) error {
-	if want.MTU < minIPv6MTU && want.hasIPv6() { // the kernel would take IPv6 from the link, with its addresses
-		return fmt.Errorf("it is below the %d that IPv6 needs", minIPv6MTU)
+	if want.MTU < minIPv6MTU && want.hasIPv6() { // the kernel would disable IPv6 on the link and remove its addresses
+		return fmt.Errorf("the MTU is below the %d that IPv6 needs", minIPv6MTU)
 	}
 	host, err := netlink.LinkByName(HostName(want.ContainerID, want.IfName))
 	if err != nil || host.Attrs().MTU == want.MTU {
@@ -53,6 +54,7 @@ func setMTU(want PodInterface) error {
 
 func hasVanished(err error) bool {
 	var absent netlink.LinkNotFoundError
-	var noNetNS *cniwire.Error
-	return errors.As(err, &absent) || errors.Is(err, unix.ENODEV) || errors.As(err, &noNetNS) && noNetNS.Code == cniwire.CodeInvalidNetNS
+	var badNetNS *cniwire.Error
+	return errors.As(err, &absent) || errors.Is(err, unix.ENODEV) ||
+		errors.As(err, &badNetNS) && badNetNS.Code == cniwire.CodeInvalidNetNS
 }

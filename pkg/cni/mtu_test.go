@@ -26,7 +26,7 @@ func TestSetMTUChangesBothEnds(t *testing.T) {
 	}
 }
 
-// TestSetMTUKeepsIPv6: with less than 1280 bytes the kernel would take the addresses from the link.
+// TestSetMTUKeepsIPv6 sets an MTU below 1280 bytes, with which the kernel would remove the IPv6 addresses.
 func TestSetMTUKeepsIPv6(t *testing.T) {
 	needRoot(t)
 	want := dualStack(podNS(t))
@@ -34,14 +34,14 @@ func TestSetMTUKeepsIPv6(t *testing.T) {
 	small := want
 	small.MTU = 1279
 	if err := SetMTU(small); err == nil || !strings.Contains(err.Error(), "MTU 1279") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 	if err := Verify(want); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestSetMTUOfWhatIsGone(t *testing.T) {
+func TestSetMTUOfAMissingInterface(t *testing.T) {
 	needRoot(t)
 	want := web(podNS(t))
 	if err := SetMTU(want); err != nil {

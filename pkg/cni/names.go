@@ -15,16 +15,15 @@ const (
 	ethernetLength = 6
 )
 
-// HostName is the name of the host's end of a container's interface: "weft" and
-// ten hexadecimal digits, one below the kernel's limit of 15 characters.
+// HostName returns the name of the host's end of a container's interface: "weft" and ten hexadecimal digits, one
+// character below the kernel's limit of 15.
 func HostName(containerID, ifName string) string {
 	digest := digestOf(containerID, ifName)
 	return hostPrefix + hex.EncodeToString(digest[:])[:hostDigits]
 }
 
-// hostMAC is the address of the host's end. It is set, and not left to the
-// kernel, because systemd-udevd replaces random addresses behind our back. No
-// frame ever carries it.
+// hostMAC returns the MAC of the host's end. It is set explicitly, because systemd-udevd replaces the kernel's random
+// addresses. No frame ever carries it.
 func hostMAC(containerID, ifName string) net.HardwareAddr {
 	digest := digestOf(containerID, ifName)
 	mac := net.HardwareAddr(digest[len(digest)-ethernetLength:])
@@ -36,12 +35,12 @@ func digestOf(containerID, ifName string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(containerID + "/" + ifName))
 }
 
-// aliasOf lets a sweep recognise the link and whose it is.
+// aliasOf returns the link's alias, which identifies Weft's links and their owners.
 func aliasOf(containerID, ifName string) string {
 	return aliasPrefix + containerID + "/" + ifName
 }
 
-// ownerOf reads an alias.
+// ownerOf parses an alias.
 func ownerOf(alias string) (containerID, ifName string, ok bool) {
 	owner, ours := strings.CutPrefix(alias, aliasPrefix)
 	if !ours {
@@ -50,7 +49,7 @@ func ownerOf(alias string) (containerID, ifName string, ok bool) {
 	return strings.Cut(owner, "/")
 }
 
-// isHostName tells names that HostName makes.
+// isHostName reports whether HostName could have returned name.
 func isHostName(name string) bool {
 	digits, ours := strings.CutPrefix(name, hostPrefix)
 	if !ours || len(digits) != hostDigits {
@@ -60,8 +59,8 @@ func isHostName(name string) bool {
 	return err == nil
 }
 
-// linkLocal is the address that the kernel would have made of the MAC
-// (RFC 4291, appendix A: EUI-64 with the universal bit inverted).
+// linkLocal returns the address that the kernel would derive from the MAC (RFC 4291, appendix A: EUI-64 with the
+// universal bit inverted).
 func linkLocal(mac net.HardwareAddr) netip.Prefix {
 	address := netip.AddrFrom16([16]byte{
 		0xfe, 0x80, 0, 0, 0, 0, 0, 0,

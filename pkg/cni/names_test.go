@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-func TestHostNameIsStableShortAndOfItsOwner(t *testing.T) {
+func TestHostNameIsStableShortAndUnique(t *testing.T) {
 	name := HostName("0123456789abcdef", "eth0")
-	// A new build must find the links of the one before.
+	// A new build must find the links of the previous build.
 	if name != "weft60373cf902" {
-		t.Errorf("name is %q", name)
+		t.Errorf("name %q", name)
 	}
 	for _, other := range []string{HostName("0123456789abcdef", "eth1"), HostName("fedcba", "eth0")} {
 		if other == name {
@@ -21,7 +21,7 @@ func TestHostNameIsStableShortAndOfItsOwner(t *testing.T) {
 	}
 	for _, foreign := range []string{"eth0", "weft", "weft-mp0", "weft01234567890", "weftxyzxyzxyzx"} {
 		if isHostName(foreign) {
-			t.Errorf("%q is taken for ours", foreign)
+			t.Errorf("%q is recognised as Weft's", foreign)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func TestOwnerOfAlias(t *testing.T) {
 	} {
 		containerID, ifName, ok := ownerOf(alias)
 		if ok != (want[0] != "") || ok && [2]string{containerID, ifName} != want {
-			t.Errorf("owner of %q is %q, %q, %v", alias, containerID, ifName, ok)
+			t.Errorf("owner of %q: %q, %q, %v", alias, containerID, ifName, ok)
 		}
 	}
 }
@@ -48,9 +48,9 @@ func TestHostMACIsLocalUnicast(t *testing.T) {
 	}
 }
 
-func TestLinkLocalIsTheKernels(t *testing.T) {
+func TestLinkLocalMatchesTheKernel(t *testing.T) {
 	mac := net.HardwareAddr{0x0a, 0x58, 0x0a, 0xf4, 0x00, 0x05}
 	if got := linkLocal(mac).String(); got != "fe80::858:aff:fef4:5/64" {
-		t.Errorf("link-local address is %s", got)
+		t.Errorf("link-local address %s", got)
 	}
 }

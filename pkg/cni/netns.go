@@ -9,12 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// openNetNS opens the network namespace at a path: one that is mounted there or
-// a process's. It must not be the host's own, where a pod's address and default
-// route would cut the node off. Its errors are *cniwire.Error.
+// openNetNS opens a network namespace by its path, which is a mount or belongs to a process. It refuses the host's
+// own namespace, where a pod's address and default route would disconnect the node. Its errors are *cniwire.Error.
 func openNetNS(path string) (*os.File, error) {
 	ns, err := openNoSymlink(path)
 	if err != nil {
@@ -27,10 +26,9 @@ func openNetNS(path string) (*os.File, error) {
 	return ns, nil
 }
 
-// openNoSymlink opens a namespace without following a symbolic link in its last
-// element, nor waiting for the writer of a pipe. A process's namespace is a link
-// of another kind, which only the kernel makes. On hosts /var/run is a link to
-// /run; in a container it may lack.
+// openNoSymlink opens a namespace without following a symbolic link in the last element, and without waiting for the
+// writer of a pipe. The namespace links below /proc are an exception, because only the kernel creates them. On hosts
+// /var/run is a link to /run; in a container it may be missing.
 func openNoSymlink(path string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	if strings.HasPrefix(path, "/proc/") {
@@ -65,8 +63,8 @@ func checkNetNS(ns *os.File) error {
 	return err
 }
 
-// isOwn asks for the thread's namespace: /proc/self is the first thread's, which
-// may be the one that could not go back.
+// isOwn compares ns with the namespace of the thread. /proc/self would be the first thread's namespace, and that
+// thread may have failed to return.
 func isOwn(ns *os.File) (bool, error) {
 	own, err := os.Stat("/proc/thread-self/ns/net")
 	if err != nil {
@@ -76,16 +74,16 @@ func isOwn(ns *os.File) (bool, error) {
 	return err == nil && os.SameFile(own, info), err
 }
 
-// inNetNS calls do on a thread in the namespace and waits for it. Sockets that
-// do opens and files under /proc/sys/net are the namespace's.
+// inNetNS calls do on a thread in the namespace and waits for it. Sockets that do opens, and files below
+// /proc/sys/net, belong to that namespace.
 func inNetNS(ns *os.File, do func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- onThreadIn(ns, do) }()
 	return <-result
 }
 
-// onThreadIn leaves the thread locked if it cannot go back: it then ends with
-// the goroutine, and no other one runs in the wrong namespace.
+// onThreadIn leaves the thread locked if it cannot return to its own namespace. The thread then ends with the
+// goroutine, so that no other goroutine runs in the wrong namespace.
 func onThreadIn(ns *os.File, do func() error) error {
 	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disableTxOffload does what ethtool -K tx off does on a veth. The kernel drops
-// with these features those that build on them, such as segmentation.
+// disableTxOffload does what "ethtool -K tx off" does on a veth. The kernel also disables the features that depend on
+// checksum offload, such as segmentation.
 func disableTxOffload(_ *netlink.Handle, _ netlink.Link, want PodInterface) error {
 	if !want.DisableTxOffload {
 		return nil
@@ -25,17 +25,16 @@ func disableTxOffload(_ *netlink.Handle, _ netlink.Link, want PodInterface) erro
 // ethtoolValue is struct ethtool_value of linux/ethtool.h.
 type ethtoolValue struct{ command, data uint32 }
 
-// ethtoolRequest is struct ifreq of linux/if.h with a pointer in its union,
-// which the kernel reads to its end.
+// ethtoolRequest is struct ifreq of linux/if.h with a pointer in its union. The kernel reads the whole union.
 type ethtoolRequest struct {
 	name  [unix.IFNAMSIZ]byte
 	value *ethtoolValue
 	_     [24 - unsafe.Sizeof(uintptr(0))]byte
 }
 
-// setTxChecksum sets the checksum features of a device in the thread's namespace
-// by one number. The library that knows features by their names asks for the
-// names first, with a buffer of 1 MiB for each pod: most of the agent's garbage.
+// setTxChecksum sets the checksum features of a device in the thread's namespace with a single value. The ethtool
+// library would first fetch the names of all features into a buffer of 1 MiB per pod, which would be most of the
+// agent's garbage.
 func setTxChecksum(device string, on uint32) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// configurePod runs in the pod's namespace. IPv6 is set before the link comes
-// up, because that is when the kernel would begin on its own.
+// configurePod configures the pod's end in the pod's namespace. IPv6 is configured before the link comes up, because
+// the kernel's autoconfiguration would start then.
 func configurePod(want PodInterface) (index int, err error) {
 	pod, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -39,8 +39,7 @@ func setUp(pod *netlink.Handle, link netlink.Link, _ PodInterface) error {
 	return nil
 }
 
-// addAddresses adds the addresses, and for IPv6 the link-local one, which
-// neighbour discovery needs.
+// addAddresses adds the addresses, and for IPv6 also the link-local address, which neighbour discovery needs.
 func addAddresses(pod *netlink.Handle, link netlink.Link, want PodInterface) error {
 	if want.hasIPv6() {
 		if err := addAddress(pod, link, linkLocal(want.MAC)); err != nil {
@@ -64,7 +63,7 @@ func addAddress(pod *netlink.Handle, link netlink.Link, address netip.Prefix) er
 		entry.Scope = unix.RT_SCOPE_LINK
 	}
 	err := pod.AddrAdd(link, entry)
-	// The pod may want the very address that neighbour discovery needs.
+	// The pod's own address may equal the link-local address.
 	if errors.Is(err, unix.EEXIST) && address.Addr().IsLinkLocalUnicast() {
 		return nil
 	}
@@ -83,8 +82,8 @@ func addRoutes(pod *netlink.Handle, link netlink.Link, want PodInterface) error 
 	return nil
 }
 
-// kernelRoute is plain for a gateway in a subnet of the interface; another is
-// declared to be on the link.
+// kernelRoute returns the route in netlink form. A gateway outside the interface's subnets is declared to be on the
+// link.
 func kernelRoute(link netlink.Link, route Route, want PodInterface) *netlink.Route {
 	kernel := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(route.Dst.Masked())}
 	if !route.Gateway.IsValid() {

@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Raise brings the host's end up if something took it down after Attach. ovs-vswitchd does when it gives up a port of that name: it writes back
-// the flags that it read before, and a link that was made anew under the name may be hit.
+// Raise brings the host's end up if it was taken down after Attach. ovs-vswitchd may do so when it releases a port:
+// it restores the flags that it read earlier, and may hit a recreated link of the same name.
 func Raise(containerID, ifName string) error {
 	name := HostName(containerID, ifName)
 	link, err := netlink.LinkByName(name)

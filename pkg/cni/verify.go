@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Verify says what a pod's interface lacks of what Attach gave it, for CHECK.
-// What the pod has beyond is its own affair. Without a network namespace the pod's end is left out.
+// Verify returns an error if a pod's interface lacks something that Attach gave it; CHECK uses it. It ignores what
+// the pod added. Without a network namespace it does not check the pod's end.
 func Verify(want PodInterface) error {
 	if err := verify(want); err != nil {
 		return fmt.Errorf("interface %s of container %s: %w", want.IfName, want.ContainerID, err)

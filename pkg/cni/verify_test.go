@@ -8,7 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-func TestVerifyAcceptsWhatAttachMade(t *testing.T) {
+func TestVerifyAcceptsAnAttachedInterface(t *testing.T) {
 	want := dualStack(podNS(t))
 	want.IngressGuard = true
 	mustAttach(t, want)
@@ -69,7 +69,7 @@ func TestVerifyNamesWhatIsMissing(t *testing.T) {
 			mustAttach(t, want)
 			spoil(t, want)
 			if err := Verify(want); err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("Verify says %v", err)
+				t.Errorf("Verify: %v", err)
 			}
 		})
 	}

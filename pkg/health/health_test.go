@@ -17,8 +17,8 @@ func isFalse(kind, reason string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: reason}
 }
 
-// What waits for a stage that is in the list is not told besides.
-func TestNodeTellsTheCause(t *testing.T) {
+// A condition that waits for a stage in the list is not reported in addition.
+func TestNodeReportsTheCause(t *testing.T) {
 	got := Node("a", []metav1.Condition{
 		isFalse(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonNotReady),
 		isFalse(networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ReasonWaitingForSpec),
@@ -27,21 +27,24 @@ func TestNodeTellsTheCause(t *testing.T) {
 	if len(got) != 2 || got[0].Reason != networkv1alpha1.ReasonNoUplink || got[1].Reason != networkv1alpha1.ReasonWaitingForSpec {
 		t.Errorf("problems are %+v", got)
 	}
-	conditions := NodeConditions(got, metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "r", Message: "m"})
-	for i, want := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse} {
+	conditions := NodeConditions(got, metav1.Condition{Type: networkv1alpha1.ConditionReady,
+		Status: metav1.ConditionFalse, Reason: "r", Message: "m"})
+	for i, want := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionTrue,
+		metav1.ConditionFalse} {
 		if c := conditions[i]; c.Status != want || strings.Contains(c.Message, "NodeNetwork/a") {
 			t.Errorf("%s is %s: %s; want %s", c.Type, c.Status, c.Message, want)
 		}
 	}
 }
 
-func TestChangesAreTold(t *testing.T) {
-	ready, not, waits := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "AsExpected"}, isFalse("Ready", "Broken"), isFalse("Ready", networkv1alpha1.ReasonWaitingForAgent)
+func TestChangesAreReported(t *testing.T) {
+	ready, not, waits := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "AsExpected"},
+		isFalse("Ready", "Broken"), isFalse("Ready", networkv1alpha1.ReasonWaitingForAgent)
 	degraded := metav1.Condition{Type: networkv1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "Broken"}
 	for _, test := range []struct {
 		name          string
 		before, after []metav1.Condition
-		told, bad     bool
+		reported, bad bool
 	}{
 		{"first and well", nil, []metav1.Condition{ready}, false, false},
 		{"first and not well", nil, []metav1.Condition{not}, true, true},
@@ -54,8 +57,8 @@ func TestChangesAreTold(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := Changes(test.before, test.after)
-			if (len(got) == 1) != test.told || test.told && got[0].Bad != test.bad {
-				t.Errorf("changes are %+v, want told %v, bad %v", got, test.told, test.bad)
+			if (len(got) == 1) != test.reported || test.reported && got[0].Bad != test.bad {
+				t.Errorf("changes are %+v, want reported %v, bad %v", got, test.reported, test.bad)
 			}
 		})
 	}
@@ -63,16 +66,16 @@ func TestChangesAreTold(t *testing.T) {
 
 func TestTextsAreCutBetweenRunes(t *testing.T) {
 	for n := range 4 {
-		if got := cut(strings.Repeat("x", n) + strings.Repeat("ü", maxText)); len(got) > maxText || !utf8.ValidString(got) {
+		if got := Cut(strings.Repeat("x", n) + strings.Repeat("ü", maxText)); len(got) > maxText || !utf8.ValidString(got) {
 			t.Errorf("%d bytes, valid %v", len(got), utf8.ValidString(got))
 		}
 	}
 }
 
-// Every reason that an API type declares for a problem has a next step, or is of another kind of object.
+// Every reason that an API type declares for a problem has a next step, or belongs to another kind of object.
 func TestReasonsHaveANextStep(t *testing.T) {
 	without := map[string]bool{networkv1alpha1.ReasonAsExpected: true, networkv1alpha1.ReasonUnresolvedNames: true}
-	for _, file := range []string{"conditions.go", "conditions_agent.go", "conditions_egressip.go"} {
+	for _, file := range []string{"conditions.go", "conditions_agent.go", "conditions_egressip.go", "removal.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), "../../apis/network/v1alpha1/"+file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -8,19 +8,21 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// waiting are reasons of what comes by itself, from somebody who is at work. What does not come stays in the list of problems, as progress.
+// waiting lists the reasons of conditions that wait for another component at work. A condition that keeps waiting
+// stays in the list of problems, as progress.
 var waiting = []string{
 	networkv1alpha1.ReasonWaitingForSpec, networkv1alpha1.ReasonWaitingForAgent, networkv1alpha1.ReasonWaitingForChassis,
-	networkv1alpha1.ReasonWaitingForTopology, networkv1alpha1.ReasonUplinkWaiting, networkv1alpha1.ReasonUplinkMoving, networkv1alpha1.ReasonNotReady,
+	networkv1alpha1.ReasonWaitingForTopology, networkv1alpha1.ReasonUplinkWaiting, networkv1alpha1.ReasonUplinkMoving,
+	networkv1alpha1.ReasonNotReady,
 }
 
-// nodeNetwork begins the names of objects that agents speak of.
+// nodeNetwork is the prefix of the objects that agents report problems of.
 const nodeNetwork = "NodeNetwork/"
 
 func waits(reason string) bool { return slices.Contains(waiting, reason) }
 
-// stages are the conditions of a NodeNetwork that say what is wrong, in the order in which one fails because of the one before, with the area
-// that each belongs to.
+// stages are the conditions of a NodeNetwork that report failures, with their areas. Each may fail because an earlier
+// one does.
 var stages = []struct {
 	condition string
 	area      networkv1alpha1.AreaName
@@ -36,7 +38,7 @@ var stages = []struct {
 	{networkv1alpha1.ConditionAddressesFree, networkv1alpha1.AreaAddresses},
 }
 
-// Node lists what the conditions of a NodeNetwork say is wrong, the worst first.
+// Node lists the problems in the conditions of a NodeNetwork, the worst first.
 func Node(name string, conditions []metav1.Condition) []networkv1alpha1.Problem {
 	object := nodeNetwork + name
 	var found []networkv1alpha1.Problem
@@ -46,7 +48,7 @@ func Node(name string, conditions []metav1.Condition) []networkv1alpha1.Problem 
 			continue
 		}
 		if c.Reason == networkv1alpha1.ReasonNotReady && len(found) > 0 {
-			continue // it waits for one that is in the list
+			continue // it waits for a stage in the list
 		}
 		state := networkv1alpha1.StateDegraded
 		if waits(c.Reason) {
@@ -57,11 +59,11 @@ func Node(name string, conditions []metav1.Condition) []networkv1alpha1.Problem 
 	return Sort(found)
 }
 
-// NodeConditions are those of a NodeNetwork that sum up its problems. ready is the condition Ready.
+// NodeConditions returns the conditions of a NodeNetwork that sum up its problems. ready is the condition Ready.
 func NodeConditions(problems []networkv1alpha1.Problem, ready metav1.Condition) []metav1.Condition {
 	problems = slices.Clone(problems)
 	for i := range problems {
-		problems[i].Object = "" // the reader knows
+		problems[i].Object = "" // the status belongs to this object
 	}
 	available := ready
 	available.Type = networkv1alpha1.ConditionAvailable

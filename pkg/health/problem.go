@@ -12,7 +12,7 @@ import (
 
 const (
 	maxText      = 1024 // bytes of a text in a status
-	namedObjects = 5    // that a problem of several names
+	namedObjects = 5    // in a problem of several objects
 )
 
 // severity orders states.
@@ -20,19 +20,21 @@ var severity = map[networkv1alpha1.AreaState]int{
 	networkv1alpha1.StateOK: 0, networkv1alpha1.StateProgressing: 1, networkv1alpha1.StateDegraded: 2, networkv1alpha1.StateUnavailable: 3,
 }
 
-// New is a problem with the next step that belongs to its reason.
+// New returns a problem with the next step of its reason.
 func New(area networkv1alpha1.AreaName, state networkv1alpha1.AreaState, reason, object, message string) networkv1alpha1.Problem {
-	return networkv1alpha1.Problem{Area: area, State: state, Reason: reason, Object: cut(object), Message: cut(message), NextStep: nextStep(reason, object)}
+	return networkv1alpha1.Problem{Area: area, State: state, Reason: reason, Object: Cut(object),
+		Message: Cut(message), NextStep: nextStep(reason, object)}
 }
 
-// Sort returns the problems with the worst first; equals stay in their order, which is the caller's rank of them.
+// Sort sorts the problems, the worst first. Equal problems keep their order, which is the caller's rank.
 func Sort(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	sorted := slices.Clone(problems)
 	slices.SortStableFunc(sorted, func(a, b networkv1alpha1.Problem) int { return cmp.Compare(severity[b.State], severity[a.State]) })
 	return sorted
 }
 
-// Together makes one problem of those of several objects that have the same area, state and reason, in the place of the first.
+// Together merges problems of several objects that have the same area, state and reason. The result takes the place
+// of the first.
 func Together(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	type kind struct {
 		area   networkv1alpha1.AreaName
@@ -52,13 +54,14 @@ func Together(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	}
 	for i, p := range kept {
 		if all := objects[kind{p.Area, p.State, p.Reason}]; len(all) > 1 {
-			kept[i].Object, kept[i].Message = cut(some(all)), cut(fmt.Sprintf("%s, and the same of %d more", p.Message, len(all)-1))
+			kept[i].Object, kept[i].Message = Cut(some(all)), Cut(fmt.Sprintf("%s, and the same of %d more", p.Message, len(all)-1))
 		}
 	}
 	return kept
 }
 
-// Worst returns the first problem that is at least as bad; ok is false if none is. The problems are sorted.
+// Worst returns the first problem that is at least as bad as state. Without one, ok is false. The problems must
+// be sorted.
 func Worst(problems []networkv1alpha1.Problem, state networkv1alpha1.AreaState) (networkv1alpha1.Problem, bool) {
 	for _, p := range problems {
 		if severity[p.State] >= severity[state] {
@@ -68,12 +71,12 @@ func Worst(problems []networkv1alpha1.Problem, state networkv1alpha1.AreaState) 
 	return networkv1alpha1.Problem{}, false
 }
 
-// Text is a problem in one line. What a node's agent says does not name the node.
+// Text returns a problem in one line. Problems that a node's agent reports do not name the node.
 func Text(p networkv1alpha1.Problem) string {
 	if !strings.HasPrefix(p.Object, nodeNetwork) {
 		return p.Message
 	}
-	return cut(p.Object + ": " + p.Message)
+	return Cut(p.Object + ": " + p.Message)
 }
 
 func some(names []string) string {
@@ -83,8 +86,9 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namedObjects], ", "), len(names)-namedObjects)
 }
 
-// cut bounds a text, without a rune in halves.
-func cut(text string) string {
+// Cut limits a text to 1024 bytes without splitting a rune. This is also the limit of an event's note
+// (events.k8s.io/v1).
+func Cut(text string) string {
 	if len(text) <= maxText {
 		return text
 	}

@@ -4,21 +4,21 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// addressInvariants are those of addresses on the wire.
+// addressInvariants returns the invariants of addresses on the wire.
 func addressInvariants() []Invariant {
 	return []Invariant{
-		{"UniqueAddress", "No two ports of the network have the same IP address; a router port's count too.", uniqueAddress},
-		{"UniqueMAC", "No two ports of a switch have the same MAC address; a router port's counts too.", uniqueMAC},
+		{"UniqueAddress", "No two ports of the network have the same IP address.", uniqueAddress},
+		{"UniqueMAC", "No two ports of a switch have the same MAC address.", uniqueMAC},
 		{"PortSecurity", "A pod's port may send from exactly its own addresses.", portSecurity},
 	}
 }
 
-// addressesOf reads the addresses of a port; elements without a MAC ("router", "unknown", "dynamic") have none.
+// addressesOf reads the addresses of a port. Elements without a MAC ("router", "unknown", "dynamic") have none.
 func addressesOf(port *nbdb.LogicalSwitchPort) []ovnexpr.PortAddress {
 	var found []ovnexpr.PortAddress
 	for _, element := range port.Addresses {
@@ -58,7 +58,7 @@ func uniqueAddress(v *view) (found []Violation) {
 	}
 	for address, rows := range holders {
 		if len(rows) > 1 {
-			found = append(found, v.about(rows, "address %s is of %d ports: %v", address, len(rows), v.namesOf(rows)))
+			found = append(found, v.about(rows, "address %s belongs to %d ports: %v", address, len(rows), v.namesOf(rows)))
 		}
 	}
 	return found
@@ -80,14 +80,16 @@ func uniqueMAC(v *view) (found []Violation) {
 		}
 		for mac, rows := range holders {
 			if len(rows) > 1 {
-				found = append(found, v.about(rows, "MAC %s is of %d ports of switch %s: %v", mac, len(rows), s.Name, v.namesOf(rows)))
+				found = append(found, v.about(rows, "MAC %s belongs to %d ports of switch %s: %v", mac, len(rows),
+					s.Name, v.namesOf(rows)))
 			}
 		}
 	}
 	return found
 }
 
-// macsOf lists the MACs that answer at a port, each once; of a port to a router those of the router's port.
+// macsOf lists the MACs that respond at a port, without duplicates. For a port to a router they are the router
+// port's.
 func (v *view) macsOf(port *nbdb.LogicalSwitchPort) []string {
 	var macs []string
 	for _, element := range addressesOf(port) {
@@ -118,7 +120,8 @@ func portSecurity(v *view) (found []Violation) {
 		}
 		for _, port := range ports {
 			if !slices.Equal(slices.Sorted(slices.Values(port.PortSecurity)), slices.Sorted(slices.Values(port.Addresses))) {
-				found = append(found, v.about([]any{port}, "port %s has addresses %q and port_security %q", port.Name, port.Addresses, port.PortSecurity))
+				found = append(found, v.about([]any{port}, "port %s has addresses %q and port_security %q", port.Name,
+					port.Addresses, port.PortSecurity))
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// BenchmarkCheck is linear: four times the pods take four times as long.
+// BenchmarkCheck shows that Check is linear: four times the pods take four times as long.
 func BenchmarkCheck(b *testing.B) {
 	for _, nodes := range []int{50, 200} {
 		const podsOfANode = 50

@@ -8,10 +8,10 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// clusterInvariants are those of what the ClusterNetwork says.
+// clusterInvariants returns the invariants of the ClusterNetwork's status.
 func clusterInvariants() []Invariant {
 	return []Invariant{
-		{"CountsAreRight", "The counts in ClusterNetwork's status are those of the ports of pods and of the Nodes.", countsAreRight},
+		{"CountsAreRight", "ClusterNetwork's status counts the ports of pods and the Nodes.", countsAreRight},
 	}
 }
 

@@ -1,11 +1,11 @@
-// Package invariant says what is always true of a network that is at rest: pure functions over the whole northbound database and
-// the Kubernetes objects that it is made from, each with a name. They do not ask how the rows came to be, so that they also find
-// what the engine and its ledger agree on wrongly.
+// Package invariant defines what is always true of a network at rest. Each invariant has a name and is a pure
+// function of the whole northbound database and the Kubernetes objects that it is derived from. Invariants ignore how
+// the rows were written, so that they also find errors on which the engine and its ledger agree.
 //
 //	Kubernetes objects ──┐
 //	rows of NB ──────────┼──▶ World ──▶ Check ──▶ Violations: invariant, rows, owners, objects
 //	rows of SB, if read ─┘
 //
-// A world that is read while things change may violate an invariant for a moment: who looks at a running network looks twice and
-// believes what stays. Every check is linear in the number of rows and objects.
+// A world that is read during changes may briefly violate an invariant. Check a running network twice and report only
+// what persists. Every check is linear in the number of rows and objects.
 package invariant

@@ -3,12 +3,12 @@ package invariant
 import (
 	"fmt"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// twins finds elements of one parent's set that are alike: rows of the parent, by UUID, and what they are alike in. Sets without
-// anything of ours are somebody else's affair.
+// twins finds elements of one parent's set that are alike. byUUID holds the rows, and alike returns the text in which
+// two rows must differ. Sets without a row of ours are ignored.
 func twins[T any](v *view, parent any, elements []string, byUUID map[string]*T, alike func(*T) string) (found []Violation) {
 	groups := map[string][]any{}
 	for _, id := range elements {
@@ -20,7 +20,8 @@ func twins[T any](v *view, parent any, elements []string, byUUID map[string]*T, 
 		if len(rows) < 2 || !anyOurs(rows) || wanted(rows) {
 			continue
 		}
-		found = append(found, v.about(rows, "%s has %d rows of %s alike in %s", v.rowOf(parent), len(rows), v.rowOf(rows[0]).Table, key))
+		found = append(found, v.about(rows, "%s has %d rows of %s with the same %s", v.rowOf(parent), len(rows),
+			v.rowOf(rows[0]).Table, key))
 	}
 	return found
 }
@@ -34,7 +35,7 @@ func anyOurs(rows []any) bool {
 	return false
 }
 
-// wanted reports whether rows are routes of one unit to different next hops: one group of equal cost.
+// wanted reports whether rows are routes of one unit to different next hops, which is one group of equal cost.
 func wanted(rows []any) bool {
 	hops := map[string]bool{}
 	for _, row := range rows {
@@ -65,7 +66,7 @@ func uniqueRoute(v *view) (found []Violation) {
 	routes := byUUID(rowsIn[nbdb.LogicalRouterStaticRoute](v.Northbound, nbdb.LogicalRouterStaticRouteTable))
 	for _, router := range v.routers {
 		found = append(found, twins(v, router, router.StaticRoutes, routes, func(r *nbdb.LogicalRouterStaticRoute) string {
-			policy := nbdb.LogicalRouterStaticRoutePolicyDstIP // what OVN takes where none is given (ovn-nb(5))
+			policy := nbdb.LogicalRouterStaticRoutePolicyDstIP // OVN's default (ovn-nb(5))
 			if r.Policy != nil {
 				policy = *r.Policy
 			}
@@ -79,7 +80,8 @@ func uniqueNAT(v *view) (found []Violation) {
 	nats := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable))
 	for _, router := range v.routers {
 		found = append(found, twins(v, router, router.Nat, nats, func(n *nbdb.NAT) string {
-			return fmt.Sprintf("type %s, external %s %s, logical %s, gateway port %s, match %q", n.Type, n.ExternalIP, n.ExternalPortRange, n.LogicalIP, text(n.GatewayPort), n.Match)
+			return fmt.Sprintf("type %s, external %s %s, logical %s, gateway port %s, match %q", n.Type, n.ExternalIP,
+				n.ExternalPortRange, n.LogicalIP, text(n.GatewayPort), n.Match)
 		})...)
 	}
 	return found
@@ -89,7 +91,8 @@ func uniqueACL(v *view) (found []Violation) {
 	acls := byUUID(rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable))
 	alike := func(a *nbdb.ACL) string {
 		text := fmt.Sprintf("direction %s, tier %d, priority %d, match %q", a.Direction, a.Tier, a.Priority, a.Match)
-		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy || topology.OfClusterPolicy(owner) { // several isolate the same pods
+		// several policies may isolate the same pods
+		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy || topology.OfClusterPolicy(owner) {
 			text += " of " + string(owner)
 		}
 		return text

@@ -7,23 +7,24 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// egressInvariants are those of EgressIPs.
+// egressInvariants returns the invariants of EgressIPs.
 func egressInvariants() []Invariant {
 	return []Invariant{
-		{"EgressWhereCarried", "A gateway router translates to an egress IP just if the status of its EgressIP says that the router's node carries it, and the EgressIP's policies send to just these routers.", egressWhereCarried},
-		{"EgressOfSelected", "The set of an EgressIP's pods has just the addresses of the ports of the pods that it selects and no older one does.", egressOfSelected},
+		{"EgressWhereCarried", "An egress IP is translated exactly where its status says.", egressWhereCarried},
+		{"EgressOfSelected", "An EgressIP's set has exactly the addresses of its pods.", egressOfSelected},
 	}
 }
 
-// egressWhereCarried compares what routers do with what the status says of nodes that have a router.
+// egressWhereCarried compares the routers' rows with the status, for nodes that have a router.
 func egressWhereCarried(v *view) (found []Violation) {
-	nats, policies := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable)), byUUID(rowsIn[nbdb.LogicalRouterPolicy](v.Northbound, nbdb.LogicalRouterPolicyTable))
+	nats, policies := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable)),
+		byUUID(rowsIn[nbdb.LogicalRouterPolicy](v.Northbound, nbdb.LogicalRouterPolicyTable))
 	nodes := map[string]string{} // join address -> node
 	for name, nn := range v.networks {
 		for _, join := range nn.Spec.JoinAddresses {
@@ -38,7 +39,8 @@ func egressWhereCarried(v *view) (found []Violation) {
 		node, gateway := strings.CutPrefix(router.Name, names.GatewayRouter(""))
 		routers[node] = gateway
 		for _, id := range router.Nat {
-			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindEgressIP && !strings.Contains(nat.Match, names.Inside("")) {
+			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindEgressIP &&
+				!strings.Contains(nat.Match, names.Inside("")) {
 				translates[fmt.Sprint(ownerOf(nat), " ", nat.ExternalIP, " ", node)] = true
 			}
 		}
@@ -63,7 +65,7 @@ func egressWhereCarried(v *view) (found []Violation) {
 	return append(found, differing("way (EgressIP, node, IPv6)", wantSends, sends)...)
 }
 
-// differing tells what is missing and what is too much.
+// differing returns a violation for each element that is missing or superfluous.
 func differing(what string, want, have map[string]bool) (found []Violation) {
 	for _, text := range slices.Sorted(maps.Keys(want)) {
 		if !have[text] {
@@ -78,7 +80,7 @@ func differing(what string, want, have map[string]bool) (found []Violation) {
 	return found
 }
 
-// egressOfSelected compares the sets with the ports of the pods that are selected.
+// egressOfSelected compares the sets with the ports of the selected pods.
 func egressOfSelected(v *view) (found []Violation) {
 	want := map[string]bool{} // "egressip/a 10.244.0.5"
 	for key, pod := range v.pods {

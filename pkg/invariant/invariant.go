@@ -8,18 +8,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Invariant is one thing that is always true at rest.
+// Invariant is a statement that is always true at rest.
 type Invariant struct {
 	// Name is stable: metrics, events and documentation use it.
 	Name string
-	// Doc says in one sentence what is true.
+	// Doc is the statement in one sentence.
 	Doc   string
 	check func(*view) []Violation
 }
 
-// Check returns where the invariant does not hold.
-func (i Invariant) Check(w World) []Violation { return i.on(newView(w)) }
-
+// on returns the violations of the invariant.
 func (i Invariant) on(v *view) []Violation {
 	found := i.check(v)
 	for n := range found {
@@ -32,11 +30,11 @@ func (i Invariant) on(v *view) []Violation {
 type Row struct {
 	Table string `json:"table"`
 	UUID  string `json:"uuid"`
-	// Name is empty where the table has none.
+	// Name is empty if the table has no names.
 	Name string `json:"name,omitempty"`
 }
 
-// String writes "Logical_Switch_Port default_web-0", with the UUID of a row that has no name.
+// String returns "Logical_Switch_Port default_web-0", or the UUID for a row without a name.
 func (r Row) String() string {
 	if r.Name == "" {
 		return r.Table + " " + r.UUID
@@ -44,22 +42,22 @@ func (r Row) String() string {
 	return r.Table + " " + r.Name
 }
 
-// Violation is one place where an invariant does not hold.
+// Violation is one violation of an invariant.
 type Violation struct {
 	Invariant string `json:"invariant"`
-	// Message is a sentence that names what is concerned. It is the same as long as the violation is.
+	// Message is a sentence that names the objects concerned. It does not change while the violation lasts.
 	Message string `json:"message"`
-	// Rows, Owners and Objects are what is concerned; any of them may be empty.
+	// Rows, Owners and Objects are concerned by the violation. Each of them may be empty.
 	Rows   []Row      `json:"rows,omitempty"`
 	Owners []unit.Key `json:"owners,omitempty"`
 	// Objects are Kubernetes objects: "Pod default/web-0", "NodeNetwork worker-1".
 	Objects []string `json:"objects,omitempty"`
 }
 
-// String writes the name of the invariant and the message.
+// String returns the name of the invariant and the message.
 func (v Violation) String() string { return v.Invariant + ": " + v.Message }
 
-// Subject names the first of what is concerned: an object, an owner or a row.
+// Subject names the first object, owner or row concerned.
 func (v Violation) Subject() string {
 	switch {
 	case len(v.Objects) > 0:
@@ -74,10 +72,11 @@ func (v Violation) Subject() string {
 
 // All lists the invariants.
 func All() []Invariant {
-	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(), serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), clusterInvariants())
+	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(),
+		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), clusterInvariants())
 }
 
-// Check returns what does not hold in a world, in the order of All and then of the messages.
+// Check returns the violations in a world, in the order of All and then of the messages.
 func Check(w World) []Violation {
 	v := newView(w)
 	var found []Violation
@@ -89,7 +88,7 @@ func Check(w World) []Violation {
 	return found
 }
 
-// Persistent returns the violations of now that were there before too.
+// Persistent returns the violations of now that are also in before.
 func Persistent(before, now []Violation) []Violation {
 	known := make(map[string]bool, len(before))
 	for _, v := range before {
@@ -104,7 +103,7 @@ func Persistent(before, now []Violation) []Violation {
 	return stayed
 }
 
-// about makes a violation of rows, with their owners.
+// about returns a violation with rows and their owners.
 func (v *view) about(rows []any, format string, args ...any) Violation {
 	found := Violation{Message: fmt.Sprintf(format, args...)}
 	for _, row := range rows {

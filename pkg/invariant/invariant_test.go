@@ -15,9 +15,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -27,14 +27,14 @@ func TestGoodWorldHasNoViolations(t *testing.T) {
 	}
 }
 
-// violation is a way to break a good world.
+// violation changes a good world so that it violates an invariant.
 type violation struct {
 	invariant, name string
 	words           []string
 	breaks          func(*world)
 }
 
-// Each breaks one invariant and no other; the words are in its message or name what is concerned.
+// Each violates one invariant and no other. The words are in its message or name the rows concerned.
 var violations = []violation{
 	{"OwnerLives", "a pod that does not exist", []string{"Address_Set", "pod/default/gone"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "pod/default/gone"}})
@@ -51,7 +51,7 @@ var violations = []violation{
 	{"OwnerLives", "a firewall that does not exist", []string{"egressfirewall/gone/default"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "egressfirewall/gone/default"}})
 	}},
-	{"OwnerLives", "a set that nobody uses", []string{"dns/gone.example.org"}, func(w *world) {
+	{"OwnerLives", "a set without a user", []string{"dns/gone.example.org"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "dns/gone.example.org"}})
 	}},
 	{"FirewallOfNamespace", "a port that is not in the group", []string{"default_a", "EgressFirewall default/default"}, func(w *world) {
@@ -72,7 +72,7 @@ var violations = []violation{
 	{"PolicyOfSelected", "a host's port in the group", []string{"podgroup/", "should not be there"}, func(w *world) {
 		w.policyGroup().Ports = append(w.policyGroup().Ports, find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1").UUID)
 	}},
-	{"PolicyOfSelected", "an address that nobody has", []string{"podset/", "10.244.0.99", "should not be there"}, func(w *world) {
+	{"PolicyOfSelected", "an address that no pod has", []string{"podset/", "10.244.0.99", "should not be there"}, func(w *world) {
 		for _, row := range w.Northbound[nbdb.AddressSetTable] {
 			if set := row.(*nbdb.AddressSet); strings.HasPrefix(set.Name, "podset_") && strings.HasSuffix(set.Name, "IPv4") {
 				set.Addresses = append(set.Addresses, "10.244.0.99")
@@ -101,6 +101,13 @@ var violations = []violation{
 	{"BalancerOnEveryNode", "a switch without the group", []string{"switch n1", "clusterLBGroup"}, func(w *world) {
 		w.nodeSwitch("n1").LoadBalancerGroup = nil
 	}},
+	{"ReservedIsFree", "a host port of kubelet", []string{"^NODEIP_IPv4_0:10250", "kubelet"}, func(w *world) {
+		find[nbdb.LoadBalancer](w, nbdb.LoadBalancerTable, "Service_default/web_TCP_cluster").Vips["^NODEIP_IPv4_0:10250"] = ""
+	}},
+	{"ReservedIsFree", "a node's address", []string{"192.0.2.201:6641", "the OVN northbound database on node n1"}, func(w *world) {
+		w.Nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.201"}}
+		find[nbdb.LoadBalancer](w, nbdb.LoadBalancerTable, "Service_default/web_TCP_cluster").Vips["192.0.2.201:6641"] = ""
+	}},
 	{"ReferencesResolve", "a group without its port", []string{"Port_Group pods", "ports"}, func(w *world) {
 		w.put(&nbdb.PortGroup{UUID: "1", Name: "pods", Ports: []string{w.port("a").UUID, "absent"}, ExternalIDs: owned()})
 	}},
@@ -122,7 +129,8 @@ var violations = []violation{
 		s.Ports = slices.DeleteFunc(s.Ports, func(p string) bool { return p == id })
 	}},
 	{"RouterPortOnOneRouter", "on two", []string{"rtos-n1", "2 routers"}, func(w *world) {
-		w.put(&nbdb.LogicalRouter{UUID: "1", Name: "other", Ports: []string{find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").UUID}})
+		w.put(&nbdb.LogicalRouter{UUID: "1", Name: "other",
+			Ports: []string{find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").UUID}})
 	}},
 	{"RouterPortOnOneRouter", "on none", []string{"rtos-n1", "no router"}, func(w *world) {
 		id := find[nbdb.LogicalRouterPort](w, nbdb.LogicalRouterPortTable, "rtos-n1").UUID
@@ -141,7 +149,8 @@ var violations = []violation{
 	}},
 	{"UniqueRoute", "of two units", []string{"10.9.0.0/16"}, func(w *world) {
 		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "1", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.2", ExternalIDs: owned()})
-		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "2", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.3", ExternalIDs: map[string]string{unit.OwnerKey: "node/n1"}})
+		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "2", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.3",
+			ExternalIDs: map[string]string{unit.OwnerKey: "node/n1"}})
 		w.router().StaticRoutes = []string{"1", "2"}
 	}},
 	{"UniqueRoute", "the same twice", []string{"10.9.0.0/16"}, func(w *world) {
@@ -189,7 +198,9 @@ var violations = []violation{
 			}
 		}
 	}},
-	{"UniqueAddress", "of two pods", []string{"10.244.0.6", "default_a", "default_b"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.0.6") }},
+	{"UniqueAddress", "of two pods", []string{"10.244.0.6", "default_a", "default_b"}, func(w *world) {
+		w.address("a", "10.244.0.5", "10.244.0.6")
+	}},
 	{"UniqueAddress", "of a foreign port on our switch", []string{"fd00:10:244::5", "foreign"}, func(w *world) {
 		w.put(&nbdb.LogicalSwitchPort{UUID: "1", Name: "foreign", Addresses: []string{"02:00:00:00:00:01 fd00:10:244::5"}})
 		w.nodeSwitch("n1").Ports = append(w.nodeSwitch("n1").Ports, "1")
@@ -209,7 +220,8 @@ var violations = []violation{
 	{"PortSecurity", "off", []string{"default_a", "port_security []"}, func(w *world) { w.port("a").PortSecurity = nil }},
 	{"PortSecurity", "for another's address", []string{"default_a"}, func(w *world) { w.port("a").PortSecurity = w.port("b").Addresses }},
 	{"PodHasPort", "none", []string{"default/d", "no port"}, func(w *world) {
-		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n1"}})
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"},
+			Spec: corev1.PodSpec{NodeName: "n1"}})
 	}},
 	{"PodHasPort", "that of a pod before it", []string{"default_a", "uid-a", "uid-new"}, func(w *world) { w.Pods[0].UID = "uid-new" }},
 	{"PodHasPort", "on another node", []string{"default_a", "switch n2", "node n1"}, func(w *world) {
@@ -219,15 +231,23 @@ var violations = []violation{
 		n1.Ports = slices.DeleteFunc(n1.Ports, func(p string) bool { return p == id })
 		n2.Ports = append(n2.Ports, id)
 	}},
-	{"PodAddressInSubnet", "outside", []string{"default_a", "10.244.9.5", "NodeNetwork n1"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.9.5") }},
-	{"PodAddressInSubnet", "the broadcast address", []string{"10.244.0.255"}, func(w *world) { w.address("a", "10.244.0.5", "10.244.0.255") }},
+	{"PodAddressInSubnet", "outside", []string{"default_a", "10.244.9.5", "NodeNetwork n1"}, func(w *world) {
+		w.address("a", "10.244.0.5", "10.244.9.5")
+	}},
+	{"PodAddressInSubnet", "the broadcast address", []string{"10.244.0.255"}, func(w *world) {
+		w.address("a", "10.244.0.5", "10.244.0.255")
+	}},
 	{"PodAddressInSubnet", "no IPv6", []string{"0 addresses", "fd00:10:244::/64"}, func(w *world) {
 		w.address("a", " fd00:10:244::5", "")
 		w.Pods[0].Status.PodIPs = w.Pods[0].Status.PodIPs[:1]
 		w.ClusterNetwork.Status.Addresses[1].Used, w.ClusterNetwork.Status.Addresses[1].Free = 2, 98
 	}},
-	{"PodReportsAddress", "another", []string{"default/a", "10.244.0.77"}, func(w *world) { w.Pods[0].Status.PodIPs[0].IP = "10.244.0.77" }},
-	{"PortOnItsChassis", "a pod's", []string{"default_a", "elsewhere", "chassis-n1"}, func(w *world) { w.port("a").Options["requested-chassis"] = "elsewhere" }},
+	{"PodReportsAddress", "another", []string{"default/a", "10.244.0.77"}, func(w *world) {
+		w.Pods[0].Status.PodIPs[0].IP = "10.244.0.77"
+	}},
+	{"PortOnItsChassis", "a pod's", []string{"default_a", "elsewhere", "chassis-n1"}, func(w *world) {
+		w.port("a").Options["requested-chassis"] = "elsewhere"
+	}},
 	{"PortOnItsChassis", "the management port", []string{"k8s-n1"}, func(w *world) {
 		delete(find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1").Options, "requested-chassis")
 	}},
@@ -243,14 +263,20 @@ var violations = []violation{
 	}},
 	{"ManagementPort", "none", []string{"0 management ports", "n1"}, func(w *world) {
 		port := find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "k8s-n1")
-		w.Northbound[nbdb.LogicalSwitchPortTable] = slices.DeleteFunc(w.Northbound[nbdb.LogicalSwitchPortTable], func(m model.Model) bool { return m == model.Model(port) })
+		w.Northbound[nbdb.LogicalSwitchPortTable] = slices.DeleteFunc(w.Northbound[nbdb.LogicalSwitchPortTable], func(m model.Model) bool {
+			return m == model.Model(port)
+		})
 		s := w.nodeSwitch("n1")
 		s.Ports = slices.DeleteFunc(s.Ports, func(p string) bool { return p == port.UUID })
 		group := find[nbdb.PortGroup](w, nbdb.PortGroupTable, names.ManagementPorts)
 		group.Ports = slices.DeleteFunc(group.Ports, func(p string) bool { return p == port.UUID })
 	}},
-	{"UniqueNodeID", "twice", []string{"node ID 1", "n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 1 }) }},
-	{"UniqueNodeID", "out of range", []string{"16001", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 16001 }) }},
+	{"UniqueNodeID", "twice", []string{"node ID 1", "n1", "n3"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 1 })
+	}},
+	{"UniqueNodeID", "out of range", []string{"16001", "n3"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.NodeID = 16001 })
+	}},
 	{"DisjointSubnets", "the same", []string{"10.244.0.0/24", "n1", "n3"}, func(w *world) {
 		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.244.0.0/24"} })
 	}},
@@ -260,30 +286,40 @@ var violations = []violation{
 	{"SubnetInNetwork", "in none", []string{"10.99.0.0/24", "n3"}, func(w *world) {
 		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.99.0.0/24"} })
 	}},
-	{"UniqueChassis", "of two nodes", []string{"chassis-n1", "n3"}, func(w *world) { w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Status.Chassis = "chassis-n1" }) }},
-	{"EgressWhereCarried", "a translation that stayed behind", []string{"egressip/team 192.0.2.7 n1", "should not be there", "egressip/team 192.0.2.7 n2", "is missing"}, func(w *world) {
-		w.EgressIPs[0].Status.Items[0].Node = "n2"
-		w.put(&nbdb.LogicalRouter{UUID: "1", Name: names.GatewayRouter("n2"), ExternalIDs: owned()})
+	{"UniqueChassis", "of two nodes", []string{"chassis-n1", "n3"}, func(w *world) {
+		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Status.Chassis = "chassis-n1" })
 	}},
-	{"EgressWhereCarried", "a policy that sends elsewhere", []string{"egressip/team n1 false", "is missing", "egressip/team n2 false"}, func(w *world) {
-		other, err := w.nodeNetwork("n2").Spec.JoinAddresses[0].Prefix()
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, row := range w.Northbound[nbdb.LogicalRouterPolicyTable] {
-			if policy := row.(*nbdb.LogicalRouterPolicy); len(policy.Nexthops) > 0 && policy.ExternalIDs[unit.OwnerKey] == "egressip/team" {
-				policy.Nexthops = []string{other.Addr().String()}
+	{"EgressWhereCarried", "a translation that stayed behind",
+		[]string{"egressip/team 192.0.2.7 n1", "should not be there", "egressip/team 192.0.2.7 n2", "is missing"}, func(w *world) {
+			w.EgressIPs[0].Status.Items[0].Node = "n2"
+			w.put(&nbdb.LogicalRouter{UUID: "1", Name: names.GatewayRouter("n2"), ExternalIDs: owned()})
+		}},
+	{"EgressWhereCarried", "a policy that sends elsewhere",
+		[]string{"egressip/team n1 false", "is missing", "egressip/team n2 false"}, func(w *world) {
+			other, err := w.nodeNetwork("n2").Spec.JoinAddresses[0].Prefix()
+			if err != nil {
+				w.Fatal(err)
 			}
-		}
-	}},
-	{"EgressOfSelected", "a pod that is not selected any more", []string{"egressip/team 10.244.1.5", "should not be there"}, func(w *world) { delete(w.Pods[2].Labels, "out") }},
+			for _, row := range w.Northbound[nbdb.LogicalRouterPolicyTable] {
+				if policy := row.(*nbdb.LogicalRouterPolicy); len(policy.Nexthops) > 0 &&
+					policy.ExternalIDs[unit.OwnerKey] == "egressip/team" {
+					policy.Nexthops = []string{other.Addr().String()}
+				}
+			}
+		}},
+	{"EgressOfSelected", "a pod that is not selected any more",
+		[]string{"egressip/team 10.244.1.5", "should not be there"}, func(w *world) {
+			delete(w.Pods[2].Labels, "out")
+		}},
 	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
 		w.Pods[1].Labels = map[string]string{"out": "yes"}
 	}},
 	{"CountsAreRight", "used addresses", []string{"4 are used", "10.244.0.0/16", "have 3"}, func(w *world) {
 		w.ClusterNetwork.Status.Addresses[0].Used, w.ClusterNetwork.Status.Addresses[0].Free = 4, 96
 	}},
-	{"CountsAreRight", "free addresses", []string{"3 used and 90 free of 100"}, func(w *world) { w.ClusterNetwork.Status.Addresses[0].Free = 90 }},
+	{"CountsAreRight", "free addresses", []string{"3 used and 90 free of 100"}, func(w *world) {
+		w.ClusterNetwork.Status.Addresses[0].Free = 90
+	}},
 	{"CountsAreRight", "nodes", []string{"3 nodes", "there are 2"}, func(w *world) { w.ClusterNetwork.Status.Nodes.Total = 3 }},
 }
 
@@ -296,16 +332,16 @@ func TestEachInvariantIsViolatedAlone(t *testing.T) {
 			if len(found) == 0 {
 				t.Fatal("nothing is violated")
 			}
-			var said strings.Builder
+			var text strings.Builder
 			for _, v := range found {
 				if v.Invariant != test.invariant {
 					t.Errorf("also violated: %s", v)
 				}
-				fmt.Fprintln(&said, v, v.Rows, v.Owners, v.Objects)
+				fmt.Fprintln(&text, v, v.Rows, v.Owners, v.Objects)
 			}
 			for _, word := range test.words {
-				if !strings.Contains(said.String(), word) {
-					t.Errorf("%q does not say %q", said.String(), word)
+				if !strings.Contains(text.String(), word) {
+					t.Errorf("%q does not contain %q", text.String(), word)
 				}
 			}
 		})
@@ -322,9 +358,9 @@ func TestEveryInvariantHasAWorldThatViolatesIt(t *testing.T) {
 	}
 }
 
-// docs/topology.md has one line for each, in order.
+// docs/dev/topology.md has one line for each invariant, in order.
 func TestDocumentationListsTheInvariants(t *testing.T) {
-	document, err := os.ReadFile("../../docs/topology.md")
+	document, err := os.ReadFile("../../docs/dev/topology.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,11 +369,11 @@ func TestDocumentationListsTheInvariants(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s |\n", i.Name, i.Doc)
 	}
 	if !strings.Contains(string(document), want.String()) {
-		t.Errorf("docs/topology.md should have these lines:\n%s", want.String())
+		t.Errorf("docs/dev/topology.md should have these lines:\n%s", want.String())
 	}
 }
 
-// What waits for somebody, and what is somebody else's, is no violation.
+// Pending objects, and objects of other programs, violate nothing.
 func TestWhatIsNoViolation(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -345,9 +381,12 @@ func TestWhatIsNoViolation(t *testing.T) {
 	}{
 		{"a pod on a node without an agent", func(w *world) {
 			w.stranger(func(*networkv1alpha1.NodeNetwork) {})
-			w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n3"}})
+			w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"},
+				Spec: corev1.PodSpec{NodeName: "n3"}})
 		}},
-		{"ports of a node that came back and whose agent has not reported yet", func(w *world) { w.nodeNetwork("n1").Status.Chassis = "" }},
+		{"ports of a node that came back and whose agent has not reported yet", func(w *world) {
+			w.nodeNetwork("n1").Status.Chassis = ""
+		}},
 		{"routes of one unit to different next hops", func(w *world) {
 			for _, hop := range []string{"100.64.0.2", "100.64.0.3"} {
 				w.put(&nbdb.LogicalRouterStaticRoute{UUID: hop, IPPrefix: "10.9.0.0/16", Nexthop: hop, ExternalIDs: owned()})
@@ -360,7 +399,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 			}
 			w.put(&nbdb.LogicalSwitchPort{UUID: "port", Name: "port", Addresses: []string{"02:00:00:00:00:01 10.244.0.5"}})
 		}},
-		{"rows of a kind that a newer version knows", func(w *world) {
+		{"rows of a kind of a newer version", func(w *world) {
 			w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "policy/default/deny"}})
 		}},
 		{"rows of a node that is gone while there is no ClusterNetwork", func(w *world) {
@@ -377,20 +416,21 @@ func TestWhatIsNoViolation(t *testing.T) {
 	}
 }
 
-// A pod waits while it cannot have the address that it asks for; when it can, it should have a port.
-func TestPodThatAsksForAnAddress(t *testing.T) {
-	for address, waits := range map[string]bool{"10.244.0.5": true, "10.244.0.1": true, "192.0.2.1": true, "none": true, "10.244.0.99": false} {
+// A pod waits while its requested address is unavailable. Once it is available, the pod must have a port.
+func TestPodThatRequestsAnAddress(t *testing.T) {
+	for address, waits := range map[string]bool{"10.244.0.5": true, "10.244.0.1": true, "192.0.2.1": true,
+		"none": true, "10.244.0.99": false} {
 		w := newWorld(t)
-		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "asks",
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "requests",
 			Annotations: map[string]string{"network.weft.dev/requested-ips": address}}, Spec: corev1.PodSpec{NodeName: "n1"}})
 		if found := invariant.Check(w.World); (len(found) == 0) != waits {
-			t.Errorf("it asks for %s and violated is %v", address, found)
+			t.Errorf("it requests %s and violated is %v", address, found)
 		}
 	}
 }
 
-// A pod waits as well while it cannot have its MAC, or asks for a limit that is none.
-func TestPodThatAsksForMore(t *testing.T) {
+// A pod also waits while its requested MAC is unavailable or its requested limit is invalid.
+func TestPodThatRequestsAMACOrALimit(t *testing.T) {
 	for _, test := range []struct {
 		annotation, value string
 		waits             bool
@@ -403,7 +443,7 @@ func TestPodThatAsksForMore(t *testing.T) {
 		{"kubernetes.io/ingress-bandwidth", "1M", false},
 	} {
 		w := newWorld(t)
-		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "asks",
+		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "requests",
 			Annotations: map[string]string{test.annotation: test.value}}, Spec: corev1.PodSpec{NodeName: "n1"}})
 		if found := invariant.Check(w.World); (len(found) == 0) != test.waits {
 			t.Errorf("%s %s: violated is %v", test.annotation, test.value, found)
@@ -411,11 +451,12 @@ func TestPodThatAsksForMore(t *testing.T) {
 	}
 }
 
-// A pod waits while its node has no address left; when one is free it should have a port.
+// A pod waits while its node has no free address. Once an address is free, the pod must have a port.
 func TestPodWithoutPortOnAFullNode(t *testing.T) {
 	w := newWorldOf(t, 29)
 	subnet := netip.MustParsePrefix(string(w.nodeNetwork("n1").Spec.PodSubnets[0]))
-	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"},
+		Spec: corev1.PodSpec{NodeName: "n1"}})
 	w.ClusterNetwork.Status.Addresses = nil
 	used := int64(2)
 	for n := 3; used < ipam.Capacity(subnet); n++ {

@@ -4,43 +4,43 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
 
-// requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).
+// requestedTunnelKey is the option that requests a key from northd (ovn-nb(5)).
 const requestedTunnelKey = "requested-tnl-key"
 
-// The largest tunnel keys (ovn-sb(5)); the smallest is 1.
+// The largest tunnel keys (ovn-sb(5)). The smallest is 1.
 const (
-	maxPortKey     = 32767 // those above are multicast groups
+	maxPortKey     = 32767 // larger keys are multicast groups
 	maxDatapathKey = 1<<24 - 2
 )
 
-// keyInvariants are those of what the dataplane knows rows by.
+// keyInvariants returns the invariants of tunnel keys.
 func keyInvariants() []Invariant {
 	return []Invariant{
-		{"TunnelKeyInRange", "Every tunnel key that is asked for is 1..32767 of a port and 1..16777214 of a switch or router: one outside stops northd for the whole network.", tunnelKeyInRange},
-		{"UniqueTunnelKey", "No two switches or routers, and no two ports of one, ask for the same tunnel key.", uniqueTunnelKey},
-		{"SouthboundKeys", "The southbound database has the tunnel key that a row of Weft asks for.", southboundKeys},
+		{"TunnelKeyInRange", "Every requested tunnel key is in its range.", tunnelKeyInRange},
+		{"UniqueTunnelKey", "No two datapaths, and no two ports of one, request one key.", uniqueTunnelKey},
+		{"SouthboundKeys", "The southbound database has the tunnel keys that Weft's rows request.", southboundKeys},
 	}
 }
 
-// request is a row that asks for a tunnel key.
+// request is a row that requests a tunnel key.
 type request struct {
 	row   any
-	scope string // what the key is unique in; empty of a port that is nowhere
+	scope string // in which the key is unique; empty for a port without a switch or router
 	text  string
 	max   int
 }
 
-// key is the number asked for; ok is false if it is none, or out of range.
+// key returns the requested number. ok is false if it is not a number or out of range.
 func (r request) key() (key int, ok bool) {
 	key, err := strconv.Atoi(r.text)
 	return key, err == nil && key >= 1 && key <= r.max
 }
 
-// requests lists the rows that ask for a tunnel key, foreign ones too: northd serves all alike.
+// requests lists the rows that request a tunnel key, including foreign rows, because northd serves all of them alike.
 func (v *view) requests() (all []request) {
 	add := func(row any, scope string, options map[string]string, largest int) {
 		if text, ok := options[requestedTunnelKey]; ok {
@@ -62,7 +62,7 @@ func (v *view) requests() (all []request) {
 	return all
 }
 
-// scopeOf names the switch or router of a port by its UUID: two can have one name.
+// scopeOf returns the switch or router of a port by its UUID, because names may not be unique.
 func scopeOf[T interface {
 	GetName() string
 	GetUUID() string
@@ -76,7 +76,8 @@ func scopeOf[T interface {
 func tunnelKeyInRange(v *view) (found []Violation) {
 	for _, r := range v.requests() {
 		if _, ok := r.key(); !ok {
-			found = append(found, v.about([]any{r.row}, "%s asks for the tunnel key %q, which is not in 1..%d", v.rowOf(r.row), r.text, r.max))
+			found = append(found, v.about([]any{r.row}, "%s requests the tunnel key %q, which is not in 1..%d",
+				v.rowOf(r.row), r.text, r.max))
 		}
 	}
 	return found
@@ -87,21 +88,21 @@ func uniqueTunnelKey(v *view) (found []Violation) {
 		scope string
 		key   int
 	}
-	askers := map[place][]any{}
+	byKey := map[place][]any{}
 	for _, r := range v.requests() {
 		if key, ok := r.key(); ok && r.scope != "" {
-			askers[place{r.scope, key}] = append(askers[place{r.scope, key}], r.row)
+			byKey[place{r.scope, key}] = append(byKey[place{r.scope, key}], r.row)
 		}
 	}
-	for at, rows := range askers {
+	for at, rows := range byKey {
 		if len(rows) > 1 && anyOurs(rows) {
-			found = append(found, v.about(rows, "%d rows ask for the tunnel key %d of %s", len(rows), at.key, at.scope))
+			found = append(found, v.about(rows, "%d rows request the tunnel key %d of %s", len(rows), at.key, at.scope))
 		}
 	}
 	return found
 }
 
-// southboundKeys compares what is there: a row that northd has not copied yet is no violation.
+// southboundKeys compares existing southbound rows. A row that northd has not copied yet is no violation.
 func southboundKeys(v *view) (found []Violation) {
 	datapaths := map[string]int{} // UUID of a switch or router -> key
 	for _, d := range rowsIn[sbdb.DatapathBinding](v.Southbound, sbdb.DatapathBindingTable) {
@@ -126,7 +127,7 @@ func southboundKeys(v *view) (found []Violation) {
 			have, known = datapaths[row.UUID]
 		}
 		if known && have != want {
-			found = append(found, v.about([]any{r.row}, "%s asks for the tunnel key %d and has %d", row, want, have))
+			found = append(found, v.about([]any{r.row}, "%s requests the tunnel key %d and has %d", row, want, have))
 		}
 	}
 	return found

@@ -8,21 +8,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// networkPolicyInvariants are those of NetworkPolicies.
+// networkPolicyInvariants returns the invariants of NetworkPolicies.
 func networkPolicyInvariants() []Invariant {
 	return []Invariant{
-		{"PolicyOfSelected", "For each selector of a NetworkPolicy or a policy of the whole cluster there is a port group or a pair of address sets, with just the ports or addresses of the pods that it selects, and for no other.", policyOfSelected},
+		{"PolicyOfSelected", "Each selector's group or sets have exactly the selected pods.", policyOfSelected},
 		{"PolicyHasRules", "Every NetworkPolicy has ACLs on the port group of its pods.", policyHasRules},
 	}
 }
 
-// selectedPods are the pods that want a port, by namespace.
+// selectedPods are the pods that need a port, by namespace.
 type selectedPods map[string][]selectedPod
 
 type selectedPod struct {
@@ -39,10 +39,11 @@ func (v *view) selectedPods() selectedPods {
 }
 
 func (v *view) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: v.Namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: v.Namespaces[pod.Namespace],
+		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
 }
 
-// each visits the pods of a selector.
+// each calls visit for the pods of a selector.
 func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod)) {
 	for namespace, pods := range p {
 		if selector.Namespace != "" && selector.Namespace != namespace {
@@ -56,7 +57,7 @@ func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod
 	}
 }
 
-// policySelectors are the groups and sets that policies use. Of one that cannot be read the rest counts.
+// policySelectors returns the groups and sets that policies use. Unreadable parts of a policy are left out.
 func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelector {
 	used := map[unit.Key]topology.PodSelector{}
 	numbers := func(selector topology.PodSelector, port topology.NamedPort) []uint16 {
@@ -74,13 +75,15 @@ func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelec
 	return used
 }
 
-// clusterPolicies reads the policies of the whole cluster.
+// clusterPolicies reads the cluster-wide policies.
 func (v *view) clusterPolicies(numbers topology.Numbers) (all []topology.ClusterPolicy) {
 	if numbers == nil {
 		numbers = func(topology.PodSelector, topology.NamedPort) []uint16 { return nil }
 	}
 	for _, policy := range v.ClusterPolicies {
-		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(nodes labels.Selector) []netip.Addr { return topology.AddressesOfNodes(nodes, v.Nodes) })
+		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(nodes labels.Selector) []netip.Addr {
+			return topology.AddressesOfNodes(nodes, v.Nodes)
+		})
 		all = append(all, facts)
 	}
 	return all
@@ -114,10 +117,10 @@ func policyOfSelected(v *view) []Violation {
 			}
 		}
 	}
-	return differing("group or set, or what is in it,", want, have)
+	return differing("group or set, or its element,", want, have)
 }
 
-// elementsIn is what a pod's port is in a group or set.
+// elementsIn returns a pod's elements in a group or set.
 func elementsIn(key unit.Key, port *nbdb.LogicalSwitchPort) (elements []string) {
 	if key.Kind() == topology.KindPodGroup {
 		return []string{port.UUID}

@@ -7,27 +7,27 @@ import (
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// nodeInvariants are those of nodes, their numbers and their part of the topology.
+// nodeInvariants returns the invariants of nodes, their IDs and their rows.
 func nodeInvariants() []Invariant {
 	return []Invariant{
-		{"NodeHasSwitch", "Every node with subnets has its switch, and a port of the cluster router there that has the first address of each subnet.", nodeHasSwitch},
-		{"ManagementPort", "Every node with subnets has exactly one management port, with the MAC and addresses of its NodeNetwork.", managementPort},
+		{"NodeHasSwitch", "Every node with subnets has its switch, with a router port.", nodeHasSwitch},
+		{"ManagementPort", "Every node with subnets has exactly one management port.", managementPort},
 		{"UniqueNodeID", "Node IDs are unique and in 1..16000.", uniqueNodeID},
 		{"DisjointSubnets", "No two pod subnets of nodes overlap.", disjointSubnets},
-		{"SubnetInNetwork", "Every pod subnet of a node is in a network of the ClusterNetwork.", subnetInNetwork},
+		{"SubnetInNetwork", "Every pod subnet of a node is in a network of ClusterNetwork.", subnetInNetwork},
 		{"UniqueChassis", "No two nodes have the same chassis.", uniqueChassis},
 	}
 }
 
-// served lists the NodeNetworks that have all the operator writes, of nodes that exist. While there is no ClusterNetwork none is
-// made complete.
+// served lists the nodes that exist and whose NodeNetworks the operator has completed. Without a ClusterNetwork none
+// is completed.
 func (v *view) served() (all []topology.Node) {
 	for _, name := range slices.Sorted(maps.Keys(v.networks)) {
 		nn := v.networks[name]
@@ -63,7 +63,7 @@ func nodeHasSwitch(v *view) (found []Violation) {
 	return found
 }
 
-// wrongSwitch says what a node's switch and its link to the cluster router lack.
+// wrongSwitch describes an error of a node's switch or of its link to the cluster router, or returns "".
 func (v *view) wrongSwitch(node topology.Node, s *nbdb.LogicalSwitch) string {
 	if s == nil {
 		return "has no switch"
@@ -103,12 +103,14 @@ func managementPort(v *view) (found []Violation) {
 			}
 		}
 		if len(mine) != 1 {
-			found = append(found, aboutNode(node.Name, v.about(rowsAny(mine), "node %s has %d management ports, want 1", node.Name, len(mine))))
+			found = append(found, aboutNode(node.Name,
+				v.about(rowsAny(mine), "node %s has %d management ports, want 1", node.Name, len(mine))))
 			continue
 		}
 		want := ovnexpr.PortAddress{MAC: node.ManagementMAC, Addresses: topology.ManagementAddresses(node.Subnets)}.String()
 		if have := mine[0].Addresses; len(have) != 1 || have[0] != want {
-			found = append(found, aboutNode(node.Name, v.about([]any{mine[0]}, "port %s has addresses %q, want %q", mine[0].Name, have, want)))
+			found = append(found, aboutNode(node.Name,
+				v.about([]any{mine[0]}, "port %s has addresses %q, want %q", mine[0].Name, have, want)))
 		}
 	}
 	return found
@@ -118,16 +120,17 @@ func uniqueNodeID(v *view) (found []Violation) {
 	holders := map[int32][]string{}
 	for _, name := range slices.Sorted(maps.Keys(v.networks)) {
 		switch id := v.networks[name].Spec.NodeID; {
-		case id == 0: // not given yet
+		case id == 0: // not assigned yet
 		case id < networkv1alpha1.MinNodeID || id > networkv1alpha1.MaxNodeID:
-			found = append(found, Violation{Message: fmt.Sprintf("node %s has the ID %d, which is not in %d..%d", name, id, networkv1alpha1.MinNodeID, networkv1alpha1.MaxNodeID)}.of("NodeNetwork "+name))
+			found = append(found, Violation{Message: fmt.Sprintf("node %s has the ID %d, which is not in %d..%d",
+				name, id, networkv1alpha1.MinNodeID, networkv1alpha1.MaxNodeID)}.of("NodeNetwork "+name))
 		default:
 			holders[id] = append(holders[id], name)
 		}
 	}
 	for id, names := range holders {
 		if len(names) > 1 {
-			found = append(found, nodesTogether(names, fmt.Sprintf("node ID %d is of %v", id, names)))
+			found = append(found, nodesTogether(names, fmt.Sprintf("node ID %d belongs to %v", id, names)))
 		}
 	}
 	return found
@@ -142,7 +145,7 @@ func nodesTogether(nodes []string, message string) Violation {
 	return v
 }
 
-// claim is a subnet and the node that has it.
+// claim is a subnet and its node.
 type claim struct {
 	subnet netip.Prefix
 	node   string
@@ -155,7 +158,8 @@ func disjointSubnets(v *view) (found []Violation) {
 			claims = append(claims, claim{subnet, name})
 		}
 	}
-	// Prefixes contain each other or are apart, so that one which overlaps an earlier one is inside the last that no other holds.
+	// Two prefixes are either disjoint or one contains the other. So a prefix that overlaps an earlier one is inside
+	// the last prefix that no other contains.
 	slices.SortFunc(claims, func(a, b claim) int {
 		if order := a.subnet.Compare(b.subnet); order != 0 {
 			return order
@@ -165,7 +169,8 @@ func disjointSubnets(v *view) (found []Violation) {
 	outer := claim{}
 	for _, c := range claims {
 		if outer.subnet.IsValid() && outer.subnet.Overlaps(c.subnet) {
-			found = append(found, nodesTogether([]string{outer.node, c.node}, fmt.Sprintf("subnet %s of %s overlaps %s of %s", c.subnet, c.node, outer.subnet, outer.node)))
+			found = append(found, nodesTogether([]string{outer.node, c.node},
+				fmt.Sprintf("subnet %s of %s overlaps %s of %s", c.subnet, c.node, outer.subnet, outer.node)))
 			continue
 		}
 		outer = c
@@ -179,7 +184,7 @@ func subnetInNetwork(v *view) (found []Violation) {
 	}
 	plan, err := topology.ParseClusterNetwork(v.ClusterNetwork)
 	if err != nil {
-		return nil // nothing is made of it; the ClusterNetwork's condition tells
+		return nil // no network is in force; the ClusterNetwork's condition reports it
 	}
 	for name, nn := range v.networks {
 		for _, subnet := range subnetsOf(nn) {
@@ -188,7 +193,9 @@ func subnetInNetwork(v *view) (found []Violation) {
 				inside = inside || cluster.CIDR.Bits() <= subnet.Bits() && cluster.CIDR.Contains(subnet.Addr())
 			}
 			if !inside {
-				found = append(found, Violation{Message: fmt.Sprintf("subnet %s of node %s is in no network of the ClusterNetwork", subnet, name), Owners: []unit.Key{topology.NodeKey(name)}}.of("NodeNetwork "+name))
+				found = append(found,
+					Violation{Message: fmt.Sprintf("subnet %s of node %s is in no network of the ClusterNetwork",
+						subnet, name), Owners: []unit.Key{topology.NodeKey(name)}}.of("NodeNetwork "+name))
 			}
 		}
 	}
@@ -204,7 +211,7 @@ func uniqueChassis(v *view) (found []Violation) {
 	}
 	for chassis, nodes := range holders {
 		if len(nodes) > 1 {
-			found = append(found, nodesTogether(nodes, fmt.Sprintf("chassis %s is of %v", chassis, nodes)))
+			found = append(found, nodesTogether(nodes, fmt.Sprintf("chassis %s belongs to %v", chassis, nodes)))
 		}
 	}
 	return found

@@ -9,19 +9,19 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// podInvariants are those of a pod and its port.
+// podInvariants returns the invariants of a pod and its port.
 func podInvariants() []Invariant {
 	return []Invariant{
-		{"PodHasPort", "Every pod that needs a port has exactly one, of its UID and on its node's switch. Pods whose node has no agent yet, or no address left, or that ask for what they cannot have, wait.", podHasPort},
-		{"PodAddressInSubnet", "A pod's port has one MAC and one address of each family of its node's subnets, in these subnets and none that is reserved.", podAddressInSubnet},
-		{"PodReportsAddress", "The addresses in a pod's status are those of its port.", podReportsAddress},
-		{"PortOnItsChassis", "A pod's port, and a node's management port, ask for the chassis of the node, once its agent has reported one.", portOnItsChassis},
+		{"PodHasPort", "Every pod that needs a port has exactly one.", podHasPort},
+		{"PodAddressInSubnet", "A pod's port has one MAC, and addresses in its node's subnets.", podAddressInSubnet},
+		{"PodReportsAddress", "A pod's status has the addresses of its port.", podReportsAddress},
+		{"PortOnItsChassis", "Pods' ports and management ports request the chassis of their node.", portOnItsChassis},
 	}
 }
 
@@ -38,28 +38,30 @@ func podHasPort(v *view) (found []Violation) {
 			if wrong := v.wrongPlace(pod, ports[0]); wrong != "" {
 				found = append(found, v.about([]any{ports[0]}, "port %s %s", ports[0].Name, wrong).of(nameOf(pod)))
 			}
-		case nn == nil || nn.Status.Chassis == "" || full[pod.Spec.NodeName] || v.asksInVain(pod, nn): // it waits
+		case nn == nil || nn.Status.Chassis == "" || full[pod.Spec.NodeName] || v.isUnservable(pod, nn): // it waits
 		default:
-			found = append(found, Violation{Message: fmt.Sprintf("pod %s/%s has no port", pod.Namespace, pod.Name), Owners: []unit.Key{key}}.of(nameOf(pod)))
+			found = append(found, Violation{Message: fmt.Sprintf("pod %s/%s has no port", pod.Namespace, pod.Name),
+				Owners: []unit.Key{key}}.of(nameOf(pod)))
 		}
 	}
 	return found
 }
 
-// wrongPlace says what is wrong with the only port of a pod. A port that is on no switch is not its business.
+// wrongPlace describes an error of the place of a pod's only port, or returns "". It ignores a port that is on no
+// switch.
 func (v *view) wrongPlace(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string {
-	if want, have := topology.InterfaceUID(pod), port.Options["iface-id-ver"]; want != have {
-		return fmt.Sprintf("is of the UID %s, the pod is %s", have, want)
+	if want, have := networkv1alpha1.InterfaceUID(pod), port.Options["iface-id-ver"]; want != have {
+		return fmt.Sprintf("has the UID %s, but the pod has %s", have, want)
 	}
 	on := v.onSwitch[port.UUID]
 	home := func(s *nbdb.LogicalSwitch) bool { return ours(s) && s.Name == names.NodeSwitch(pod.Spec.NodeName) }
 	if len(on) > 0 && !slices.ContainsFunc(on, home) {
-		return fmt.Sprintf("is on switch %s, the pod on node %s", on[0].Name, pod.Spec.NodeName)
+		return fmt.Sprintf("is on switch %s, but the pod is on node %s", on[0].Name, pod.Spec.NodeName)
 	}
 	return ""
 }
 
-// fullNodes are the nodes that have no address left in one of their families.
+// fullNodes returns the nodes without a free address in one of their families.
 func (v *view) fullNodes() map[string]bool {
 	used := map[string]int64{} // node -> pods with a port there
 	for key, pod := range v.pods {
@@ -80,7 +82,7 @@ func (v *view) fullNodes() map[string]bool {
 	return full
 }
 
-// subnetsOf reads the subnets of a node; what cannot be read is the API server's failure.
+// subnetsOf reads the subnets of a node. It skips unreadable subnets, which the API server should have rejected.
 func subnetsOf(nn *networkv1alpha1.NodeNetwork) []netip.Prefix {
 	var subnets []netip.Prefix
 	for _, cidr := range nn.Spec.PodSubnets {
@@ -106,7 +108,7 @@ func podAddressInSubnet(v *view) (found []Violation) {
 	return found
 }
 
-// wrongAddress says what is wrong with the addresses of a pod's port.
+// wrongAddress describes an error of the addresses of a pod's port, or returns "".
 func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix) string {
 	elements := addressesOf(port)
 	if len(port.Addresses) != 1 || len(elements) != 1 {
@@ -136,7 +138,8 @@ func podReportsAddress(v *view) (found []Violation) {
 			}
 			for _, ip := range pod.Status.PodIPs {
 				if address, err := netip.ParseAddr(ip.IP); err != nil || !slices.Contains(have, address) {
-					found = append(found, v.about([]any{port}, "pod %s/%s reports the address %s, its port has %v", pod.Namespace, pod.Name, ip.IP, have).of(nameOf(pod)))
+					found = append(found, v.about([]any{port}, "pod %s/%s reports the address %s, its port has %v",
+						pod.Namespace, pod.Name, ip.IP, have).of(nameOf(pod)))
 				}
 			}
 		}
@@ -154,12 +157,13 @@ func portOnItsChassis(v *view) (found []Violation) {
 			node = owner.Name()
 		}
 		nn := v.networks[node]
-		if nn == nil || nn.Status.Chassis == "" { // ports keep what was reported before the NodeNetwork was made anew
+		if nn == nil || nn.Status.Chassis == "" { // ports keep the previous chassis until the agent reports to a recreated NodeNetwork
 			continue
 		}
 		for _, port := range ports {
 			if have := port.Options["requested-chassis"]; port.Type == "" && have != nn.Status.Chassis {
-				found = append(found, v.about([]any{port}, "port %s asks for chassis %q, node %s is %q", port.Name, have, node, nn.Status.Chassis).of("NodeNetwork "+node))
+				found = append(found, v.about([]any{port}, "port %s requests chassis %q, node %s has %q", port.Name,
+					have, node, nn.Status.Chassis).of("NodeNetwork "+node))
 			}
 		}
 	}

@@ -6,21 +6,21 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// policyInvariants are those of firewalls, and of the groups and sets that ACLs name.
+// policyInvariants returns the invariants of firewalls, and of the groups and sets that ACLs name.
 func policyInvariants() []Invariant {
 	return []Invariant{
-		{"FirewallOfNamespace", "In a namespace with an EgressFirewall the port of every pod, and no other of Weft, is in the namespace's group.", firewallOfNamespace},
-		{"SetsExist", "Every port group and address set that an ACL of Weft names exists.", setsExist},
+		{"FirewallOfNamespace", "A firewall's port group has exactly the ports of its namespace.", firewallOfNamespace},
+		{"SetsExist", "Every port group and address set that an ACL names exists.", setsExist},
 	}
 }
 
-// usedSets are the sets that rules name.
+// usedSets returns the sets that rules name.
 func usedSets(firewalls []networkv1alpha1.EgressFirewall) map[unit.Key]bool {
 	used := map[unit.Key]bool{}
 	for i := range firewalls {
@@ -49,7 +49,8 @@ func firewallOfNamespace(v *view) (found []Violation) {
 		}
 		group := groups[names.NamespacePorts(firewall.Namespace)]
 		if group == nil || len(group.ACLs) == 0 {
-			found = append(found, about(Violation{Message: fmt.Sprintf("namespace %s has a firewall and no port group with ACLs", firewall.Namespace)}))
+			found = append(found,
+				about(Violation{Message: fmt.Sprintf("namespace %s has a firewall and no port group with ACLs", firewall.Namespace)}))
 			continue
 		}
 		for _, port := range v.ports {
@@ -57,7 +58,9 @@ func firewallOfNamespace(v *view) (found []Violation) {
 			namespace, _, _ := strings.Cut(owner.Name(), "/")
 			wants := owner.Kind() == topology.KindPod && namespace == firewall.Namespace
 			if has := slices.Contains(group.Ports, port.UUID); has != wants && owner != "" {
-				found = append(found, about(v.about([]any{port}, "port %s is in the group of namespace %s: %t, and should be: %t", port.Name, firewall.Namespace, has, wants)))
+				found = append(found,
+					about(v.about([]any{port}, "port %s is in the group of namespace %s: %t, and should be: %t",
+						port.Name, firewall.Namespace, has, wants)))
 			}
 		}
 	}

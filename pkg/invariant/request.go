@@ -9,22 +9,22 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
-// asksInVain reports whether a pod asks for what it cannot have: an address that no pod can have on its node or that another port has, a
-// MAC that another port of its switch has or that is none, or what cannot be read.
-func (v *view) asksInVain(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
+// isUnservable reports whether a pod's request cannot be met: an address that is invalid on its node or used by
+// another port, a MAC that is invalid or used by another port of its switch, or an unreadable request.
+func (v *view) isUnservable(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return true
 	}
-	return v.asksForAddresses(pod, nn) || v.asksForMAC(pod)
+	return v.areUnservableAddresses(pod, nn) || v.isUnservableMAC(pod)
 }
 
-func (v *view) asksForAddresses(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
-	text, asks := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]
-	if !asks {
+func (v *view) areUnservableAddresses(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
+	text, ok := pod.Annotations[networkv1alpha1.RequestedIPsAnnotation]
+	if !ok {
 		return false
 	}
 	requested, err := networkv1alpha1.ParseRequestedIPs(text)
@@ -34,17 +34,18 @@ func (v *view) asksForAddresses(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork
 	})
 }
 
-// asksForMAC believes a pod that asks for a MAC of a later pod's form: whether it is its own depends on the address that it would get.
-func (v *view) asksForMAC(pod *corev1.Pod) bool {
-	text, asks := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]
-	if !asks {
+// isUnservableMAC reports whether the pod's requested MAC is invalid or in use. A MAC with Weft's prefix counts as
+// invalid, because whether it is the pod's own depends on the address that the pod would get.
+func (v *view) isUnservableMAC(pod *corev1.Pod) bool {
+	text, ok := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]
+	if !ok {
 		return false
 	}
 	mac, err := networkv1alpha1.ParseRequestedMAC(text)
 	return err != nil || ipam.CheckMAC(mac) != nil || v.hasMAC(pod.Spec.NodeName, mac)
 }
 
-// hasMAC looks at every port: few pods ask.
+// hasMAC scans all ports, because few pods request a MAC.
 func (v *view) hasMAC(node string, mac net.HardwareAddr) bool {
 	for _, port := range v.ports {
 		on := slices.ContainsFunc(v.onSwitch[port.UUID], func(s *nbdb.LogicalSwitch) bool { return s.Name == names.NodeSwitch(node) })
@@ -55,7 +56,7 @@ func (v *view) hasMAC(node string, mac net.HardwareAddr) bool {
 	return false
 }
 
-// isUsed looks at every port: few pods ask.
+// isUsed scans all ports, because few pods request an address.
 func (v *view) isUsed(address netip.Addr) bool {
 	for _, port := range v.ports {
 		for _, element := range addressesOf(port) {

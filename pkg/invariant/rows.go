@@ -8,30 +8,30 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// rowInvariants are those of the database by itself and of its rows' owners.
+// rowInvariants returns the invariants of the database itself and of its rows' owners.
 func rowInvariants() []Invariant {
 	return []Invariant{
-		{"OwnerLives", "Every row of Weft belongs to an object that exists, and a pod's rows to one that needs a port.", ownerLives},
-		{"ReferencesResolve", "Every reference in a row, strong or weak, names a row that exists: so every port of a group, and every group of a port.", referencesResolve},
-		{"UniqueName", "No row has the name of a row of Weft in its table.", uniqueName},
-		{"Singletons", "There is one cluster router and one join switch, once there is a ClusterNetwork.", singletons},
+		{"OwnerLives", "Every row of Weft belongs to an existing object that needs it.", ownerLives},
+		{"ReferencesResolve", "Every reference in a row, strong or weak, names an existing row.", referencesResolve},
+		{"UniqueName", "No other row of a table has a Weft row's name.", uniqueName},
+		{"Singletons", "A ClusterNetwork has exactly one cluster router and one join switch.", singletons},
 		{"PortOnOneSwitch", "Every logical switch port of Weft is on exactly one switch.", portOnOneSwitch},
 		{"RouterPortOnOneRouter", "Every logical router port of Weft is on exactly one router.", routerPortOnOneRouter},
-		{"PeersExist", "A switch port of type router names a router port that exists, and every router port of Weft is named by exactly one.", peersExist},
-		{"UniqueRoute", "No router has two routes of one prefix, policy and table, unless one unit wants them with different next hops.", uniqueRoute},
+		{"PeersExist", "Switch ports of type router and router ports of Weft form pairs.", peersExist},
+		{"UniqueRoute", "No router has two routes of one prefix, policy and table.", uniqueRoute},
 		{"UniqueNAT", "No router translates one address twice in the same way.", uniqueNAT},
-		{"UniqueACL", "No switch or port group has one ACL twice, unless two policies want it.", uniqueACL},
+		{"UniqueACL", "No switch or port group has one ACL twice.", uniqueACL},
 	}
 }
 
-// ownerLives says nothing while there is no ClusterNetwork: everything stays then. Kinds that this version does not know are kept,
-// so they live.
+// ownerLives finds nothing without a ClusterNetwork, because all rows stay then. Rows of kinds that this version does
+// not have count as alive, because it keeps them.
 func ownerLives(v *view) (found []Violation) {
 	if v.ClusterNetwork == nil {
 		return nil
@@ -50,12 +50,12 @@ func ownerLives(v *view) (found []Violation) {
 	return found
 }
 
-// dead says why a unit should have no rows; empty if it may.
+// dead returns why a unit should have no rows, or "" if it may have rows.
 func (v *view) dead(owner unit.Key) string {
 	switch owner.Kind() {
 	case topology.KindPod:
 		if v.pods[owner] == nil {
-			return "a pod that does not exist or needs no port"
+			return "a pod that does not exist or that needs no port"
 		}
 	case topology.KindNode, topology.KindGateway:
 		if v.nodes[owner.Name()] == nil {
@@ -75,7 +75,7 @@ func (v *view) dead(owner unit.Key) string {
 		}
 	case topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy, topology.KindBaselineAdminNetworkPolicy:
 		if !v.policies[owner] {
-			return "a policy of the cluster that does not exist"
+			return "a cluster-wide policy that does not exist"
 		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {
@@ -125,7 +125,8 @@ func referencesResolve(v *view) (found []Violation) {
 				}
 				for _, id := range uuids(row, r.column) {
 					if !exists[r.to][id] {
-						found = append(found, v.about([]any{row}, "%s has in %s the row %s of %s, which does not exist", v.rowOf(row), r.column, id, r.to))
+						found = append(found, v.about([]any{row}, "%s has in %s the row %s of %s, which does not exist",
+							v.rowOf(row), r.column, id, r.to))
 					}
 				}
 			}
@@ -155,7 +156,7 @@ func uuids(row model.Model, column string) []string {
 	return nil
 }
 
-// once are the names of Singletons.
+// once maps the names of Singletons to their tables.
 var once = map[string]string{names.ClusterRouter: nbdb.LogicalRouterTable, names.JoinSwitch: nbdb.LogicalSwitchTable}
 
 func uniqueName(v *view) (found []Violation) {
@@ -211,7 +212,7 @@ func routerPortOnOneRouter(v *view) (found []Violation) {
 	return found
 }
 
-// listed says how many rows there are, and their names.
+// listed returns the number of rows and their names.
 func listed[T interface{ GetName() string }](one, many string, rows []T) string {
 	var names []string
 	for _, row := range rows {
@@ -242,10 +243,12 @@ func peersExist(v *view) (found []Violation) {
 	for _, port := range v.routerPorts {
 		if port.Peer != nil {
 			if ours(port) && len(v.routerByName[*port.Peer]) == 0 {
-				found = append(found, v.about([]any{port}, "router port %s names the peer %q, which does not exist", port.Name, *port.Peer))
+				found = append(found, v.about([]any{port}, "router port %s names the peer %q, which does not exist",
+					port.Name, *port.Peer))
 			}
 		} else if peers := named[port.Name]; ours(port) && len(peers) != 1 {
-			found = append(found, v.about(append([]any{port}, peers...), "router port %s is named by %d switch ports, want 1", port.Name, len(peers)))
+			found = append(found, v.about(append([]any{port}, peers...),
+				"router port %s is named by %d switch ports, want 1", port.Name, len(peers)))
 		}
 	}
 	return found

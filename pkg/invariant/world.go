@@ -9,19 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// World is all that is looked at, at one time.
+// World is the input of Check, read at one time.
 type World struct {
-	// Northbound are the rows of OVN's northbound database, whole, by table. References into a table that is absent here are not
-	// followed.
+	// Northbound has all rows of OVN's northbound database, with all columns, by table. References into a table that
+	// is absent here are not followed.
 	Northbound Rows
-	// Southbound are the rows of the southbound database; nil if it was not read.
+	// Southbound has the rows of the southbound database, or is nil if it was not read.
 	Southbound Rows
-	// ClusterNetwork is nil while there is none.
+	// ClusterNetwork is nil if none exists.
 	ClusterNetwork *networkv1alpha1.ClusterNetwork
 	Nodes          []corev1.Node
 	NodeNetworks   []networkv1alpha1.NodeNetwork
@@ -33,7 +33,7 @@ type World struct {
 	NetworkPolicies []networkingv1.NetworkPolicy
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object
-	// Namespaces are the labels of namespaces, by name.
+	// Namespaces has the labels of namespaces, by name.
 	Namespaces map[string]map[string]string
 }
 
@@ -67,23 +67,26 @@ type view struct {
 
 	nodes    map[string]*corev1.Node
 	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
-	pods     map[unit.Key]*corev1.Pod                // those that want a port
+	pods     map[unit.Key]*corev1.Pod                // pods that need a port
 	balanced map[unit.Key]bool                       // services with addresses
 
 	firewalls map[unit.Key]bool
 	policies  map[unit.Key]bool
-	sets      map[unit.Key]bool // those that rules name
+	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
 }
 
 func newView(w World) *view {
 	v := &view{
 		World: w, tables: map[reflect.Type]string{},
-		switches: rowsIn[nbdb.LogicalSwitch](w.Northbound, nbdb.LogicalSwitchTable), routers: rowsIn[nbdb.LogicalRouter](w.Northbound, nbdb.LogicalRouterTable),
-		ports: rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable), routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
-		onSwitch: map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
+		switches:    rowsIn[nbdb.LogicalSwitch](w.Northbound, nbdb.LogicalSwitchTable),
+		routers:     rowsIn[nbdb.LogicalRouter](w.Northbound, nbdb.LogicalRouterTable),
+		ports:       rowsIn[nbdb.LogicalSwitchPort](w.Northbound, nbdb.LogicalSwitchPortTable),
+		routerPorts: rowsIn[nbdb.LogicalRouterPort](w.Northbound, nbdb.LogicalRouterPortTable),
+		onSwitch:    map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
-		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
+		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
+		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		egress: map[unit.Key]*networkv1alpha1.EgressIP{},
 	}
 	for table, rows := range w.Northbound {
@@ -145,7 +148,7 @@ func (v *view) indexRows() {
 	}
 }
 
-// concerns reports whether a port is ours or on a switch of ours, where it can be in the way.
+// concerns reports whether a port is ours, or on a switch of ours where it can conflict.
 func (v *view) concerns(port *nbdb.LogicalSwitchPort) bool {
 	if ours(port) {
 		return true
@@ -158,7 +161,8 @@ func (v *view) concerns(port *nbdb.LogicalSwitchPort) bool {
 	return false
 }
 
-// ownerOf returns the unit that a row says it belongs to; empty for foreign rows and tables without external_ids.
+// ownerOf returns the unit that a row names as its owner. It is empty for foreign rows and tables without
+// external_ids.
 func ownerOf(row any) unit.Key {
 	if r, ok := row.(interface{ GetExternalIDs() map[string]string }); ok {
 		return unit.Key(r.GetExternalIDs()[unit.OwnerKey])

@@ -17,18 +17,19 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// world is a good one, made by the builders of the topology: two nodes, three pods that run and one that has ended.
+// world is a good world, built by the topology's functions. It has two nodes, three running pods and a pod that has
+// ended.
 type world struct {
 	invariant.World
 	testing.TB
-	selectors []unit.Key // of the policy; they select pod c
+	selectors []unit.Key // selectors of the policy; they select pod c
 }
 
 func newWorld(t testing.TB) *world {
@@ -41,7 +42,8 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	t.Helper()
 	w := &world{TB: t, World: invariant.World{Northbound: invariant.Rows{}, Southbound: invariant.Rows{}}}
 	w.ClusterNetwork = &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
-	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
+	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16",
+		HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
 	w.ClusterNetwork.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
 	plan, err := topology.ParseClusterNetwork(w.ClusterNetwork)
 	if err != nil {
@@ -58,7 +60,8 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
-	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"}, Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
+	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
+		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
 		w.ClusterNetwork.Status.Addresses = append(w.ClusterNetwork.Status.Addresses,
 			networkv1alpha1.NetworkAddresses{CIDR: cidr, AddressCounts: networkv1alpha1.AddressCounts{Total: 100, Used: 3, Free: 97}})
@@ -68,7 +71,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	return w
 }
 
-// add makes the rows of a unit and its memberships, as the engine does.
+// add adds the rows of a unit and its memberships, as the engine does.
 func (w *world) add(u unit.Unit) {
 	w.Helper()
 	for _, row := range u.Rows {
@@ -107,10 +110,10 @@ func (w *world) put(row model.Model) {
 func (w *world) member(m unit.Membership) {
 	w.Helper()
 	if m.Parent.Table == nbdb.NBGlobalTable {
-		return // its row is nobody's
+		return // the row does not exist
 	}
 	if m.Optional && !w.has(m.Parent) {
-		return // the world has the group only where it says so
+		return // the world has the group only where a test adds it
 	}
 	for _, row := range w.Northbound[m.Parent.Table] {
 		v := reflect.ValueOf(row).Elem()
@@ -141,8 +144,10 @@ func (w *world) addService(name string) {
 
 func (w *world) addFirewall(namespace string) {
 	w.Helper()
-	firewall := networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: networkv1alpha1.EgressFirewallName}}
-	firewall.Spec.Egress = []networkv1alpha1.EgressFirewallRule{{Type: networkv1alpha1.EgressFirewallDeny, To: networkv1alpha1.EgressFirewallDestination{DNSName: "www.example.org"}}}
+	firewall := networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: networkv1alpha1.EgressFirewallName}}
+	firewall.Spec.Egress = []networkv1alpha1.EgressFirewallRule{{Type: networkv1alpha1.EgressFirewallDeny,
+		To: networkv1alpha1.EgressFirewallDestination{DNSName: "www.example.org"}}}
 	w.EgressFirewalls = append(w.EgressFirewalls, firewall)
 	facts, err := topology.ParseEgressFirewall(&firewall, nil)
 	if err != nil {
@@ -154,12 +159,14 @@ func (w *world) addFirewall(namespace string) {
 	}
 }
 
-// readPolicies lets pods that are added join what the world's policy names; its rows come with it.
+// readPolicies makes pods that are added later join the groups and sets of the world's policy. The policy adds the
+// rows.
 func (w *world) readPolicies() {
 	w.Helper()
 	policy := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	policy.Spec.PodSelector.MatchLabels = map[string]string{"policy": "yes"}
-	policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &policy.Spec.PodSelector}}}}
+	peer := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &policy.Spec.PodSelector}
+	policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{peer}}}
 	w.NetworkPolicies = append(w.NetworkPolicies, policy)
 	facts, err := topology.ParseNetworkPolicy(&policy, nil)
 	if err != nil {
@@ -197,10 +204,11 @@ func (w *world) addNode(name string, plan topology.Plan) {
 	w.Nodes = append(w.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// addPod makes a running pod with address n of each subnet of its node.
+// addPod adds a running pod with address n of each subnet of its node.
 func (w *world) addPod(name, node string, n int) {
 	w.Helper()
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.PodSpec{NodeName: node}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec: corev1.PodSpec{NodeName: node}}
 	facts := topology.Pod{Namespace: "default", Name: name, UID: string(pod.UID), Node: node, Chassis: "chassis-" + node, Slot: 16 + n}
 	for _, cidr := range w.nodeNetwork(node).Spec.PodSubnets {
 		address := ipam.Host(netip.MustParsePrefix(string(cidr)), n)
@@ -215,33 +223,39 @@ func (w *world) addPod(name, node string, n int) {
 	w.Pods = append(w.Pods, pod)
 }
 
-// has reports whether a row is there: an optional membership needs it.
+// has reports whether a row exists, as optional memberships require.
 func (w *world) has(row unit.Ref) bool {
-	return slices.ContainsFunc(w.Northbound[row.Table], func(m model.Model) bool { return reflect.ValueOf(m).Elem().FieldByName("UUID").String() == row.UUID })
+	return slices.ContainsFunc(w.Northbound[row.Table], func(m model.Model) bool {
+		return reflect.ValueOf(m).Elem().FieldByName("UUID").String() == row.UUID
+	})
 }
 
-// addEgressIP makes an EgressIP that node n1 carries, and what it needs of the node's gateway router.
+// addEgressIP adds an EgressIP that node n1 carries, and the required rows of the node's gateway router.
 func (w *world) addEgressIP() {
 	w.Helper()
-	e := networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: networkv1alpha1.EgressIPSpec{EgressIPs: []networkv1alpha1.EgressAddress{"192.0.2.7"},
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"out": "yes"}}}}
+	e := networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "team"},
+		Spec: networkv1alpha1.EgressIPSpec{EgressIPs: []networkv1alpha1.EgressAddress{"192.0.2.7"},
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"out": "yes"}}}}
 	e.Status.Items = []networkv1alpha1.EgressIPStatusItem{{EgressIP: "192.0.2.7", Node: "n1"}}
 	w.EgressIPs, w.Namespaces = append(w.EgressIPs, e), map[string]map[string]string{}
 	router := names.GatewayRouter("n1")
-	w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router, ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
+	w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router,
+		ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
 	join, err := w.nodeNetwork("n1").Spec.JoinAddresses[0].Prefix()
 	if err != nil {
 		w.Fatal(err)
 	}
-	facts, err := topology.ParseEgressIP(&e, map[string]topology.Gateway{"n1": {Node: topology.Node{Name: "n1", Chassis: "chassis-n1"}, Bridge: "br-ex",
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}, Join: []netip.Prefix{join}, Clusters: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}})
+	facts, err := topology.ParseEgressIP(&e,
+		map[string]topology.Gateway{"n1": {Node: topology.Node{Name: "n1", Chassis: "chassis-n1"}, Bridge: "br-ex",
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}, Join: []netip.Prefix{join},
+			Clusters: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}})
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.add(topology.EgressIPUnit(facts))
 }
 
-// copySouthbound makes what northd would.
+// copySouthbound adds the rows that northd would write.
 func (w *world) copySouthbound() {
 	w.Southbound = invariant.Rows{}
 	for _, row := range w.Northbound[nbdb.LogicalSwitchTable] {
@@ -251,7 +265,8 @@ func (w *world) copySouthbound() {
 	}
 	for _, row := range w.Northbound[nbdb.LogicalSwitchPortTable] {
 		p := row.(*nbdb.LogicalSwitchPort)
-		w.Southbound[sbdb.PortBindingTable] = append(w.Southbound[sbdb.PortBindingTable], &sbdb.PortBinding{LogicalPort: p.Name, TunnelKey: number(p.Options)})
+		w.Southbound[sbdb.PortBindingTable] = append(w.Southbound[sbdb.PortBindingTable],
+			&sbdb.PortBinding{LogicalPort: p.Name, TunnelKey: number(p.Options)})
 	}
 }
 
@@ -289,7 +304,7 @@ func (w *world) router() *nbdb.LogicalRouter {
 	return find[nbdb.LogicalRouter](w, nbdb.LogicalRouterTable, names.ClusterRouter)
 }
 
-// address replaces a text in the addresses of a pod's port, and in what the pod reports.
+// address replaces a text in the addresses of a pod's port and in the pod's status.
 func (w *world) address(pod, before, after string) {
 	port := w.port(pod)
 	port.Addresses = []string{strings.Replace(port.Addresses[0], before, after, 1)}
@@ -303,12 +318,12 @@ func (w *world) address(pod, before, after string) {
 	}
 }
 
-// owned is external_ids of a row of the cluster-wide unit.
+// owned returns the external_ids of a row of the cluster-wide unit.
 func owned() map[string]string {
 	return map[string]string{unit.OwnerKey: string(topology.NetworkKey())}
 }
 
-// stranger is a NodeNetwork whose Node does not exist: it takes part in nothing but in what all NodeNetworks share.
+// stranger adds a NodeNetwork whose Node does not exist. It affects only what all NodeNetworks share.
 func (w *world) stranger(change func(*networkv1alpha1.NodeNetwork)) {
 	nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n3"}}
 	nn.Spec.NodeID = 3
@@ -316,7 +331,7 @@ func (w *world) stranger(change func(*networkv1alpha1.NodeNetwork)) {
 	w.NodeNetworks = append(w.NodeNetworks, nn)
 }
 
-// policyGroup is the port group of the world's policy.
+// policyGroup returns the port group of the world's policy.
 func (w *world) policyGroup() *nbdb.PortGroup {
 	for _, key := range w.selectors {
 		if key.Kind() == topology.KindPodGroup {

@@ -1,5 +1,5 @@
-// Package ipam is the arithmetic of addresses: node subnets of a cluster network, addresses and MACs of a subnet, node IDs
-// and port slots. Everything here is a value; the one allocator with a memory is in pkg/ipam/alloc.
+// Package ipam computes addresses: node subnets of a cluster network, addresses and MACs of a subnet, node IDs and
+// port slots. It has no state. The only allocator with state is in pkg/ipam/alloc.
 //
 //	10.244.0.0/16, hostPrefix 24 ─▶ 10.244.3.0/24 of node 4
 //	                                 ├─ .0    network

@@ -12,27 +12,27 @@ import (
 // ethernet is the length of a MAC in bytes.
 const ethernet = 6
 
-// macPrefix begins the MACs of routers, hosts and of pods that ask for none.
+// macPrefix is the prefix of the MACs of routers, hosts, and pods without a requested MAC.
 var macPrefix = []byte{0x0a, 0x58}
 
-// CheckMAC says why a MAC cannot be a pod's own choice: it is not an Ethernet address, not one of a single interface (IEEE 802-2014
-// §8.2), or begins as those that Weft gives.
+// CheckMAC returns an error if a pod must not request a MAC: it is not an Ethernet address, it is not the address of
+// a single interface (IEEE 802-2014 §8.2), or it has the prefix of the MACs that Weft assigns.
 func CheckMAC(mac net.HardwareAddr) error {
 	switch {
 	case len(mac) != ethernet:
 		return fmt.Errorf("it has %d bytes, not %d", len(mac), ethernet)
 	case mac[0]&1 != 0:
-		return errors.New("it is a group's address")
+		return errors.New("it is a group address")
 	case bytes.Equal(mac, make([]byte, ethernet)):
-		return errors.New("it is no address")
+		return errors.New("it is the zero address")
 	case bytes.HasPrefix(mac, macPrefix):
-		return fmt.Errorf("%s:... is for MACs that follow from IP addresses", net.HardwareAddr(macPrefix))
+		return fmt.Errorf("%s:... is the prefix of MACs that are derived from IP addresses", net.HardwareAddr(macPrefix))
 	}
 	return nil
 }
 
-// MAC derives a port's MAC from its addresses as the field does: 0a:58 and the four bytes of the IPv4 address, or of the
-// SHA-256 of the first IPv6 address where there is no IPv4.
+// MAC derives a port's MAC from its addresses in the same way as other OVN CNIs: 0a:58 followed by the four bytes of
+// the IPv4 address, or of the SHA-256 of the first IPv6 address without IPv4.
 func MAC(addresses []netip.Addr) net.HardwareAddr {
 	for _, a := range addresses {
 		if a.Is4() {

@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// ErrExhausted says that nothing is left of what was asked for; the error that wraps it says of what.
+// ErrExhausted means that a resource has no free value. The error that wraps it names the resource.
 var ErrExhausted = errors.New("exhausted")
 
-// firstPod is the offset of the first address of a subnet that a pod can have.
+// firstPod is the offset of the first pod address in a subnet.
 const firstPod = 3
 
-// Network is a cluster network that is cut into node subnets.
+// Network is a cluster network that is divided into node subnets.
 type Network struct {
 	CIDR       netip.Prefix
 	HostPrefix int // prefix length of each node's subnet
 }
 
-// NextSubnet returns the first subnet of the network that overlaps none of the used ones; ErrExhausted if there is none.
+// NextSubnet returns the first subnet of the network that overlaps no used subnet, or ErrExhausted.
 func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
 	used = slices.DeleteFunc(slices.Clone(used), func(u netip.Prefix) bool { return !u.Overlaps(n.CIDR) })
-	slices.SortFunc(used, netip.Prefix.Compare) // so that each is looked at once
+	slices.SortFunc(used, netip.Prefix.Compare) // so that each is compared once
 	subnet, rest := netip.PrefixFrom(n.CIDR.Masked().Addr(), n.HostPrefix), used
 	for n.CIDR.Contains(subnet.Addr()) && subnet.Addr().IsValid() {
 		for len(rest) > 0 && !rest[0].Overlaps(subnet) && rest[0].Addr().Less(subnet.Addr()) {
@@ -35,7 +35,20 @@ func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
 		}
 		subnet = after(subnet, rest[0])
 	}
-	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s (%d in use): %w", n.HostPrefix, n.CIDR, len(used), ErrExhausted)
+	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s (%d in use): %w", n.HostPrefix, n.CIDR,
+		len(used), ErrExhausted)
+}
+
+// Part returns subnet number index of the network, counted from 0, or ErrExhausted.
+func (n Network) Part(index int) (netip.Prefix, error) {
+	bits := n.CIDR.Addr().BitLen()
+	size := new(big.Int).Lsh(big.NewInt(int64(index)), uint(bits-n.HostPrefix))
+	first := toInt(n.CIDR.Masked().Addr())
+	part := netip.PrefixFrom(fromInt(first.Add(first, size), bits), n.HostPrefix)
+	if index < 0 || !part.Addr().IsValid() || !n.CIDR.Contains(part.Addr()) {
+		return netip.Prefix{}, fmt.Errorf("%s has no subnet of length /%d with number %d: %w", n.CIDR, n.HostPrefix, index, ErrExhausted)
+	}
+	return part, nil
 }
 
 // after returns the subnet of the same length that follows the clash, which may be the larger of the two.
@@ -56,8 +69,8 @@ func (n Network) Total() int64 {
 	return total.Int64()
 }
 
-// Capacity counts the addresses of a subnet that pods can have, at most math.MaxInt64: all but the network's, the gateway's,
-// the management port's and, for IPv4, the broadcast address.
+// Capacity counts the addresses of a subnet that pods can have, at most math.MaxInt64. It excludes the network's
+// address, the gateway's, the management port's and, for IPv4, the broadcast address.
 func Capacity(subnet netip.Prefix) int64 {
 	hostBits := subnet.Addr().BitLen() - subnet.Bits()
 	if hostBits >= 63 {
@@ -79,13 +92,13 @@ func Gateway(subnet netip.Prefix) netip.Addr { return offset(subnet, 1) }
 // Management returns the host's address in its node's subnet, the second.
 func Management(subnet netip.Prefix) netip.Addr { return offset(subnet, 2) }
 
-// LocalNodePorts are the addresses at which a node's host finds node ports of services whose external traffic policy is Local, with
-// the backends of that node alone: IPv4's, then IPv6's.
+// LocalNodePorts returns the addresses at which a node's host reaches node ports of services with the external
+// traffic policy Local, which have only the backends of that node. The IPv4 address is first.
 func LocalNodePorts() []netip.Addr {
 	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: 3})}
 }
 
-// FirstPod returns the first address of a subnet that a pod can have.
+// FirstPod returns the first pod address of a subnet.
 func FirstPod(subnet netip.Prefix) netip.Addr { return offset(subnet, firstPod) }
 
 // IsPodAddress reports whether a pod can have the address in the subnet.
@@ -96,7 +109,7 @@ func IsPodAddress(subnet netip.Prefix, address netip.Addr) bool {
 	return broadcast(subnet) == 0 || subnet.Contains(address.Next())
 }
 
-// Host returns address n of a prefix: 0 is the network's own. The result is invalid beyond the address space.
+// Host returns address n of a prefix. Address 0 is the network's own. The result is invalid beyond the address space.
 func Host(prefix netip.Prefix, n int) netip.Addr { return offset(prefix, int64(n)) }
 
 func offset(subnet netip.Prefix, n int64) netip.Addr {

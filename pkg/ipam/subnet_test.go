@@ -23,15 +23,17 @@ func TestNextSubnet(t *testing.T) {
 		used    []netip.Prefix
 		want    string // empty: exhausted
 	}{
-		"first":              {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, nil, "10.244.0.0/24"},
-		"after one":          {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, prefixes("10.244.0.0/24"), "10.244.1.0/24"},
-		"a gap is filled":    {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, prefixes("10.244.0.0/24", "10.244.2.0/24"), "10.244.1.0/24"},
+		"first":     {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, nil, "10.244.0.0/24"},
+		"after one": {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, prefixes("10.244.0.0/24"), "10.244.1.0/24"},
+		"a gap is filled": {Network{netip.MustParsePrefix("10.244.0.0/16"), 24},
+			prefixes("10.244.0.0/24", "10.244.2.0/24"), "10.244.1.0/24"},
 		"larger one in use":  {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, prefixes("10.244.0.0/22"), "10.244.4.0/24"},
 		"smaller one in use": {Network{netip.MustParsePrefix("10.244.0.0/16"), 22}, prefixes("10.244.1.0/24"), "10.244.4.0/22"},
 		"IPv6":               {Network{netip.MustParsePrefix("fd00:10:244::/48"), 64}, prefixes("fd00:10:244::/64"), "fd00:10:244:1::/64"},
 		"other network":      {Network{netip.MustParsePrefix("10.244.0.0/16"), 24}, prefixes("10.245.0.0/24"), "10.244.0.0/24"},
 		"exhausted":          {Network{netip.MustParsePrefix("10.244.0.0/23"), 24}, prefixes("10.244.0.0/24", "10.244.1.0/24"), ""},
-		"end of the space":   {Network{netip.MustParsePrefix("255.255.255.0/24"), 25}, prefixes("255.255.255.0/25", "255.255.255.128/25"), ""},
+		"end of the space": {Network{netip.MustParsePrefix("255.255.255.0/24"), 25},
+			prefixes("255.255.255.0/25", "255.255.255.128/25"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.network.NextSubnet(c.used)
@@ -49,7 +51,8 @@ func TestNextSubnet(t *testing.T) {
 }
 
 func TestCapacityAndReservedAddresses(t *testing.T) {
-	for text, want := range map[string]int64{"10.0.0.0/24": 252, "10.0.0.0/29": 4, "fd00::/112": 65533, "fd00::/64": math.MaxInt64, "10.0.0.0/31": 0} {
+	for text, want := range map[string]int64{"10.0.0.0/24": 252, "10.0.0.0/29": 4, "fd00::/112": 65533,
+		"fd00::/64": math.MaxInt64, "10.0.0.0/31": 0} {
 		if got := Capacity(netip.MustParsePrefix(text)); got != want {
 			t.Errorf("Capacity(%s) = %d, want %d", text, got, want)
 		}
@@ -59,7 +62,7 @@ func TestCapacityAndReservedAddresses(t *testing.T) {
 	}
 }
 
-// Every address of a small subnet is either a pod's or reserved, and Capacity counts the former.
+// Every address of a small subnet is either a pod's or reserved, and Capacity counts the pods' addresses.
 func TestPodAddressesMatchCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(20, 30).Draw(t, "bits")

@@ -9,20 +9,22 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/user/metrics.md")
 
-const cataloguePage = "../../docs/metrics.md"
+const cataloguePage = "../../docs/user/metrics.md"
 
-// registry collects what is registered, with the program that does.
+// registry collects registered metrics with their program.
 type registry struct {
 	prometheus.Registerer
 	program string
 	found   *[]metric
 }
 
-// metric is one of the catalogue.
+// metric is an entry of the catalogue.
 type metric struct{ name, program, kind, labels, help string }
 
 func (r registry) MustRegister(collectors ...prometheus.Collector) {
@@ -47,34 +49,50 @@ func kindOf(c prometheus.Collector) string {
 	}
 }
 
-// describe reads what a description says of itself: `Desc{fqName: "a", help: "b", constLabels: {}, variableLabels: {c,d}}`.
+// describe parses a description: `Desc{fqName: "a", help: "b", constLabels: {}, variableLabels: {c,d}}`.
 func describe(text, program, kind string) metric {
 	between := func(from, to string) string {
 		_, rest, _ := strings.Cut(text, from)
 		inner, _, _ := strings.Cut(rest, to)
 		return inner
 	}
-	return metric{name: between(`fqName: "`, `"`), program: program, kind: kind, labels: strings.ReplaceAll(between("variableLabels: {", "}"), ",", ", "), help: between(`help: "`, `", constLabels`)}
+	return metric{name: between(`fqName: "`, `"`), program: program, kind: kind,
+		labels: strings.ReplaceAll(between("variableLabels: {", "}"), ",", ", "), help: between(`help: "`, `", constLabels`)}
 }
 
-// catalogue lists the metrics of the programs, by name. Both programs have those of New.
+// catalogue lists the metrics of the programs, by name. A metric of both programs names both.
 func catalogue() []metric {
 	var found []metric
-	New(registry{prometheus.NewRegistry(), "operator, agent", &found})
-	NewCNI(registry{prometheus.NewRegistry(), "agent", &found})
+	NewOperator(registry{prometheus.NewRegistry(), "operator", &found})
+	NewAgent(registry{prometheus.NewRegistry(), "agent", &found})
 	NewPolicies(registry{prometheus.NewRegistry(), "agent", &found}, nil)
-	slices.SortFunc(found, func(a, b metric) int { return strings.Compare(a.name, b.name) })
-	return found
+	slices.SortStableFunc(found, func(a, b metric) int { return strings.Compare(a.name, b.name) })
+	var all []metric
+	for _, m := range found {
+		if last := len(all) - 1; last >= 0 && all[last].name == m.name {
+			all[last].program += ", " + m.program
+			continue
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
-// docs/metrics.md is what the code registers; -update writes it.
+// docs/user/metrics.md lists the registered metrics. -update writes it.
 func TestCatalogueIsFresh(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nGenerated from the code: `go test ./pkg/metrics -run Catalogue -update`. The operator serves them at `:9441/metrics`, an agent at\n" +
-		"`:9443/metrics`; those of Go and of controller-runtime are there too. What each alert means: [runbooks](runbooks/README.md).\n\n" +
-		"| metric | type | program | labels | |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b,
+		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, an agent at `:%d/metrics`. "+
+			"The metrics of Go and of controller-runtime\nare there too. Alerts that use them have "+
+			"[runbooks](../runbooks/README.md). What to watch: [operate.md](operate.md#metrics-and-alerts).\n\n"+
+			"This page is generated from the code: `go test ./pkg/metrics -run Catalogue -update`.\n\n",
+		ports.OperatorMetrics, ports.AgentMetrics)
 	for _, m := range catalogue() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, m.program, m.labels, m.help)
+		labels := ""
+		if m.labels != "" {
+			labels = "; labels " + m.labels
+		}
+		fmt.Fprintf(&b, "- **`%s`** (%s; %s%s). %s\n", m.name, m.kind, m.program, labels, m.help)
 	}
 	if *update {
 		if err := os.WriteFile(cataloguePage, []byte(b.String()), 0o644); err != nil {
@@ -83,15 +101,16 @@ func TestCatalogueIsFresh(t *testing.T) {
 	}
 	have, err := os.ReadFile(cataloguePage)
 	if err != nil || string(have) != b.String() {
-		t.Errorf("docs/metrics.md is stale (%v): go test ./pkg/metrics -run Catalogue -update", err)
+		t.Errorf("docs/user/metrics.md is stale (%v): go test ./pkg/metrics -run Catalogue -update", err)
 	}
 }
 
-// Names are by convention: a prefix, a base unit, and _total of counters alone; each has a help text.
+// Names follow the convention: a prefix, a base unit, and _total only for counters. Each metric has a help text.
 func TestNamesAreByConvention(t *testing.T) {
 	for _, m := range catalogue() {
 		switch {
-		case !strings.HasPrefix(m.name, "weft_"), m.help == "", m.kind == "counter" != strings.HasSuffix(m.name, "_total"), m.kind == "histogram" && !strings.HasSuffix(m.name, "_seconds"):
+		case !strings.HasPrefix(m.name, "weft_"), m.help == "",
+			m.kind == "counter" != strings.HasSuffix(m.name, "_total"), m.kind == "histogram" && !strings.HasSuffix(m.name, "_seconds"):
 			t.Errorf("%+v", m)
 		}
 	}

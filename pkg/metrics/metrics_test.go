@@ -2,15 +2,15 @@ package metrics
 
 import (
 	"errors"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func TestCountsByKindAndOutcome(t *testing.T) {
-	m := New(prometheus.NewRegistry())
+	m := NewOperator(prometheus.NewRegistry())
 	m.Connected("OVN_Northbound", true)
 	if got := testutil.ToFloat64(m.transactions.WithLabelValues("OVN_Northbound", "write", "committed")); got != 0 {
 		t.Errorf("%v writes before any", got)
@@ -31,23 +31,19 @@ func TestCountsByKindAndOutcome(t *testing.T) {
 	if got := testutil.ToFloat64(m.violations.WithLabelValues("UniqueMAC")); got != 1 {
 		t.Errorf("%v violations, want those of the last check, 1", got)
 	}
-	m.Request("ADD", 30*time.Millisecond, nil)
-	m.Request("ADD", time.Second, errors.New("no port"))
-	if got := testutil.CollectAndCount(m.requests); got != 2 {
-		t.Errorf("%d series of requests, want one for each outcome", got)
-	}
 }
 
-// Who stands by is not blind: it wants no connection. Who leads is not touched by what an earlier leadership asked.
+// A standby is not blind, because it needs no connection. A leader keeps its series, even if an earlier leadership
+// gave the database up.
 func TestADatabaseThatIsReachedAgainIsNotAway(t *testing.T) {
-	m := New(prometheus.NewRegistry())
+	m := NewOperator(prometheus.NewRegistry())
 	m.Connected("OVN_Northbound", false)
 	if got := testutil.ToFloat64(m.connected.WithLabelValues("OVN_Northbound")); got != 0 {
 		t.Errorf("%v before the first connection", got)
 	}
 	m.Reachable("OVN_Northbound")
 	if got := testutil.CollectAndCount(m.connected); got != 0 {
-		t.Errorf("%d series of a database that answers and is not wanted", got)
+		t.Errorf("%d series of a database that responds and is not needed", got)
 	}
 	m.Connected("OVN_Northbound", true)
 	m.Reachable("OVN_Northbound")
@@ -56,5 +52,33 @@ func TestADatabaseThatIsReachedAgainIsNotAway(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(m.transactions.WithLabelValues("OVN_Northbound", "write", "failed")); got != 0 {
 		t.Errorf("%v writes failed before any", got)
+	}
+}
+
+// A program exports the series that it sets, and no zeros of the other program.
+func TestProgramsServeTheirOwnAlone(t *testing.T) {
+	operator, agent := prometheus.NewRegistry(), prometheus.NewRegistry()
+	NewOperator(operator)
+	NewAgent(agent, "address")
+	NewPolicies(agent, func() []Rule { return nil })
+	for _, served := range []struct {
+		program string
+		prometheus.Gatherer
+		foreign []string
+	}{
+		{"an agent", agent, []string{"weft_area_", "weft_nodes", "weft_invariant_", "weft_service_"}},
+		{"the operator", operator, []string{"weft_cni_", "weft_policy_"}},
+	} {
+		families, err := served.Gather()
+		if err != nil || len(families) == 0 {
+			t.Fatalf("%s: %d metrics: %v", served.program, len(families), err)
+		}
+		for _, f := range families {
+			for _, prefix := range served.foreign {
+				if strings.HasPrefix(f.GetName(), prefix) {
+					t.Errorf("%s exports %s", served.program, f.GetName())
+				}
+			}
+		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	maxAlerts  = 15
 )
 
-// alert is one of config/monitoring.
+// alert is an alert of config/monitoring.
 type alert struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
@@ -38,11 +38,11 @@ func alerts(t *testing.T) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// Every alert has a severity, a sentence, and a page with its expression and what to do; every page has an alert.
+// Every alert has a severity, a sentence, and a page with its expression and instructions. Every page has an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	all := alerts(t)
 	if len(all) == 0 || len(all) > maxAlerts {
-		t.Errorf("%d alerts, want 1 to %d: who is called too often does not come", len(all), maxAlerts)
+		t.Errorf("%d alerts, want 1 to %d: a person who is called too often stops responding", len(all), maxAlerts)
 	}
 	index, err := os.ReadFile(runbooks + "README.md")
 	if err != nil {
@@ -52,16 +52,19 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	for _, a := range all {
 		pages[a.Alert+".md"] = true
 		page, err := os.ReadFile(runbooks + a.Alert + ".md")
-		if err != nil || !strings.Contains(string(page), a.Expr) || !strings.Contains(string(page), "## What to do\n\n1. ") || !strings.Contains(string(index), a.Alert+".md") {
+		if err != nil || !strings.Contains(string(page), a.Expr) ||
+			!strings.Contains(string(page), "## What to do\n\n1. ") || !strings.Contains(string(index), a.Alert+".md") {
 			t.Errorf("the page of %s is not there, not in the index, or not of its expression: %v", a.Alert, err)
 		}
-		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" || !strings.HasSuffix(a.Annotations["runbook_url"], "/docs/runbooks/"+a.Alert+".md") || a.For == "" {
+		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" ||
+			!strings.HasSuffix(a.Annotations["runbook_url"], "/docs/runbooks/"+a.Alert+".md") || a.For == "" {
 			t.Errorf("%+v", a)
 		}
-		if !strings.Contains(string(page), "severity "+a.Labels["severity"]) || a.For != "0m" && !strings.Contains(string(page), "for "+a.For) {
+		if !strings.Contains(string(page), "severity "+a.Labels["severity"]) || a.For != "0m" &&
+			!strings.Contains(string(page), "for "+a.For) {
 			t.Errorf("the page of %s does not say that it fires for %s with severity %s", a.Alert, a.For, a.Labels["severity"])
 		}
-		knownMetrics(t, a.Alert, a.Expr)
+		checkMetrics(t, a.Alert, a.Expr)
 	}
 	files, err := filepath.Glob(runbooks + "Weft*.md")
 	if err != nil || len(files) != len(pages) {
@@ -71,8 +74,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 
 var metricName = regexp.MustCompile(`weft_\w+`)
 
-// knownMetrics wants an expression to name metrics of the catalogue, of histograms their series.
-func knownMetrics(t *testing.T, where, expr string) {
+// checkMetrics requires that an expression names metrics of the catalogue, including the series of histograms.
+func checkMetrics(t *testing.T, where, expr string) {
 	t.Helper()
 	known := map[string]bool{}
 	for _, m := range catalogue() {
@@ -87,12 +90,12 @@ func knownMetrics(t *testing.T, where, expr string) {
 	}
 	for _, name := range named {
 		if !known[name] {
-			t.Errorf("%s names %s, which nobody serves", where, name)
+			t.Errorf("%s names %s, which no program exports", where, name)
 		}
 	}
 }
 
-// The alerts' unit tests are about series that the programs serve; test/alerts runs them.
+// The alerts' unit tests use series that the programs export. test/alertrules runs them.
 func TestAlertsAreTestedOnMetricsOfTheCatalogue(t *testing.T) {
 	for _, a := range alerts(t) {
 		var suite struct {
@@ -110,7 +113,7 @@ func TestAlertsAreTestedOnMetricsOfTheCatalogue(t *testing.T) {
 		}
 		for _, scenario := range suite.Tests {
 			for _, in := range scenario.InputSeries {
-				knownMetrics(t, a.Alert+": "+scenario.Name, in.Series)
+				checkMetrics(t, a.Alert+": "+scenario.Name, in.Series)
 			}
 		}
 	}
@@ -134,7 +137,7 @@ func TestDashboardDrawsTheCatalogue(t *testing.T) {
 	drawn := ""
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {
-			knownMetrics(t, p.Title, target.Expr)
+			checkMetrics(t, p.Title, target.Expr)
 			drawn += target.Expr + "\n"
 		}
 	}

@@ -7,28 +7,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/weft-network/weft/pkg/ports"
 )
 
 // Agent is the agent's command line.
 type Agent struct {
 	// Node is the name of the Node that this process runs on.
 	Node string
-	// Southbound are the OVSDB remotes of the southbound database, at least one; OpenVSwitch is the local one.
+	// Southbound are the OVSDB remotes of the southbound database, at least one. OpenVSwitch is the remote of the
+	// local database.
 	Southbound  []string
 	OpenVSwitch string
-	// Controller are the remotes of the southbound database that ovn-controller is told.
+	// Controller are the remotes of the southbound database for ovn-controller.
 	Controller []string
-	// TLS is for those of Southbound that are "ssl:".
+	// TLS is for "ssl:" remotes in Southbound.
 	TLS TLS
 	// Socket, ConfDir, BinDir and BinSource are paths of the CNI: see agent.Options.
 	Socket, ConfDir, BinDir, BinSource string
-	// CRISocket is the container runtime's socket; empty: its sandboxes are not compared.
+	// CRISocket is the container runtime's socket. If it is empty, the runtime's sandboxes are not compared.
 	CRISocket string
+	// Root is where the node's file system is mounted. Delegates lets pods attach networks that other plugins serve.
+	Root      string
+	Delegates bool
 	// ControllerDir is ovn-controller's run directory, SwitchDir ovs-vswitchd's.
 	ControllerDir, SwitchDir string
-	// Uplink says where links are moved from and to.
+	// Uplink configures the moves of links.
 	Uplink Uplink
-	// Health and Metrics are listen addresses; "0" switches metrics off.
+	// Health and Metrics are listen addresses. "0" switches metrics off.
 	Health, Metrics string
 }
 
@@ -40,23 +46,24 @@ type Uninstall struct {
 	SwitchDir string
 	// Socket, ConfDir and BinDir are paths of the CNI.
 	Socket, ConfDir, BinDir string
-	// Uplink says where links were moved from and to.
+	// Uplink configures how links were moved.
 	Uplink Uplink
-	// CutPods also takes the interfaces of pods that run.
+	// CutPods also removes the interfaces of running pods.
 	CutPods bool
-	// Stay keeps the process when all is done, as a DaemonSet wants it.
+	// Stay keeps the process running at the end, as a DaemonSet requires.
 	Stay bool
 }
 
-// ParseUninstall reads arguments behind "uninstall".
+// ParseUninstall parses the arguments after "uninstall".
 func ParseUninstall(args []string) (Uninstall, error) {
 	var o Uninstall
 	flags := flag.NewFlagSet("weft-agent uninstall", flag.ContinueOnError)
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
 	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd")
 	o.Uplink.flags(flags)
-	flags.BoolVar(&o.CutPods, "cut-pods", false, "also remove the interfaces of pods that run; otherwise they stop it before anything is removed")
-	flags.BoolVar(&o.Stay, "stay", false, "do not end when all is removed, but wait for a signal")
+	flags.BoolVar(&o.CutPods, "cut-pods", false,
+		"also remove the interfaces of running pods; without it, running pods stop the removal before it begins")
+	flags.BoolVar(&o.Stay, "stay", false, "at the end wait for a signal instead of exiting")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -64,7 +71,7 @@ func ParseUninstall(args []string) (Uninstall, error) {
 	return o, err
 }
 
-// hostFlags are those of what the agent has on its host.
+// hostFlags adds the flags for the agent's files and sockets on its host.
 func hostFlags(flags *flag.FlagSet, ovs, socket, confDir, binDir *string) {
 	flags.StringVar(ovs, "ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of the local Open_vSwitch database")
 	flags.StringVar(socket, "cni-socket", "/run/weft/cni.sock", "socket of the CNI server")
@@ -72,23 +79,32 @@ func hostFlags(flags *flag.FlagSet, ovs, socket, confDir, binDir *string) {
 	flags.StringVar(binDir, "cni-bin-dir", "/opt/cni/bin", "directory of the runtime's CNI plugins")
 }
 
-// ParseAgent reads arguments without the program's name; the environment gives the defaults.
+// ParseAgent parses arguments without the program's name. The environment provides the defaults.
 func ParseAgent(args []string) (Agent, error) {
 	var o Agent
 	var southbound, controller string
 	flags := flag.NewFlagSet("weft-agent", flag.ContinueOnError)
 	flags.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of this Node (environment NODE_NAME)")
-	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"), "comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
+	flags.StringVar(&southbound, "sb", os.Getenv("WEFT_SB"),
+		"comma-separated OVSDB remotes of the OVN southbound database (environment WEFT_SB)")
 	hostFlags(flags, &o.OpenVSwitch, &o.Socket, &o.ConfDir, &o.BinDir)
 	o.Uplink.flags(flags)
-	flags.StringVar(&controller, "ovn-remote", os.Getenv("WEFT_OVN_REMOTE"), "what ovn-controller is told of the southbound database, where that is another listener, with OVN's role (environment WEFT_OVN_REMOTE); empty: the same as --sb")
+	flags.StringVar(&controller, "ovn-remote", os.Getenv("WEFT_OVN_REMOTE"),
+		"OVSDB remotes of the southbound database for ovn-controller, if it uses another listener, with OVN's role "+
+			"(environment WEFT_OVN_REMOTE); empty: the same as --sb")
 	o.TLS.flags(flags)
-	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: whether it runs is not watched")
-	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch", "run directory of ovs-vswitchd; empty: whether it runs is not watched")
-	flags.StringVar(&o.CRISocket, "cri-socket", "", "socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find interfaces whose sandbox is gone; empty: not asked")
+	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: do not watch whether it runs")
+	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch",
+		"run directory of ovs-vswitchd; empty: do not watch whether it runs")
+	flags.StringVar(&o.CRISocket, "cri-socket", "",
+		"socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find "+
+			"interfaces without a sandbox; empty: do not query the runtime")
+	flags.BoolVar(&o.Delegates, "delegates", true, "let pods attach networks that other CNI plugins of the node serve")
+	flags.StringVar(&o.Root, "host-root", "",
+		"where the node's file system is mounted, in which other CNI plugins run; empty: they run in the agent's own")
 	flags.StringVar(&o.BinSource, "cni-bin-source", "/opt/weft/cni", "directory of the plugins to install")
-	flags.StringVar(&o.Health, "health-probe-bind-address", ":9442", "address of /healthz and /readyz")
-	flags.StringVar(&o.Metrics, "metrics-bind-address", ":9443", "address of /metrics; 0 for none")
+	flags.StringVar(&o.Health, "health-probe-bind-address", ports.Any(ports.AgentHealth), "address of /healthz and /readyz")
+	flags.StringVar(&o.Metrics, "metrics-bind-address", ports.Any(ports.AgentMetrics), "address of /metrics; 0 for none")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

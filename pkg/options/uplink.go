@@ -7,30 +7,33 @@ import (
 	"time"
 )
 
-// Uplink is what moving a link of the host onto a bridge needs to know.
+// Uplink configures the move of a link of the host onto a bridge.
 type Uplink struct {
-	// StateDir keeps the ledgers of moves; it survives a reboot.
+	// StateDir holds the ledgers of moves. It survives a reboot.
 	StateDir string
-	// HostRun is where the host's /run is seen; empty: who manages links is not looked for.
+	// HostRun is where the host's /run is mounted. If it is empty, network managers are not detected.
 	HostRun string
 }
 
 func (u *Uplink) flags(flags *flag.FlagSet) {
-	flags.StringVar(&u.StateDir, "state-dir", "/var/lib/weft", "directory on the host's disk for what must survive a reboot: how far the move of a link onto its bridge is")
-	flags.StringVar(&u.HostRun, "host-run", "", "where the host's /run is seen, to leave links alone that systemd-networkd or NetworkManager manage; empty: nobody is looked for")
+	flags.StringVar(&u.StateDir, "state-dir", "/var/lib/weft",
+		"directory on the host's disk for state that must survive a reboot: the progress of moving a link onto its bridge, "+
+			"and what other CNI plugins attached")
+	flags.StringVar(&u.HostRun, "host-run", "",
+		"where the host's /run is mounted, to leave links alone that systemd-networkd or NetworkManager manage; empty: do not detect them")
 }
 
-// UplinkGuard is the command line of "weft-agent uplink-guard", which an agent starts for the time of a move.
+// UplinkGuard is the command line of "weft-agent uplink-guard", which an agent runs during a move.
 type UplinkGuard struct {
 	OpenVSwitch string
 	Uplink      Uplink
 	// Link and Attempt name the move.
 	Link, Attempt string
-	// Timeout is when a move is undone that is not confirmed.
+	// Timeout is the time after which a move is rolled back unless it is confirmed.
 	Timeout time.Duration
 }
 
-// ParseUplinkGuard reads arguments behind "uplink-guard".
+// ParseUplinkGuard parses the arguments after "uplink-guard".
 func ParseUplinkGuard(args []string) (UplinkGuard, error) {
 	var o UplinkGuard
 	var socket, confDir, binDir string
@@ -38,8 +41,8 @@ func ParseUplinkGuard(args []string) (UplinkGuard, error) {
 	hostFlags(flags, &o.OpenVSwitch, &socket, &confDir, &binDir)
 	o.Uplink.flags(flags)
 	flags.StringVar(&o.Link, "link", "", "the link that is moved")
-	flags.StringVar(&o.Attempt, "attempt", "", "the move, as its ledger says")
-	flags.DurationVar(&o.Timeout, "timeout", 0, "when to undo it, unless it is confirmed")
+	flags.StringVar(&o.Attempt, "attempt", "", "the move, as in its ledger")
+	flags.DurationVar(&o.Timeout, "timeout", 0, "time after which to roll back, unless the move is confirmed")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -58,7 +61,7 @@ type UplinkCommand struct {
 	Uplink      Uplink
 }
 
-// ParseUplinkCommand reads arguments behind "uplink".
+// ParseUplinkCommand parses the arguments after "uplink".
 func ParseUplinkCommand(args []string) (UplinkCommand, error) {
 	var o UplinkCommand
 	var socket, confDir, binDir string
@@ -69,7 +72,7 @@ func ParseUplinkCommand(args []string) (UplinkCommand, error) {
 		return o, err
 	}
 	if o.Verb = flags.Arg(0); flags.NArg() != 1 || o.Verb != "status" && o.Verb != "retry" && o.Verb != "release" {
-		return o, fmt.Errorf("uplink: want one of status, retry and release behind the flags, not %q", flags.Args())
+		return o, fmt.Errorf("uplink: want one of status, retry and release after the flags, not %q", flags.Args())
 	}
 	_, err := remotes("--ovs", o.OpenVSwitch)
 	return o, err

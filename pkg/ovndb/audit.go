@@ -11,13 +11,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// An audit compares the columns that are not monitored with what the ledger believes, and plans what differs. It goes in steps, between which the
-// writer writes: a select of all sets of a large network takes seconds, in which no pod would get its port.
+// An audit compares the columns that are not monitored with the ledger and plans the differences. It runs in steps,
+// and the writer writes between steps, because a select of all sets of a large network takes seconds. No pod would
+// get its port in that time.
 
-// stepSize bounds what one step reads, in rows and elements. A larger set is a step of its own: OVSDB does not read parts of a set.
+// stepSize bounds how many rows and elements one step reads. A larger set is a step of its own, because OVSDB cannot
+// read a part of a set.
 const stepSize = 1000
 
-// beginAudit compares what units want with the ledger, and leaves the ledger's own comparison to the steps. An audit that is not over goes on.
+// beginAudit compares what units want with the ledger, and schedules the steps that compare the ledger with the
+// database. While an audit is in progress, it does nothing.
 func (w *writer) beginAudit() {
 	if len(w.unaudited) > 0 {
 		return
@@ -29,7 +32,7 @@ func (w *writer) beginAudit() {
 	w.compareAll()
 }
 
-// auditable lists the rows with shared columns, those that are here and those that the ledger believes in.
+// auditable lists the rows with shared columns, from the copy and from the ledger.
 func (w *writer) auditable() []unit.Ref {
 	refs := map[unit.Ref]struct{}{}
 	for s := range w.ledger.slots {
@@ -47,7 +50,7 @@ func (w *writer) auditable() []unit.Ref {
 	return slices.Collect(maps.Keys(refs))
 }
 
-// auditStep does the next step of an audit.
+// auditStep runs the next step of an audit.
 func (w *writer) auditStep(ctx context.Context) error {
 	n, size := 0, 0
 	for n < len(w.unaudited) && (n == 0 || size < stepSize) {
@@ -70,7 +73,7 @@ func (w *writer) auditStep(ctx context.Context) error {
 	w.engine.mu.Lock()
 	defer w.engine.mu.Unlock()
 	for i, ref := range step {
-		var row ovsdb.Row // what a row held that is gone is held no more
+		var row ovsdb.Row // empty for a row that is gone, so that its elements leave the ledger
 		if len(results[i].Rows) > 0 {
 			row = results[i].Rows[0]
 		}
@@ -84,7 +87,7 @@ func (w *writer) auditStep(ctx context.Context) error {
 	return nil
 }
 
-// audit is a whole one at once, for what cannot go on without.
+// audit runs a complete audit at once, for callers that need its result before they continue.
 func (w *writer) audit(ctx context.Context) error {
 	fresh, err := loadLedger(ctx, w.session)
 	if err != nil {
@@ -99,7 +102,7 @@ func (w *writer) audit(ctx context.Context) error {
 	return nil
 }
 
-// compareAll asks for plans of all units that want something else than the ledger holds.
+// compareAll enqueues every unit that wants a value different from the ledger's.
 func (w *writer) compareAll() {
 	e := w.engine
 	for m := range e.desired.elems {
@@ -117,11 +120,11 @@ func (w *writer) compareAll() {
 	}
 }
 
-// compare asks for plans of the units concerned if they want something else of an element than the ledger holds.
+// compare enqueues the units that want a value of an element different from the ledger's.
 func (w *writer) compare(m member) {
 	e := w.engine
 	value, held := w.ledger.get(m.slot, m.element)
-	if w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) { // else its coming asks for them
+	if w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) { // if the row is absent, its creation enqueues them
 		for _, wish := range e.desired.elems[m] {
 			if !held || value != wish.value {
 				e.enqueue(wish.unit)
@@ -134,7 +137,8 @@ func (w *writer) compare(m member) {
 	if owner, ours := e.desired.rows[m.element]; ours {
 		e.enqueue(owner)
 	}
-	if owner, ours := e.desired.rows[m.slot.parent.UUID]; ours && slices.Contains(w.session.schema.Tables[m.slot.parent.Table].Whole, m.slot.column) {
+	if owner, ours := e.desired.rows[m.slot.parent.UUID]; ours &&
+		slices.Contains(w.session.schema.Tables[m.slot.parent.Table].Whole, m.slot.column) {
 		e.enqueue(owner)
 	}
 }

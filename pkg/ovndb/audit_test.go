@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// tap stands before a server and notes how many address sets each transaction selects by their UUID.
+// tap sits in front of a server and records how many address sets each transaction selects by their UUID.
 type tap struct {
 	endpoint string
 	mu       sync.Mutex
@@ -79,7 +79,8 @@ func (tp *tap) listen(requests io.Reader) {
 	}
 }
 
-// An audit reads a bounded part of the database at a time, and all of it in the end: what somebody did to any of the sets is put right.
+// An audit reads a bounded part of the database at a time and covers all of it in the end, so changes to any of the
+// sets are repaired.
 func TestAuditGoesInSteps(t *testing.T) {
 	const sets, addresses = 10, 200
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -87,7 +88,8 @@ func TestAuditGoesInSteps(t *testing.T) {
 	e := runWith(t, ovndb.Config{Endpoints: []string{tp.endpoint}, Audit: 100 * time.Millisecond})
 	for i := range sets {
 		ref := unit.Ref{Table: nbdb.AddressSetTable, UUID: unit.UUID(nbdb.AddressSetTable, fmt.Sprint("s", i))}
-		u := unit.Unit{Key: unit.NewKey("set", fmt.Sprint(i)), Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: ref.UUID, Name: fmt.Sprint("s", i)}}}}
+		u := unit.Unit{Key: unit.NewKey("set", fmt.Sprint(i)),
+			Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: ref.UUID, Name: fmt.Sprint("s", i)}}}}
 		for j := range addresses {
 			u.Members = append(u.Members, unit.Membership{Parent: ref, Column: "addresses", Element: fmt.Sprintf("10.0.%d.%d", i, j)})
 		}
@@ -102,7 +104,7 @@ func TestAuditGoesInSteps(t *testing.T) {
 	})
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	if most := slices.Max(tp.selected); most > 5 { // four are 804 rows and elements, the fifth goes beyond 1,000
+	if most := slices.Max(tp.selected); most > 5 { // four are 804 rows and elements, the fifth exceeds 1,000
 		t.Errorf("a step of the audit reads %d sets of %d addresses", most, addresses)
 	}
 	total := 0

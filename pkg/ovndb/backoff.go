@@ -11,7 +11,7 @@ const (
 	lastRetry  = 5 * time.Second
 )
 
-// backoff spaces attempts to connect: doubling from 50 ms to 5 s, for ever.
+// backoff is the pause between connection attempts. It doubles from 50 ms to 5 s, without an end.
 type backoff struct{ next time.Duration }
 
 func newBackoff() *backoff { return &backoff{next: firstRetry} }
@@ -28,5 +28,5 @@ func (b *backoff) wait(ctx context.Context) {
 	b.next = min(2*b.next, lastRetry)
 }
 
-// fatal errors end a connection for good.
+// fatal reports whether an error ends a connection for good.
 func fatal(err error) bool { return errors.Is(err, ErrFenced) }

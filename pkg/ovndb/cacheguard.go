@@ -7,16 +7,17 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// cacheGuard listens to what libovsdb logs. It reconnects at two kinds of cache errors, but only logs the others and goes on with
-// a copy that is wrong; and it drops events when their buffer is full, so that a change may never be looked at. In both cases the
-// session ends, and the next one begins with a complete copy and a comparison of everything.
+// cacheGuard is a log sink that watches for two kinds of messages of libovsdb. libovsdb reconnects after two kinds of
+// cache errors, but only logs the others and continues with a wrong copy. It also drops events when their buffer is
+// full, so that a change may never be processed. In both cases the guard ends the session. The next session begins
+// with a complete copy and compares everything.
 type cacheGuard struct {
 	log     logr.Logger
-	loaded  *atomic.Bool // events that are dropped before do no harm: everything is compared then
+	loaded  *atomic.Bool // before the first copy is complete, dropped events do no harm: everything is compared then
 	damaged func()
 }
 
-// What libovsdb says (client.handleClientErrors, cache.eventProcessor).
+// The prefixes of libovsdb's messages (client.handleClientErrors, cache.eventProcessor).
 const (
 	cacheError   = "error updating cache"
 	droppedEvent = "dropping event"
@@ -25,7 +26,7 @@ const (
 // Init implements logr.LogSink.
 func (g *cacheGuard) Init(logr.RuntimeInfo) {}
 
-// Enabled implements logr.LogSink. Messages of level 0 must come here whatever is shown.
+// Enabled implements logr.LogSink. It accepts messages of level 0 at any verbosity, because the guard must see them.
 func (g *cacheGuard) Enabled(level int) bool { return level == 0 || g.log.V(level).Enabled() }
 
 // Info implements logr.LogSink.
@@ -34,7 +35,7 @@ func (g *cacheGuard) Info(level int, message string, pairs ...any) {
 		if g.loaded.Load() {
 			g.damaged()
 		}
-		return // it comes by the thousand
+		return // repeated thousands of times
 	}
 	g.log.V(level).Info(message, pairs...)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// A process may end at any moment of its connecting. The race detector tells when something of the client goes on to write what was
-// read already: libovsdb reads the answers to an echo and to a monitor also when the call was given up.
+// A process may end at any moment while it connects. The race detector reports when the client keeps writing into
+// memory that was read already: libovsdb reads the answers to an echo and to a monitor even after the call was
+// abandoned.
 func TestConnectingEndsAtAnyMoment(t *testing.T) {
 	server := ovndbtest.Start(t, "ovn-nb")
 	r := run(t, server)

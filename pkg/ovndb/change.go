@@ -16,7 +16,8 @@ import (
 // Op is what a Change does to the database.
 type Op string
 
-// The operations. Insert, Update and Delete concern a row; Add and Remove one element of a column that several units share.
+// The operations. Insert, Update and Delete change a row. Add and Remove change one element of a column that several
+// units share.
 const (
 	OpInsert Op = "insert"
 	OpUpdate Op = "update"
@@ -25,28 +26,28 @@ const (
 	OpRemove Op = "remove"
 )
 
-// Change is one place where the database is not as a unit wants it, and what would put it right.
+// Change is one difference between a unit and the database, and the operation that removes it.
 type Change struct {
 	// Owner is the unit that wants the change.
 	Owner unit.Key `json:"owner"`
 	Op    Op       `json:"op"`
 	Table string   `json:"table"`
 	UUID  string   `json:"uuid"`
-	// Name is the row's name where the table has one, or what it matches.
+	// Name is the row's name, or its match in tables without names.
 	Name string `json:"name,omitempty"`
-	// Columns are those concerned, sorted by name: all that an inserted row sets, those of an update that differ, the one that an
-	// element is added to or removed from; none for a deleted row.
+	// Columns lists the columns concerned, sorted by name. An insert lists all columns that the row sets. An update
+	// lists the columns that differ. Add and Remove list the column of the element. A delete lists none.
 	Columns []ColumnChange `json:"columns,omitempty"`
 }
 
-// ColumnChange is one column, its values as text in OVSDB's notation. Have is empty where there is nothing.
+// ColumnChange is one column with its values as text in OVSDB's notation. Have is empty if the database has no value.
 type ColumnChange struct {
 	Column string `json:"column"`
 	Want   string `json:"want,omitempty"`
 	Have   string `json:"have,omitempty"`
 }
 
-// changes describes a plan, sorted by owner, table and row; a is the view that the plan was made with.
+// changes describes a plan, sorted by owner, table and row. a is the view that the plan was computed from.
 func (p *Plan) changes(schema *Schema, a actual) []Change {
 	var found []Change
 	for _, c := range p.Inserts {
@@ -65,12 +66,13 @@ func (p *Plan) changes(schema *Schema, a actual) []Change {
 		found = append(found, elementChange(OpRemove, e, a))
 	}
 	slices.SortStableFunc(found, func(x, y Change) int {
-		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Table, y.Table), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UUID, y.UUID))
+		return cmp.Or(cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Table, y.Table), cmp.Compare(x.Name, y.Name),
+			cmp.Compare(x.UUID, y.UUID))
 	})
 	return found
 }
 
-// setColumns lists what an insert sets.
+// setColumns lists the columns that an insert sets.
 func setColumns(schema *Schema, c RowChange) []ColumnChange {
 	var columns []ColumnChange
 	for _, name := range schema.ownedColumns(c.Table) {
@@ -81,21 +83,23 @@ func setColumns(schema *Schema, c RowChange) []ColumnChange {
 	return columns
 }
 
-// changedValues lists what an update changes; of a merge column only the pairs that it names.
+// changedValues lists the columns that an update changes. Of a merge column it lists only the pairs that the row
+// names.
 func changedValues(schema *Schema, c RowChange, a actual) []ColumnChange {
 	have := a.row(c.Table, uuidOf(c.Model))
 	var columns []ColumnChange
 	for _, name := range c.Columns {
 		want, has := column(c.Model, name), column(have, name)
 		if slices.Contains(schema.Tables[c.Table].Merge, name) {
-			has = only(has.(map[string]string), want.(map[string]string))
+			has = restrictTo(has.(map[string]string), want.(map[string]string))
 		}
 		columns = append(columns, ColumnChange{Column: name, Want: text(want), Have: text(has)})
 	}
 	return columns
 }
 
-func only(pairs, keys map[string]string) map[string]string {
+// restrictTo returns the pairs whose keys are in keys.
+func restrictTo(pairs, keys map[string]string) map[string]string {
 	kept := map[string]string{}
 	for k := range keys {
 		if v, ok := pairs[k]; ok {
@@ -105,7 +109,7 @@ func only(pairs, keys map[string]string) map[string]string {
 	return kept
 }
 
-// elementChange describes a membership; an element that is a row's UUID is shown with the name that the row has.
+// elementChange describes a membership. An element that is a row's UUID is shown with the row's name.
 func elementChange(op Op, e Element, a actual) Change {
 	c := Change{Owner: e.Owner, Op: op, Table: e.Parent.Table, UUID: e.Parent.UUID, Name: nameOf(a.row(e.Parent.Table, e.Parent.UUID))}
 	value, shown := ColumnChange{Column: e.Column}, e.Element
@@ -124,7 +128,7 @@ func elementChange(op Op, e Element, a actual) Change {
 	return c
 }
 
-// nameOf returns the column name of a row that has one; a rule without is known by what it matches.
+// nameOf returns the name of a row, or the match of a row without a name, such as a rule.
 func nameOf(m model.Model) string {
 	if m == nil {
 		return ""
@@ -151,7 +155,7 @@ func textOfMap[V any](m map[string]V) string {
 	return strings.Join(pairs, ", ")
 }
 
-// text writes a column's value as ovs-vsctl does, without brackets; empty for a set or map with nothing in it.
+// text formats a column's value as ovs-vsctl does, without brackets. It returns "" for an empty set or map.
 func text(value any) string {
 	switch v := value.(type) {
 	case []string:

@@ -11,10 +11,12 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// fields is a memo of columnsOf, which can only ever say the same of a type: tags are text, and every look at a column would parse them.
+// fields caches the results of columnsOf, which are constant for a type. Without it each use of a column would parse
+// the struct tags.
 var fields sync.Map // reflect.Type -> map[string]int
 
-// columnsOf maps column names to field numbers of a generated struct type (a pointer type, as libovsdb keeps it). Nobody may change it.
+// columnsOf maps column names to field numbers of a generated struct type, given as a pointer type as libovsdb keeps
+// it. The caller must not change the map.
 func columnsOf(t reflect.Type) map[string]int {
 	if known, ok := fields.Load(t); ok {
 		return known.(map[string]int)
@@ -43,13 +45,19 @@ func column(m model.Model, name string) any {
 	return reflect.ValueOf(m).Elem().Field(i).Interface()
 }
 
-// setColumn sets a column of a generated struct and reports whether it has that column.
+// setColumn sets a column of a generated struct. It reports whether the struct has that column with the value's type: the
+// names of ACLs are optional, and so pointers.
 func setColumn(m model.Model, name string, value any) bool {
 	i, ok := fieldOf(reflect.TypeOf(m), name)
-	if ok {
-		reflect.ValueOf(m).Elem().Field(i).Set(reflect.ValueOf(value))
+	if !ok {
+		return false
 	}
-	return ok
+	field, v := reflect.ValueOf(m).Elem().Field(i), reflect.ValueOf(value)
+	if !v.Type().AssignableTo(field.Type()) {
+		return false
+	}
+	field.Set(v)
+	return true
 }
 
 // uuidOf returns the UUID field of a generated struct; empty for nil.
@@ -61,13 +69,14 @@ func uuidOf(m model.Model) string {
 	return id
 }
 
-// ownerOf returns the unit that a row says it belongs to; empty for foreign rows, and in tables that cannot say it.
+// ownerOf returns the unit that a row's external_ids name as its owner. It is empty for foreign rows and in tables
+// without external_ids.
 func ownerOf(m model.Model) string {
 	ids, _ := column(m, "external_ids").(map[string]string)
 	return ids[unit.OwnerKey]
 }
 
-// equal compares two values of one column: sets unordered, nil as empty.
+// equal compares two values of one column. It ignores the order of sets and treats nil as empty.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case []string:
@@ -96,7 +105,7 @@ func equalSets(a, b []string) bool {
 	return slices.Equal(x, y)
 }
 
-// contains reports whether every pair of want is in have.
+// contains reports whether have contains every pair of want.
 func contains(have, want map[string]string) bool {
 	for k, v := range want {
 		if h, ok := have[k]; !ok || h != v {

@@ -13,23 +13,23 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Observer is told of what the engine does; pkg/metrics counts it.
+// Observer receives the engine's transactions, connection changes and drift. pkg/metrics counts them.
 type Observer interface {
 	// Transaction counts one committed or refused transaction; kind is "write", "fence" or "heartbeat".
 	Transaction(database, kind string, operations int, err error)
-	// Connected tells of a connection made or lost, and first that there is none yet.
+	// Connected receives each change of the connection, and first that no connection exists yet.
 	Connected(database string, up bool)
-	// Drift counts one difference that somebody else made; state is Repaired, Standing or Collision.
+	// Drift counts one foreign change. state is Repaired, Standing or Collision.
 	Drift(database, table, state string)
 }
 
-type nobody struct{}
+type noObserver struct{}
 
-func (nobody) Transaction(string, string, int, error) {}
-func (nobody) Connected(string, bool)                 {}
-func (nobody) Drift(string, string, string)           {}
+func (noObserver) Transaction(string, string, int, error) {}
+func (noObserver) Connected(string, bool)                 {}
+func (noObserver) Drift(string, string, string)           {}
 
-// RowEvent tells what happened to a row.
+// RowEvent is the kind of change of a row.
 type RowEvent int
 
 // The events.
@@ -39,62 +39,65 @@ const (
 	RowRemoved
 )
 
-// Config says which database to keep a connection to.
+// Config selects the database of a connection and sets its limits.
 type Config struct {
 	Schema Schema
-	// Endpoints are OVSDB remotes, "ssl:ADDRESS:PORT", "tcp:ADDRESS:PORT" or "unix:PATH"; all of one cluster, at least one.
+	// Endpoints are the OVSDB remotes of one cluster: "ssl:ADDRESS:PORT", "tcp:ADDRESS:PORT" or "unix:PATH". At least
+	// one is required.
 	Endpoints []string
-	// TLS is for those of them that are "ssl:".
+	// TLS applies to "ssl:" endpoints.
 	TLS TLS
-	// Where restricts a table's monitor; table -> conditions that a row must match.
+	// Where restricts the monitor of a table to rows that match the conditions. The key is the table.
 	Where map[string][]ovsdb.Condition
-	// OnRow is called for each row that came, changed or went. It must only enqueue.
+	// OnRow is called for each row that was added, changed or removed. It must only enqueue.
 	OnRow func(table string, row model.Model, event RowEvent)
-	// Admit may refuse a database before anything is written to it, the fence included; rows is the complete copy. It is asked
-	// at each connection.
+	// Admit may refuse a database before the engine writes anything to it, the fence included. rows is the complete
+	// copy. Admit is called for each connection.
 	Admit func(ctx context.Context, rows *Conn) error
-	// OnConnect is called when the connection is complete or lost, and when it cannot be made because of the server's schema. It must
-	// only enqueue.
+	// OnConnect is called when the connection is complete, when it is lost, and when the server's schema makes it
+	// impossible. It must only enqueue.
 	OnConnect func(up bool)
-	// OnDrift is called when an engine's Drifts changed. It must only enqueue.
+	// OnDrift is called when Drifts changes. It must only enqueue.
 	OnDrift func()
-	// OnStray is called when a row came that says it belongs to a unit that the engine does not know. It must only enqueue.
+	// OnStray is called when a row appears whose owner is a unit that the engine does not have. It must only enqueue.
 	OnStray func()
-	// Now is the clock of what Drifts tells; nil is time.Now.
+	// Now is the clock for the times in Drifts. The default is time.Now.
 	Now func() time.Time
-	// Audit is how often the columns that are not monitored are compared by select; 0 is 60 s.
+	// Audit is the interval at which the columns that are not monitored are compared by select. The default is 60 s.
 	Audit time.Duration
-	// ReadOnly keeps an Engine from writing anything, its fence too: units are only kept, for Difference.
+	// ReadOnly keeps an Engine from writing anything, including its fence. Units are then only stored, for
+	// Difference.
 	ReadOnly bool
-	// Deadline bounds each call to a server; one that takes longer means a connection that is lost. 0 is 10 s.
+	// Deadline bounds each call to a server. A call that takes longer ends the connection. The default is 10 s.
 	Deadline time.Duration
-	// Heartbeat is how often a writer with a fence proves by a write that it is not blind; 0 is 5 s.
+	// Heartbeat is the interval at which a writer with a fence proves by a write that it sees the database. The
+	// default is 5 s.
 	Heartbeat time.Duration
-	// BlindAfter is how long a writer with a fence goes on without such a proof before it ends with ErrBlind; 0 is 30 s, and
-	// less than two heartbeats are two.
+	// BlindAfter is how long a writer with a fence continues without such a proof before Run returns ErrBlind. The
+	// default is 30 s, the minimum two heartbeats.
 	BlindAfter time.Duration
 	Observer   Observer
 	Log        logr.Logger
 }
 
-// Conn keeps one database connected: a new client for each connection.
+// Conn keeps one database connected. Each connection has a new client.
 type Conn struct {
 	cfg  Config
-	turn int    // which of the endpoints is next; only run uses it
-	seen func() // is called when a server answers that cannot be used
+	turn int    // index of the next endpoint; only run uses it
+	seen func() // called when a server responds that cannot be used
 
 	mu      sync.RWMutex
 	current *session
-	changed *sync.Cond // any row or the connection changed; waiters look again
+	changed *sync.Cond // signals each change of a row or of the connection to waiters
 	version uint64
-	failure error // why there is no connection
+	failure error // why no connection exists
 	step    time.Time
 }
 
-// NewConn returns a connection that Run keeps.
+// NewConn returns a connection. Run establishes it.
 func NewConn(cfg Config) *Conn {
 	if cfg.Observer == nil {
-		cfg.Observer = nobody{}
+		cfg.Observer = noObserver{}
 	}
 	cfg.Deadline = cmp.Or(cfg.Deadline, callTimeout)
 	c := &Conn{cfg: cfg, seen: func() {}}
@@ -102,7 +105,7 @@ func NewConn(cfg Config) *Conn {
 	return c
 }
 
-// Run connects and connects again until ctx ends.
+// Run connects, and reconnects after each failure, until ctx ends.
 func (c *Conn) Run(ctx context.Context) error {
 	return c.run(ctx, func(ctx context.Context, s *session) error {
 		c.publish(s)
@@ -110,22 +113,22 @@ func (c *Conn) Run(ctx context.Context) error {
 	}, func(time.Duration) {})
 }
 
-// run calls use with each new session; use returns when the session is lost. Only ErrFenced and the end of ctx end it. extend is
-// told how long the loading of a copy may still take.
+// run calls use with each new session. use returns when the session is lost. Only ErrFenced and the end of ctx end
+// run. extend receives how long the loading of a copy may still take.
 func (c *Conn) run(ctx context.Context, use func(context.Context, *session) error, extend func(time.Duration)) error {
-	c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), false) // one that is never made is told too
+	c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), false) // also reports a connection that is never established
 	backoff := newBackoff()
 	for ctx.Err() == nil {
 		c.progressed()
 		s, err := c.dial(ctx, extend)
 		if err == nil {
 			err = use(ctx, s)
-			if c.Connected() { // a session that came to nothing, such as one that was refused, is no success
+			if c.Connected() { // a session that failed, such as a refused one, does not count
 				backoff.reset()
 			}
 			c.publish(nil)
 			s.close()
-			c.turn++ // this one may be cut off, and another may not
+			c.turn++ // this server may be cut off while another is not
 		}
 		c.fail(ctx, err)
 		if fatal(err) {
@@ -139,7 +142,7 @@ func (c *Conn) run(ctx context.Context, use func(context.Context, *session) erro
 	return nil
 }
 
-// dial tries each endpoint once, and first the one whose turn it is: leader or not is the same (docs/architecture.md).
+// dial tries each endpoint once, beginning with the next in turn. The leader is not preferred (docs/dev/connection.md).
 func (c *Conn) dial(ctx context.Context, extend func(time.Duration)) (*session, error) {
 	var failures error
 	for range c.cfg.Endpoints {
@@ -160,7 +163,7 @@ func (c *Conn) dial(ctx context.Context, extend func(time.Duration)) (*session, 
 	return nil, failures
 }
 
-// fail remembers why there is no connection, and tells of it when that is, or was, the server's schema.
+// fail records why no connection exists. It calls OnConnect if the server's schema is, or was, the cause.
 func (c *Conn) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -183,7 +186,7 @@ func tooOld(err error) bool {
 	return errors.As(err, &schema)
 }
 
-// Failure says why there is no connection; nil while there is one, or before the first attempt failed.
+// Failure returns why no connection exists. It returns nil while connected, and before the first attempt failed.
 func (c *Conn) Failure() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -193,7 +196,7 @@ func (c *Conn) Failure() error {
 	return c.failure
 }
 
-// watch returns when the session is lost: the server hung up, or an echo did not come back.
+// watch returns when the session is lost, because the server closed the connection or an echo got no reply.
 func (c *Conn) watch(ctx context.Context, s *session) error {
 	tick := time.NewTicker(echoInterval)
 	defer tick.Stop()
@@ -212,15 +215,16 @@ func (c *Conn) watch(ctx context.Context, s *session) error {
 	}
 }
 
-// progressed notes that the loop of Run goes on.
+// progressed records that the loop of Run took a step.
 func (c *Conn) progressed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step = time.Now()
 }
 
-// Progress returns when Run last took a step; the zero time if it has not begun. Every step has a deadline: Config.Deadline for a call, and as
-// long as it comes for the first copy, so a step that takes minutes is a deadlock.
+// Progress returns when Run last took a step, or the zero time before Run starts. Every step has a deadline:
+// Config.Deadline for a call, and for the first copy as long as data arrives. A step that takes minutes is therefore
+// a deadlock.
 func (c *Conn) Progress() time.Time {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -249,10 +253,10 @@ func (c *Conn) session() *session {
 	return c.current
 }
 
-// Connected reports whether the cache is complete and the connection alive.
+// Connected reports whether the copy is complete and the connection is alive.
 func (c *Conn) Connected() bool { return c.session() != nil }
 
-// Wake lets every Wait look again: something else that it reads has changed.
+// Wake makes every Wait evaluate its condition again. Callers use it when other input of a condition has changed.
 func (c *Conn) Wake() {
 	c.mu.Lock()
 	c.version++
@@ -260,8 +264,8 @@ func (c *Conn) Wake() {
 	c.changed.Broadcast()
 }
 
-// Wait returns nil when ready does, looking again after each change of a row or of the connection; it returns the error of
-// ready, or of ctx. ready must be cheap: it is called on every change.
+// Wait calls ready after each change of a row or of the connection, and returns nil once ready returns true. It
+// returns the error of ready, or of ctx. ready must be cheap.
 func (c *Conn) Wait(ctx context.Context, ready func() (bool, error)) error {
 	stop := context.AfterFunc(ctx, c.Wake)
 	defer stop()
@@ -283,19 +287,20 @@ func (c *Conn) Wait(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// events passes the cache's events on; the library drops them when its buffer is full, so they only say "look again".
+// events passes the cache's events to the connection. The library drops events when its buffer is full, so an event
+// only means that something has changed.
 type events struct{ conn *Conn }
 
 // OnAdd implements cache.EventHandler.
-func (e *events) OnAdd(table string, m model.Model) { e.tell(table, m, RowAdded) }
+func (e *events) OnAdd(table string, m model.Model) { e.forward(table, m, RowAdded) }
 
 // OnUpdate implements cache.EventHandler.
-func (e *events) OnUpdate(table string, _, m model.Model) { e.tell(table, m, RowUpdated) }
+func (e *events) OnUpdate(table string, _, m model.Model) { e.forward(table, m, RowUpdated) }
 
 // OnDelete implements cache.EventHandler.
-func (e *events) OnDelete(table string, m model.Model) { e.tell(table, m, RowRemoved) }
+func (e *events) OnDelete(table string, m model.Model) { e.forward(table, m, RowRemoved) }
 
-func (e *events) tell(table string, m model.Model, event RowEvent) {
+func (e *events) forward(table string, m model.Model, event RowEvent) {
 	if e.conn.cfg.OnRow != nil {
 		e.conn.cfg.OnRow(table, m, event)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// smallDisk mounts a file system of so many bytes until the end of the test.
+// smallDisk mounts a file system of the given size until the end of the test.
 func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-disk-")
@@ -23,7 +23,7 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("weft-test", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
-		t.Fatalf("mount a small disk (the test needs root): %v", err)
+		t.Fatalf("cannot mount a small disk; the test needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(syscall.Unmount(dir, syscall.MNT_DETACH), os.Remove(dir)); err != nil {
@@ -33,7 +33,7 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 	return dir
 }
 
-// fillDisk takes all the space that is left; free gives it back.
+// fillDisk uses up the remaining space. free releases it.
 func fillDisk(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -56,8 +56,8 @@ func fillDisk(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// D1 (a full disk, and a database that does not come back when there is space again): what cannot be written is told in the server's
-// words, and is there soon after there is space.
+// D1: a full disk, and a database that does not recover when space is available again. A failed write is reported in
+// the server's words, and it succeeds soon after space is available.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 1<<20)
@@ -79,11 +79,11 @@ func TestDiskFull(t *testing.T) {
 	e.await(t, "the connection", e.Connected)
 	e.settle(t, portUnit("n1", "later", "u", 40))
 	e.whole(t)
-	e.again(t, func() { nb.Kill(); nb.Run() }) // the file is whole as well
+	e.again(t, func() { nb.Kill(); nb.Run() }) // the file is complete as well
 }
 
-// D1 in a cluster. Others saw members that did not come back when there was space again; those of OVS 3.5 do, and their files are
-// whole afterwards.
+// D1 in a cluster. Others reported members that did not recover when space was available again. Members of OVS 3.5
+// recover, and their files are complete afterwards.
 func TestClusterWithAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 4<<20)
@@ -111,8 +111,8 @@ func TestClusterWithAFullDisk(t *testing.T) {
 	})
 }
 
-// D1 (a file that ends in the middle, as after a crash of the machine): whatever the server still reads of it, the rest comes back, with
-// the UUIDs and keys of before.
+// D1: a truncated file, as after a crash of the machine. Whatever part the server still reads, the engine restores
+// the rest with the same UUIDs and keys.
 func TestTruncatedDatabase(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -136,8 +136,8 @@ func TestTruncatedDatabase(t *testing.T) {
 	}
 }
 
-// D2 (all members restarted at once), D3 (a member replaced by another under its name, and the old one gone for good; a majority that
-// is lost and comes back): the engine goes on with whoever has a majority.
+// D2: all members restart at once. D3: a member is replaced by another under its name and the old one is gone for
+// good, or a majority is lost and returns. The engine continues with any member that has a majority.
 func TestMembersComeAndGo(t *testing.T) {
 	cluster := ovndbtest.StartCluster(t, "ovn-nb", 3)
 	e := runWith(t, ovndb.Config{Endpoints: cluster.Endpoints(), Heartbeat: 200 * time.Millisecond, Deadline: 2 * time.Second})
@@ -167,7 +167,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		m.Replace()
 		goesOn("a member was replaced")
 	}
-	// The member that the engine uses is alone: it answers, and commits nothing.
+	// The member that the engine uses is alone: it responds, but commits nothing.
 	cluster.Members[0].Kill()
 	cluster.Members[1].Kill()
 	e.await(t, "the loss of the majority", func() bool { return !e.Connected() })
@@ -176,7 +176,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	goesOn("a majority was lost and is back")
 }
 
-// A member that its cluster cannot reach keeps its clients and answers them: the heartbeat notices, and another member is used.
+// A member that its cluster cannot reach keeps its clients and responds to them. The heartbeat detects it, and the
+// engine uses another member.
 func TestMemberCutOffFromItsClusterIsLeft(t *testing.T) {
 	cluster := ovndbtest.StartCluster(t, "ovn-nb", 3)
 	for i := range 2 {

@@ -8,38 +8,43 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// desired is the set of all units and what they want together.
+// desired holds all units and indexes what they want.
 type desired struct {
 	units map[unit.Key]*unitState
-	rows  map[string]unit.Key              // row UUID -> the unit that wants it
-	elems map[member][]wish                // element -> units that want it and the value they give it; most have one, for which a map would be large
+	rows  map[string]unit.Key // row UUID -> the unit that wants it
+	// element -> units that want it, with their values. Most elements have one unit, for which a map would be large.
+	elems map[member][]wish
 	below map[string]map[unit.Key]struct{} // parent row UUID -> units with memberships in it
 	keys  map[TunnelKey]string             // requested tunnel key -> row UUID
 	owns  map[string]TunnelKey             // row UUID -> requested tunnel key
 	named map[rowName]unit.Key             // name of a row in a table with Named -> the unit that wants it
+	// leaving counts the units that had an element and have not committed its removal. Until they do, the element is
+	// ours although no unit wants it.
+	leaving map[member]int
 
-	complete bool // the units of all objects are here
+	complete bool // the units of all objects have been applied
 }
 
-// wish is a unit that wants an element, and the value that it gives it.
+// wish is a unit that wants an element, and the value that it wants.
 type wish struct {
 	unit  unit.Key
 	value string
 }
 
-// rowName is a name within its table.
+// rowName is a row's name within its table.
 type rowName struct{ table, name string }
 
-// unitState is one unit between two commits.
+// unitState is one unit and its progress between two commits.
 type unitState struct {
-	unit    unit.Unit
-	stale   map[member]struct{} // memberships it had and may have left behind
-	gone    map[string]string   // UUID -> table of rows it had; tables without external_ids have no other record of them
-	parked  bool                // it builds on an absent row: until that is there, nothing of the unit shall exist
+	unit  unit.Unit
+	stale map[member]struct{} // former memberships that may still be in the database
+	// UUID -> table of former rows; tables without external_ids have no other record of them
+	gone    map[string]string
+	parked  bool // depends on an absent row: until that row exists, no row of the unit may exist
 	waiters []chan error
 	last    error  // outcome of the last plan
 	version uint64 // counts how often the unit was replaced
-	clean   bool   // this version is committed: what differs from now on was changed by somebody else
+	clean   bool   // this version is committed: any difference from now on is a foreign change
 	repairs repairs
 }
 
@@ -47,7 +52,7 @@ func newDesired() *desired {
 	return &desired{
 		units: map[unit.Key]*unitState{}, rows: map[string]unit.Key{}, elems: map[member][]wish{},
 		below: map[string]map[unit.Key]struct{}{}, keys: map[TunnelKey]string{}, owns: map[string]TunnelKey{},
-		named: map[rowName]unit.Key{},
+		named: map[rowName]unit.Key{}, leaving: map[member]int{},
 	}
 }
 
@@ -64,7 +69,7 @@ func (d *desired) wants(m member) bool {
 	return slices.ContainsFunc(d.elems[m], func(w wish) bool { return !d.units[w.unit].parked })
 }
 
-// check refuses a unit that collides with another one: nothing of it is taken over then.
+// check returns an error for a unit that collides with another. Nothing of the unit is stored in that case.
 func (d *desired) check(schema *Schema, u unit.Unit) error {
 	for _, row := range u.Rows {
 		table, err := schema.tableOf(row.Model)
@@ -82,8 +87,8 @@ func (d *desired) check(schema *Schema, u unit.Unit) error {
 	return nil
 }
 
-// checkTunnelKey keeps northd alive: one key out of range stops it for the whole network, and a key in use would be
-// replaced without a word.
+// checkTunnelKey protects northd: one key out of range stops it for the whole network, and northd silently replaces a
+// key that is in use.
 func (d *desired) checkTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) error {
 	key, ok, err := rowTunnelKey(schema, u, table, row)
 	if err != nil || !ok {
@@ -96,7 +101,7 @@ func (d *desired) checkTunnelKey(schema *Schema, u unit.Unit, table string, row 
 	return nil
 }
 
-// rowTunnelKey returns the key that a row requests; the scope of a port is its switch or router.
+// rowTunnelKey returns the key that a row requests. The scope of a port's key is its switch or router.
 func rowTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) (TunnelKey, bool, error) {
 	if schema.TunnelKey == nil {
 		return TunnelKey{}, false, nil
@@ -116,15 +121,15 @@ func rowTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) (Tunn
 	return key, ok, nil
 }
 
-// set replaces the unit of a key; what it no longer wants becomes stale. check must have passed.
+// set replaces the unit of a key. Rows and memberships that it no longer wants become stale. check must have passed.
 func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 	st := d.units[u.Key]
 	if st == nil {
 		st = &unitState{stale: map[member]struct{}{}, gone: map[string]string{}}
 		d.units[u.Key] = st
 	}
-	d.forget(schema, st)
-	// The same again is no news: what differs from it now is still somebody else's doing.
+	d.unindex(schema, st)
+	// An identical unit keeps its state: any difference from it is still a foreign change.
 	st.unit, st.clean = u, st.clean && reflect.DeepEqual(st.unit, u)
 	st.version++
 	for _, row := range u.Rows {
@@ -132,7 +137,7 @@ func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 	}
 	for _, m := range u.Members {
 		key := memberOf(m)
-		d.elems[key] = append(unwish(d.elems[key], u.Key), wish{u.Key, m.Value})
+		d.elems[key] = append(withoutWish(d.elems[key], u.Key), wish{u.Key, m.Value})
 		add(d.below, m.Parent.UUID, u.Key, struct{}{})
 	}
 	return st
@@ -150,21 +155,25 @@ func (d *desired) take(schema *Schema, u unit.Unit, row unit.Row) {
 	}
 }
 
-// leave remembers the unit's rows and memberships as possibly left behind.
-func (st *unitState) leave(schema *Schema) {
+// leave records the unit's rows and memberships as possibly left behind.
+func (d *desired) leave(schema *Schema, st *unitState) {
 	for _, row := range st.unit.Rows {
 		if table, err := schema.tableOf(row.Model); err == nil && row.Columns == nil {
 			st.gone[uuidOf(row.Model)] = table
 		}
 	}
 	for _, m := range st.unit.Members {
-		st.stale[memberOf(m)] = struct{}{}
+		key := memberOf(m)
+		if _, known := st.stale[key]; !known {
+			st.stale[key] = struct{}{}
+			d.leaving[key]++
+		}
 	}
 }
 
-// forget takes a unit out of the indexes.
-func (d *desired) forget(schema *Schema, st *unitState) {
-	st.leave(schema)
+// unindex removes a unit from the indexes.
+func (d *desired) unindex(schema *Schema, st *unitState) {
+	d.leave(schema, st)
 	for _, row := range st.unit.Rows {
 		id := uuidOf(row.Model)
 		delete(d.rows, id)
@@ -178,7 +187,7 @@ func (d *desired) forget(schema *Schema, st *unitState) {
 	}
 	for _, m := range st.unit.Members {
 		key := memberOf(m)
-		if left := unwish(d.elems[key], st.unit.Key); len(left) > 0 {
+		if left := withoutWish(d.elems[key], st.unit.Key); len(left) > 0 {
 			d.elems[key] = left
 		} else {
 			delete(d.elems, key)
@@ -187,8 +196,13 @@ func (d *desired) forget(schema *Schema, st *unitState) {
 	}
 }
 
-// done drops what a successful commit made obsolete.
+// done drops the records that a successful commit made obsolete.
 func (d *desired) done(st *unitState) {
+	for m := range st.stale {
+		if d.leaving[m]--; d.leaving[m] == 0 {
+			delete(d.leaving, m)
+		}
+	}
 	clear(st.stale)
 	clear(st.gone)
 	if st.unit.Empty() && len(st.waiters) == 0 {
@@ -196,8 +210,8 @@ func (d *desired) done(st *unitState) {
 	}
 }
 
-// unwish takes a unit's wish out.
-func unwish(wishes []wish, key unit.Key) []wish {
+// withoutWish removes a unit's wish from the list.
+func withoutWish(wishes []wish, key unit.Key) []wish {
 	return slices.DeleteFunc(wishes, func(w wish) bool { return w.unit == key })
 }
 

@@ -9,32 +9,32 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// DriftState says what became of a difference that somebody else made.
+// DriftState is what the engine did about a foreign change.
 type DriftState string
 
 // The states.
 const (
-	// DriftRepaired is put right.
+	// DriftRepaired means that the engine reverted the change.
 	DriftRepaired DriftState = "Repaired"
-	// DriftStanding is as it was found: the engine only reports.
+	// DriftStanding means that the engine only reports the change.
 	DriftStanding DriftState = "Standing"
-	// DriftCollision is a foreign row that has the name of one of ours. It is never touched.
+	// DriftCollision is a foreign row with the name of one of our rows. The engine never touches it.
 	DriftCollision DriftState = "Collision"
 )
 
 // maxDrifts bounds the list of a DriftReport.
 const maxDrifts = 20
 
-// Drift is a difference that somebody else made in what a unit had in the database.
+// Drift is a foreign change to a unit's rows or memberships.
 type Drift struct {
 	Owner unit.Key
-	Op    Op // what puts it right; empty for a collision
+	Op    Op // the operation that repairs it; empty for a collision
 	Table string
 	UUID  string
-	Name  string // the row's, where the table has names
-	// Column is empty when the whole row was concerned.
+	Name  string // of the row, if the table has names
+	// Column is empty if the change concerns the whole row.
 	Column string
-	// Want and Have are texts as in Change, "present" or "absent" for a whole row.
+	// Want and Have are texts as in Change. For a whole row they are "present" or "absent".
 	Want, Have string
 	State      DriftState
 	Since      time.Time
@@ -42,30 +42,31 @@ type Drift struct {
 	Count      int64
 }
 
-// DriftReport is what an engine saw since it was made.
+// DriftReport sums up the foreign changes since the engine was created.
 type DriftReport struct {
-	// Total counts all differences, also those that are not in the list any more.
+	// Total counts all changes, including those no longer in the list.
 	Total int64
-	// Standing counts the differences and collisions that are there now.
+	// Standing counts the changes and collisions that exist now.
 	Standing int
-	// Latest has the last 20, the newest first.
+	// Latest has the last 20, newest first.
 	Latest []Drift
 }
 
-// driftID identifies a difference that comes again.
+// driftID identifies a change that may occur again.
 type driftID struct {
 	table, uuid, column, element string
 }
 
-// driftLog remembers differences: all that stand, and the latest of the others.
+// driftLog stores all standing changes, and the latest of the others.
 type driftLog struct {
 	now func() time.Time
 
-	mu       sync.Mutex
-	total    int64
-	latest   []*Drift // newest first
-	byID     map[driftID]*Drift
-	standing map[unit.Key]map[driftID]struct{} // of units that are only reported, and of units that another row has the name of
+	mu     sync.Mutex
+	total  int64
+	latest []*Drift // newest first
+	byID   map[driftID]*Drift
+	// of units that are only reported, and of units whose row name a foreign row has
+	standing map[unit.Key]map[driftID]struct{}
 }
 
 func newDriftLog(now func() time.Time) *driftLog {
@@ -85,7 +86,7 @@ func (l *driftLog) report() DriftReport {
 	return r
 }
 
-// seen records the differences of one unit as they are now; one that stood before is no news. It returns those that are.
+// seen records the current changes of one unit and returns the new ones.
 func (l *driftLog) seen(owner unit.Key, drifts []Drift) (news []Drift) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,14 +125,14 @@ func (l *driftLog) stand(owner unit.Key, id driftID) {
 	l.standing[owner][id] = struct{}{}
 }
 
-// owners lists the units with something that stands.
+// owners lists the units that have standing changes.
 func (l *driftLog) owners() []unit.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.standing))
 }
 
-// stands reports whether something of the unit stands.
+// stands reports whether the unit has a standing change.
 func (l *driftLog) stands(owner unit.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +165,7 @@ func (l *driftLog) record(id driftID, d Drift) Drift {
 	return *known
 }
 
-// driftsOf flattens changes: one for each column.
+// driftsOf flattens changes: one Drift for each column.
 func driftsOf(changes []Change, state DriftState) []Drift {
 	var found []Drift
 	for _, c := range changes {
@@ -187,7 +188,7 @@ func driftsOf(changes []Change, state DriftState) []Drift {
 	return found
 }
 
-// Repairs of one unit are at once, but somebody who undoes them again and again gets one a second.
+// A unit is repaired immediately, but at most once a second if another program keeps reverting the repair.
 const (
 	freeRepairs  = 5
 	repairWindow = 10 * time.Second
@@ -200,7 +201,7 @@ type repairs struct {
 	since time.Time
 }
 
-// allow reports whether the next repair is due now.
+// allow reports whether the next repair is due.
 func (r *repairs) allow(now time.Time) bool {
 	if now.Sub(r.since) > repairWindow {
 		r.count, r.since = 0, now
@@ -209,6 +210,6 @@ func (r *repairs) allow(now time.Time) bool {
 	if r.count <= freeRepairs {
 		return true
 	}
-	r.count, r.since = freeRepairs-1, now // the next one after the pause is due
+	r.count, r.since = freeRepairs-1, now // the next repair is due after the pause
 	return false
 }

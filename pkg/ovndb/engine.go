@@ -17,34 +17,35 @@ import (
 )
 
 const (
-	// groupSize bounds the units of one transaction: 10 to 100 operations are what the server does best.
+	// groupSize bounds the units of one transaction. The server is most efficient with 10 to 100 operations.
 	groupSize = 50
-	// defaultAudit is Config.Audit where none is given.
+	// defaultAudit is the default of Config.Audit.
 	defaultAudit = 60 * time.Second
 )
 
-// Engine is the one writer of a database.
+// Engine applies units to a database, of which it is the only writer.
 type Engine struct {
 	*Conn
-	// onSettled is told the outcome of units that the engine applied by itself (after a reconnect, a wake-up or a drift).
-	// It must only enqueue.
+	// onSettled receives the outcome of units that the engine applied without a caller: after a reconnect, a wake-up
+	// or a repair. It must only enqueue.
 	onSettled func(unit.Key, error)
 
 	mu       sync.Mutex
 	desired  *desired
 	queue    []unit.Key
-	suspects []unit.Key // the queue of units that were refused
-	turn     bool       // it is the suspects' turn
+	suspects []unit.Key // the queue of refused units
+	turn     bool       // the next group comes from suspects
 	queued   map[unit.Key]struct{}
 	writer   *writer // nil while offline
 
-	// blocked has the names of rows of units that were refused: the foreign row that has the name may go.
+	// blocked maps the names of refused units' rows to the units, which are enqueued when the foreign row of that
+	// name is removed.
 	blocked map[rowName]unit.Key
 
 	drift      *driftLog
-	reportOnly bool          // what somebody else changed stays
-	changes    []rowChange   // rows that changed and the writer has not looked at
-	signal     chan struct{} // there is something to do
+	reportOnly bool          // foreign changes are reported and not repaired
+	changes    []rowChange   // changed rows that the writer has not processed
+	signal     chan struct{} // wakes the writer
 	online     bool
 
 	sight *sight // only Run uses it
@@ -56,17 +57,18 @@ type Engine struct {
 type rowChange struct {
 	ref   unit.Ref
 	owner unit.Key
-	name  string // of a row that went
+	name  string // of a removed row
 	row   model.Model
 	event RowEvent
 }
 
-// NewEngine returns an engine; Run makes it work. onSettled may be nil.
+// NewEngine returns an engine. Run starts it. onSettled may be nil.
 func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	if onSettled == nil {
 		onSettled = func(unit.Key, error) {}
 	}
-	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{}, blocked: map[rowName]unit.Key{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
+	e := &Engine{onSettled: onSettled, desired: newDesired(), queued: map[unit.Key]struct{}{},
+		blocked: map[rowName]unit.Key{}, signal: make(chan struct{}, 1), id: uuid.NewString()}
 	if cfg.Audit == 0 {
 		cfg.Audit = defaultAudit
 	}
@@ -76,19 +78,20 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, defaultHeartbeat)
 	cfg.BlindAfter = max(cmp.Or(cfg.BlindAfter, defaultBlindAfter), 2*cfg.Heartbeat)
 	e.drift = newDriftLog(cfg.Now)
-	told := cfg.OnRow
+	onRow := cfg.OnRow
 	cfg.OnRow = func(table string, row model.Model, event RowEvent) {
 		e.rowChanged(table, row, event)
-		if told != nil {
-			told(table, row, event)
+		if onRow != nil {
+			onRow(table, row, event)
 		}
 	}
 	e.Conn = NewConn(cfg)
 	return e
 }
 
-// Apply makes u the desired state of its key and returns when it is committed (nil, also when nothing had to change),
-// refused (RejectedError) or remembered until its parent row or the database is there (PendingError).
+// Apply makes u the desired state of its key. It returns nil once u is committed, or if nothing has to change. It
+// returns a RejectedError if u is refused, and a PendingError if u is stored until its parent row or the database is
+// available.
 func (e *Engine) Apply(ctx context.Context, u unit.Unit) error {
 	done, err := e.submit(u)
 	if err != nil {
@@ -121,7 +124,7 @@ func (e *Engine) submit(u unit.Unit) (<-chan error, error) {
 	return done, nil
 }
 
-// tagged returns the unit with its name in each row's external_ids.
+// tagged returns the unit with its key in each row's external_ids.
 func (e *Engine) tagged(u unit.Unit) unit.Unit {
 	rows := make([]unit.Row, len(u.Rows))
 	for i, row := range u.Rows {
@@ -145,7 +148,7 @@ func (e *Engine) tagged(u unit.Unit) unit.Unit {
 	return u
 }
 
-// enqueue asks for a plan of the key; e.mu is held.
+// enqueue queues the key for the next plan. e.mu must be held.
 func (e *Engine) enqueue(key unit.Key) {
 	if _, ok := e.queued[key]; ok {
 		return
@@ -167,7 +170,7 @@ func (e *Engine) notify() {
 	}
 }
 
-// rowChanged runs in the library's event loop: it only remembers.
+// rowChanged queues a database event. It runs in the library's event loop and must not block.
 func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,7 +185,7 @@ func (e *Engine) rowChanged(table string, row model.Model, event RowEvent) {
 	e.notify()
 }
 
-// Owners counts the rows of each unit in the database; ok is false while it is not connected.
+// Owners counts the rows of each unit in the database. ok is false while the database is not connected.
 func (e *Engine) Owners() (owners map[unit.Key]int, ok bool) {
 	s := e.session()
 	if s == nil {
@@ -191,7 +194,8 @@ func (e *Engine) Owners() (owners map[unit.Key]int, ok bool) {
 	return s.owners(), true
 }
 
-// RowsOf are what the unit of a key wants; of one that was not applied in this process, what the database has, if it is connected. They are only read.
+// RowsOf returns the rows of a unit. For a unit that this process has not applied, it returns the rows in the
+// database, if it is connected. The caller must not change them.
 func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
 	e.mu.Lock()
 	if st := e.desired.units[key]; st != nil {
@@ -211,7 +215,7 @@ func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
 	return rows
 }
 
-// Wanted reports whether a unit with something in it was applied under this key.
+// Wanted reports whether a non-empty unit was applied under this key.
 func (e *Engine) Wanted(key unit.Key) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -219,11 +223,11 @@ func (e *Engine) Wanted(key unit.Key) bool {
 	return st != nil && !st.unit.Empty()
 }
 
-// Drifts tells what somebody else changed since the engine was made.
+// Drifts returns the foreign changes since the engine was created.
 func (e *Engine) Drifts() DriftReport { return e.drift.report() }
 
-// ReportOnly says whether what somebody else changes is left as it is until its unit changes; at first it is put right. What was
-// left is put right when this ends.
+// ReportOnly switches the repair of foreign changes off or on. While it is off, a foreign change stays until its unit
+// changes. Switching it on again repairs what was left. Repair is on by default.
 func (e *Engine) ReportOnly(on bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -236,8 +240,9 @@ func (e *Engine) ReportOnly(on bool) {
 	}
 }
 
-// Complete says that the units of all objects that exist have been applied once. From now on, what no unit wants in a column that is
-// ours alone (Table.Whole) is taken out of there.
+// Complete declares that the units of all existing objects have been applied once. From then on the engine removes
+// every element that no unit wants from the columns that are ours alone (Table.Whole). Elements that exist at this
+// moment may belong to an object that was deleted while no process ran, so their removal does not count as drift.
 func (e *Engine) Complete() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,6 +252,8 @@ func (e *Engine) Complete() {
 	e.desired.complete = true
 	for key, st := range e.desired.units {
 		if e.hasWhole(st.unit) {
+			st.version++ // so that a commit in flight does not mark it clean
+			st.clean = false
 			e.enqueue(key)
 		}
 	}
@@ -259,8 +266,8 @@ func (e *Engine) hasWhole(u unit.Unit) bool {
 	})
 }
 
-// Run connects, takes the epoch, compares everything and then writes what changes, until ctx ends or another process takes
-// over (ErrFenced) or the database is out of reach for too long (ErrBlind).
+// Run connects, takes the epoch, compares everything and then writes changes. It ends with ctx, with ErrFenced when
+// another process takes over, or with ErrBlind when the database is unreachable for too long.
 func (e *Engine) Run(ctx context.Context) error {
 	stop, extend := func() {}, func(time.Duration) { e.progressed() }
 	if e.fenced() {
@@ -287,7 +294,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// takeOver prepares a writer on a new session and asks for a plan of every unit.
+// takeOver prepares a writer on a new session and enqueues every unit.
 func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	if e.cfg.Admit != nil {
 		if err := e.cfg.Admit(ctx, &Conn{cfg: e.cfg, current: s}); err != nil {
@@ -320,10 +327,10 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	return w, nil
 }
 
-// fenced tells whether a late commit of a former writer has to be kept out.
+// fenced reports whether late commits of a former writer must fail.
 func (e *Engine) fenced() bool { return e.cfg.Schema.Fence != "" && !e.cfg.ReadOnly }
 
-// goOffline answers everybody who waits; their units stay desired.
+// goOffline releases all waiting callers with a PendingError. Their units stay desired.
 func (e *Engine) goOffline() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -335,8 +342,8 @@ func (e *Engine) goOffline() {
 	}
 }
 
-// work writes until the session is lost. An idle writer sends at once; what comes while a transaction is in flight goes
-// together in the next.
+// work writes until the session is lost. An idle writer sends immediately. Units that arrive while a transaction is
+// in flight share the next transaction.
 func (e *Engine) work(ctx context.Context, w *writer) error {
 	beat, audit := time.NewTicker(e.cfg.Heartbeat), time.NewTicker(e.cfg.Audit)
 	defer beat.Stop()
@@ -345,7 +352,7 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 	close(ready)
 	for {
 		e.progressed()
-		var step <-chan struct{} // of an audit that goes on
+		var step <-chan struct{} // not nil while an audit is in progress
 		if len(w.unaudited) > 0 {
 			step = ready
 		}
@@ -372,7 +379,7 @@ func (e *Engine) work(ctx context.Context, w *writer) error {
 	}
 }
 
-// follow keeps what is known of the database up to date, without writing, until the session is lost.
+// follow processes row events without writing until the session is lost.
 func (e *Engine) follow(ctx context.Context, w *writer) error {
 	for {
 		select {
@@ -390,7 +397,7 @@ func (e *Engine) follow(ctx context.Context, w *writer) error {
 	}
 }
 
-// postpone remembers that somebody was told to wait for the database: the outcome will be news to them.
+// postpone records that a caller was released with a PendingError, so that the unit's outcome is reported later.
 func (st *unitState) postpone(pending *PendingError) error {
 	if st.last == nil {
 		st.last = pending
@@ -398,7 +405,7 @@ func (st *unitState) postpone(pending *PendingError) error {
 	return pending
 }
 
-// answer tells everybody who waits for the unit.
+// answer passes the outcome to every caller that waits for the unit.
 func (st *unitState) answer(err error) {
 	for _, done := range st.waiters {
 		done <- err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
@@ -21,13 +21,13 @@ import (
 
 // counter counts committed write transactions.
 type counter struct {
-	mu     sync.Mutex
-	writes int
-	fences int
-	beats  int
-	drifts []string
-	wake   func() // lets Wait look at the counts again
-	onTold func() // is called once, when the answer to the next write has come and nobody knows of it yet
+	mu      sync.Mutex
+	writes  int
+	fences  int
+	beats   int
+	drifts  []string
+	wake    func() // wakes the waiters that check the counts
+	onReply func() // called once, when the reply to the next write has arrived and no caller has received it yet
 }
 
 func (c *counter) Transaction(_, kind string, _ int, err error) {
@@ -41,8 +41,8 @@ func (c *counter) Transaction(_, kind string, _ int, err error) {
 		c.beats++
 	case kind == "write" && err == nil:
 		c.writes++
-		if call := c.onTold; call != nil {
-			c.onTold = nil
+		if call := c.onReply; call != nil {
+			c.onReply = nil
 			call()
 		}
 	}
@@ -57,15 +57,15 @@ func (c *counter) Drift(_, table, state string) {
 	c.drifts = append(c.drifts, table+" "+state)
 }
 
-// beforeSettling lets something happen between the next write and what the engine makes of its answer.
+// beforeSettling calls a function after the reply to the next write and before the engine settles the units.
 func (c *counter) beforeSettling(call func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.onTold = call
+	c.onReply = call
 }
 
-// told returns the differences that the engine told of, in order.
-func (c *counter) told() []string {
+// driftLog returns the differences that the engine reported, in order.
+func (c *counter) driftLog() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.drifts)
@@ -118,15 +118,11 @@ func begin(t *testing.T, cfg ovndb.Config) *running {
 // await waits for a condition on the database.
 func (r *running) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Second, errors.New("timeout"))
-	defer cancel()
-	if err := r.Wait(ctx, func() (bool, error) { return ok(), nil }); err != nil {
-		t.Fatalf("%s did not come: %v", what, err)
-	}
+	ovndbtest.Await(t, r, what, ok)
 }
 
-// repairs waits until the engine has written something and the database is good, after somebody spoiled it. That it is good alone
-// says nothing: the cache may not have heard of the damage yet.
+// repairs spoils the database and waits until the engine has written and the database is good again. A good database
+// alone proves nothing, because the cache may not have received the damage yet.
 func (r *running) repairs(t *testing.T, spoil func(), good func() bool) {
 	t.Helper()
 	before := r.counter.count()
@@ -290,7 +286,8 @@ func TestRefusedUnitDelaysNobody(t *testing.T) {
 	for i, err := range errs {
 		var rejected *ovndb.RejectedError
 		if i == 7 {
-			if !errors.As(err, &rejected) || !strings.Contains(err.Error(), "constraint violation") || !strings.Contains(err.Error(), `p7`) {
+			if !errors.As(err, &rejected) || !strings.Contains(err.Error(), "constraint violation") ||
+				!strings.Contains(err.Error(), `p7`) {
 				t.Errorf("p7: %v; want the database's words", err)
 			}
 		} else if err != nil {
@@ -439,7 +436,7 @@ func TestTunnelKeysAreCheckedBeforeTheWrite(t *testing.T) {
 		})
 	}
 	e.apply(t, switchUnit("n2", 11))
-	e.apply(t, portUnit("n2", "p2", "u2", 16)) // another switch, another space
+	e.apply(t, portUnit("n2", "p2", "u2", 16)) // another switch has another key space
 }
 
 func TestMapMembershipsReplaceValues(t *testing.T) {
@@ -473,7 +470,7 @@ func TestTwoUnitsCannotOwnOneRow(t *testing.T) {
 	}
 }
 
-// A set that is not monitored gives no event: the audit finds what somebody took out of it.
+// A set that is not monitored causes no event. The audit finds elements that were removed from it.
 func TestAuditPutsUnmonitoredElementsBack(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, Audit: 50 * time.Millisecond})
@@ -493,8 +490,8 @@ func TestAuditPutsUnmonitoredElementsBack(t *testing.T) {
 	}
 }
 
-// A server that keeps its connections and answers nothing is given up by a deadline, and what was applied meanwhile is there
-// when it answers again.
+// A server that keeps its connections and responds to nothing is abandoned after a deadline. Units applied meanwhile
+// are written when it responds again.
 func TestFrozenServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -512,23 +509,23 @@ func TestFrozenServerIsGivenUp(t *testing.T) {
 	})
 }
 
-// A database that is refused is asked again, and less and less often.
+// A refused database is tried again at growing intervals.
 func TestRefusedDatabaseIsNotWrittenAndNotHammered(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	before := nb.Transactions()
-	asked := 0
+	attempts := 0
 	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Log: testr.New(t),
 		Admit: func(context.Context, *ovndb.Conn) error {
-			asked++
-			return errors.New("somebody else's")
+			attempts++
+			return errors.New("the database of another cluster")
 		}}, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := e.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if asked == 0 || asked > 6 {
-		t.Errorf("asked %d times within a second, want 1 to 6", asked)
+	if attempts == 0 || attempts > 6 {
+		t.Errorf("%d attempts within a second, want 1 to 6", attempts)
 	}
 	if got := nb.Transactions() - before; got != 0 {
 		t.Errorf("%d transactions in a refused database", got)

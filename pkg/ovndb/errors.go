@@ -7,17 +7,17 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// ErrFenced says that another process took the epoch: this one must not write any more and should end.
+// ErrFenced means that another process took the epoch. This process must not write any more and must end.
 var ErrFenced = errors.New("another process took over the database")
 
-// ErrBlind says that a writer has not seen its database for Config.BlindAfter: another process may.
-var ErrBlind = errors.New("the database was out of reach for too long")
+// ErrBlind means that a writer has not seen its database for Config.BlindAfter. Another process may see it.
+var ErrBlind = errors.New("the database was unreachable for too long")
 
-// errDisconnected says that the server did not answer or the connection is gone; the engine connects again.
+// errDisconnected means that the server did not respond or the connection is gone. The engine reconnects.
 var errDisconnected = errors.New("not connected")
 
-// PendingError says that a unit is remembered but cannot be applied yet. The engine applies it by itself when the reason
-// is gone; nobody needs to try again.
+// PendingError means that a unit is stored but cannot be applied yet. The engine applies it when the reason is gone,
+// so callers need not retry.
 type PendingError struct {
 	Unit   unit.Key
 	Reason string
@@ -26,13 +26,13 @@ type PendingError struct {
 // Error implements error.
 func (e *PendingError) Error() string { return fmt.Sprintf("unit %s waits: %s", e.Unit, e.Reason) }
 
-// IsPending reports whether err says that the engine will apply the unit by itself.
+// IsPending reports whether err is a PendingError: the engine will apply the unit without a retry.
 func IsPending(err error) bool {
 	var pending *PendingError
 	return errors.As(err, &pending)
 }
 
-// IgnorePending returns nil for what the engine goes on with by itself, and other errors as they are.
+// IgnorePending returns nil for a PendingError and any other error unchanged.
 func IgnorePending(err error) error {
 	if IsPending(err) {
 		return nil
@@ -40,7 +40,7 @@ func IgnorePending(err error) error {
 	return err
 }
 
-// RejectedError carries the database's own words about a unit that it refuses.
+// RejectedError carries the database's error for a unit that it refuses.
 type RejectedError struct {
 	Unit unit.Key
 	Err  error

@@ -12,33 +12,35 @@ import (
 const (
 	// epochKey is the external_ids key of the fence's row that counts take-overs.
 	epochKey = "weft.dev/epoch"
-	// holderKey names the process that took the epoch: it finds its own take-over again when the reply was lost.
+	// holderKey names the process that took the epoch. A process recognizes its own take-over by it after a lost
+	// reply.
 	holderKey = "weft.dev/epoch-holder"
 )
 
-// fence makes late commits of a former writer fail: every transaction waits, with timeout 0, for the epoch that this
+// fence makes late commits of a former writer fail. Every transaction waits, with timeout 0, for the epoch that this
 // process took.
 type fence struct {
 	table string
 	epoch int
-	name  string // the row's name as it was when the epoch was taken; the wait compares it
+	name  string // of the row when the epoch was taken; the wait compares it
 }
 
 // claim is what a process writes to take the epoch.
 type claim struct {
 	holder string // identity of the process
-	after  int    // the epoch that it held before; 0: none
+	after  int    // the epoch that it held before, or 0
 }
 
 func (c claim) pairs(epoch int) ovsdb.OvsMap {
 	return ovsdb.OvsMap{GoMap: map[any]any{epochKey: strconv.Itoa(epoch), holderKey: c.holder}}
 }
 
-// takeFence writes the next epoch by compare and set. A larger epoch than ours that is not ours either means that another
-// process took over meanwhile.
+// takeFence writes the next epoch by compare and set. If the epoch is larger than ours and another process holds it,
+// that process took over meanwhile.
 func takeFence(ctx context.Context, s *session, c claim) (*fence, error) {
 	table := s.schema.Fence
-	results, _, err := s.transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: []string{"_uuid", "name", "external_ids"}})
+	results, _, err := s.transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table,
+		Columns: []string{"_uuid", "name", "external_ids"}})
 	if err != nil {
 		return nil, fmt.Errorf("read epoch: %w", err)
 	}
@@ -57,7 +59,8 @@ func takeFence(ctx context.Context, s *session, c claim) (*fence, error) {
 	return swapFence(ctx, s, row, c, max(held, c.after)+1)
 }
 
-// epochOf reads the epoch, 0 if there is none. One that has no next one is an error too: a claim could not be told from it.
+// epochOf reads the epoch, or 0 if there is no epoch. The largest integer is an error, because the claim that follows
+// it could not be distinguished from it.
 func epochOf(ids map[string]string) (int, error) {
 	text := ids[epochKey]
 	if text == "" {
@@ -90,7 +93,7 @@ func swapFence(ctx context.Context, s *session, row ovsdb.Row, c claim, epoch in
 			{Column: "external_ids", Mutator: ovsdb.MutateOperationDelete, Value: keys},
 			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: c.pairs(epoch)}}})
 	if err != nil && index == 0 {
-		return nil, fmt.Errorf("%s changed while the epoch was being taken", table) // the next attempt sees by whom
+		return nil, fmt.Errorf("%s changed while the epoch was being taken", table) // the next attempt finds out which process changed it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take epoch %d: %w", epoch, err)
@@ -99,8 +102,8 @@ func swapFence(ctx context.Context, s *session, row ovsdb.Row, c claim, epoch in
 	return &fence{table: table, epoch: epoch, name: name}, nil
 }
 
-// wait is the first operation of every transaction. The library omits an empty list of rows and the server refuses that, so
-// it compares the name of the row that holds our epoch.
+// wait is the first operation of every transaction. The library omits an empty list of rows, which the server
+// refuses. Therefore the wait compares the name of the row that holds our epoch.
 func (f *fence) wait() ovsdb.Operation {
 	timeout := 0
 	pair := ovsdb.OvsMap{GoMap: map[any]any{epochKey: strconv.Itoa(f.epoch)}}

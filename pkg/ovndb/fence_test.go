@@ -18,13 +18,13 @@ func (r *running) ends(t *testing.T) error {
 		r.done <- nil
 		return err
 	case <-time.After(20 * time.Second):
-		t.Fatal("it goes on")
+		t.Fatal("Run does not return")
 		return nil
 	}
 }
 
-// I11 (two writers around a change of leaders): a commit of the former leader that is late, since its path held it, fails and
-// changes nothing, and the former leader ends.
+// I11: two writers around a change of leaders. A commit of the former leader that its path delayed fails and changes
+// nothing, and the former leader ends.
 func TestLateCommitOfAFormerLeaderFails(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -53,8 +53,8 @@ func TestLateCommitOfAFormerLeaderFails(t *testing.T) {
 	heir.whole(t)
 }
 
-// The same where the former leader gave the connection up and connected again, over another path, before its commit arrived: it
-// learns of its successor while connecting, and the commit finds another epoch all the same.
+// The same for a former leader that abandoned the connection and reconnected over another path before its commit
+// arrived. It finds its successor while connecting, and the commit still fails at the other epoch.
 func TestCommitThatOutlivesItsConnectionFails(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -67,23 +67,24 @@ func TestCommitThatOutlivesItsConnectionFails(t *testing.T) {
 	go func() { _ = e.try(portUnit("n1", "late-port", "first", 16)) }()
 	<-held
 	e.await(t, "the other path", func() bool { return e.counter.fenced() == 2 && e.Connected() })
-	e.settle(t, portUnit("n1", "late-port", "second", 16)) // meanwhile the pod was made anew
+	e.settle(t, portUnit("n1", "late-port", "second", 16)) // meanwhile the pod was recreated
 	before, log := dump(nb), nb.Transactions()
 	release()
 	if after := dump(nb); after != before || nb.Transactions() != log {
-		t.Errorf("the commit of before was carried out; before:\n%s\nafter:\n%s", before, after)
+		t.Errorf("the late commit was carried out; before:\n%s\nafter:\n%s", before, after)
 	}
 	e.whole(t)
 }
 
-// A take-over whose reply is lost is found again, and one whose reply is lost and that is overtaken is not taken for our own.
+// A take-over whose reply is lost is recognized. If another process has taken over since, it is not mistaken for our
+// own.
 func TestReplyLostAfterATakeOver(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
 	wire, other := ovndbtest.StartWire(t, nb), ovndbtest.StartWire(t, nb)
 	first := runWith(t, quick(wire.Endpoint(), other.Endpoint()))
 	first.apply(t, switchUnit("n1", 10))
-	wire.Set(ovndbtest.Passing, ovndbtest.Lost) // its next transactions are committed, and it does not hear of it
+	wire.Set(ovndbtest.Passing, ovndbtest.Lost) // its next transactions are committed, but the replies are lost
 	first.await(t, "its other path", func() bool { return first.counter.fenced() > 1 && first.Connected() })
 	first.settle(t, switchUnit("n2", 11))
 

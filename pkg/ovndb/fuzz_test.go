@@ -10,17 +10,20 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Whatever a server answers in a column, elements are read of it, and of a set of strings these strings.
+// Elements can be read from any value that a server sends for a column. A set of strings yields exactly these
+// strings.
 func FuzzElementsOf(f *testing.F) {
-	for _, seed := range []string{`"a"`, `["set",[]]`, `["set",["a","b"]]`, `["uuid","550e8400-e29b-41d4-a716-446655440000"]`, `["map",[["k","v"]]]`,
-		`["set",[["uuid","550e8400-e29b-41d4-a716-446655440000"]]]`, `["map",[["k",["uuid","550e8400-e29b-41d4-a716-446655440000"]]]]`, `1`, `1.5`, `true`, `null`,
+	for _, seed := range []string{`"a"`, `["set",[]]`, `["set",["a","b"]]`,
+		`["uuid","550e8400-e29b-41d4-a716-446655440000"]`, `["map",[["k","v"]]]`,
+		`["set",[["uuid","550e8400-e29b-41d4-a716-446655440000"]]]`,
+		`["map",[["k",["uuid","550e8400-e29b-41d4-a716-446655440000"]]]]`, `1`, `1.5`, `true`, `null`,
 		`["set",[["set",[]]]]`, `["map",[["k"]]]`, `["named-uuid","x"]`, `[]`, `{}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		row, ok := decoded(value)
 		if !ok {
-			return // it never comes so far
+			return // libovsdb rejects it earlier
 		}
 		elements := elementsOf(row["column"])
 		if set, ok := row["column"].(ovsdb.OvsSet); ok {
@@ -38,7 +41,8 @@ func FuzzElementsOf(f *testing.F) {
 	})
 }
 
-// decoded reads a column as the client does. The library panics on a pair that is none; what a server sends has been an OVSDB value so far.
+// decoded reads a column as the client does. The library panics on a malformed pair; every value that a server sends
+// has been an OVSDB value at this point.
 func decoded(value string) (row ovsdb.Row, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -49,7 +53,7 @@ func decoded(value string) (row ovsdb.Row, ok bool) {
 	return row, err == nil
 }
 
-// Whatever stands as the epoch is an error that names it, or a number that has a next one.
+// Any text in place of the epoch is either an error that names the key or a number that has a successor.
 func FuzzEpoch(f *testing.F) {
 	for _, seed := range []string{"", "0", "1", "-1", "9223372036854775807", "9223372036854775806", "x", "1e3", " 1"} {
 		f.Add(seed)

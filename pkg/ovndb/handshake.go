@@ -14,10 +14,11 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// errNoQuorum says that a member of a cluster is cut off from the others: it would serve old rows and commit nothing.
+// errNoQuorum means that a member of a cluster is cut off from the others. It would serve old rows and commit
+// nothing.
 var errNoQuorum = errors.New("the server is not connected to a majority of its cluster")
 
-// SchemaError says that the server's database lacks what Weft reads or writes: it is older than this Weft can use.
+// SchemaError means that the server's database lacks tables or columns that Weft uses, because it is too old.
 type SchemaError struct {
 	Database string
 	Version  string   // of the server's schema
@@ -26,10 +27,11 @@ type SchemaError struct {
 
 // Error implements error.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("the server's schema of %s has version %s, which is too old: it lacks %s", e.Database, e.Version, strings.Join(e.Missing, ", "))
+	return fmt.Sprintf("the server's schema of %s has version %s, which is too old: it lacks %s", e.Database,
+		e.Version, strings.Join(e.Missing, ", "))
 }
 
-// call is the JSON-RPC of RFC 7047 §4, for the questions that must be answered before a client is made.
+// call is the JSON-RPC of RFC 7047 §4, for requests before a client exists.
 type call struct {
 	stream  io.ReadWriter
 	decoder *json.Decoder
@@ -40,7 +42,7 @@ func newCall(stream io.ReadWriter) *call {
 	return &call{stream: stream, decoder: json.NewDecoder(stream)}
 }
 
-// do asks and waits for the answer; what the server says besides, such as an echo, is left out.
+// do sends a request and waits for the reply. It skips other messages of the server, such as an echo.
 func (c *call) do(method string, result any, params ...any) error {
 	c.id++
 	if err := json.NewEncoder(c.stream).Encode(map[string]any{"id": c.id, "method": method, "params": params}); err != nil {
@@ -69,7 +71,8 @@ func (c *call) do(method string, result any, params ...any) error {
 	}
 }
 
-// serving asks whether the server has the database and, in a cluster, a majority behind it (ovsdb-server(5), _Server).
+// serving returns an error unless the server has the database and, in a cluster, is connected to a majority
+// (ovsdb-server(5), _Server).
 func (c *call) serving(database string) error {
 	var results []struct {
 		Rows  []struct{ Connected bool }
@@ -81,7 +84,7 @@ func (c *call) serving(database string) error {
 	case err != nil:
 		return err
 	case len(results) != 1 || results[0].Error != "":
-		return fmt.Errorf("the server does not tell what it serves: %v", results)
+		return fmt.Errorf("the server does not report its databases: %v", results)
 	case len(results[0].Rows) == 0:
 		return fmt.Errorf("the server has no database %s", database)
 	case !results[0].Rows[0].Connected:
@@ -90,8 +93,8 @@ func (c *call) serving(database string) error {
 	return nil
 }
 
-// handshake asks a new connection whether it is of use. It returns what the server has sent beyond its answers,
-// and the schema as far as the server has it.
+// handshake checks that a new connection is usable. It returns the bytes that the server sent after its replies, and
+// the part of the schema that the server has.
 func (l *link) handshake(ctx context.Context, schema *Schema) (io.Reader, *Schema, error) {
 	stop := context.AfterFunc(ctx, l.cut)
 	defer stop()
@@ -116,8 +119,8 @@ func (l *link) handshake(ctx context.Context, schema *Schema) (io.Reader, *Schem
 	return c.decoder.Buffered(), schema, l.server.SetDeadline(time.Time{})
 }
 
-// checkSchema returns a SchemaError if the server lacks a table or column of the model. More than that is no harm: only columns
-// of the model are asked for.
+// checkSchema returns a SchemaError if the server lacks a table or column of the model. Additional columns are
+// harmless, because only columns of the model are requested.
 func checkSchema(m model.ClientDBModel, db ovsdb.DatabaseSchema) error {
 	var missing []string
 	for table, rowType := range m.Types() {
@@ -139,8 +142,8 @@ func checkSchema(m model.ClientDBModel, db ovsdb.DatabaseSchema) error {
 	return &SchemaError{Database: m.Name(), Version: db.Version, Missing: missing}
 }
 
-// Await asks one server after the other, again and again, and returns nil when one serves the database, with a majority behind it
-// if it is a cluster; otherwise the last failure when ctx ends.
+// Await probes the servers in turn until one serves the database, in a cluster with a majority. It returns the last
+// failure when ctx ends.
 func Await(ctx context.Context, schema Schema, endpoints []string, security TLS) error {
 	backoff := newBackoff()
 	for {

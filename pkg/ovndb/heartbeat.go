@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// heartbeatKey is the external_ids key of the fence's row that a writer writes to see it come back. ovn-northd does not even
-	// wake up for it.
+	// heartbeatKey is the external_ids key of the fence's row that a writer writes and then sees in the monitor. It
+	// does not even wake ovn-northd.
 	heartbeatKey = "weft.dev/heartbeat"
-	// heartbeatComment marks its transactions in the server's log.
+	// heartbeatComment marks the heartbeats' transactions in the server's log.
 	heartbeatComment = "weft-heartbeat"
-	// defaultHeartbeat is Config.Heartbeat, and defaultBlindAfter Config.BlindAfter, where none is given.
+	// defaultHeartbeat is the default of Config.Heartbeat, and defaultBlindAfter that of Config.BlindAfter.
 	defaultHeartbeat  = 5 * time.Second
 	defaultBlindAfter = 30 * time.Second
 )
 
-// alive proves a connection: that of a writer by a write that must come back through the monitor, any other by an echo. A server that
-// is cut off from its cluster, or that has forgotten the monitor, answers echoes.
+// alive proves a connection. A writer proves it by a write that must return through the monitor, any other user by an
+// echo. An echo is no proof for a writer: a server that is cut off from its cluster, or that has forgotten the
+// monitor, still replies to it.
 func (w *writer) alive(ctx context.Context) error {
 	if w.fence == nil {
 		return w.session.echo(ctx)
@@ -34,14 +35,14 @@ func (w *writer) alive(ctx context.Context) error {
 	return nil
 }
 
-// seen says that the database answers, be it that it cannot be used: somebody else would see no more.
+// seen records that the database responds, even if it cannot be used, because another process would fare no better.
 func (e *Engine) seen() {
 	if e.sight != nil {
 		e.sight.renew(e.cfg.BlindAfter)
 	}
 }
 
-// heartbeat writes a value that was never there before, behind the fence, and waits for it in the cache.
+// heartbeat writes a value that was never there before, behind the fence, and waits for it in the copy.
 func (w *writer) heartbeat(ctx context.Context) error {
 	w.beats++
 	value := fmt.Sprintf("%d.%d", w.fence.epoch, w.beats)
@@ -53,7 +54,7 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.session.limit, errors.New("what was written does not come back"))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.session.limit, errors.New("the monitor does not return what was written"))
 	defer cancel()
 	return w.engine.Wait(ctx, func() (bool, error) {
 		row := w.session.row(w.fence.table, "")
@@ -65,7 +66,7 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	})
 }
 
-// beat is the transaction of one heartbeat.
+// beat returns the transaction of one heartbeat.
 func (f *fence) beat(value string) []ovsdb.Operation {
 	wait, comment := f.wait(), heartbeatComment
 	key, pair := ovsdb.OvsSet{GoSet: []any{heartbeatKey}}, ovsdb.OvsMap{GoMap: map[any]any{heartbeatKey: value}}
@@ -94,7 +95,7 @@ func watchSight(ctx context.Context, first time.Duration) (context.Context, *sig
 	}
 }
 
-// renew says that the database was seen: all is well for so long from now.
+// renew records that the database was seen, and allows d until the next time.
 func (s *sight) renew(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +103,7 @@ func (s *sight) renew(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-// extend says that a copy is coming and may take so long yet; never less than was said before.
+// extend allows d from now because a copy is arriving. It never shortens the time that was allowed before.
 func (s *sight) extend(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,28 +13,28 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-func (c *counter) heard() int {
+func (c *counter) heartbeats() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.beats
 }
 
-// hears waits for so many heartbeats more.
-func (r *running) hears(t *testing.T, n int) {
+// awaitHeartbeats waits for n more heartbeats.
+func (r *running) awaitHeartbeats(t *testing.T, n int) {
 	t.Helper()
-	want := r.counter.heard() + n
-	r.await(t, fmt.Sprintf("%d heartbeats", n), func() bool { return r.counter.heard() >= want })
+	want := r.counter.heartbeats() + n
+	r.await(t, fmt.Sprintf("%d heartbeats", n), func() bool { return r.counter.heartbeats() >= want })
 }
 
-// Heartbeats are transactions of their own kind, change nothing but their key, and do not need it to be there.
+// Heartbeats are counted as transactions of their own kind. They change only their key, and the key need not exist.
 func TestHeartbeatsChangeNothingElse(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, Heartbeat: 20 * time.Millisecond})
 	e.fill(t)
-	e.hears(t, 1)
+	e.awaitHeartbeats(t, 1)
 	rows, writes, log := dump(nb), e.counter.count(), nb.Transactions()
 	config := nb.Ctl("--columns=nb_cfg,options", "list", "NB_Global")
-	e.hears(t, 5)
+	e.awaitHeartbeats(t, 5)
 	if got := nb.Transactions() - log; got != 0 || e.counter.count() != writes || dump(nb) != rows {
 		t.Errorf("five heartbeats: %d transactions of other kinds in the log, %d writes", got, e.counter.count()-writes)
 	}
@@ -42,7 +42,7 @@ func TestHeartbeatsChangeNothingElse(t *testing.T) {
 		t.Errorf("NB_Global was %s and is %s", config, got)
 	}
 	nb.Ctl("remove", "NB_Global", ".", "external_ids", "weft.dev/heartbeat")
-	e.hears(t, 2)
+	e.awaitHeartbeats(t, 2)
 	if got := nb.Ctl("get", "NB_Global", ".", "external_ids:weft.dev/heartbeat"); got == "" {
 		t.Error("the key is not written again")
 	}
@@ -51,7 +51,8 @@ func TestHeartbeatsChangeNothingElse(t *testing.T) {
 	}
 }
 
-// nodes reads how often each node of northd's incremental engine was computed; those that stand for tables say nothing.
+// nodes reads how often each node of northd's incremental engine was computed. Nodes that represent tables are left
+// out.
 func nodes(central *ovndbtest.Central) map[string]string {
 	stats := regexp.MustCompile(`Node: (\S+)\n- recompute:\s+(\d+)\n- compute:\s+(\d+)`)
 	found := map[string]string{}
@@ -63,15 +64,16 @@ func nodes(central *ovndbtest.Central) map[string]string {
 	return found
 }
 
-// A heartbeat every 5 s must cost the network nothing: ovn-northd computes nothing for it, neither in full nor incrementally.
+// A heartbeat every 5 s must cost the network nothing: ovn-northd computes nothing for it, neither in full nor
+// incrementally.
 func TestHeartbeatsLetNorthdRest(t *testing.T) {
 	central := ovndbtest.StartCentral(t)
 	e := runWith(t, ovndb.Config{Endpoints: []string{central.NB.Endpoint()}, Heartbeat: 50 * time.Millisecond})
 	e.fill(t)
 	central.Sync()
-	central.Sync() // northd has seen its own changes of the southbound database
+	central.Sync() // northd has processed its own changes of the southbound database
 	before := nodes(central)
-	e.hears(t, 20)
+	e.awaitHeartbeats(t, 20)
 	after := nodes(central)
 	if len(before) < 10 || !maps.Equal(before, after) {
 		t.Errorf("computed nodes before 20 heartbeats: %v\nafter: %v", before, after)
@@ -83,7 +85,8 @@ func TestHeartbeatsLetNorthdRest(t *testing.T) {
 	}
 }
 
-// L5 (a leader that is blind and stays): without a heartbeat for BlindAfter, Run ends, whatever state the connection seems to be in.
+// L5: a leader that is blind and stays. Without a heartbeat for BlindAfter, Run ends, whatever state the connection
+// appears to be in.
 func TestBlindWriterEnds(t *testing.T) {
 	for name, blind := range map[string]func(*ovndbtest.Server, *ovndbtest.Wire){
 		"the server is gone":        func(nb *ovndbtest.Server, _ *ovndbtest.Wire) { nb.Kill() },
@@ -106,7 +109,7 @@ func TestBlindWriterEnds(t *testing.T) {
 					t.Errorf("it ended with %v, want ErrBlind", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("it goes on")
+				t.Fatal("Run does not return")
 			}
 			if took := time.Since(began); took < cfg.BlindAfter-2*cfg.Heartbeat {
 				t.Errorf("it ended after %s, want %s since the last heartbeat", took, cfg.BlindAfter)
@@ -115,7 +118,7 @@ func TestBlindWriterEnds(t *testing.T) {
 	}
 }
 
-// A short outage is no blindness.
+// A short outage does not count as blindness.
 func TestShortOutageIsLivedThrough(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -126,6 +129,6 @@ func TestShortOutageIsLivedThrough(t *testing.T) {
 	for range 2 {
 		e.again(t, func() { nb.Kill(); nb.Run() })
 	}
-	e.hears(t, 45) // longer than BlindAfter
+	e.awaitHeartbeats(t, 45) // longer than BlindAfter
 	e.whole(t)
 }

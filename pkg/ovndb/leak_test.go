@@ -16,7 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// TestConnectionsLeaveNothing: a database may be away for days.
+// A connection leaks nothing, because a database may be away for days.
 func TestConnectionsLeaveNothing(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("that were never made", func(t *testing.T) {
@@ -26,7 +26,8 @@ func TestConnectionsLeaveNothing(t *testing.T) {
 				failures <- struct{}{}
 			}
 		}, funcr.Options{})
-		stop := runConn(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{"unix:" + filepath.Join(t.TempDir(), "absent")}, Log: log})
+		stop := runConn(ovndb.Config{Schema: openvswitch.Schema(),
+			Endpoints: []string{"unix:" + filepath.Join(t.TempDir(), "absent")}, Log: log})
 		defer stop()
 		for range 4 {
 			<-failures

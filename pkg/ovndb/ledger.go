@@ -17,12 +17,14 @@ type slot struct {
 	column string
 }
 
-// ledger holds the elements of all shared columns as they are in the database. It is loaded by selects and follows our own
-// commits, since the big ones are not monitored.
+// ledger holds the elements of all shared columns as they are in the database. It is loaded by selects and then
+// updated by our own commits, because the large columns are not monitored.
 type ledger struct {
-	slots     map[slot]map[string]string // element -> value of a map's pair, "" for sets
-	byElement map[string][]slot          // of sets' elements; most are in one slot, for which a map would be large
-	// made are rows that we have inserted and not heard of yet: what is told of a row's end before is about its predecessor.
+	slots map[slot]map[string]string // element -> value of a map's pair, "" for sets
+	// only for sets; most elements are in one slot, for which a map would be large
+	byElement map[string][]slot
+	// made holds rows that we inserted and that the copy lacks. A removal that the copy reports for such a row is
+	// that of its predecessor.
 	made map[string]struct{}
 }
 
@@ -36,7 +38,7 @@ func (l *ledger) get(s slot, element string) (string, bool) {
 	return value, ok
 }
 
-// elements lists what a slot holds, sorted.
+// elements lists the elements of a slot, sorted.
 func (l *ledger) elements(s slot) []string { return slices.Sorted(maps.Keys(l.slots[s])) }
 
 // holders returns the slots that hold the element.
@@ -48,7 +50,7 @@ func (l *ledger) add(s slot, element, value string) {
 	if l.slots[s] == nil {
 		l.slots[s] = map[string]string{}
 	}
-	if _, known := l.slots[s][element]; !known && value == "" { // nobody asks who holds a key of a map, and many may
+	if _, known := l.slots[s][element]; !known && value == "" { // holders of a map's key are not needed, and there may be many
 		l.byElement[element] = append(l.byElement[element], s)
 	}
 	l.slots[s][element] = value
@@ -66,7 +68,7 @@ func (l *ledger) remove(s slot, element string) {
 	}
 }
 
-// forgetRow drops a deleted row: as a parent, and as an element that the server took out of every set.
+// forgetRow drops a deleted row, as a parent and as an element, because the server removed it from every set.
 func (l *ledger) forgetRow(ref unit.Ref, columns []string) {
 	for _, column := range columns {
 		l.setSlot(slot{ref, column}, nil)
@@ -76,7 +78,7 @@ func (l *ledger) forgetRow(ref unit.Ref, columns []string) {
 	}
 }
 
-// setSlot replaces the elements of one slot, and returns those that came, went or have another value.
+// setSlot replaces the elements of one slot. It returns the elements that were added, removed or changed.
 func (l *ledger) setSlot(s slot, elements map[string]string) (changed []string) {
 	for element := range l.slots[s] {
 		if _, keep := elements[element]; !keep {
@@ -93,7 +95,7 @@ func (l *ledger) setSlot(s slot, elements map[string]string) (changed []string) 
 	return changed
 }
 
-// size is how many elements a row holds.
+// size returns how many elements a row holds.
 func (l *ledger) size(ref unit.Ref, schema *Schema) (n int) {
 	for _, column := range schema.Tables[ref.Table].Shared {
 		n += len(l.slots[slot{ref, column}])
@@ -144,7 +146,7 @@ func (l *ledger) loadRow(schema *Schema, table string, row ovsdb.Row) {
 	}
 }
 
-// elementsOf turns a column of a select's result into elements. A set of one element arrives as the bare atom.
+// elementsOf converts a column of a select's result into elements. A set of one element arrives as the bare atom.
 func elementsOf(value any) map[string]string {
 	elements := map[string]string{}
 	switch v := value.(type) {

@@ -15,22 +15,25 @@ import (
 )
 
 const (
-	// dialTimeout bounds the making of a connection and the questions asked on it; a healthy server takes milliseconds.
+	// dialTimeout bounds the dial and the requests of the handshake. A healthy server takes milliseconds.
 	dialTimeout = 5 * time.Second
-	// digestRate is how fast, in bytes per second, a copy of a database is taken in at the very least; 3 MB/s are usual.
+	// digestRate is the lowest rate, in bytes per second, at which the client processes a copy of a database. 3 MB/s
+	// are usual.
 	digestRate = 256 << 10
-	// firstByte is how many times the limit of a call a server may think before it sends the first of something large.
+	// firstByte is how many times the limit of a call a server may take before it sends the first byte of a large
+	// reply.
 	firstByte = 6
-	// chunk is how much is carried at once.
+	// chunk is the size of the copy buffer.
 	chunk = 64 << 10
 )
 
-// errSilent says that a server stopped in the middle of an answer, or before it.
-var errSilent = errors.New("the server has sent nothing more")
+// errSilent means that a server stopped sending in the middle of a reply, or before it.
+var errSilent = errors.New("the server stopped sending")
 
-// link is the connection of one session to one server. libovsdb dials by itself and writes without a deadline: a server that
-// vanishes without a word would hold a write, and with it the client's locks, for as long as TCP tries (15 minutes). So the
-// client talks to a socket of this process, and the link carries the bytes: with deadlines, and it can be cut.
+// link is the connection of one session to one server. libovsdb dials by itself and writes without a deadline. If a
+// server vanished silently, such a write would block, together with the client's locks, for as long as TCP retries
+// (15 minutes). So the client connects to a socket of this process, and the link carries the bytes. The link has
+// deadlines and can be cut.
 type link struct {
 	limit  time.Duration // of a call
 	extend func(time.Duration)
@@ -42,19 +45,20 @@ type link struct {
 	mu     sync.Mutex
 	client net.Conn
 	isCut  bool
-	held   func() // is called instead of closing the client's side; nil: it is closed
+	held   func() // called instead of closing the client's side; may be nil
 	calls  map[*waiting]struct{}
-	// undigested counts the bytes that have come since the last call ended: answers come in order, so all before is taken in.
+	// undigested counts the bytes received since the last call ended. Replies arrive in order, so all earlier bytes
+	// are processed.
 	undigested int64
 }
 
-// waiting is a call whose answer has not come.
+// waiting is a call whose reply has not arrived.
 type waiting struct {
 	limit   time.Duration // how long the server may be silent
 	silence *time.Timer
 }
 
-// openLink connects to a server; limit bounds what it may take for a call, and extend is told how long a large answer may take yet.
+// openLink connects to a server. limit bounds a call, and extend receives how long a large reply may still take.
 func openLink(ctx context.Context, endpoint string, security TLS, limit time.Duration, extend func(time.Duration)) (*link, error) {
 	server, err := connect(ctx, endpoint, security, min(limit, dialTimeout))
 	if err != nil {
@@ -84,7 +88,8 @@ func connect(ctx context.Context, endpoint string, security TLS, limit time.Dura
 	return nil, fmt.Errorf("%s: only ssl, tcp and unix connections are supported", endpoint)
 }
 
-// serve gives the client a socket to connect to, once, and carries what comes; before is what the server sent already.
+// serve opens a socket for one connection of the client and carries its bytes. before holds the bytes that the server
+// has sent already.
 func (l *link) serve(before io.Reader) (endpoint string, err error) {
 	if l.dir, err = socketDir(); err != nil {
 		return "", err
@@ -104,7 +109,8 @@ func (l *link) serve(before io.Reader) (endpoint string, err error) {
 	return "unix:" + path, nil
 }
 
-// socketDir makes a directory for a socket. The operator's root file system is read-only, but every container has /dev/shm.
+// socketDir creates a directory for a socket. The operator's root file system is read-only, but every container has
+// /dev/shm.
 func socketDir() (string, error) {
 	dir, err := os.MkdirTemp("", "weft-")
 	if err != nil {
@@ -156,7 +162,7 @@ func (l *link) accept() (net.Conn, error) {
 	}
 }
 
-// ours reports whether this process is at the other end.
+// ours reports whether this process is the peer.
 func ours(client *net.UnixConn) bool {
 	raw, err := client.SyscallConn()
 	if err != nil {
@@ -171,7 +177,7 @@ func ours(client *net.UnixConn) bool {
 	return err == nil && int(peer.Pid) == os.Getpid()
 }
 
-// fromServer copies what the server sends; a server may be silent for as long as it likes.
+// fromServer copies the server's bytes to the client. The server may be silent for any time.
 func (l *link) fromServer(client io.Writer, server io.Reader) {
 	buffer := make([]byte, chunk)
 	for {
@@ -188,7 +194,7 @@ func (l *link) fromServer(client io.Writer, server io.Reader) {
 	}
 }
 
-// toServer copies what the client sends; a server that takes nothing within the limit is lost.
+// toServer copies the client's bytes to the server. A server that accepts nothing within the limit counts as lost.
 func (l *link) toServer(client io.Reader) {
 	buffer := make([]byte, chunk)
 	for {
@@ -207,8 +213,8 @@ func (l *link) toServer(client io.Reader) {
 	}
 }
 
-// count lets the calls that wait for an answer take longer, by the time that it takes to digest what has come. Who loads something
-// large is not blind meanwhile.
+// count extends the deadlines of waiting calls by the time that the client needs to process n received bytes. A
+// client that loads a large reply is not blind.
 func (l *link) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,11 +227,12 @@ func (l *link) count(n int) {
 	}
 }
 
-// backlog is how long the client may take to digest what has come; l.mu is held.
+// backlog returns how long the client may take to process the received bytes. l.mu must be held.
 func (l *link) backlog() time.Duration { return time.Duration(l.undigested) * time.Second / digestRate }
 
-// patient returns a context that ends when the server is silent for so long, and longer after it has sent much: what is large, and
-// what waits behind it on the same connection, may take as long as it likes while it comes. done must be called when the call ends.
+// patient returns a context that ends when the server has been silent for limit, plus the time to process what it
+// sent. A large reply, and calls that wait behind it on the same connection, may take any time while bytes arrive.
+// The caller must call done when the call ends.
 func (l *link) patient(ctx context.Context, limit time.Duration) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -243,7 +250,7 @@ func (l *link) patient(ctx context.Context, limit time.Duration) (_ context.Cont
 	}
 }
 
-// cut ends the connection on both sides at once: whoever writes or reads gets an error. It may be called again.
+// cut ends the connection on both sides at once, so that reads and writes return an error. It may be called again.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,13 +272,14 @@ func (l *link) cut() {
 	}
 }
 
-// leave closes a connection and does not wait for it: on a busy machine close(2) was seen to take its time, and nothing depends on its end.
+// leave closes a connection without waiting for it. On a busy machine close(2) took noticeable time, and nothing
+// depends on its end.
 func leave(connection io.Closer) {
 	go func() { _ = connection.Close() }()
 }
 
-// hold keeps the client's side open until release, also when the link is cut: libovsdb's Connect adds to a WaitGroup that its
-// disconnect handler, once the connection has ended, waits for already. lost is called instead.
+// hold keeps the client's side open until release, even if the link is cut, and calls lost instead. libovsdb's
+// Connect adds to a WaitGroup on which its disconnect handler already waits once the connection has ended.
 func (l *link) hold(lost func()) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,8 +291,8 @@ func (l *link) hold(lost func()) (release func()) {
 		if l.client == nil {
 			return
 		}
-		// Nothing is sent. The race detector takes a write as coming before what is read next, but sees no close: without it, the end
-		// that the client reads seems to have nothing to do with this release.
+		// Nothing is sent. The race detector orders a write before what is read next, but ignores a close. Without
+		// the write, the end that the client reads would appear unrelated to this release.
 		_, _ = l.client.Write(nil)
 		if l.isCut {
 			leave(l.client)

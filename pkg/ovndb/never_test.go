@@ -12,27 +12,29 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 )
 
-// teller passes on what is told of the connection.
-type teller chan bool
+// connectionStates passes on the reported connection state.
+type connectionStates chan bool
 
-func (teller) Transaction(string, string, int, error) {}
-func (t teller) Connected(_ string, up bool)          { t <- up }
-func (teller) Drift(string, string, string)           {}
+func (connectionStates) Transaction(string, string, int, error) {}
+func (t connectionStates) Connected(_ string, up bool)          { t <- up }
+func (connectionStates) Drift(string, string, string)           {}
 
-// Of a database that was never reached it is told that it is away: who starts on a node that is cut off would else be silent about it for ever.
-func TestADatabaseThatWasNeverReachedIsToldToBeAway(t *testing.T) {
-	told := make(teller, 10)
-	conn := ovndb.NewConn(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{"unix:" + filepath.Join(t.TempDir(), "nobody")}, Observer: told, Log: logr.Discard()})
+// A database that was never reached is reported as disconnected. Otherwise a process that starts on a node that is
+// cut off would never report it.
+func TestUnreachedDatabaseIsReportedDisconnected(t *testing.T) {
+	states := make(connectionStates, 10)
+	conn := ovndb.NewConn(ovndb.Config{Schema: northbound.Schema(),
+		Endpoints: []string{"unix:" + filepath.Join(t.TempDir(), "nobody")}, Observer: states, Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- conn.Run(ctx) }()
 	select {
-	case up := <-told:
+	case up := <-states:
 		if up {
-			t.Error("it is told to be connected")
+			t.Error("the database is reported connected")
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("nothing is told of it")
+		t.Error("nothing is reported")
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Has reports whether the server that is connected has an optional column; false while none is.
+// Has reports whether the connected server has an optional column. It returns false without a connection.
 func (c *Conn) Has(table, column string) bool {
 	s := c.session()
 	if s == nil {
@@ -19,8 +19,8 @@ func (c *Conn) Has(table, column string) bool {
 	return ok
 }
 
-// servedBy returns the schema without the optional columns that a server lacks: libovsdb takes no model that has more than the server. Rows
-// in units keep their types.
+// servedBy returns the schema without the optional columns that a server lacks, because libovsdb rejects a model that
+// has more columns than the server. Rows in units keep their types.
 func (s *Schema) servedBy(db ovsdb.DatabaseSchema) (*Schema, error) {
 	models, lacks := map[string]model.Model{}, false
 	for table, rowType := range s.Model.Types() {
@@ -48,7 +48,7 @@ func (s *Schema) servedBy(db ovsdb.DatabaseSchema) (*Schema, error) {
 	return &fitting, nil
 }
 
-// without makes a type of rows that lacks some columns.
+// without returns a row type that lacks some columns.
 func without(rowType reflect.Type, lacking func(column string) bool) reflect.Type {
 	var fields []reflect.StructField
 	for i := range rowType.Elem().NumField() {
@@ -59,7 +59,7 @@ func without(rowType reflect.Type, lacking func(column string) bool) reflect.Typ
 	return reflect.PointerTo(reflect.StructOf(fields))
 }
 
-// served returns a unit's row as the session's client takes it.
+// served converts a unit's row to the type that the session's client uses.
 func (s *Schema) served(table string, m model.Model) model.Model {
 	if _, ours := s.written[reflect.TypeOf(m)]; !ours {
 		return m
@@ -67,7 +67,7 @@ func (s *Schema) served(table string, m model.Model) model.Model {
 	return converted(m, s.Model.Types()[table])
 }
 
-// converted returns a row as another type has it; columns that one of them lacks are left out.
+// converted converts a row to another type. It drops columns that only one of the types has.
 func converted(m model.Model, to reflect.Type) model.Model {
 	if reflect.TypeOf(m) == to {
 		return m

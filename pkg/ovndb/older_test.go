@@ -5,20 +5,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
 func natUnit(match string) unit.Unit {
 	router := &nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, "r"), Name: "r"}
-	nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "r"), Type: nbdb.NATTypeSNAT, ExternalIP: "192.0.2.1", LogicalIP: "10.0.0.0/8", Match: match}
+	nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "r"), Type: nbdb.NATTypeSNAT, ExternalIP: "192.0.2.1",
+		LogicalIP: "10.0.0.0/8", Match: match}
 	return unit.Unit{Key: unit.NewKey("node", "r"), Rows: []unit.Row{{Model: router}, {Model: nat}},
-		Members: []unit.Membership{{Parent: unit.Ref{Table: nbdb.LogicalRouterTable, UUID: router.UUID}, Column: "nat", Element: nat.UUID}}}
+		Members: []unit.Membership{{Parent: unit.Ref{Table: nbdb.LogicalRouterTable, UUID: router.UUID},
+			Column: "nat", Element: nat.UUID}}}
 }
 
-// TestServerWithoutOptionalColumns: a server that lacks NAT.match is understood, and a row that needs none is written there, compared and read. After
-// an upgrade the column is there.
+// TestServerWithoutOptionalColumns uses a server that lacks NAT.match. A row that needs no match is written, compared
+// and read. The column is used after an upgrade.
 func TestServerWithoutOptionalColumns(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	nb.Convert(ovndbtest.EditSchema(t, "ovn-nb", func(schema map[string]any) {

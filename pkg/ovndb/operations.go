@@ -11,7 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// operations turns a plan into the operations of one transaction. Memberships of one column become one mutation.
+// operations converts a plan into the operations of one transaction. Memberships of one column become one mutation.
 func (s *session) operations(p *Plan) ([]ovsdb.Operation, error) {
 	var ops []ovsdb.Operation
 	for _, c := range p.Inserts {
@@ -67,7 +67,8 @@ func (s *session) mergeOperation(ref unit.Ref, name string, pairs map[string]str
 		Mutations: s.mapMutations(name, members, ovsdb.MutateOperationInsert)}
 }
 
-// columns encodes the named columns of a row; nil names those of an insert: all that differ from the default.
+// columns encodes the named columns of a row. nil selects the columns of an insert, which are all that differ from
+// the default.
 func (s *session) columns(table string, m model.Model, names []string) (ovsdb.Row, error) {
 	info, err := s.info(table, m)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *session) columns(table string, m model.Model, names []string) (ovsdb.Ro
 		}
 		value, err := info.FieldByColumn(name)
 		if err != nil || names == nil && ovsdb.IsDefaultValue(schema, value) {
-			continue // a column that the server has and the model does not, or one with nothing in it
+			continue // the model lacks the column, or the column is empty
 		}
 		if row[name], err = ovsdb.NativeToOvs(schema, value); err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", table, name, err)
@@ -101,7 +102,8 @@ func (s *session) mutations(members []Element, mutator ovsdb.Mutator) []ovsdb.Op
 		bySlot[key] = append(bySlot[key], m.Membership)
 	}
 	slices.SortFunc(slots, func(a, b slot) int {
-		return cmp.Or(cmp.Compare(a.parent.Table, b.parent.Table), cmp.Compare(a.parent.UUID, b.parent.UUID), cmp.Compare(a.column, b.column))
+		return cmp.Or(cmp.Compare(a.parent.Table, b.parent.Table), cmp.Compare(a.parent.UUID, b.parent.UUID),
+			cmp.Compare(a.column, b.column))
 	})
 	var ops []ovsdb.Operation
 	for _, key := range slots {
@@ -127,7 +129,7 @@ func (s *session) slotMutations(key slot, members []unit.Membership, mutator ovs
 	return []ovsdb.Mutation{{Column: key.column, Mutator: mutator, Value: set}}
 }
 
-// mapMutations deletes the keys first: inserting an existing key changes nothing and still counts as done.
+// mapMutations deletes the keys first, because inserting an existing key changes nothing and still counts as done.
 func (s *session) mapMutations(column string, members []unit.Membership, mutator ovsdb.Mutator) []ovsdb.Mutation {
 	keys, pairs := ovsdb.OvsSet{}, ovsdb.OvsMap{GoMap: map[any]any{}}
 	for _, m := range members {
@@ -141,7 +143,7 @@ func (s *session) mapMutations(column string, members []unit.Membership, mutator
 	return mutations
 }
 
-// where selects one row; the only row of a table is looked up first.
+// where selects one row. An empty UUID means the only row of the table, which is looked up in the copy.
 func (s *session) where(ref unit.Ref) []ovsdb.Condition {
 	if ref.UUID == "" {
 		ref.UUID = uuidOf(s.row(ref.Table, ""))

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// A group comes with all its members, in one transaction, and goes without them: nobody waits for it, and its going is no damage to them.
+// A group appears with all its members in one transaction and disappears together with its memberships. Its members
+// neither wait for it nor count its removal as damage.
 func TestOptionalMembershipsComeAndGoWithTheirParent(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	r := run(t, nb)
@@ -35,7 +36,7 @@ func TestOptionalMembershipsComeAndGoWithTheirParent(t *testing.T) {
 		if got := in(); got != ports {
 			t.Errorf("%d ports are in the group, want %d", got, ports)
 		}
-		r.apply(t, member(ports)) // a port that comes later is in the group from the start
+		r.apply(t, member(ports)) // a port that is added later is in the group from the start
 		if got := in(); got != ports+1 {
 			t.Errorf("%d ports are in the group, want %d", got, ports+1)
 		}
@@ -55,13 +56,14 @@ func TestOptionalMembershipsComeAndGoWithTheirParent(t *testing.T) {
 		}
 	}
 	if got := r.Drifts(); got.Total != 0 {
-		t.Errorf("told as drift: %+v", got)
+		t.Errorf("reported as drift: %+v", got)
 	}
 	r.apply(t, group)
 	r.repairs(t, func() { nb.Ctl("destroy", "Port_Group", "g") }, func() bool { return in() == ports })
 }
 
-// A port ends with its switch. In a group that the same transaction changes, ovsdb-server would leave the reference to it.
+// A port is deleted with its switch. In a group that the same transaction changes, ovsdb-server would leave the
+// reference to the port.
 func TestNothingStaysOfAPortThatEndsWithItsSwitch(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -73,10 +75,11 @@ func TestNothingStaysOfAPortThatEndsWithItsSwitch(t *testing.T) {
 		r.settle(t, u)
 	}
 	acl := unit.UUID(nbdb.ACLTable, "a")
-	group.Rows = append(group.Rows, unit.Row{Model: &nbdb.ACL{UUID: acl, Action: nbdb.ACLActionDrop, Direction: nbdb.ACLDirectionFromLport, Match: "ip4", Priority: 1}})
+	group.Rows = append(group.Rows, unit.Row{Model: &nbdb.ACL{UUID: acl, Action: nbdb.ACLActionDrop,
+		Direction: nbdb.ACLDirectionFromLport, Match: "ip4", Priority: 1}})
 	group.Members = append(group.Members, unit.Membership{Parent: groupRef(), Column: "acls", Element: acl})
 	nb.Stop()
-	// The first is on its way already; the others come together in the next session's first transaction.
+	// The first unit is in flight already. The others share the first transaction of the next session.
 	for _, u := range []unit.Unit{switchUnit("n3", 12), group, empty(switchUnit("n1", 10))} {
 		if err := r.try(u); !ovndb.IsPending(err) {
 			t.Fatalf("from a frozen server: %v, want it pending", err)

@@ -6,20 +6,21 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// letGo takes rows that end with a row that the plan deletes, as the ports of a switch do, out of the weak references to them. ovsdb-server
-// does so by itself, but not in rows that the same transaction changes (3.5): there the reference would stay for good. It comes last.
-func (p *planner) letGo() {
+// dropWeakReferences removes weak references to rows that disappear with a row that the plan deletes, such as the ports of a
+// switch. ovsdb-server does so by itself, except in rows that the same transaction changes (3.5), where the reference
+// would stay for good. It must be the last step of a plan.
+func (p *planner) dropWeakReferences() {
 	for _, deleted := range slices.Clone(p.plan.Deletes) {
 		p.owner = deleted.Owner
 		for _, row := range p.below(deleted.Ref) {
 			if !p.deleted[row] && !p.isKept(row) {
-				p.forget(row)
+				p.dropReferences(row)
 			}
 		}
 	}
 }
 
-// below lists what a row holds, or would hold by this plan.
+// below lists the rows that a row holds now, or would hold after this plan.
 func (p *planner) below(ref unit.Ref) (rows []string) {
 	for _, name := range p.schema.Tables[ref.Table].Shared {
 		rows = append(rows, p.actual.elements(slot{ref, name})...)
@@ -36,7 +37,7 @@ func (p *planner) isWeak(s slot) bool {
 	return slices.Contains(p.schema.Tables[s.parent.Table].Weak, s.column)
 }
 
-// isKept reports whether a row has no weak references, or something else that keeps it once this is done.
+// isKept reports whether a row has no weak references, or is still held by another row after this plan.
 func (p *planner) isKept(row string) bool {
 	weak := false
 	for _, s := range p.actual.holders(row) {
@@ -59,8 +60,8 @@ func (p *planner) isKept(row string) bool {
 	return !weak
 }
 
-// forget removes the weak references to a row, those too that the plan would add.
-func (p *planner) forget(row string) {
+// dropReferences removes the weak references to a row, including those that the plan would add.
+func (p *planner) dropReferences(row string) {
 	p.plan.Adds = slices.DeleteFunc(p.plan.Adds, func(e Element) bool {
 		dropped := e.Element == row && p.isWeak(slot{e.Parent, e.Column})
 		if dropped {

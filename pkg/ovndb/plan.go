@@ -9,7 +9,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Plan is what one transaction will change.
+// Plan is the content of one transaction.
 type Plan struct {
 	Inserts []RowChange
 	Updates []RowChange
@@ -42,18 +42,18 @@ func (p *Plan) empty() bool {
 	return len(p.Inserts)+len(p.Updates)+len(p.Deletes)+len(p.Adds)+len(p.Removes) == 0
 }
 
-// actual is what the planner needs to know of the database.
+// actual is the planner's view of the database.
 type actual interface {
 	row(table, uuid string) model.Model
 	hasRow(table, uuid string) bool
 	ownedBy(key unit.Key) []unit.Ref
 	element(s slot, element string) (value string, ok bool)
 	holders(element string) []slot
-	// elements lists what a slot holds, sorted.
+	// elements lists the elements of a slot, sorted.
 	elements(s slot) []string
 }
 
-// changesRows reports whether rows come or go with this plan: then the others of its group may have to follow.
+// changesRows reports whether the plan inserts or deletes rows, which the other units of its group may depend on.
 func (p *planner) changesRows() bool { return len(p.made)+len(p.deleted) > 0 }
 
 // planner computes one plan for a group of units.
@@ -67,6 +67,9 @@ type planner struct {
 	deleted map[string]bool // row UUIDs that this plan deletes
 	made    map[string]bool // row UUIDs that this plan inserts
 	touched map[member]bool // memberships already planned
+	// strangers limits the plan to foreign changes. The removal of an element that another unit had, and has not
+	// committed yet, is part of that unit's plan and not a foreign change.
+	strangers bool
 }
 
 // member identifies an element of a slot.
@@ -81,12 +84,13 @@ func newPlanner(schema *Schema, d *desired, a actual) *planner {
 	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, touched: map[member]bool{}}
 }
 
-// park finds out whether a unit builds on an absent row, and returns that row. It comes before any unit of the group is
-// planned, since a parked unit wants nothing: what the database ends with must not depend on what was there before.
+// park reports whether a unit depends on an absent row, and returns that row. It runs before any unit of the group is
+// planned, because a parked unit wants nothing: the final state of the database must not depend on its earlier
+// content.
 func (p *planner) park(st *unitState) *unit.Ref {
 	absent := p.absentRow(st.unit)
 	if st.parked = absent != nil; st.parked {
-		st.leave(p.schema)
+		p.desired.leave(p.schema, st)
 	}
 	return absent
 }
@@ -108,18 +112,18 @@ func (p *planner) add(st *unitState) {
 	}
 }
 
-// removeMisplaced takes a row of ours out of those columns of ours that it was not added to by a unit. What a foreign row refers
-// to is its owner's business.
+// removeMisplaced removes one of our rows from each of our columns to which no unit added it. References from
+// foreign rows are left to their owners.
 func (p *planner) removeMisplaced(uuid string) {
 	for _, s := range p.actual.holders(uuid) {
-		if m := (member{s, uuid}); p.desired.wantsRow(s.parent.UUID) && !p.desired.wants(m) {
+		if m := (member{s, uuid}); p.desired.wantsRow(s.parent.UUID) && !p.desired.wants(m) && !p.isLeft(m) {
 			p.remove(m)
 		}
 	}
 }
 
-// absentRow returns the first row that the unit builds on and neither the database nor the unit itself has: the parent of a
-// membership, or a row made by somebody else.
+// absentRow returns the first row that the unit depends on and that neither the database nor the unit has. It is the
+// parent of a membership or a row of another program.
 func (p *planner) absentRow(u unit.Unit) *unit.Ref {
 	for _, m := range u.Members {
 		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
@@ -135,7 +139,7 @@ func (p *planner) absentRow(u unit.Unit) *unit.Ref {
 	return nil
 }
 
-// removeStale plans the end of rows and memberships that the database has and nobody wants any more.
+// removeStale plans the removal of rows and memberships that are in the database and that no unit wants any more.
 func (p *planner) removeStale(st *unitState) {
 	for _, ref := range p.actual.ownedBy(st.unit.Key) {
 		p.removeRow(ref)
@@ -152,8 +156,9 @@ func (p *planner) removeStale(st *unitState) {
 	}
 }
 
-// removeUnwanted takes out of a row of the unit what nobody wants in columns that are ours alone: left by an object that went while
-// nobody watched, or put there by somebody else. Before everybody has said what he wants, nothing is unwanted.
+// removeUnwanted removes elements that no unit wants from the columns of a row that are ours alone. Such an element
+// belonged to an object that was deleted while no process ran, or is foreign. Before the desired state is complete,
+// it removes nothing.
 func (p *planner) removeUnwanted(row unit.Row) {
 	if !p.desired.complete || row.Columns != nil {
 		return
@@ -162,12 +167,15 @@ func (p *planner) removeUnwanted(row unit.Row) {
 	for _, name := range p.schema.Tables[table].Whole {
 		s := slot{unit.Ref{Table: table, UUID: uuidOf(row.Model)}, name}
 		for _, element := range p.actual.elements(s) {
-			if m := (member{s, element}); !p.desired.wants(m) {
+			if m := (member{s, element}); !p.desired.wants(m) && !p.isLeft(m) {
 				p.remove(m)
 			}
 		}
 	}
 }
+
+// isLeft reports whether the removal of an element is left to the unit that had it.
+func (p *planner) isLeft(m member) bool { return p.strangers && p.desired.leaving[m] > 0 }
 
 func (p *planner) removeRow(ref unit.Ref) {
 	if p.desired.wantsRow(ref.UUID) || p.deleted[ref.UUID] {
@@ -189,7 +197,8 @@ func (p *planner) remove(m member) {
 		return
 	}
 	p.touched[m] = true
-	p.plan.Removes = append(p.plan.Removes, Element{p.owner, unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value}})
+	p.plan.Removes = append(p.plan.Removes, Element{p.owner,
+		unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value}})
 }
 
 func (p *planner) planRow(u unit.Unit, row unit.Row) {
@@ -207,8 +216,8 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 	}
 }
 
-// reemit plans all memberships of an inserted row even if the ledger holds them: weak references to a row that was absent
-// vanished silently.
+// reemit plans all memberships of an inserted row, even if the ledger holds them, because weak references to an
+// absent row vanish silently.
 func (p *planner) reemit(u unit.Unit, uuid string) {
 	for _, m := range u.Members {
 		if key := memberOf(m); m.Element == uuid && !p.touched[key] && !p.absent(m) {
@@ -218,14 +227,16 @@ func (p *planner) reemit(u unit.Unit, uuid string) {
 	}
 }
 
-// absent reports whether a membership is left out: if its parent comes in this plan, populate sees to it.
+// absent reports whether a membership is skipped because its parent is absent. If this plan inserts the parent,
+// populate adds the membership.
 func (p *planner) absent(m unit.Membership) bool {
 	return m.Optional && (p.deleted[m.Parent.UUID] || !p.actual.hasRow(m.Parent.Table, m.Parent.UUID))
 }
 
-// populate plans the memberships of all units in a row that is inserted: the optional ones, which come with it, so that nothing of them is missing
-// between two transactions, and those in columns that are ours alone, whose units may not have heard yet that the row's predecessor went.
-// What refers to rows of those units is theirs to add: the row may be gone too.
+// populate plans the memberships in an inserted row that its own unit does not have. Optional memberships are added
+// with the row, so that none is missing between two transactions. Memberships in columns that are ours alone are
+// added because their units may not have seen yet that the row's predecessor is gone. References to rows of those
+// units are left to the units, because the rows may be gone too.
 func (p *planner) populate(parent string) {
 	for _, key := range slices.Sorted(maps.Keys(p.desired.below[parent])) {
 		st := p.desired.units[key]
@@ -266,7 +277,8 @@ func (p *planner) planMember(m unit.Membership) {
 	if p.touched[key] || p.absent(m) {
 		return
 	}
-	// A row that is made anew has nothing, whatever the ledger knows of its predecessor: it hears of that one's end after the copy does.
+	// A recreated row is empty, whatever the ledger has of its predecessor: the predecessor's removal reaches the
+	// ledger later than the copy.
 	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value && !p.made[m.Parent.UUID] {
 		return
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Drift compares the database with what all committed units want, the columns that are not monitored by a fresh select. It
-// writes nothing. Units that wait or that were refused are left out: what they lack nobody changed.
+// Drift compares the database with all committed units without writing. It reads the columns that are not monitored
+// by a new select. It leaves out units that are pending or refused, because their differences are not foreign
+// changes.
 func (e *Engine) Drift(ctx context.Context) ([]Change, error) {
 	s := e.session()
 	if s == nil {
@@ -32,8 +33,9 @@ func (e *Engine) Drift(ctx context.Context) ([]Change, error) {
 	return p.plan.changes(s.schema, view), nil
 }
 
-// Plan tells what applying these units would change in the database now, without writing. It counts in the units of others
-// that wait for rows of these, or lose what they build on. A unit that collides with another is a RejectedError.
+// Plan returns what applying these units would change in the database now, without writing. The result includes other
+// units that wait for rows of these units or lose their parents. A unit that collides with another is a
+// RejectedError.
 func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,15 +44,15 @@ func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 		return nil, errDisconnected
 	}
 	d := e.desired.clone()
-	planned, err := d.replace(w.session.schema, e.news(units))
+	planned, err := d.replace(w.session.schema, e.changedUnits(units))
 	if err != nil {
 		return nil, err
 	}
 	return preview(dbView{w.session, w.ledger}, d, planned), nil
 }
 
-// Difference tells what bringing the database to what all units want would change in it now, without writing. The columns that are not monitored are
-// read anew: beside an engine that only reads, another one writes.
+// Difference returns the differences between the database and all units, without writing. It reads the columns that
+// are not monitored again, because another engine writes beside a read-only engine.
 func (e *Engine) Difference(ctx context.Context) ([]Change, error) {
 	s := e.session()
 	if s == nil {
@@ -69,7 +71,7 @@ func (e *Engine) Difference(ctx context.Context) ([]Change, error) {
 	return preview(dbView{s, fresh}, e.desired.clone(), all), nil
 }
 
-// preview is what applying the planned units of d, and those that these concern, would change.
+// preview returns what applying the planned units of d, and the units that depend on them, would change.
 func preview(view dbView, d *desired, planned map[unit.Key]bool) []Change {
 	schema := view.schema
 	after := &previewed{actual: view, desired: d, coming: map[string]bool{}, going: map[string]bool{}}
@@ -82,9 +84,9 @@ func preview(view dbView, d *desired, planned map[unit.Key]bool) []Change {
 	return p.plan.changes(schema, view)
 }
 
-// news returns those of the units that differ from what the engine holds; those that end come first, since others may take over
-// what they had.
-func (e *Engine) news(units []unit.Unit) []unit.Unit {
+// changedUnits returns the units that differ from the engine's. Units that end come first, because others may take over their
+// rows.
+func (e *Engine) changedUnits(units []unit.Unit) []unit.Unit {
 	var found []unit.Unit
 	for _, u := range units {
 		u = e.tagged(u)
@@ -116,7 +118,7 @@ func (d *desired) replace(schema *Schema, units []unit.Unit) (map[unit.Key]bool,
 	return keys, nil
 }
 
-// previewed is the database as it will be: with the rows that come, without those that go.
+// previewed is the future database, with the rows that the plan adds and without the rows that it removes.
 type previewed struct {
 	actual
 	desired       *desired
@@ -127,8 +129,8 @@ func (v *previewed) hasRow(table, uuid string) bool {
 	return v.coming[uuid] || !v.going[uuid] && v.actual.hasRow(table, uuid)
 }
 
-// settle parks and wakes units until nothing changes; it reports whether something did. Units that build on rows that come or go
-// join the planned ones.
+// settle parks and wakes units until nothing changes, and reports whether anything changed. Units that depend on
+// added or removed rows become planned too.
 func (v *previewed) settle(schema *Schema, planned map[unit.Key]bool) (changed bool) {
 	p := newPlanner(schema, v.desired, v)
 	for key := range maps.Clone(planned) {
@@ -153,7 +155,7 @@ func (v *previewed) settle(schema *Schema, planned map[unit.Key]bool) (changed b
 	return changed
 }
 
-// move notes that a row comes or goes, and asks for the units below it.
+// move records that a row is added or removed, and plans the units below it.
 func (v *previewed) move(uuid string, comes bool, planned map[unit.Key]bool) bool {
 	if v.coming[uuid] == comes && v.going[uuid] == !comes {
 		return false
@@ -165,7 +167,7 @@ func (v *previewed) move(uuid string, comes bool, planned map[unit.Key]bool) boo
 	return true
 }
 
-// clone copies the indexes; units and rows are shared, since nobody changes them.
+// clone copies the indexes. Units and rows are shared, because they are immutable.
 func (d *desired) clone() *desired {
 	c := newDesired()
 	c.complete = d.complete
@@ -178,6 +180,7 @@ func (d *desired) clone() *desired {
 	maps.Copy(c.keys, d.keys)
 	maps.Copy(c.owns, d.owns)
 	maps.Copy(c.named, d.named)
+	maps.Copy(c.leaving, d.leaving)
 	for m, units := range d.elems {
 		c.elems[m] = slices.Clone(units)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
@@ -24,7 +24,7 @@ func planned(t *testing.T, e *running, units ...unit.Unit) []string {
 	return got
 }
 
-func TestPlanTellsWhatApplyingWouldChange(t *testing.T) {
+func TestPlanListsWhatApplyingWouldChange(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := run(t, nb)
 	e.apply(t, switchUnit("n1", 10))
@@ -39,7 +39,8 @@ func TestPlanTellsWhatApplyingWouldChange(t *testing.T) {
 		want  []string
 	}{
 		{"the same", []unit.Unit{switchUnit("n1", 10), portUnit("n1", "p1", "u1", 16)}, nil},
-		{"a new port", []unit.Unit{portUnit("n1", "p3", "u3", 18)}, []string{"pod/p3 add Logical_Switch n1", "pod/p3 insert Logical_Switch_Port p3"}},
+		{"a new port", []unit.Unit{portUnit("n1", "p3", "u3", 18)},
+			[]string{"pod/p3 add Logical_Switch n1", "pod/p3 insert Logical_Switch_Port p3"}},
 		{"a column", []unit.Unit{switchUnit("n1", 12)}, []string{"node/n1 update Logical_Switch n1"}},
 		{"a switch that a port waits for", []unit.Unit{switchUnit("n2", 11)},
 			[]string{"node/n2 insert Logical_Switch n2", "pod/p2 add Logical_Switch ", "pod/p2 insert Logical_Switch_Port p2"}},
@@ -79,8 +80,9 @@ func TestPlanIsWhatIsThenWritten(t *testing.T) {
 	}
 }
 
-// An engine that only reads keeps what is wanted, says what it would change, with what builds on it, and changes nothing.
-func TestReadOnlyEngineTellsTheDifference(t *testing.T) {
+// A read-only engine stores the desired units, reports the changes that they need, including dependent units, and
+// changes nothing.
+func TestReadOnlyEngineReportsTheDifference(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	before := nb.Transactions()
 	e := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, ReadOnly: true})
@@ -104,7 +106,7 @@ func TestReadOnlyEngineTellsTheDifference(t *testing.T) {
 		t.Errorf("it would %q, want %q, and %d transactions were made", got, want, nb.Transactions()-before)
 	}
 	nb.Ctl("ls-add", "other")
-	e.await(t, "what somebody else writes", func() bool {
+	e.await(t, "the foreign write", func() bool {
 		return len(ovndb.List(e.Conn, func(s *nbdb.LogicalSwitch) bool { return s.Name == "other" })) == 1
 	})
 }

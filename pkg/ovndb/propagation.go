@@ -9,25 +9,26 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Columns of NB_Global with which OVN answers (ovn-nb(5)).
+// Columns of NB_Global in which OVN acknowledges a configuration (ovn-nb(5)).
 const (
-	askedColumn    = "nb_cfg"
+	requestColumn  = "nb_cfg"
 	copiedColumn   = "sb_cfg"
 	answeredColumn = "hv_cfg"
 )
 
-// answerPatience is how long chassis may take to answer. Those that take longer are not told from one that is lost, which never answers.
+// answerPatience is how long chassis may take to acknowledge. A slower chassis counts as lost.
 const answerPatience = time.Minute
 
-// ErrNotAll says that ovn-northd has answered and not every chassis.
-var ErrNotAll = errors.New("not every chassis answers")
+// ErrNotAll means that ovn-northd has acknowledged, but not every chassis.
+var ErrNotAll = errors.New("not every chassis has acknowledged the change")
 
-// ErrNotCopied says that ovn-northd has not copied what the database has into the southbound one, although it had the time.
-var ErrNotCopied = errors.New("ovn-northd does not answer: what is in the OVN northbound database does not reach the southbound one")
+// ErrNotCopied means that ovn-northd has not copied the northbound database to the southbound one in time.
+var ErrNotCopied = errors.New("ovn-northd does not respond: changes of the OVN northbound database do not reach the southbound one")
 
-// Propagation asks OVN to answer, and returns how long it took until every chassis had installed what the database has now: ovn-northd copies
-// the number, and each ovn-controller its own answer, so that one question costs a write per chassis. It is an error if ovn-northd does not
-// answer within a call's deadline (ErrNotCopied), a chassis does not within a minute or somebody else asks meanwhile (ErrNotAll), and while
+// Propagation measures how long OVN takes until every chassis has installed the current content of the database.
+// ovn-northd copies a sequence number, and each ovn-controller writes its own acknowledgement, so that a measurement
+// costs a write per chassis. It returns ErrNotCopied if ovn-northd does not acknowledge within a call's deadline. It
+// returns ErrNotAll if a chassis takes over a minute, or if another measurement begins meanwhile. It also fails while
 // the engine is offline.
 func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
@@ -37,15 +38,15 @@ func (e *Engine) Propagation(ctx context.Context) (time.Duration, error) {
 		return 0, errDisconnected
 	}
 	began := time.Now()
-	number, err := w.ask(ctx)
+	number, err := w.requestAnswer(ctx)
 	if err == nil {
 		err = w.awaitAll(ctx, number, began.Add(answerPatience))
 	}
 	return time.Since(began), err
 }
 
-// awaitAll waits until a number is every chassis' answer. A call has a deadline that is shorter than what an overloaded chassis takes, and that
-// is just what is to be measured.
+// awaitAll waits until every chassis has acknowledged a number. It repeats its calls, because an overloaded chassis
+// may take longer than a call's deadline, and that is what the measurement must show.
 func (w *writer) awaitAll(ctx context.Context, number any, until time.Time) error {
 	for {
 		err := w.answered(ctx, number)
@@ -62,22 +63,23 @@ func (w *writer) awaitAll(ctx context.Context, number any, until time.Time) erro
 	}
 }
 
-func (w *writer) ask(ctx context.Context) (number any, err error) {
+func (w *writer) requestAnswer(ctx context.Context) (number any, err error) {
 	where := w.fence.wait().Where
 	results, _, err := w.session.transact(ctx, w.fence.wait(),
-		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: w.fence.table, Where: where, Mutations: []ovsdb.Mutation{{Column: askedColumn, Mutator: ovsdb.MutateOperationAdd, Value: 1}}},
-		ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: where, Columns: []string{askedColumn}})
+		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: w.fence.table, Where: where,
+			Mutations: []ovsdb.Mutation{{Column: requestColumn, Mutator: ovsdb.MutateOperationAdd, Value: 1}}},
+		ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: where, Columns: []string{requestColumn}})
 	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "propagation", 1, err)
 	if err != nil {
 		return nil, err
 	}
 	if rows := results[2].Rows; len(rows) == 1 {
-		return rows[0][askedColumn], nil
+		return rows[0][requestColumn], nil
 	}
 	return nil, fmt.Errorf("%s is empty", w.fence.table)
 }
 
-// answered lets the server wait, shortly less long than the call.
+// answered waits in the server, for slightly less than a call's deadline.
 func (w *writer) answered(ctx context.Context, number any) error {
 	const margin = time.Second
 	wait := w.fence.wait()
@@ -87,20 +89,22 @@ func (w *writer) answered(ctx context.Context, number any) error {
 	return err
 }
 
-// copied is nil when ovn-northd has answered a number; on says that chassis may still do so: nobody else has asked since.
+// copied returns nil once ovn-northd has acknowledged a number. on reports whether chassis may still acknowledge it,
+// because no other measurement has begun.
 func (w *writer) copied(ctx context.Context, number any) (on bool, err error) {
 	wait := w.fence.wait()
-	results, _, err := w.session.transact(ctx, wait, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: wait.Where, Columns: []string{askedColumn, copiedColumn}})
+	results, _, err := w.session.transact(ctx, wait, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table,
+		Where: wait.Where, Columns: []string{requestColumn, copiedColumn}})
 	if err != nil {
 		return false, err
 	}
-	asked, ok := number.(float64)
+	requested, ok := number.(float64)
 	if !ok || len(results) != 2 || len(results[1].Rows) != 1 {
 		return false, fmt.Errorf("%s: %s cannot be compared", w.fence.table, copiedColumn)
 	}
 	row := results[1].Rows[0]
-	if copied, ok := row[copiedColumn].(float64); ok && copied < asked {
+	if copied, ok := row[copiedColumn].(float64); ok && copied < requested {
 		return false, ErrNotCopied
 	}
-	return row[askedColumn] == number, nil
+	return row[requestColumn] == number, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// With ovn-northd and no chassis, northd's answer is everybody's.
+// With ovn-northd and no chassis, northd's acknowledgement is enough.
 func TestPropagation(t *testing.T) {
 	central := ovndbtest.StartCentral(t)
 	e := runWith(t, ovndb.Config{Endpoints: []string{central.NB.Endpoint()}, Deadline: 3 * time.Second})
@@ -21,11 +21,12 @@ func TestPropagation(t *testing.T) {
 	}
 	central.Northd("pause")
 	if took, err := e.Propagation(t.Context()); !errors.Is(err, ovndb.ErrNotCopied) {
-		t.Errorf("nobody answers, and it took %s: %v", took, err)
+		t.Errorf("no chassis exists, and it took %s: %v", took, err)
 	}
 }
 
-// A chassis that answers later than a call's deadline is measured all the same: it is the overloaded one.
+// A chassis that acknowledges later than a call's deadline is measured all the same, because it is the overloaded
+// one.
 func TestPropagationToASlowChassis(t *testing.T) {
 	const slow = 4 * time.Second
 	central := ovndbtest.StartCentral(t)
@@ -38,14 +39,14 @@ func TestPropagationToASlowChassis(t *testing.T) {
 	}
 }
 
-// Who asks meanwhile is answered instead: the own number never comes back.
-func TestPropagationWhileSomebodyElseAsks(t *testing.T) {
+// If another measurement begins meanwhile, only its number is acknowledged. Ours never is.
+func TestPropagationDuringAnotherMeasurement(t *testing.T) {
 	central := ovndbtest.StartCentral(t)
 	e := runWith(t, ovndb.Config{Endpoints: []string{central.NB.Endpoint()}, Deadline: 2 * time.Second})
 	central.SB.Ctl("create", "Chassis_Private", "name=slow", "nb_cfg=0")
 	other := time.AfterFunc(time.Second/2, func() { central.NB.Ctl("--wait=sb", "sync") })
 	defer other.Stop()
 	if took, err := e.Propagation(t.Context()); !errors.Is(err, ovndb.ErrNotAll) || took > 10*time.Second {
-		t.Errorf("somebody else asked, and it took %s: %v", took, err)
+		t.Errorf("another measurement began, and it took %s: %v", took, err)
 	}
 }

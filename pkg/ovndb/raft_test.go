@@ -12,16 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// afterQuorum is how long after a cluster commits again the database may differ from what the units want.
+// afterQuorum is how long the database may differ from the units after a cluster commits again.
 const afterQuorum = 5 * time.Second
 
-// faults is how often the leader is lost in each way; `make check-raft` sets WEFT_RAFT_FAULTS.
+// faults returns how often the leader is lost in each way. `make check-raft` sets WEFT_RAFT_FAULTS.
 func faults(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(setting("WEFT_RAFT_FAULTS", "5"))
@@ -31,7 +31,7 @@ func faults(t *testing.T) int {
 	return n
 }
 
-// churn applies states of ports, one after the other and many at once, and remembers the last of each.
+// churn applies states of ports, successively and concurrently, and records the last state of each.
 type churn struct {
 	engine *running
 	stop   chan struct{}
@@ -59,7 +59,7 @@ func newChurn(t *testing.T, e *running) *churn {
 	return c
 }
 
-// begin lets units change until end.
+// begin changes units until end.
 func (c *churn) begin(seed int) {
 	c.stop = make(chan struct{})
 	for n := range churners {
@@ -95,21 +95,21 @@ func (c *churn) run(n int, r *rand.Rand) {
 	}
 }
 
-// awaitConnected waits as a reconciler's queue does: what was pending comes by itself.
+// awaitConnected waits as a reconciler's queue does: pending units are applied without a retry.
 func (r *running) awaitConnected() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	_ = r.Wait(ctx, func() (bool, error) { return r.Connected(), nil })
 }
 
-// end stops the churn and returns what the database refused.
+// end stops the churn and returns the database's refusals.
 func (c *churn) end() []error {
 	close(c.stop)
 	c.all.Wait()
 	return c.refused
 }
 
-// wantPorts lists what the churn applied last, as portsOf reads it.
+// wantPorts lists what the churn applied last, in the format of portsOf.
 func (c *churn) wantPorts() map[string]string {
 	want := map[string]string{}
 	for _, u := range c.last {
@@ -121,11 +121,12 @@ func (c *churn) wantPorts() map[string]string {
 	return want
 }
 
-// portsOf reads the ports from the leader, without any of our own code between; a name that is there twice fails.
+// portsOf reads the ports from the leader without any code of the engine. A duplicate name fails the test.
 func portsOf(t *testing.T, c *ovndbtest.Cluster) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for line := range strings.Lines(c.Ctl("--format=csv", "--no-headings", "--columns=name,_uuid,options", "list", "Logical_Switch_Port")) {
+	for line := range strings.Lines(c.Ctl("--format=csv", "--no-headings", "--columns=name,_uuid,options", "list",
+		"Logical_Switch_Port")) {
 		fields := strings.SplitN(strings.TrimSpace(line), ",", 3)
 		if len(fields) != 3 {
 			continue
@@ -140,7 +141,7 @@ func portsOf(t *testing.T, c *ovndbtest.Cluster) map[string]string {
 	return found
 }
 
-// equals returns when the leader holds exactly what the units want, and the copy what it holds.
+// equals returns when the leader holds exactly the desired units, and the copy equals the leader's content.
 func (c *churn) equals(t *testing.T, cluster *ovndbtest.Cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -165,8 +166,9 @@ func (c *churn) equals(t *testing.T, cluster *ovndbtest.Cluster) {
 	}
 }
 
-// Leaders of a cluster are lost while units change all the time: by a transfer, which every snapshot brings, and by kill -9. After each,
-// the database equals what the units want within 5 s of a quorum, nothing is there twice, and foreign rows stay.
+// Leaders of a cluster are lost while units change continuously: by a transfer, which every snapshot causes, and by
+// kill -9. After each, the database equals the units within 5 s of a quorum, without duplicates, and foreign rows
+// stay.
 func TestLeadersAreLostUnderChurn(t *testing.T) {
 	for name, lose := range map[string]func(*ovndbtest.Member){
 		"transferred": func(leader *ovndbtest.Member) { leader.Transfer() },
@@ -186,7 +188,7 @@ func TestLeadersAreLostUnderChurn(t *testing.T) {
 				lose(leader)
 				cluster.Leader()
 				quorum := time.Now()
-				e.churnedBy(t, c, 20) // it goes on through the loss
+				e.churnedBy(t, c, 20) // it continues through the loss
 				refused := c.end()
 				c.equals(t, cluster)
 				if took := time.Since(quorum); took > afterQuorum {
@@ -205,13 +207,15 @@ func TestLeadersAreLostUnderChurn(t *testing.T) {
 			if after := cluster.Ctl("list", "Logical_Switch_Port", "foreign"); after != foreign {
 				t.Errorf("a foreign port was\n%s\nand is\n%s", foreign, after)
 			}
-			t.Logf("%d leaders %s, %d units applied, %d connections; the database was equal at most %s after the quorum, the rest of the churn included",
+			t.Logf(
+				"%d leaders %s, %d units applied, %d connections; the database was equal at most %s after the "+
+					"quorum, the rest of the churn included",
 				faults(t), name, c.applied, e.counter.fenced(), slowest)
 		})
 	}
 }
 
-// churnedBy waits until the churn has applied so many units more.
+// churnedBy waits until the churn has applied n more units.
 func (r *running) churnedBy(t *testing.T, c *churn, n int) {
 	t.Helper()
 	c.mu.Lock()
@@ -225,12 +229,13 @@ func (r *running) churnedBy(t *testing.T, c *churn, n int) {
 		return c.applied >= want, nil
 	})
 	if err != nil {
-		t.Fatalf("the churn does not go on: %v", err)
+		t.Fatalf("the churn has stopped: %v", err)
 	}
 }
 
-// How long the southbound database takes to follow after its northbound one has another leader is ovn-northd's affair, which
-// connects to leaders only and waits longer after each failure: it is told, and only that it follows at all is asked for.
+// How long the southbound database lags behind a northbound one with a new leader depends on ovn-northd, which
+// connects to leaders only and waits longer after each failure. The test logs the time and requires only that the
+// database follows.
 func TestSouthboundFollowsALostLeader(t *testing.T) {
 	for name, lose := range map[string]func(*ovndbtest.Member){
 		"transferred": func(leader *ovndbtest.Member) { leader.Transfer() },
@@ -249,7 +254,8 @@ func TestSouthboundFollowsALostLeader(t *testing.T) {
 			e.fill(t)
 			written := time.Since(quorum)
 			cluster.Ctl("--wait=sb", "--timeout=60", "sync")
-			t.Logf("leader %s: northbound written %s after the quorum, southbound %s", name, written.Round(time.Millisecond), time.Since(quorum).Round(time.Millisecond))
+			t.Logf("leader %s: northbound written %s after the quorum, southbound %s", name,
+				written.Round(time.Millisecond), time.Since(quorum).Round(time.Millisecond))
 			if ports := strings.Fields(sb.Ctl("--bare", "--columns=logical_port", "list", "Port_Binding")); len(ports) != 3 {
 				t.Errorf("ports in the southbound database are %v, want 3", ports)
 			}

@@ -12,15 +12,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// randomUnit is one of a few units in one of a few states, so that they meet: switches, ports that move between them and
-// change their UID, and addresses that several units add to one set.
+// randomUnit returns one of a few units in one of a few states, so that they collide: switches, ports that move
+// between them and change their UID, and addresses that several units add to one set.
 func randomUnit(r *rand.Rand) unit.Unit {
 	switch r.IntN(5) {
 	case 4:
@@ -38,7 +38,8 @@ func randomUnit(r *rand.Rand) unit.Unit {
 		n := r.IntN(6)
 		u := portUnit(fmt.Sprintf("n%d", r.IntN(3)), fmt.Sprintf("p%d", n), fmt.Sprintf("uid%d", r.IntN(2)), 16+n)
 		for range r.IntN(3) {
-			u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses", Element: fmt.Sprintf("10.0.0.%d", r.IntN(4))})
+			u.Members = append(u.Members, unit.Membership{Parent: setRef(), Column: "addresses",
+				Element: fmt.Sprintf("10.0.0.%d", r.IntN(4))})
 		}
 		if r.IntN(2) == 0 {
 			u.Members = append(u.Members, inGroup(u))
@@ -50,7 +51,7 @@ func randomUnit(r *rand.Rand) unit.Unit {
 	}
 }
 
-// groupUnit is a group that ports are in while it is there.
+// groupUnit is a group that contains the ports while it exists.
 func groupUnit(r *rand.Rand) unit.Unit {
 	u := unit.Unit{Key: "group/g", Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: groupRef().UUID, Name: "g"}}}}
 	if r.IntN(3) == 0 {
@@ -106,7 +107,7 @@ func dump(nb *ovndbtest.Server) string {
 	return text.String()
 }
 
-// start runs an engine that logs nothing: it loses its connection all the time.
+// start runs an engine that logs nothing, because it loses its connection all the time.
 func start(t *testing.T, endpoint string) *ovndb.Engine {
 	t.Helper()
 	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{endpoint}, Log: logr.Discard()}, nil)
@@ -124,14 +125,10 @@ func start(t *testing.T, endpoint string) *ovndb.Engine {
 
 func connected(t *testing.T, e *ovndb.Engine) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := e.Wait(ctx, func() (bool, error) { return e.Connected(), nil }); err != nil {
-		t.Fatal(err)
-	}
+	ovndbtest.Await(t, e, "the connection", e.Connected)
 }
 
-// settled applies the last state of every unit until nothing waits for the connection any more.
+// settled applies the last state of every unit until none waits for the connection.
 func settled(t *testing.T, e *ovndb.Engine, last map[unit.Key]unit.Unit) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -149,10 +146,11 @@ func settled(t *testing.T, e *ovndb.Engine, last map[unit.Key]unit.Unit) {
 	}
 }
 
-// Whatever happened before - lost requests, lost replies, killed and emptied servers, foreign hands -, the database ends as if
-// only the last state of each unit had ever been applied.
+// After any history of lost requests, lost replies, killed and emptied servers and foreign changes, the database ends
+// as if only the last state of each unit had ever been applied.
 func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
-	// 12 to 35 once lost the reply to their take-over of the epoch and took themselves for another process.
+	// With seeds 12 to 35 an engine once lost the reply to its take-over of the epoch and mistook itself for another
+	// process.
 	for _, seed := range []uint64{0, 1, 2, 3, 4, 5, 6, 12, 27, 29, 35} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +162,8 @@ func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
 			for range 150 {
 				switch n := r.IntN(100); {
 				case n == 0:
-					// Not while it connects: libovsdb's connect and its disconnect handler race for a WaitGroup.
+					// Not while it connects, because libovsdb's connect and its disconnect handler race for a
+					// WaitGroup.
 					connected(t, e)
 					nb.Kill()
 					if r.IntN(2) == 0 {
@@ -197,7 +196,8 @@ func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
 	}
 }
 
-// What the engine itself does, with lost requests, lost replies and killed servers, is never told as somebody else's doing.
+// The engine never reports its own writes as foreign changes, even with lost requests, lost replies and killed
+// servers.
 func TestOwnWorkIsNoDrift(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestOwnWorkIsNoDrift(t *testing.T) {
 			}
 			settled(t, e, last)
 			if got := e.Drifts(); got.Total != 0 {
-				t.Errorf("told as drift: %+v", got)
+				t.Errorf("reported as drift: %+v", got)
 			}
 		})
 	}

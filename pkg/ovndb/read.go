@@ -13,7 +13,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Get returns a copy of a cached row by UUID; ok is false when it is absent or the database is not connected.
+// Get returns a copy of a cached row by UUID. ok is false if the row is absent or the database is not connected.
 func Get[T any](c *Conn, uuid string) (row *T, ok bool) {
 	s := c.session()
 	if s == nil || uuid == "" {
@@ -33,7 +33,7 @@ func Only[T any](c *Conn) (row *T, ok bool) {
 	return row, ok && row != nil
 }
 
-// Find returns the cached rows that share an indexed column with the model (its schema's index, such as name).
+// Find returns the cached rows that have the model's value in an indexed column of the schema, such as name.
 func Find[T any](c *Conn, like *T) (row *T, ok bool) {
 	s := c.session()
 	if s == nil {
@@ -47,7 +47,8 @@ func Find[T any](c *Conn, like *T) (row *T, ok bool) {
 	return row, ok
 }
 
-// List returns copies of all cached rows of a table that keep accepts. It scans: use it at start and for sweeps only.
+// List returns copies of all cached rows of a table that keep accepts. It scans the table: use it only at start and
+// for sweeps.
 func List[T any](c *Conn, keep func(*T) bool) []*T {
 	s := c.session()
 	if s == nil {
@@ -69,7 +70,7 @@ func (s *session) tableFor(m model.Model) string {
 	return s.cache.DatabaseModel().FindTable(reflect.TypeOf(m))
 }
 
-// ownedBy lists the rows that carry the unit's name, by index.
+// ownedBy lists the rows that name the unit as their owner, by index.
 func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	s.examples.mu.Lock()
 	defer s.examples.mu.Unlock()
@@ -96,24 +97,25 @@ func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	return refs
 }
 
-// examples are rows that look-ups by owner are made with: every plan of a unit asks every table, and a row is large.
+// examples are reused rows for look-ups by owner: each plan of a unit queries every table, and a row is large.
 type examples struct {
 	mu    sync.Mutex
 	known map[string]example // by table
 }
 
-// example is one row, and its external_ids; no row for tables without them or with foreign rows.
+// example is one row and its external_ids. It is empty for tables without external_ids and for foreign tables.
 type example struct {
 	row []model.Model
 	ids map[string]string
 }
 
-// example returns the table's example with the unit's name, until the next call; s.examples.mu is held.
+// example returns the table's example with the unit's key, valid until the next call. s.examples.mu must be held.
 func (s *session) example(table string, key unit.Key) []model.Model {
 	found, ok := s.examples.known[table]
 	if !ok {
 		found.ids = map[string]string{}
-		if like, err := s.cache.DatabaseModel().NewModel(table); err == nil && !s.schema.Tables[table].Foreign && setColumn(like, "external_ids", found.ids) {
+		if like, err := s.cache.DatabaseModel().NewModel(table); err == nil && !s.schema.Tables[table].Foreign &&
+			setColumn(like, "external_ids", found.ids) {
 			found.row = []model.Model{like}
 		}
 		if s.examples.known == nil {
@@ -125,7 +127,7 @@ func (s *session) example(table string, key unit.Key) []model.Model {
 	return found.row
 }
 
-// named lists those of our rows with these names that are there.
+// named lists our rows with these names.
 func (s *session) named(table string, names []string) (refs []unit.Ref) {
 	for _, name := range names {
 		if id := unit.UUID(table, name); s.cache.Table(table).HasRow(id) {
@@ -135,7 +137,7 @@ func (s *session) named(table string, names []string) (refs []unit.Ref) {
 	return refs
 }
 
-// owners counts the rows of every unit that the database knows.
+// owners counts the rows of every unit in the database.
 func (s *session) owners() map[unit.Key]int {
 	found := map[unit.Key]int{}
 	for table, t := range s.schema.Tables {
@@ -151,7 +153,7 @@ func (s *session) owners() map[unit.Key]int {
 	return found
 }
 
-// foreignNamesakes lists the rows of other people that have the name of m.
+// foreignNamesakes lists the foreign rows that have the name of m.
 func (s *session) foreignNamesakes(table string, m model.Model) []string {
 	name := nameOf(m)
 	like, err := s.cache.DatabaseModel().NewModel(table)
@@ -172,7 +174,7 @@ func (s *session) foreignNamesakes(table string, m model.Model) []string {
 	return found
 }
 
-// Elements reads by select what a row's shared column holds: one that is not monitored, such as a bridge's ports.
+// Elements selects the elements of a row's shared column that is not monitored, such as a bridge's ports.
 func (c *Conn) Elements(ctx context.Context, table, uuid, column string) ([]string, error) {
 	s := c.session()
 	if s == nil {

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// filling is a network of a switch, three ports and an address set with their addresses.
+// filling is a network of a switch, three ports, and an address set with the ports' addresses.
 func filling() []unit.Unit {
 	units := []unit.Unit{switchUnit("n1", 10), {Key: "set/a", Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: setRef().UUID, Name: "a"}}}}}
 	for i := range 3 {
@@ -35,7 +35,7 @@ func (r *running) fill(t *testing.T) {
 	}
 }
 
-// settle applies a unit and waits out that the connection is lost meanwhile: on a machine that is busy enough, a second is short.
+// settle applies a unit and tolerates lost connections meanwhile, because a second is short on a busy machine.
 func (r *running) settle(t *testing.T, u unit.Unit) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -48,12 +48,13 @@ func (r *running) settle(t *testing.T, u unit.Unit) {
 	}
 }
 
-// quick is a configuration in which a silent server is given up after a second.
+// quick returns a configuration that abandons a silent server after a second.
 func quick(endpoints ...string) ovndb.Config {
 	return ovndb.Config{Endpoints: endpoints, Heartbeat: 100 * time.Millisecond, Deadline: time.Second}
 }
 
-// whole fails unless the copy is what the database holds and the database what the units want: after each way to lose a connection.
+// whole fails unless the copy equals the database and the database equals the units. It runs after each way to lose a
+// connection.
 func (r *running) whole(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -81,13 +82,13 @@ func (r *running) whole(t *testing.T) {
 	}
 }
 
-// again waits for another connection than the one there was before lose, and until everything was compared on it.
+// again calls lose, then waits for a new connection and until everything was compared on it.
 func (r *running) again(t *testing.T, lose func()) {
 	t.Helper()
 	before := r.counter.fenced()
 	lose()
 	r.await(t, "another connection", func() bool { return r.counter.fenced() > before && r.Connected() })
-	r.settle(t, unit.Unit{Key: "test/barrier"}) // the units of before are in the queue ahead of it
+	r.settle(t, unit.Unit{Key: "test/barrier"}) // earlier units are ahead of it in the queue
 	r.whole(t)
 }
 
@@ -97,8 +98,8 @@ func (c *counter) fenced() int {
 	return c.fences
 }
 
-// L1 (a cache that lost tables after a reconnect): whatever happened to the server, the copy is whole afterwards, and what was there
-// has the UUIDs and tunnel keys of before.
+// L1: a cache that lost tables after a reconnect. Whatever happened to the server, the copy is complete afterwards,
+// and rows keep their UUIDs and tunnel keys.
 func TestReconnectsLeaveTheCopyWhole(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *ovndbtest.Server){
 		"killed":  func(_ *testing.T, nb *ovndbtest.Server) { nb.Kill(); nb.Run() },
@@ -107,7 +108,8 @@ func TestReconnectsLeaveTheCopyWhole(t *testing.T) {
 			nb.Convert(ovndbtest.EditSchema(t, "ovn-nb", func(schema map[string]any) {
 				schema["version"] = "99.0.0"
 				ovndbtest.Columns(schema, "Logical_Switch_Port")["novelty"] = map[string]any{"type": "string"}
-				schema["tables"].(map[string]any)["Novelty"] = map[string]any{"isRoot": true, "columns": map[string]any{"name": map[string]any{"type": "string"}}}
+				schema["tables"].(map[string]any)["Novelty"] = map[string]any{"isRoot": true,
+					"columns": map[string]any{"name": map[string]any{"type": "string"}}}
 			}))
 		},
 	} {
@@ -120,7 +122,7 @@ func TestReconnectsLeaveTheCopyWhole(t *testing.T) {
 			for range 3 {
 				e.again(t, func() { lose(t, nb) })
 				if name == "a newer schema, converted while running" {
-					nb.Ctl("set", "Logical_Switch_Port", "p1", "external_ids:foreign=1") // the newer server's updates are understood
+					nb.Ctl("set", "Logical_Switch_Port", "p1", "external_ids:foreign=1") // updates of the newer server are processed
 					nb.Ctl("remove", "Logical_Switch_Port", "p1", "external_ids", "foreign")
 					nb.Convert(ovndbtest.SchemaFile(t, "ovn-nb"))
 					e.again(t, func() { nb.Kill(); nb.Run() })
@@ -133,7 +135,7 @@ func TestReconnectsLeaveTheCopyWhole(t *testing.T) {
 	}
 }
 
-// A database from an old copy of the file has rows that are gone, lacks new ones and has old values.
+// A database restored from an old copy of the file has rows that were deleted, lacks new rows and has old values.
 func TestDatabaseRestoredFromAnOldCopy(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -145,15 +147,15 @@ func TestDatabaseRestoredFromAnOldCopy(t *testing.T) {
 	e.settle(t, portUnit("n1", "p9", "u", 25))
 	before := dump(nb)
 	e.again(t, func() { nb.Kill(); nb.Replace(old); nb.Run() })
-	// p0 is a row of no unit that the engine knows any more: the sweep asks for its end, and says when all units are known. The old
-	// addresses of both go with that.
+	// The engine has no unit for row p0 any more. The sweep deletes it, and declares that all units are applied. That
+	// also removes the old addresses of both.
 	e.settle(t, empty(portUnit("n1", "p0", "u", 16)))
 	e.repairs(t, e.Complete, func() bool { return dump(nb) == before })
 	e.whole(t)
 }
 
-// L6, L4 (half-open connections): a path that swallows bytes in either direction, or takes none, is noticed within a heartbeat and a
-// deadline, and another path is taken.
+// L6, L4: half-open connections. A path that loses bytes in either direction, or accepts none, is detected within a
+// heartbeat and a deadline, and the engine takes another path.
 func TestHalfOpenConnectionIsLeft(t *testing.T) {
 	for name, spoil := range map[string]func(*ovndbtest.Wire){
 		"requests vanish":       func(w *ovndbtest.Wire) { w.Set(ovndbtest.Lost, ovndbtest.Passing) },
@@ -178,7 +180,8 @@ func TestHalfOpenConnectionIsLeft(t *testing.T) {
 	}
 }
 
-// L6: a write that is larger than all buffers on its way does not hang where nobody reads, and neither does the end of the engine.
+// L6: a write that is larger than all buffers on its path does not block if the peer does not read, and neither does
+// the end of the engine.
 func TestLargeWriteDoesNotHang(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -190,7 +193,7 @@ func TestLargeWriteDoesNotHang(t *testing.T) {
 	large.Rows[0].Model.(*nbdb.LogicalSwitch).OtherConfig["text"] = strings.Repeat("x", 32<<20)
 	began := time.Now()
 	if err := e.try(large); !ovndb.IsPending(err) {
-		t.Errorf("a write that nobody reads: %v, want it pending", err)
+		t.Errorf("a write that the peer does not read: %v, want it pending", err)
 	}
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("the write was given up after %s, with a deadline of 1 s", took)
@@ -204,8 +207,8 @@ func TestLargeWriteDoesNotHang(t *testing.T) {
 	}
 }
 
-// L7 (a copy that went wrong was worked with), L8 (a monitor that the server dropped): any error of the copy ends the session, and
-// the next one has a complete copy.
+// L7: the client continued with a wrong copy. L8: the server dropped a monitor. Any error of the copy ends the
+// session, and the next session has a complete copy.
 func TestAnyCacheErrorBringsACompleteCopy(t *testing.T) {
 	id := unit.UUID(nbdb.LogicalSwitchPortTable, "p1 u")
 	for name, update := range map[string]string{
@@ -217,7 +220,7 @@ func TestAnyCacheErrorBringsACompleteCopy(t *testing.T) {
 			nb := ovndbtest.Start(t, "ovn-nb")
 			wire := ovndbtest.StartWire(t, nb)
 			cfg := quick(wire.Endpoint())
-			cfg.Heartbeat = time.Hour // the error alone must do it
+			cfg.Heartbeat = time.Hour // the error alone must end the session
 			e := runWith(t, cfg)
 			e.fill(t)
 			e.again(t, func() { wire.Inject(t, update) })
@@ -225,8 +228,8 @@ func TestAnyCacheErrorBringsACompleteCopy(t *testing.T) {
 	}
 }
 
-// L8 (a server drops a monitor without a word): it answers, commits and is connected to its cluster, and the copy grows stale. What the
-// heartbeat wrote does not come back, and another path is taken.
+// L8: a server drops a monitor silently. It responds, commits and is connected to its cluster, but the copy becomes
+// stale. The heartbeat's write does not return, and the engine takes another path.
 func TestServerThatForgetsTheMonitorIsLeft(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -240,7 +243,7 @@ func TestServerThatForgetsTheMonitorIsLeft(t *testing.T) {
 	e.whole(t)
 }
 
-// Verify finds a copy that differs without any error: an update that the server never sent.
+// Verify finds a difference that causes no error: an update that the server never sent.
 func TestVerifyFindsADifference(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	wire := ovndbtest.StartWire(t, nb)
@@ -255,7 +258,7 @@ func TestVerifyFindsADifference(t *testing.T) {
 	}
 }
 
-// L3 (a first copy that is never answered): the loading has a deadline as well, and the next path is taken.
+// L3: a first copy that never arrives. The load has a deadline as well, and the engine takes the next path.
 func TestServerThatFallsSilentWhileLoading(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -268,10 +271,11 @@ func TestServerThatFallsSilentWhileLoading(t *testing.T) {
 	e.whole(t)
 }
 
-// setting is a size that the environment may change.
+// setting returns an environment variable, or the default.
 func setting(name, usual string) string { return cmp.Or(os.Getenv(name), usual) }
 
-// slowRows is how many rows the copy over a slow path has; `WEFT_SLOW_ROWS=100000 go test -run SlowCopy` is the size that broke others.
+// slowRows returns the number of rows of the copy over a slow path. `WEFT_SLOW_ROWS=100000 go test -run SlowCopy`
+// uses the size at which other clients failed.
 func slowRows(t *testing.T) int {
 	t.Helper()
 	rows, err := strconv.Atoi(setting("WEFT_SLOW_ROWS", "3000"))
@@ -281,8 +285,8 @@ func slowRows(t *testing.T) int {
 	return rows
 }
 
-// L9 (reconnects that repeat for ever, since the copy takes longer than its deadline): over a path on which the copy takes several
-// times the deadline, there is one attempt.
+// L9: endless reconnects because the copy takes longer than its deadline. Over a path on which the copy takes several
+// times the deadline, one attempt is enough.
 func TestSlowCopyIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -295,7 +299,7 @@ func TestSlowCopyIsWaitedFor(t *testing.T) {
 		nb.Ctl(args...)
 	}
 	wire := ovndbtest.StartWire(t, nb)
-	scale := time.Duration(max(1, rows/20_000)) // a large database takes the server longer for the first byte
+	scale := time.Duration(max(1, rows/20_000)) // the server takes longer for the first byte of a large database
 	cfg := quick(wire.Endpoint())
 	cfg.Heartbeat, cfg.Deadline, cfg.BlindAfter = time.Second, scale*time.Second, scale*5*time.Second
 	wire.Limit(int(float64(400*rows) / (cfg.BlindAfter + cfg.Deadline).Seconds())) // a row has 400 bytes
@@ -319,8 +323,8 @@ func TestSlowCopyIsWaitedFor(t *testing.T) {
 	e.whole(t)
 }
 
-// L10 (a client that does not start on an older server): the error names table, column and version, and the engine goes on once the
-// server is upgraded.
+// L10: a client that does not start on an older server. The error names table, column and version, and the engine
+// continues once the server is upgraded.
 func TestServerWithAnOlderSchema(t *testing.T) {
 	t.Parallel()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -330,17 +334,17 @@ func TestServerWithAnOlderSchema(t *testing.T) {
 		delete(schema["tables"].(map[string]any), "Static_MAC_Binding")
 	})
 	nb.Convert(older)
-	told := make(chan struct{}, 100)
+	refused := make(chan struct{}, 100)
 	cfg := quick(nb.Endpoint())
 	cfg.BlindAfter = 6 * time.Second // more than the pauses between attempts, which grow to 5 s
 	cfg.OnConnect = func(up bool) {
 		if !up {
-			told <- struct{}{}
+			refused <- struct{}{}
 		}
 	}
 	began := time.Now()
 	e := begin(t, cfg)
-	<-told
+	<-refused
 	var tooOld *ovndb.SchemaError
 	if err := e.Failure(); !errors.As(err, &tooOld) {
 		t.Fatalf("the failure is %v", err)
@@ -350,7 +354,7 @@ func TestServerWithAnOlderSchema(t *testing.T) {
 			t.Errorf("%q does not say %s", tooOld, word)
 		}
 	}
-	// It sees the server, and so would others: that is no reason to end.
+	// The engine sees the server, and no other process would fare better, so it does not end.
 	e.await(t, "a later attempt", func() bool { return e.Progress().Sub(began) > cfg.BlindAfter })
 	nb.Convert(ovndbtest.SchemaFile(t, "ovn-nb"))
 	e.await(t, "the connection", e.Connected)

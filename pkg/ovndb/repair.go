@@ -7,10 +7,13 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// findDrift compares a unit that was committed: whatever differs now was changed by somebody else.
+// findDrift compares a committed unit with the database. Any difference is a foreign change, except elements in the
+// unit's rows that other units had and no longer want, such as the ports of a group whose pods end. The plans of
+// those units remove them.
 func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) (found bool) {
 	e := w.engine
 	p := newPlanner(w.session.schema, e.desired, view)
+	p.strangers = true
 	p.add(st)
 	if p.plan.empty() {
 		return false
@@ -28,7 +31,8 @@ func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) (fo
 	return true
 }
 
-// collisions finds foreign rows that have the name of a row of the unit: in tables that allow it, or in those that refuse it.
+// collisions finds foreign rows with the name of a row of the unit. refused selects the tables in which the server
+// refuses a second row of the name, rather than the tables that allow it.
 func (w *writer) collisions(u unit.Unit, refused bool) []Drift {
 	var found []Drift
 	for _, row := range u.Rows {
@@ -43,7 +47,7 @@ func (w *writer) collisions(u unit.Unit, refused bool) []Drift {
 	return found
 }
 
-// block remembers the names of a refused unit's rows until it is settled.
+// block records the names of a refused unit's rows until the unit is settled.
 func (w *writer) block(u unit.Unit, refused bool) {
 	e := w.engine
 	if len(e.blocked) > 0 {
@@ -60,8 +64,8 @@ func (w *writer) block(u unit.Unit, refused bool) {
 	}
 }
 
-// tellDrift records what somebody else changed in a unit; a repair that is refused leaves it as it is.
-func (w *writer) tellDrift(planned plannedUnit, st *unitState, refused bool) {
+// reportDrift records and reports the foreign changes of a unit. If the repair was refused, they count as standing.
+func (w *writer) reportDrift(planned plannedUnit, st *unitState, refused bool) {
 	e := w.engine
 	found := planned.drifts
 	if refused {
@@ -79,7 +83,7 @@ func (w *writer) tellDrift(planned plannedUnit, st *unitState, refused bool) {
 	database := w.session.schema.Model.Name()
 	for _, d := range e.drift.seen(planned.key, found) {
 		e.cfg.Observer.Drift(database, d.Table, string(d.State))
-		e.cfg.Log.Info("database differed from what it should be", "database", database, "unit", d.Owner, "table", d.Table,
+		e.cfg.Log.Info("database row differs from the desired state", "database", database, "unit", d.Owner, "table", d.Table,
 			"row", d.UUID, "name", d.Name, "column", d.Column, "want", d.Want, "have", d.Have, "state", d.State)
 	}
 	if e.cfg.OnDrift != nil {

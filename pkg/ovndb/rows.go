@@ -12,8 +12,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Rows returns copies of all rows of all monitored tables, by table, whole: the columns that are not monitored are read by select, in
-// one transaction. While others write, a row and such a column may be of two moments.
+// Rows returns complete copies of all rows of all monitored tables, by table. It reads the columns that are not
+// monitored by select in one transaction. During writes, a row and such a column may be from two moments.
 func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 	s := c.session()
 	if s == nil {
@@ -34,7 +34,7 @@ func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 		for id := range rows.RowsShallow() {
 			row := rows.Row(id)
 			if row == nil {
-				continue // it went meanwhile
+				continue // removed meanwhile
 			}
 			for _, name := range t.Shared {
 				shared.fill(row, slot{refOf(table, t, id), name})
@@ -45,7 +45,7 @@ func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 	return all, nil
 }
 
-// refOf is how memberships name a row.
+// refOf returns the parent reference that memberships use for a row.
 func refOf(table string, t Table, id string) unit.Ref {
 	if t.Foreign {
 		id = ""
@@ -53,7 +53,7 @@ func refOf(table string, t Table, id string) unit.Ref {
 	return unit.Ref{Table: table, UUID: id}
 }
 
-// fill sets a shared column of a row to what the ledger knows; sets are in order.
+// fill sets a shared column of a row from the ledger. Sets are sorted.
 func (l *ledger) fill(row model.Model, s slot) {
 	elements := l.slots[s]
 	switch column(row, s.column).(type) {

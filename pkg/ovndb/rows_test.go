@@ -7,11 +7,11 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-// Rows has what the monitor does not show: the ports of a switch, also those that somebody else has put there.
+// Rows includes what the monitor does not show: the ports of a switch, including foreign ports.
 func TestRowsAreWhole(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := run(t, nb)
@@ -41,7 +41,9 @@ func TestRowsAreWhole(t *testing.T) {
 	for _, row := range switches {
 		row.(*nbdb.LogicalSwitch).Name = "changed"
 	}
-	if again, err := e.Rows(t.Context()); err != nil || slices.ContainsFunc(again[nbdb.LogicalSwitchTable], func(m model.Model) bool { return m.(*nbdb.LogicalSwitch).Name == "changed" }) {
+	if again, err := e.Rows(t.Context()); err != nil || slices.ContainsFunc(again[nbdb.LogicalSwitchTable], func(m model.Model) bool {
+		return m.(*nbdb.LogicalSwitch).Name == "changed"
+	}) {
 		t.Errorf("a change of a row reached the copy of the database (%v)", err)
 	}
 	e.stop()

@@ -10,52 +10,54 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Schema says of a database what the engine must know beyond the OVSDB schema.
+// Schema adds the engine's information to an OVSDB schema.
 type Schema struct {
 	Model model.ClientDBModel
-	// Tables lists the tables that are monitored. Units may only use these.
+	// Tables lists the monitored tables. Units may use only these.
 	Tables map[string]Table
-	// Fence is the table whose only row carries the epoch in external_ids; empty for a database with one possible writer.
+	// Fence is the table whose only row carries the epoch in external_ids. It is empty for a database that can have
+	// only one writer.
 	Fence string
-	// TunnelKey returns the tunnel key that a row requests, where the table has one.
+	// TunnelKey returns the tunnel key that a row requests, if the table has tunnel keys.
 	TunnelKey func(table string, row model.Model) (TunnelKey, bool, error)
 
-	written map[reflect.Type]string // type of the rows in units -> table; nil: those of Model
+	written map[reflect.Type]string // type of the rows in units -> table; nil: Model's types
 }
 
-// Table says who writes which column.
+// Table defines who writes which column.
 type Table struct {
-	// Root tables keep rows that nobody refers to; the server collects the others.
+	// Root tables keep rows without references. The server deletes unreferenced rows of other tables.
 	Root bool
-	// Ignored columns are read but written by OVN or OVS: never compared.
+	// Ignored columns are read, but OVN or OVS writes them. They are never compared.
 	Ignored []string
-	// Optional columns are newer than the oldest server that Weft works with. Where one lacks them, they are left out: whoever needs them asks
-	// Conn.Has before.
+	// Optional columns are newer than the oldest supported server. They are left out if the server lacks them;
+	// callers that need them must check Conn.Has.
 	Optional []string
-	// Weak columns are shared ones whose references do not keep the rows that they name.
+	// Weak columns are shared columns whose references do not keep the referenced rows.
 	Weak []string
-	// Omitted columns are neither read nor compared (statistics that change all the time).
+	// Omitted columns are neither read nor compared, such as statistics that change all the time.
 	Omitted []string
-	// Merge columns are maps in which only the keys that a row names are owned.
+	// Merge columns are maps of which a row owns only the keys that it names.
 	Merge []string
-	// Shared columns are sets or maps filled by memberships and never by the row itself.
+	// Shared columns are sets or maps that memberships fill, never the row itself.
 	Shared []string
-	// Whole lists those of Shared in which a row of ours holds nothing but what units want. In the others, such as the ports of a
-	// switch, other people's rows are left alone.
+	// Whole lists the shared columns in which our rows hold only what units want. In other shared columns, such as
+	// the ports of a switch, foreign elements are left alone.
 	Whole []string
-	// Monitored lists those of Shared that are small enough to be read through the monitor as well. libovsdb rebuilds a
-	// cached set on each change, which costs 10 ms on a switch of 10,000 ports, so the others are known from selects.
+	// Monitored lists the shared columns that are small enough for the monitor. libovsdb rebuilds a cached set on
+	// each change, which costs 10 ms on a switch of 10,000 ports, so the other columns are read by selects.
 	Monitored []string
-	// Named tables have a column name that OVN and people know the rows by, and that the server does not keep unique: a foreign row
-	// with a name of ours is reported.
+	// Named tables have a column name that identifies rows for OVN and for people, and that the server does not keep
+	// unique. A foreign row with one of our names is reported.
 	Named bool
-	// Foreign tables hold no rows of ours; units only have memberships in them.
+	// Foreign tables hold no rows of ours. Units only have memberships in them.
 	Foreign bool
-	// ByName says whose the rows are of a table that has names and no external_ids; nil: nobody's once their unit is forgotten.
+	// ByName maps rows to units in a table that has names and no external_ids. If it is nil, a row has no owner once
+	// its unit is forgotten.
 	ByName *Naming
 }
 
-// Naming leads from the name of a row to its unit, and back. A row is ours only if its UUID is the one that we make of its name.
+// Naming maps the name of a row to its unit and back. A row is ours only if its UUID is derived from its name.
 type Naming struct {
 	Owner func(name string) unit.Key
 	Names func(owner unit.Key) []string
@@ -63,15 +65,15 @@ type Naming struct {
 
 // TunnelKey is a request for a dataplane key.
 type TunnelKey struct {
-	// Scope is what the key must be unique in: a description like "datapaths" or "ports of Logical_Switch <uuid>".
+	// Scope is the space in which the key must be unique, such as "datapaths" or "ports of Logical_Switch <uuid>".
 	Scope string
 	Key   int
-	// Max is the largest valid key; the smallest is 1.
+	// Max is the largest valid key. The smallest is 1.
 	Max int
 }
 
-// NewSchema completes a generated model with a client index on the owner of each row, for tables that have external_ids. err
-// is that of the generated constructor, which cannot fail for generated code.
+// NewSchema completes a generated model with a client index on the owner of each row, for tables that have
+// external_ids. err is the error of the generated constructor, which cannot fail for generated code.
 func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema {
 	if err != nil {
 		panic(fmt.Sprintf("generated database model: %v", err))
@@ -89,7 +91,7 @@ func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema
 	return Schema{Model: m, Tables: tables}
 }
 
-// ownerOf returns the unit that a row belongs to; empty for foreign rows.
+// ownerOf returns the unit that owns a row. It is empty for foreign rows.
 func (s *Schema) ownerOf(table string, m model.Model) unit.Key {
 	naming := s.Tables[table].ByName
 	if naming == nil {
@@ -118,12 +120,13 @@ func (s *Schema) tableOf(m model.Model) (string, error) {
 	return "", fmt.Errorf("%T is not a row of database %s", m, s.Model.Name())
 }
 
-// ownedColumns lists the columns that a row of the table owns whole or by key, sorted.
+// ownedColumns lists the columns of a row that are owned whole or by key, sorted.
 func (s *Schema) ownedColumns(table string) []string {
 	t := s.Tables[table]
 	var columns []string
 	for column := range columnsOf(s.Model.Types()[table]) {
-		if column == "_uuid" || slices.Contains(t.Ignored, column) || slices.Contains(t.Omitted, column) || slices.Contains(t.Shared, column) {
+		if column == "_uuid" || slices.Contains(t.Ignored, column) || slices.Contains(t.Omitted, column) ||
+			slices.Contains(t.Shared, column) {
 			continue
 		}
 		columns = append(columns, column)
@@ -132,8 +135,8 @@ func (s *Schema) ownedColumns(table string) []string {
 	return columns
 }
 
-// monitoredColumns lists the columns that the monitor asks for, sorted. Only columns of the model are named, so that a newer
-// server's columns never reach the client.
+// monitoredColumns lists the columns that the monitor requests, sorted. It names only columns of the model, so that
+// new columns of a newer server never reach the client.
 func (s *Schema) monitoredColumns(table string) []string {
 	t := s.Tables[table]
 	var columns []string

@@ -3,7 +3,6 @@ package ovndb
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -18,14 +17,14 @@ import (
 )
 
 const (
-	// callTimeout is Config.Deadline where none is given.
+	// callTimeout is the default of Config.Deadline.
 	callTimeout = 10 * time.Second
-	// echoInterval is how often an idle connection is proved to be alive.
+	// echoInterval is the interval of the echoes that check an idle connection.
 	echoInterval = 5 * time.Second
 )
 
-// session is one connection: one client, one monitor, one cache. It is never reused: libovsdb purges what it just loaded
-// when it reconnects with several monitors, and deadlocks after a failed one.
+// session is one connection with one client, one monitor and one copy. It is never reused: libovsdb purges what it
+// has just loaded when it reconnects with several monitors, and deadlocks after a failed reconnect.
 type session struct {
 	schema *Schema
 	limit  time.Duration // of a call
@@ -42,8 +41,8 @@ type session struct {
 // conditions restrict a table's monitor to the rows that match all of them.
 type conditions map[string][]ovsdb.Condition // table -> where
 
-// dial connects to a server, loads all monitored tables and returns when the cache is complete. extend is told, while something
-// large comes, how long that may take yet.
+// dial connects to a server and loads all monitored tables. It returns when the copy is complete. While a large
+// message arrives, extend receives how long it may still take.
 func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.EventHandler, extend func(time.Duration)) (*session, error) {
 	l, err := openLink(ctx, endpoint, cfg.TLS, cfg.Deadline, extend)
 	if err != nil {
@@ -57,7 +56,7 @@ func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.Event
 	return s, nil
 }
 
-// load makes the client and its copy of the database.
+// load creates the client and its copy of the database.
 func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHandler) error {
 	before, schema, err := s.link.handshake(ctx, s.schema)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *session) load(ctx context.Context, cfg *Config, handler cache.EventHand
 	return nil
 }
 
-// connect lets the client connect to the link; it ends when the server hangs up.
+// connect connects the client to the link. It fails when the server closes the connection.
 func (s *session) connect(ctx context.Context) error {
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
@@ -102,8 +101,8 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// monitor asks for all tables in one request. Only monitor_cond reports cache errors (an update3 error is swallowed by the
-// library), and a new client could not use monitor_cond_since anyway.
+// monitor requests all tables at once. It uses monitor_cond, because the library swallows cache errors of update3,
+// and a new client could not use monitor_cond_since anyway.
 func (s *session) monitor(where conditions) *client.Monitor {
 	m := s.client.NewMonitor()
 	m.Method = ovsdb.ConditionalMonitorRPC
@@ -115,11 +114,12 @@ func (s *session) monitor(where conditions) *client.Monitor {
 	return m
 }
 
-// closePatience bounds how long the end of a client is waited for.
+// closePatience bounds the wait for the end of a client.
 const closePatience = time.Second
 
-// close ends a session. The link goes first: the client's own lock may be held by a call that the server does not take. A client that
-// does not let go all the same is left behind: the next connection must not wait for a deadlock in the library.
+// close ends a session. It cuts the link first, because a call that the server does not accept may hold the client's
+// own lock. A client that still does not end is abandoned, so that the next connection does not wait for a deadlock
+// in the library.
 func (s *session) close() {
 	s.link.cut()
 	if s.client == nil {
@@ -136,16 +136,17 @@ func (s *session) close() {
 	}
 }
 
-// echo proves the connection within the deadline.
+// echo checks the connection within the deadline.
 func (s *session) echo(ctx context.Context) error {
 	ctx, done := s.link.patient(ctx, s.limit)
 	defer done()
 	return s.answered(ctx, s.client.Echo)
 }
 
-// answered makes a call that is answered or ends with the link, and never before: libovsdb looks at the answers to Monitor and Echo also
-// when the call was given up, while its reader may still be filling them in. So the end of ctx costs the session. A call that does not
-// end with its link is left behind, as in close.
+// answered makes a call that returns with its reply or with the end of the link, never earlier. libovsdb reads the
+// replies to Monitor and Echo even if the call was cancelled, while its reader may still be filling them in.
+// Therefore the end of ctx ends the session. A call that does not return when its link ends is abandoned, as in
+// close.
 func (s *session) answered(ctx context.Context, call func(context.Context) error) error {
 	var err error
 	ended := make(chan struct{})
@@ -166,15 +167,15 @@ func (s *session) answered(ctx context.Context, call func(context.Context) error
 	return context.Cause(ctx)
 }
 
-// transact runs the operations in one transaction. The error is errDisconnected when it is unknown whether they were
-// committed, and an operation's error when the server refused them; index is then the number of that operation.
+// transact runs the operations in one transaction. The error is errDisconnected if it is unknown whether they were
+// committed, and an operation's error if the server refused them. index is then the number of that operation.
 func (s *session) transact(ctx context.Context, ops ...ovsdb.Operation) (results []ovsdb.OperationResult, index int, err error) {
 	ctx, done := s.link.patient(ctx, s.limit)
 	defer done()
 	return s.call(ctx, ops)
 }
 
-// read is a transaction of selects, whose answer may be large.
+// read runs a transaction of selects, whose reply may be large.
 func (s *session) read(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb.OperationResult, error) {
 	ctx, done := s.link.patient(ctx, firstByte*s.limit)
 	defer done()
@@ -187,10 +188,8 @@ func (s *session) call(ctx context.Context, ops []ovsdb.Operation) (results []ov
 	if err != nil {
 		return nil, -1, fmt.Errorf("%w: %w", errDisconnected, cmp.Or(context.Cause(ctx), err))
 	}
-	for i, r := range results {
-		if r.Error != "" {
-			return results, i, resultError(r)
-		}
+	if index, err := refusal(results, ops); err != nil {
+		return results, index, err
 	}
 	if len(results) < len(ops) {
 		return results, -1, fmt.Errorf("%w: %d results for %d operations", errDisconnected, len(results), len(ops))
@@ -198,14 +197,7 @@ func (s *session) call(ctx context.Context, ops []ovsdb.Operation) (results []ov
 	return results, -1, nil
 }
 
-func resultError(r ovsdb.OperationResult) error {
-	if r.Details == "" {
-		return errors.New(r.Error)
-	}
-	return fmt.Errorf("%s: %s", r.Error, r.Details)
-}
-
-// row returns a copy of a cached row; nil if there is none. An empty uuid means the only row of the table.
+// row returns a copy of a cached row, or nil. An empty uuid means the only row of the table.
 func (s *session) row(table, uuid string) model.Model {
 	rows := s.cache.Table(table)
 	if rows == nil {

@@ -12,16 +12,18 @@ import (
 	"time"
 )
 
-// TLS says how a server at an "ssl:" remote and this process know each other: files in PEM, as ovs-vsctl's --private-key,
-// --certificate and --ca-cert name them. They are read for each connection: who replaces them needs no restart, and nobody watches them. A key
-// and a certificate that do not belong together, read while they were being replaced, are tried again like a server that is away.
+// TLS names the PEM files with which a server at an "ssl:" remote and this process authenticate each other, like
+// ovs-vsctl's --private-key, --certificate and --ca-cert. They are read for each connection, so that replacing them
+// needs neither a restart nor a file watch. If a key and a certificate do not match because they are being replaced,
+// the connection is retried, as for an unreachable server.
 type TLS struct {
 	PrivateKey, Certificate, CACert string
-	// ServerName is what the server's certificate must be for; empty: the remote's own host, by name or address.
+	// ServerName is the name or address that the server's certificate must be valid for. The default is the remote's
+	// host.
 	ServerName string
 }
 
-// errNoCertificates says that a CA file holds none.
+// errNoCertificates means that a CA file contains no certificate.
 var errNoCertificates = errors.New("holds no certificate")
 
 // config reads the files. Servers of Open vSwitch have TLS 1.3 with OpenSSL 1.1.1 and newer.
@@ -39,12 +41,13 @@ func (t TLS) config(host string) (*tls.Config, error) {
 		return nil, fmt.Errorf("CA certificates %s: %w", t.CACert, errNoCertificates)
 	}
 	return &tls.Config{RootCAs: roots, ServerName: cmp.Or(t.ServerName, host), MinVersion: tls.VersionTLS13,
-		// Shown also where the server names other authorities: it then says that it does not know ours, not that there is none.
+		// The certificate is sent even if the server names other authorities, so that the server reports an unknown
+		// certificate and not a missing one.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	}, nil
 }
 
-// secure makes a TLS connection of one to a server. It closes conn if it fails.
+// secure wraps a connection to a server in TLS. It closes conn if it fails.
 func (t TLS) secure(ctx context.Context, conn net.Conn, host string, limit time.Duration) (net.Conn, error) {
 	config, err := t.config(host)
 	if err != nil {
@@ -60,7 +63,8 @@ func (t TLS) secure(ctx context.Context, conn net.Conn, host string, limit time.
 	return abrupt{secured, conn}, nil
 }
 
-// abrupt is a TLS connection that ends at once: tls.Conn's own Close waits up to 5 s for a peer that takes nothing.
+// abrupt is a TLS connection that closes at once. tls.Conn's own Close waits up to 5 s for a peer that accepts
+// nothing.
 type abrupt struct {
 	*tls.Conn
 	raw net.Conn

@@ -23,7 +23,8 @@ func newAuthority(t *testing.T, name string) *pki.Authority {
 	return ca
 }
 
-// identity is a Secret as kubelet mounts it: files that are links into a folder, which is replaced as a whole by renaming a link.
+// identity is a Secret as kubelet mounts it: files that are links into a folder, which is replaced as a whole by
+// renaming a link.
 type identity struct {
 	t       *testing.T
 	dir     string
@@ -51,7 +52,7 @@ func (i *identity) path(parts ...string) string {
 	return filepath.Join(append([]string{i.dir}, parts...)...)
 }
 
-// replace puts another key pair and other trusted authorities in place; now is when the certificate is issued.
+// replace installs another key pair and other trusted authorities. now is when the certificate is issued.
 func (i *identity) replace(name string, now time.Time, signedBy *pki.Authority, trusts ...*pki.Authority) {
 	i.t.Helper()
 	pair, err := signedBy.Issue(pki.Subject{Name: name, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}, now)
@@ -90,13 +91,14 @@ func TestEngineWorksOverTLS(t *testing.T) {
 	e := runWith(t, secured(nb.TLSEndpoint(), newIdentity(t, "operator", ca, ca).client()))
 	e.fill(t)
 	e.again(t, func() { nb.Kill(); nb.Run() })
-	if err := ovndb.Await(t.Context(), northbound.Schema(), []string{nb.TLSEndpoint()}, newIdentity(t, "operator", ca, ca).client()); err != nil {
+	if err := ovndb.Await(t.Context(), northbound.Schema(), []string{nb.TLSEndpoint()},
+		newIdentity(t, "operator", ca, ca).client()); err != nil {
 		t.Error(err)
 	}
 }
 
-// L12 (certificates that are rotated break the connection): everything is replaced twice, authorities included, in the order in which it is
-// done without an interruption, and each connection that is made then uses what is there; neither side is started again.
+// L12: rotated certificates break the connection. Everything is replaced twice, authorities included, in the order
+// that avoids an interruption. Each new connection then uses the current files, and neither side is restarted.
 func TestCertificatesAreRotated(t *testing.T) {
 	t.Parallel()
 	was := newAuthority(t, "first")
@@ -121,7 +123,8 @@ func TestCertificatesAreRotated(t *testing.T) {
 	}
 }
 
-// L12: what is replaced too late is used as soon as it is there, without a restart, and until then the reason is told.
+// L12: a certificate that is replaced too late is used as soon as it is there, without a restart. Until then the
+// reason is reported.
 func TestExpiredCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, "ovn")
@@ -134,14 +137,20 @@ func TestExpiredCertificateIsReplaced(t *testing.T) {
 		spoil, repair func()
 		says          string
 	}{
-		"the client's certificate": {func() { client.replace("operator", expired, ca, ca) }, func() { client.replace("operator", time.Now(), ca, ca) }, "expired"},
-		"the server's certificate": {func() { server.replace("nb", expired, ca, ca) }, func() { server.replace("nb", time.Now(), ca, ca) }, "expired"},
+		"the client's certificate": {func() { client.replace("operator", expired, ca, ca) }, func() {
+			client.replace("operator", time.Now(), ca, ca)
+		}, "expired"},
+		"the server's certificate": {func() { server.replace("nb", expired, ca, ca) }, func() {
+			server.replace("nb", time.Now(), ca, ca)
+		}, "expired"},
 		"a key of another pair": {func() {
 			i := newIdentity(t, "other", ca, ca)
 			copyFile(t, i.path("tls.key"), client.path("..data", "tls.key"))
 		},
 			func() { client.replace("operator", time.Now(), ca, ca) }, "private key does not match"},
-		"no file": {func() { client.must(os.Remove(client.path("..data", "tls.crt"))) }, func() { client.replace("operator", time.Now(), ca, ca) }, "no such file"},
+		"no file": {func() {
+			client.must(os.Remove(client.path("..data", "tls.crt")))
+		}, func() { client.replace("operator", time.Now(), ca, ca) }, "no such file"},
 		"an empty file of authorities": {func() { client.must(os.WriteFile(client.path("..data", "ca.crt"), nil, 0o600)) },
 			func() { client.replace("operator", time.Now(), ca, ca) }, "holds no certificate"},
 	} {
@@ -150,7 +159,7 @@ func TestExpiredCertificateIsReplaced(t *testing.T) {
 				c.spoil()
 				nb.Kill()
 				nb.Run()
-				e.await(t, "the reason", func() bool { return e.says(c.says) })
+				e.await(t, "the reason", func() bool { return e.failsWith(c.says) })
 				c.repair()
 			})
 		})
@@ -168,13 +177,13 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// says reports whether there is no connection, for a reason that holds the words.
-func (r *running) says(words string) bool {
+// failsWith reports whether the connection failed for a reason that contains the words.
+func (r *running) failsWith(words string) bool {
 	err := r.Failure()
 	return err != nil && strings.Contains(err.Error(), words)
 }
 
-// Who is not who he must be is refused, by whichever side, and nothing is written.
+// Either side refuses a peer without the right identity, and nothing is written.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	ca, other := newAuthority(t, "ovn"), newAuthority(t, "other")
@@ -194,7 +203,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := begin(t, secured(c.server.TLSEndpoint(), c.security))
-			e.await(t, "the refusal", func() bool { return e.says(c.says) })
+			e.await(t, "the refusal", func() bool { return e.failsWith(c.says) })
 			if err := e.try(switchUnit("n1", 10)); !ovndb.IsPending(err) || e.Connected() {
 				t.Errorf("a write gives %v", err)
 			}
@@ -205,7 +214,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// L6 over TLS: tls.Conn's own end would wait for a peer that takes nothing.
+// L6 over TLS: tls.Conn's own Close would wait for a peer that accepts nothing.
 func TestHalfOpenTLSIsLeft(t *testing.T) {
 	for name, spoil := range map[string]func(*ovndbtest.Wire){
 		"everything vanishes":   func(w *ovndbtest.Wire) { w.Set(ovndbtest.Lost, ovndbtest.Lost) },
@@ -222,7 +231,7 @@ func TestHalfOpenTLSIsLeft(t *testing.T) {
 				began := time.Now()
 				spoil(wire)
 				e.await(t, "the end of the connection", func() bool { return !e.Connected() })
-				if took := time.Since(began); took > 4*time.Second { // tls.Conn.Close alone would take 5
+				if took := time.Since(began); took > 4*time.Second { // tls.Conn.Close alone would take 5 s
 					t.Errorf("the connection was left after %s, with a heartbeat of 100 ms and a deadline of 1 s", took)
 				}
 				wire.Set(ovndbtest.Passing, ovndbtest.Passing)

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// verifyRounds is how often a difference must be seen: the copy may be ahead of the answer to a select, but not twice in the
-	// same way.
+	// verifyRounds is how often a difference must be seen. The copy may be ahead of the reply to a select, but not
+	// twice in the same way.
 	verifyRounds = 3
 	// namedDifferences bounds the differences that an error names.
 	namedDifferences = 10
 )
 
-// DivergedError says that the copy of a database is not what the database holds. It is a defect of Weft, of its client or of the
-// server; a new connection makes a new copy.
+// DivergedError means that the copy of a database differs from the database. It is a defect of Weft, of its client or
+// of the server. A new connection makes a new copy.
 type DivergedError struct {
 	Database    string
 	Differences []string // sorted
@@ -37,8 +37,8 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("the copy of database %s differs from it: %s%s", e.Database, strings.Join(named, "; "), more)
 }
 
-// Verify compares the copy with a select of every table and column that is monitored. It returns a DivergedError, or why it could
-// not compare. It reads the whole database: for use on demand and by tests.
+// Verify compares the copy with a select of every monitored table and column. It returns a DivergedError, or the
+// reason why it could not compare. It reads the whole database: use it on demand and in tests.
 func (c *Conn) Verify(ctx context.Context) error {
 	s := c.session()
 	if s == nil {
@@ -89,11 +89,12 @@ func (s *session) differences(ctx context.Context, where conditions) ([]string, 
 	return found, nil
 }
 
-// selects asks for what the monitor asks for. A monitor's conditions are alternatives, a select's must all be true.
+// selects reads what the monitor requests. A row must match one of a monitor's conditions, but all of a select's.
 func (s *session) selects(where conditions) []ovsdb.Operation {
 	var ops []ovsdb.Operation
 	for table := range s.schema.Tables {
-		op := ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table, Columns: append([]string{"_uuid"}, s.schema.monitoredColumns(table)...)}
+		op := ovsdb.Operation{Op: ovsdb.OperationSelect, Table: table,
+			Columns: append([]string{"_uuid"}, s.schema.monitoredColumns(table)...)}
 		for _, condition := range where[table] {
 			op.Where = []ovsdb.Condition{condition}
 			ops = append(ops, op)
@@ -135,7 +136,7 @@ func (s *session) tableDifferences(table string, served map[string]ovsdb.Row) ([
 	return found, nil
 }
 
-// decode makes a model of a selected row.
+// decode converts a selected row into a model.
 func (s *session) decode(table string, row ovsdb.Row) (model.Model, error) {
 	fresh, err := s.cache.DatabaseModel().NewModel(table)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *session) decode(table string, row ovsdb.Row) (model.Model, error) {
 	return fresh, s.cache.Mapper().GetRowData(&row, info)
 }
 
-// show prints a column's value; pointers, which stand for columns that may be empty, by what they point to.
+// show formats a column's value. A pointer, which represents an optional value, is shown as the value it points to.
 func show(value any) string {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && !v.IsNil() {
 		value = v.Elem().Interface()

@@ -11,14 +11,14 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// BenchmarkWait has as many waiters as a node has pods, each for a row of its own; one row changes at a time. looks/op is how
-// often a waiter looked.
+// BenchmarkWait has as many waiters as a node has pods, each for its own row. One row changes at a time. evaluations/op is
+// how often a waiter evaluated its condition.
 func BenchmarkWait(b *testing.B) {
 	for _, waiters := range []int{1, 32, 250} {
 		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) { benchmarkWait(b, waiters) })
@@ -31,7 +31,8 @@ func benchmarkWait(b *testing.B, waiters int) {
 	for i := range waiters {
 		name := fmt.Sprintf("weft%d", i)
 		args = append(args, "--", "add-port", "br-int", name, "--", "set", "Interface", name, "external_ids:iface-id=demo_web-"+name,
-			"external_ids:sandbox="+strings.Repeat("c", 64), "external_ids:attached_mac=0a:58:0a:f4:01:05", "external_ids:ip_addresses=10.244.1.5")
+			"external_ids:sandbox="+strings.Repeat("c", 64), "external_ids:attached_mac=0a:58:0a:f4:01:05",
+			"external_ids:ip_addresses=10.244.1.5")
 	}
 	server.Ctl(args...)
 	connected := make(chan struct{}, 1)
@@ -48,7 +49,7 @@ func benchmarkWait(b *testing.B, waiters int) {
 	defer cancel()
 	running.Go(func() { _ = conn.Run(ctx) })
 	<-connected
-	var looks atomic.Int64
+	var evaluations atomic.Int64
 	for i := range waiters {
 		row, ok := ovndb.Find(conn, &vswitchdb.Interface{Name: fmt.Sprintf("weft%d", i)})
 		if !ok {
@@ -57,7 +58,7 @@ func benchmarkWait(b *testing.B, waiters int) {
 		running.Go(func() {
 			_ = conn.Wait(ctx, func() (bool, error) {
 				found, ok := ovndb.Get[vswitchdb.Interface](conn, row.UUID)
-				looks.Add(1)
+				evaluations.Add(1)
 				return ok && found.ExternalIDs["ovn-installed"] == "true", nil
 			})
 		})
@@ -65,9 +66,9 @@ func benchmarkWait(b *testing.B, waiters int) {
 	b.ResetTimer()
 	for i := range b.N {
 		conn.Wake()
-		for looks.Load() < int64(waiters*(i+1)) {
+		for evaluations.Load() < int64(waiters*(i+1)) {
 			time.Sleep(10 * time.Microsecond)
 		}
 	}
-	b.ReportMetric(float64(looks.Load())/float64(b.N), "looks/op")
+	b.ReportMetric(float64(evaluations.Load())/float64(b.N), "evaluations/op")
 }

@@ -3,7 +3,6 @@ package ovndb
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -17,11 +16,11 @@ type writer struct {
 	ledger  *ledger
 	fence   *fence // nil: the database has one possible writer
 	beats   int    // heartbeats of this session
-	// unaudited are the rows that the audit that goes on has not come to.
+	// unaudited holds the rows that the current audit has not read yet.
 	unaudited []unit.Ref
 }
 
-// dbView is the planner's view of the database: the cache for rows, the ledger for shared columns.
+// dbView is the planner's view of the database: the copy for rows, the ledger for shared columns.
 type dbView struct {
 	*session
 	*ledger
@@ -29,7 +28,7 @@ type dbView struct {
 
 func (v dbView) element(s slot, element string) (string, bool) { return v.ledger.get(s, element) }
 
-// drain looks at changed rows and applies queued units until there is nothing left.
+// drain processes changed rows and applies queued units until both queues are empty.
 func (w *writer) drain(ctx context.Context) error {
 	for {
 		w.engine.progressed()
@@ -45,7 +44,8 @@ func (w *writer) drain(ctx context.Context) error {
 	}
 }
 
-// next takes the next group of keys. A unit that was refused goes alone, and after the others: it delays nobody.
+// next takes the next group of keys. A refused unit is a group of its own and comes after the others, so that it
+// delays none of them.
 func (e *Engine) next() []unit.Key {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +74,7 @@ func (e *Engine) requeue(keys []unit.Key) {
 	}
 }
 
-// absorb brings the ledger up to date with rows that changed and asks for plans of the units concerned.
+// absorb updates the ledger from changed rows and enqueues the units concerned.
 func (w *writer) absorb() {
 	e := w.engine
 	e.mu.Lock()
@@ -104,10 +104,10 @@ func (w *writer) absorbRow(c rowChange) {
 		w.absorbShared(c, t)
 	}
 	switch owner, ok := e.desired.rows[c.ref.UUID]; {
-	case ok && c.event == RowAdded: // our own insert; here it only ends a wait
+	case ok && c.event == RowAdded: // our own insert; it only ends a wait
 	case ok:
 		e.enqueue(owner)
-	case e.desired.units[c.owner] != nil: // a copy of one of our rows, or one that its unit does not want any more
+	case e.desired.units[c.owner] != nil: // a copy of our row, or a row that its unit no longer wants
 		e.enqueue(c.owner)
 	case t.Named:
 		if owner, ok := e.desired.named[rowName{c.ref.Table, nameOf(c.row)}]; ok {
@@ -142,7 +142,7 @@ func (w *writer) absorbShared(c rowChange, t Table) {
 	}
 }
 
-// wakeBelow asks for plans of the units that have memberships in a row: it came, went or was made anew.
+// wakeBelow enqueues the units with memberships in a row that was added, removed or recreated.
 func (w *writer) wakeBelow(ref unit.Ref, concerned func(*unitState) bool) {
 	e := w.engine
 	if len(w.session.schema.Tables[ref.Table].Shared) == 0 {
@@ -158,8 +158,8 @@ func (w *writer) wakeBelow(ref unit.Ref, concerned func(*unitState) bool) {
 	}
 }
 
-// commit applies a group in one transaction. If the database refuses it, the halves are tried, down to the unit that is to
-// blame. An error means that the connection or the epoch is lost.
+// commit applies a group in one transaction. If the database refuses it, commit tries the halves, down to the unit
+// that causes the refusal. An error means that the connection or the epoch is lost.
 func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
 	plan, group, err := w.try(ctx, keys)
 	if len(keys) == 1 && outdated(err) {
@@ -194,22 +194,15 @@ func (w *writer) try(ctx context.Context, keys []unit.Key) (Plan, []plannedUnit,
 	return plan, group, err
 }
 
-// outdated reports whether a plan was refused for what was not known when it was made: a row that somebody added to a set that is
-// not monitored cannot be deleted before it is taken out of there, and a cluster that changes its leader may carry out a transaction
-// twice, of which the second finds the rows of the first.
-func outdated(err error) bool {
-	return refused(err) && (strings.Contains(err.Error(), "referential integrity violation") || strings.Contains(err.Error(), "duplicate uuid"))
-}
-
-// refused reports whether the database answered, with an error.
+// refused reports whether the database replied with an error.
 func refused(err error) bool { return err != nil && !lostConnection(err) && !fatal(err) }
 
 // plannedUnit is a unit as it was when its group was planned.
 type plannedUnit struct {
 	key     unit.Key
 	version uint64
-	pending error   // why the unit has to wait; nil: it is in the plan
-	drifts  []Drift // what somebody else changed
+	pending error   // why the unit has to wait; nil if it is in the plan
+	drifts  []Drift // foreign changes
 	left    bool    // the drifts stay: they are only reported, or their repair has to wait
 }
 
@@ -240,7 +233,7 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		}
 		group[i].drifts = append(group[i].drifts, w.collisions(st.unit, false)...)
 	}
-	p.letGo()
+	p.dropWeakReferences()
 	return p.plan, group
 }
 
@@ -257,7 +250,7 @@ func (w *writer) transact(ctx context.Context, ops []ovsdb.Operation) error {
 	return err
 }
 
-// record brings the ledger up to date with a committed plan.
+// record updates the ledger with a committed plan.
 func (w *writer) record(p *Plan) {
 	e := w.engine
 	e.mu.Lock()
@@ -269,7 +262,7 @@ func (w *writer) record(p *Plan) {
 		ref := d.Ref
 		w.ledger.forgetRow(ref, w.session.schema.Tables[ref.Table].Shared)
 	}
-	for _, c := range p.Inserts { // it has nothing yet, whatever its predecessor had
+	for _, c := range p.Inserts { // a new row is empty, whatever its predecessor had
 		for _, name := range w.session.schema.Tables[c.Table].Shared {
 			w.ledger.setSlot(slot{unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, name}, nil)
 		}
@@ -281,12 +274,14 @@ func (w *writer) record(p *Plan) {
 		if id := uuidOf(c.Model); !w.session.hasRow(c.Table, id) {
 			w.ledger.made[id] = struct{}{}
 		}
-		w.wakeBelow(unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, func(st *unitState) bool { return st.unit.Key != w.engine.desired.rows[uuidOf(c.Model)] })
+		w.wakeBelow(unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, func(st *unitState) bool {
+			return st.unit.Key != w.engine.desired.rows[uuidOf(c.Model)]
+		})
 	}
 }
 
-// settle answers those who wait; outcomes that nobody waits for go to onSettled if they are news. A unit that was replaced
-// after its group was planned is queued again and settled then.
+// settle releases the callers that wait for the units. Outcomes without a caller go to onSettled if they are new. A
+// unit that was replaced after its group was planned is queued again and settled then.
 func (w *writer) settle(group []plannedUnit, refused error) {
 	e := w.engine
 	e.mu.Lock()
@@ -296,7 +291,8 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		if st == nil {
 			continue
 		}
-		w.tellDrift(planned, st, refused != nil) // also of a unit that was replaced meanwhile: nobody finds the difference again
+		// also for a unit that was replaced meanwhile, because the difference is not found again
+		w.reportDrift(planned, st, refused != nil)
 		if st.version != planned.version {
 			continue
 		}

@@ -18,27 +18,28 @@ import (
 )
 
 const (
-	// patience is how long one name server has for one answer.
+	// patience is how long a lookup waits for one reply of one name server.
 	patience = 2 * time.Second
-	// rounds is how often all name servers are asked before a lookup fails.
+	// rounds is how often a lookup tries all name servers before it fails.
 	rounds = 2
-	// payload is the largest UDP message that is asked for, one that is not fragmented anywhere.
+	// payload is the largest accepted UDP reply, in bytes. Replies of this size are not fragmented.
 	payload = 1232
-	// longestChain bounds the aliases that lead to an address.
+	// longestChain bounds the number of aliases that lead to an address.
 	longestChain = 16
 	dnsPort      = 53
 )
 
-// errServer is an answer that says no more than that it failed.
+// errServer is a reply that reports only a failure.
 var errServer = errors.New("the name server failed")
 
-// Client asks name servers.
+// Client queries name servers.
 type Client struct {
-	// Servers are asked in this order; they are looked up for each question.
+	// Servers returns the name servers in the order of queries. It is called for each lookup.
 	Servers func() ([]netip.AddrPort, error)
 }
 
-// FromFile reads the name servers from a file as resolv.conf(5) describes it. Its search list is not for names that are complete.
+// FromFile returns a function that reads the name servers from a file in the format of resolv.conf(5). It ignores the
+// search list, because names are fully qualified.
 func FromFile(path string) func() ([]netip.AddrPort, error) {
 	return func() ([]netip.AddrPort, error) {
 		text, err := os.ReadFile(path)
@@ -56,13 +57,13 @@ func FromFile(path string) func() ([]netip.AddrPort, error) {
 			}
 		}
 		if len(servers) == 0 {
-			return nil, fmt.Errorf("%s names no name server", path)
+			return nil, fmt.Errorf("%s lists no name server", path)
 		}
 		return servers, nil
 	}
 }
 
-// Lookup asks for the addresses of both families at once.
+// Lookup queries the addresses of both families concurrently.
 func (c *Client) Lookup(ctx context.Context, name string) (Answer, error) {
 	servers, err := c.Servers()
 	if err != nil {
@@ -71,11 +72,11 @@ func (c *Client) Lookup(ctx context.Context, name string) (Answer, error) {
 	types := [...]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA}
 	var answers [len(types)]Answer
 	var errs [len(types)]error
-	var asked sync.WaitGroup
+	var queries sync.WaitGroup
 	for i, t := range types {
-		asked.Go(func() { answers[i], errs[i] = ask(ctx, servers, name, t) })
+		queries.Go(func() { answers[i], errs[i] = query(ctx, servers, name, t) })
 	}
-	asked.Wait()
+	queries.Wait()
 	all, absent := Answer{TTL: MaxTTL}, 0
 	for i, answer := range answers {
 		switch {
@@ -93,8 +94,8 @@ func (c *Client) Lookup(ctx context.Context, name string) (Answer, error) {
 	return all, err
 }
 
-// ask asks one server after the other for addresses of one family, until one answers.
-func ask(ctx context.Context, servers []netip.AddrPort, name string, t dnsmessage.Type) (Answer, error) {
+// query queries the servers in order for addresses of one family, until one replies.
+func query(ctx context.Context, servers []netip.AddrPort, name string, t dnsmessage.Type) (Answer, error) {
 	question, err := questionOf(name, t)
 	if err != nil {
 		return Answer{}, err
@@ -124,7 +125,7 @@ func questionOf(name string, t dnsmessage.Type) (dnsmessage.Question, error) {
 	return dnsmessage.Question{Name: full, Type: t, Class: dnsmessage.ClassINET}, err
 }
 
-// exchange asks by UDP, and by TCP where the answer does not fit.
+// exchange queries by UDP, and by TCP if the reply does not fit.
 func exchange(ctx context.Context, server netip.AddrPort, question dnsmessage.Question) (*dnsmessage.Message, error) {
 	for _, network := range []string{"udp", "tcp"} {
 		reply, err := exchangeOver(ctx, network, server, question)
@@ -161,8 +162,9 @@ func exchangeOver(ctx context.Context, network string, server netip.AddrPort, qu
 			return nil, err
 		}
 		var reply dnsmessage.Message
-		// What is not the answer to this question is somebody's guess at it, or an old one.
-		if err := reply.Unpack(text); err == nil && reply.Response && reply.ID == id && len(reply.Questions) == 1 && same(reply.Questions[0], question) {
+		// Any other message is a late reply or an attempt to spoof one.
+		if err := reply.Unpack(text); err == nil && reply.Response && reply.ID == id && len(reply.Questions) == 1 &&
+			same(reply.Questions[0], question) {
 			return &reply, nil
 		}
 	}
@@ -174,7 +176,8 @@ func pack(id uint16, question dnsmessage.Question) ([]byte, error) {
 	if err := edns.Header.SetEDNS0(payload, dnsmessage.RCodeSuccess, false); err != nil {
 		return nil, err
 	}
-	m := dnsmessage.Message{Header: dnsmessage.Header{ID: id, RecursionDesired: true}, Questions: []dnsmessage.Question{question}, Additionals: []dnsmessage.Resource{edns}}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: id, RecursionDesired: true},
+		Questions: []dnsmessage.Question{question}, Additionals: []dnsmessage.Resource{edns}}
 	return m.Pack()
 }
 
@@ -197,7 +200,7 @@ func same(a, b dnsmessage.Question) bool {
 	return a.Type == b.Type && a.Class == b.Class && strings.EqualFold(a.Name.String(), b.Name.String())
 }
 
-// read takes the addresses of the name, and of those that it is an alias of; others in an answer are nobody's question.
+// read returns the addresses of the name and of its aliases. It ignores other addresses in a reply.
 func read(reply *dnsmessage.Message, question dnsmessage.Question) (Answer, error) {
 	switch reply.RCode {
 	case dnsmessage.RCodeSuccess:

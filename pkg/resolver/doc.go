@@ -1,6 +1,6 @@
 // Package resolver keeps the addresses of DNS names up to date.
 //
-//	name ─▶ Names: is it time? ─▶ Client: A and AAAA from the name servers ─▶ addresses, and when to ask again
+//	name ─▶ Names: is it due? ─▶ Client: A and AAAA from the name servers ─▶ addresses, and when to query again
 //
-// It is not a stub resolver of the Go library, which does not tell how long an answer is good for.
+// The stub resolver of the Go library does not return how long a reply is valid.
 package resolver

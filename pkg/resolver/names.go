@@ -9,32 +9,33 @@ import (
 	"time"
 )
 
-// Bounds of how long an answer is good for, whatever it says itself.
+// Bounds of how long an answer is used, whatever its TTL is.
 const (
-	// MinTTL keeps a name that answers with 0 from being asked for all the time.
+	// MinTTL is the shortest time between two queries of a name, for answers with a TTL of 0.
 	MinTTL = 5 * time.Second
 	// MaxTTL bounds how long a change may go unnoticed.
 	MaxTTL = 30 * time.Minute
-	// absentTTL is how long it is believed that there is no address.
+	// absentTTL is how long an answer without an address is used.
 	absentTTL = 30 * time.Second
-	// Failures are asked again after firstRetry, doubled up to lastRetry.
+	// A failed query is repeated after firstRetry, which doubles up to lastRetry.
 	firstRetry, lastRetry = 5 * time.Second, time.Minute
 )
 
-// ErrAbsent says that the name servers answered, and that there is no address.
+// ErrAbsent means that the name servers replied without an address.
 var ErrAbsent = errors.New("no such name, or no address")
 
-// Answer is what name servers say.
+// Answer is the result of a lookup.
 type Answer struct {
 	Addresses []netip.Addr
-	// TTL is how long that is good for.
+	// TTL is how long the addresses are valid.
 	TTL time.Duration
 }
 
-// Lookup asks for both families. An error may come with those addresses that were found all the same; its text is the same each time.
+// Lookup queries both families. It may return both an error and addresses. The text of the error is the same each
+// time.
 type Lookup func(ctx context.Context, name string) (Answer, error)
 
-// Names remembers the answers. Each name is asked for once, however many want to know.
+// Names stores the answers. It queries each name once for all its users.
 type Names struct {
 	lookup Lookup
 	now    func() time.Time
@@ -43,28 +44,30 @@ type Names struct {
 	names map[string]*entry
 }
 
-// entry is a name between two questions.
+// entry is the state of a name between two queries.
 type entry struct {
 	addresses map[netip.Addr]held
-	next      time.Time // when to ask again; zero: it was never asked for
+	next      time.Time // when to query again; zero if never queried
 	failures  int
 	err       error
 }
 
-// held is an address that an answer had.
+// held is an address from an answer.
 type held struct {
-	ttl time.Duration // of that answer; 0: unknown
-	// until is when it goes, since a later answer lacks it; zero: it stays. Until then, who asked before that answer may use it.
+	ttl time.Duration // of that answer; 0 if unknown
+	// until is when the address expires because a later answer lacks it. Until then, a client that resolved the name
+	// before that answer may use it. If it is zero, the address stays.
 	until time.Time
 }
 
-// New returns names that are asked for with lookup.
+// New returns Names that queries with lookup.
 func New(lookup Lookup, now func() time.Time) *Names {
 	return &Names{lookup: lookup, now: now, names: map[string]*entry{}}
 }
 
-// Known returns the addresses of a name as they are known, sorted, whether it was asked for at all, and why the last question failed.
-func (n *Names) Known(name string) (addresses []netip.Addr, asked bool, err error) {
+// Known returns the current addresses of a name, sorted, whether it was ever queried, and the error of the last
+// query.
+func (n *Names) Known(name string) (addresses []netip.Addr, queried bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.names[name]
@@ -74,14 +77,14 @@ func (n *Names) Known(name string) (addresses []netip.Addr, asked bool, err erro
 	return e.sorted(), !e.next.IsZero(), e.err
 }
 
-// Remembers reports whether the name is known or was seeded.
+// Remembers reports whether the name has an entry, from a query or from Seed.
 func (n *Names) Remembers(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.names[name] != nil
 }
 
-// Seed says what was known of a name before this process. It is kept until an answer lacks it.
+// Seed sets the addresses of a name that an earlier process had. They are kept until an answer lacks them.
 func (n *Names) Seed(name string, addresses []netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,14 +98,15 @@ func (n *Names) Seed(name string, addresses []netip.Addr) {
 	n.names[name] = e
 }
 
-// Forget drops what is known of a name that nobody wants any more.
+// Forget drops the entry of a name that is no longer needed.
 func (n *Names) Forget(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.names, name)
 }
 
-// Resolve asks for a name if it is time to, and returns after how long to come back. Two at once for one name ask twice.
+// Resolve queries a name if a query is due, and returns the time until the next query. Two concurrent calls for one
+// name query twice.
 func (n *Names) Resolve(ctx context.Context, name string) (again time.Duration) {
 	n.mu.Lock()
 	e := n.names[name]
@@ -111,7 +115,7 @@ func (n *Names) Resolve(ctx context.Context, name string) (again time.Duration) 
 	if due {
 		answer, err := n.lookup(ctx, name)
 		if ctx.Err() != nil && err != nil {
-			return firstRetry // it was not the name servers' fault
+			return firstRetry // the name servers are not the cause
 		}
 		n.take(name, answer, err)
 	}
@@ -134,7 +138,8 @@ func (n *Names) take(name string, answer Answer, err error) {
 	e.take(answer, err, n.now())
 }
 
-// take learns an answer. Without one everything stays; one without an address says that the others go.
+// take stores an answer. Addresses that it lacks will expire, unless the query failed with an error other than
+// ErrAbsent.
 func (e *entry) take(answer Answer, err error, now time.Time) {
 	ttl := min(max(answer.TTL, MinTTL), MaxTTL)
 	e.err = err
@@ -162,7 +167,7 @@ func (e *entry) take(answer Answer, err error, now time.Time) {
 	e.next = now.Add(ttl)
 }
 
-// expire drops what has had its time, and returns after how long there is something to do again.
+// expire drops expired addresses, and returns the time until the next event.
 func (e *entry) expire(now time.Time) time.Duration {
 	next := e.next
 	for a, h := range e.addresses {

@@ -21,10 +21,10 @@ import (
 	"github.com/weft-network/weft/pkg/resolver"
 )
 
-// script is what a name server does with a question: nil is silence.
+// script is a name server's reply to a question. nil means no reply.
 type script func(m *dnsmessage.Message, tcp bool) *dnsmessage.Message
 
-// serve runs a name server and returns where it is.
+// serve runs a name server and returns its address.
 func serve(t *testing.T, answer script) netip.AddrPort {
 	t.Helper()
 	stream, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +87,8 @@ func serve(t *testing.T, answer script) netip.AddrPort {
 }
 
 func record(name string, ttl uint32, body dnsmessage.ResourceBody) dnsmessage.Resource {
-	return dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName(name), Class: dnsmessage.ClassINET, TTL: ttl}, Body: body}
+	return dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName(name),
+		Class: dnsmessage.ClassINET, TTL: ttl}, Body: body}
 }
 
 func a(name string, ttl uint32, address string) dnsmessage.Resource {
@@ -98,7 +99,7 @@ func aaaa(name string, ttl uint32, address string) dnsmessage.Resource {
 	return record(name, ttl, &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr(address).As16()})
 }
 
-// zone answers from records.
+// zone replies from records.
 func zone(records ...dnsmessage.Resource) script {
 	return func(m *dnsmessage.Message, _ bool) *dnsmessage.Message {
 		for _, r := range records {
@@ -128,23 +129,29 @@ func failing(code dnsmessage.RCode) script {
 func silent(*dnsmessage.Message, bool) *dnsmessage.Message { return nil }
 
 func TestLookup(t *testing.T) {
-	dual := zone(a("www.example.org.", 60, "192.0.2.1"), aaaa("www.example.org.", 90, "2001:db8::1"), a("www.example.org.", 60, "192.0.2.2"))
+	dual := zone(a("www.example.org.", 60, "192.0.2.1"), aaaa("www.example.org.", 90, "2001:db8::1"),
+		a("www.example.org.", 60, "192.0.2.2"))
 	for name, test := range map[string]struct {
 		servers []script
 		want    string // addresses and TTL
 		err     string
 	}{
-		"both families":         {servers: []script{dual}, want: "[192.0.2.1 192.0.2.2 2001:db8::1] 1m0s"},
-		"one family":            {servers: []script{zone(aaaa("WWW.example.ORG.", 7, "2001:db8::1"))}, want: "[2001:db8::1] 7s"},
-		"a server that failed":  {servers: []script{failing(dnsmessage.RCodeServerFailure), dual}, want: "[192.0.2.1 192.0.2.2 2001:db8::1] 1m0s"},
+		"both families": {servers: []script{dual}, want: "[192.0.2.1 192.0.2.2 2001:db8::1] 1m0s"},
+		"one family":    {servers: []script{zone(aaaa("WWW.example.ORG.", 7, "2001:db8::1"))}, want: "[2001:db8::1] 7s"},
+		"a server that failed": {servers: []script{failing(dnsmessage.RCodeServerFailure), dual},
+			want: "[192.0.2.1 192.0.2.2 2001:db8::1] 1m0s"},
 		"a server that refuses": {servers: []script{failing(dnsmessage.RCodeRefused)}, err: "the name server failed: Refused"},
 		"no such name":          {servers: []script{failing(dnsmessage.RCodeNameError)}, err: resolver.ErrAbsent.Error()},
 		"no address":            {servers: []script{zone()}, err: resolver.ErrAbsent.Error()},
 		"a silent server":       {servers: []script{silent, dual}, want: "[192.0.2.1 192.0.2.2 2001:db8::1] 1m0s"},
-		"another's address":     {servers: []script{zone(a("evil.example.org.", 60, "192.0.2.66"), a("www.example.org.", 60, "192.0.2.1"))}, want: "[192.0.2.1] 1m0s"},
-		"an alias": {servers: []script{zone(a("edge.example.net.", 60, "192.0.2.9"), record("www.example.org.", 20, &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("Lb.example.net.")}),
-			record("lb.example.net.", 300, &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("edge.example.net.")}))}, want: "[192.0.2.9] 20s"},
-		"aliases in a ring": {servers: []script{zone(record("www.example.org.", 20, &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("www.example.org.")}))}, err: resolver.ErrAbsent.Error()},
+		"another's address": {servers: []script{zone(a("evil.example.org.", 60, "192.0.2.66"),
+			a("www.example.org.", 60, "192.0.2.1"))}, want: "[192.0.2.1] 1m0s"},
+		"an alias": {servers: []script{zone(a("edge.example.net.", 60, "192.0.2.9"),
+			record("www.example.org.", 20, &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("Lb.example.net.")}),
+			record("lb.example.net.", 300, &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("edge.example.net.")}))},
+			want: "[192.0.2.9] 20s"},
+		"aliases in a ring": {servers: []script{zone(record("www.example.org.", 20,
+			&dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("www.example.org.")}))}, err: resolver.ErrAbsent.Error()},
 		"one family alone is answered": {servers: []script{func(m *dnsmessage.Message, _ bool) *dnsmessage.Message {
 			if m.Questions[0].Type == dnsmessage.TypeAAAA {
 				m.RCode = dnsmessage.RCodeServerFailure
@@ -188,7 +195,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// Nobody answers: the error is the same each time, without the port that was asked from.
+// No server replies. The error is the same each time and does not contain the local port.
 func TestNoServerAnswers(t *testing.T) {
 	server := netip.MustParseAddrPort("127.0.0.1:1")
 	c := resolver.Client{Servers: func() ([]netip.AddrPort, error) { return []netip.AddrPort{server}, nil }}
@@ -204,44 +211,46 @@ func TestServersOfAFile(t *testing.T) {
 		t.Errorf("error %v of a file that is not there", err)
 	}
 	for text, want := range map[string]string{
-		"search example.org\nnameserver 192.0.2.1\n# nameserver 192.0.2.9\nnameserver 2001:db8::1\noptions ndots:5\n": "[192.0.2.1:53 [2001:db8::1]:53] <nil>",
-		"nameserver none\n": "[] " + path + " names no name server",
+		"search example.org\nnameserver 192.0.2.1\n# nameserver 192.0.2.9\n" +
+			"nameserver 2001:db8::1\noptions ndots:5\n": "[192.0.2.1:53 [2001:db8::1]:53] <nil>",
+		"nameserver none\n": "[] " + path + " lists no name server",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		servers, err := read() // what the file says now
+		servers, err := read() // the current content
 		if got := fmt.Sprint(servers, " ", err); got != want {
 			t.Errorf("%q gives %s, want %s", text, got, want)
 		}
 	}
 }
 
-// said is a name server whose answer a test sets, and a clock.
-type said struct {
-	now    time.Time
-	answer resolver.Answer
-	err    error
-	asked  atomic.Int32
+// scripted is a name server whose answer a test sets, and a clock.
+type scripted struct {
+	now     time.Time
+	answer  resolver.Answer
+	err     error
+	queries atomic.Int32
 }
 
-func (s *said) lookup(context.Context, string) (resolver.Answer, error) {
-	s.asked.Add(1)
+func (s *scripted) lookup(context.Context, string) (resolver.Answer, error) {
+	s.queries.Add(1)
 	return s.answer, s.err
 }
 
-func (s *said) says(ttl time.Duration, addresses ...string) {
+func (s *scripted) says(ttl time.Duration, addresses ...string) {
 	s.answer, s.err = resolver.Answer{TTL: ttl}, nil
 	for _, text := range addresses {
 		s.answer.Addresses = append(s.answer.Addresses, netip.MustParseAddr(text))
 	}
 }
 
-// TestAnAddressOutlivesItsAnswer: what an answer lacks stays as long as who asked before may still use it.
+// TestAnAddressOutlivesItsAnswer: an address that an answer lacks stays as long as an earlier client may still use
+// it.
 func TestAnAddressOutlivesItsAnswer(t *testing.T) {
-	s := &said{now: time.Unix(0, 0)}
+	s := &scripted{now: time.Unix(0, 0)}
 	names := resolver.New(s.lookup, func() time.Time { return s.now })
-	step := func(what string, pass time.Duration, again time.Duration, want string, asked int32) {
+	step := func(what string, pass time.Duration, again time.Duration, want string, queries int32) {
 		t.Helper()
 		s.now = s.now.Add(pass)
 		if got := names.Resolve(t.Context(), "n"); got != again {
@@ -258,8 +267,8 @@ func TestAnAddressOutlivesItsAnswer(t *testing.T) {
 		if got := strings.Join(texts, " "); got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
-		if got := s.asked.Load(); got != asked {
-			t.Errorf("%s: asked %d times, want %d", what, got, asked)
+		if got := s.queries.Load(); got != queries {
+			t.Errorf("%s: %d queries, want %d", what, got, queries)
 		}
 	}
 	s.says(time.Minute, "192.0.2.1", "192.0.2.2")
@@ -269,11 +278,11 @@ func TestAnAddressOutlivesItsAnswer(t *testing.T) {
 	step("another", 40*time.Second, 10*time.Second, "192.0.2.1 192.0.2.2 192.0.2.3", 2)
 	s.says(0, "192.0.2.3")
 	step("a third, for no time", 10*time.Second, resolver.MinTTL, "192.0.2.1 192.0.2.2 192.0.2.3", 3)
-	s.err, s.answer = errors.New("nobody"), resolver.Answer{}
-	step("none", 5*time.Second, 5*time.Second, "192.0.2.1 192.0.2.2 192.0.2.3 nobody", 4)
-	step("none again", 5*time.Second, 10*time.Second, "192.0.2.1 192.0.2.3 nobody", 5)
+	s.err, s.answer = errors.New("silence"), resolver.Answer{}
+	step("none", 5*time.Second, 5*time.Second, "192.0.2.1 192.0.2.2 192.0.2.3 silence", 4)
+	step("none again", 5*time.Second, 10*time.Second, "192.0.2.1 192.0.2.3 silence", 5)
 	s.answer.Addresses = []netip.Addr{netip.MustParseAddr("2001:db8::1")}
-	step("one family alone", 10*time.Second, 20*time.Second, "192.0.2.1 192.0.2.3 2001:db8::1 nobody", 6)
+	step("one family alone", 10*time.Second, 20*time.Second, "192.0.2.1 192.0.2.3 2001:db8::1 silence", 6)
 	s.says(24*time.Hour, "192.0.2.3")
 	step("the last", 20*time.Second, 10*time.Second, "192.0.2.1 192.0.2.3 2001:db8::1", 7)
 	step("the first one's time is over", 10*time.Second, 10*time.Second, "192.0.2.3 2001:db8::1", 7)
@@ -283,12 +292,13 @@ func TestAnAddressOutlivesItsAnswer(t *testing.T) {
 	step("for long", resolver.MaxTTL, 30*time.Second, resolver.ErrAbsent.Error(), 9)
 }
 
-// TestSeedsStayUntilAnAnswerLacksThem: a process that cannot ask goes on with what the one before knew.
+// TestSeedsStayUntilAnAnswerLacksThem: a process that cannot query continues with the addresses of an earlier
+// process.
 func TestSeedsStayUntilAnAnswerLacksThem(t *testing.T) {
-	s := &said{now: time.Unix(0, 0), err: errors.New("nobody")}
+	s := &scripted{now: time.Unix(0, 0), err: errors.New("silence")}
 	names := resolver.New(s.lookup, func() time.Time { return s.now })
 	names.Seed("n", []netip.Addr{netip.MustParseAddr("192.0.2.1")})
-	if _, asked, _ := names.Known("n"); asked || !names.Remembers("n") {
+	if _, queried, _ := names.Known("n"); queried || !names.Remembers("n") {
 		t.Error("a seed counts as an answer")
 	}
 	for range 20 {

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// logACL has an ACL logged as wanted, and returns the rows of its meter, which comes first. Every rule has a meter of its own, so that a noisy one does not hide the
-// others; what it counts is the rule's.
+// logACL configures the logging of an ACL and returns the rows of its meter: first the Meter, then its band. Every
+// rule has a meter of its own, so that a noisy rule does not hide the others, and the meter's counters are those of
+// the rule.
 func logACL(logging networkv1alpha1.ACLLogging, owner unit.Key, rule string, acl *nbdb.ACL) []unit.Row {
 	verdict := verdictOf(acl.Action)
 	severity := logging.Allow
@@ -29,7 +30,7 @@ func logACL(logging networkv1alpha1.ACLLogging, owner unit.Key, rule string, acl
 	}
 }
 
-// verdictOf is what ovn-controller says in its log of an action.
+// verdictOf returns the word for an action in ovn-controller's log.
 func verdictOf(action nbdb.ACLAction) string {
 	if action == nbdb.ACLActionAllowRelated {
 		return "allow"
@@ -37,7 +38,7 @@ func verdictOf(action nbdb.ACLAction) string {
 	return action
 }
 
-// addMeter adds the rows of an ACL's meter to a unit, once: several ACLs can be of one rule.
+// addMeter adds the rows of an ACL's meter to a unit, once. Several ACLs can belong to one rule.
 func addMeter(u *unit.Unit, rows []unit.Row) {
 	if len(rows) > 0 && !slices.ContainsFunc(u.Rows, func(have unit.Row) bool { return sameMeter(have, rows[0]) }) {
 		u.Rows = append(u.Rows, rows...)

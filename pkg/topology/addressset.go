@@ -5,16 +5,16 @@ import (
 	"encoding/hex"
 	"net/netip"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// families are those of address sets: OVN's have one each.
+// families are the address families. OVN's address sets have one each.
 var families = [...]netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 
-// AddressSetUnit wants a set of addresses for each family. Others name it in their matches: it is a unit of its own, which is there while
-// somebody does.
+// AddressSetUnit returns a unit with an address set for each family. It is a unit of its own, which exists while
+// other units name the sets in their matches.
 func AddressSetUnit(key unit.Key, addresses []netip.Addr) unit.Unit {
 	u := unit.Unit{Key: key}
 	for _, family := range families {
@@ -22,14 +22,16 @@ func AddressSetUnit(key unit.Key, addresses []netip.Addr) unit.Unit {
 		u.Rows = append(u.Rows, unit.Row{Model: set})
 		for _, a := range addresses {
 			if a.Is4() == family.Is4() {
-				u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.AddressSetTable, UUID: set.UUID}, Column: "addresses", Element: a.String()})
+				u.Members = append(u.Members,
+					unit.Membership{Parent: unit.Ref{Table: nbdb.AddressSetTable, UUID: set.UUID}, Column: "addresses",
+						Element: a.String()})
 			}
 		}
 	}
 	return u
 }
 
-// AddressSetRows are the UUIDs of a set's rows.
+// AddressSetRows returns the UUIDs of the rows of a set.
 func AddressSetRows(key unit.Key) (uuids []string) {
 	for _, family := range families {
 		uuids = append(uuids, addressSetUUID(key, family))
@@ -45,7 +47,7 @@ func addressSetUUID(key unit.Key, family netip.Addr) string {
 	return unit.UUID(nbdb.AddressSetTable, addressSetName(key, family))
 }
 
-// selectorHash names what a selector selects; text is the selector's canonical form.
+// selectorHash returns the name of a selector's group or set. text is the selector's canonical form.
 func selectorHash(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:10])

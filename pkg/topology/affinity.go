@@ -5,18 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// Why clients are not remembered: OVN can learn who called whom (affinity_timeout), but drops the packet that it learns from, and all of its
-// connection that come before an answer (OVN 25.03): the first connection of each client would wait until it gives up. So the backend follows from
-// the client's address. Open vSwitch takes the place in the list with the highest of the hashes of place and address.
+// OVN could remember which backend served a client (affinity_timeout), but OVN 25.03 drops the packet that it learns
+// from and all packets of that connection before a reply. The first connection of each client would hang until it
+// gives up. Therefore the backend follows from the client's address: Open vSwitch selects the list entry with the
+// highest hash of place and address.
 
-// places is how long the list of a service with affinity is: a prime, so that each backend's steps lead to all places.
+// places is the length of a backend list with affinity. It is a prime, so that each backend's steps lead to all
+// places.
 const places = 127
 
-// mostPlaced is for how many backends places are enough that each has about as many as another.
+// mostPlaced is the largest number of backends for which the places are distributed almost evenly.
 const mostPlaced = places / 2
 
-// placed repeats backends until all places are taken, so that each has its places whoever else comes or goes, and a client its backend, but for a
-// few (the table of Maglev: Eisenbud and others, NSDI 2016). What is more than mostPlaced stays as it is: any change moves clients.
+// placed repeats backends until all places are taken. Each backend keeps its places, and almost all clients keep
+// their backend, when other backends are added or removed (the table of Maglev: Eisenbud and others, NSDI 2016). A
+// list longer than mostPlaced is returned unchanged; any change of it moves clients.
 func placed(backends []string) []string {
 	if len(backends) < 2 || len(backends) > mostPlaced {
 		return backends
@@ -38,7 +41,7 @@ func placed(backends []string) []string {
 	}
 }
 
-// wish is the place that a backend would like next.
+// wish is the place that a backend prefers next.
 type wish struct{ place, step int }
 
 func wishOf(backend string) wish {

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
 func backendTexts(count int) (texts []string) {
@@ -19,7 +19,7 @@ func backendTexts(count int) (texts []string) {
 	return texts
 }
 
-// Each backend has as many places as another, give or take one.
+// Each backend has the same number of places, give or take one.
 func TestPlacesAreShared(t *testing.T) {
 	for count := 2; count <= mostPlaced; count++ {
 		have := map[string]int{}
@@ -42,7 +42,7 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-// When a backend goes, and when it comes, all clients of others stay where they are, but for a few.
+// When a backend is added or removed, almost all clients of other backends stay.
 func TestPlacesStay(t *testing.T) {
 	for count := 2; count <= mostPlaced; count++ {
 		all := backendTexts(count)
@@ -60,19 +60,20 @@ func TestPlacesStay(t *testing.T) {
 		}
 		part := 100 * float64(moved) / float64(places*count)
 		t.Logf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
-		if part > 11 { // docs/topology.md says so
+		if part > 11 { // docs/dev/topology.md says so
 			t.Errorf("of %d backends one goes: %.1f %% of the clients of others move", count, part)
 		}
 	}
 }
 
-// The places are in what OVN reads, where backends differ by node too; a service without affinity has none.
+// The places are in OVN's backend list, also where backends differ by node. A service without affinity has no places.
 func TestAffinityGoesByTheClientsAddress(t *testing.T) {
 	backends := []Backend{{AddrPort: netip.MustParseAddrPort("10.244.0.3:8080")}, {AddrPort: netip.MustParseAddrPort("10.244.1.3:8080")}}
 	vip := netip.MustParseAddrPort("10.96.0.10:80")
 	for _, from := range []Choice{FromAll, FromNear} {
 		s := Service{Namespace: "demo", Name: "web", Nodes: []ServiceNode{{Name: "w1", Chassis: "c1"}},
-			Ports: []ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80, VIPs: []VIP{{AddrPort: vip, Reach: ReachAll, From: from}}, Backends: backends}}}
+			Ports: []ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80,
+				VIPs: []VIP{{AddrPort: vip, Reach: ReachAll, From: from}}, Backends: backends}}}
 		for _, affinity := range []bool{false, true} {
 			s.Affinity = affinity
 			u := ServiceUnit(s)

@@ -9,9 +9,11 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// NodeSpec completes the spec of a node's NodeNetwork: what is there stays, what is missing is chosen among what the others
-// do not have. The error wraps ipam.ErrExhausted when nothing is left to choose from.
-func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv1alpha1.NodeNetworkSpec, settings Settings) (networkv1alpha1.NodeNetworkSpec, error) {
+// NodeSpec completes the spec of a node's NodeNetwork. It keeps existing values. For a missing value it chooses a
+// value that no other node has. The error wraps ipam.ErrExhausted if no value is left. A Pending plan leaves the
+// networks of a complete spec unchanged.
+func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv1alpha1.NodeNetworkSpec,
+	settings Settings) (networkv1alpha1.NodeNetworkSpec, error) {
 	want := have
 	id, err := nodeID(have, others)
 	if err != nil {
@@ -31,8 +33,12 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 	want.ManagementPort.MACAddress = networkv1alpha1.MACAddress(ipam.MAC(ManagementAddresses(subnets)).String())
 	want.JoinAddresses = nil
 	for _, join := range plan.joinSubnets() {
-		// The cluster router has the first address, so node N has number N+1.
+		// The cluster router has the first address, so node N has address N+1.
 		want.JoinAddresses = append(want.JoinAddresses, interfaceAddress(ipam.Host(join, id+1), join))
+	}
+	if plan.Pending {
+		want.ClusterSubnets, want.ServiceSubnets, want.JoinAddresses = have.ClusterSubnets, have.ServiceSubnets, have.JoinAddresses
+		return settings.of(want), nil
 	}
 	want.ClusterSubnets, want.ServiceSubnets = nil, nil
 	for _, cluster := range plan.Clusters {
@@ -41,16 +47,26 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 	for _, service := range plan.Services {
 		want.ServiceSubnets = append(want.ServiceSubnets, networkv1alpha1.CIDR(service.String()))
 	}
-	want.MTU, want.Encapsulation, want.Gateway, want.DNS = settings.MTU, settings.Encapsulation, settings.Gateway, settings.DNS
-	return want, nil
+	return settings.of(want), nil
 }
 
-// Settings are what a node does not choose.
+// of returns a node's spec with these settings.
+func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeNetworkSpec {
+	if s.MTU != 0 { // a recreated ClusterNetwork has no MTU at first
+		want.MTU = s.MTU
+	}
+	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
+	want.ReservedPorts = s.ReservedPorts
+	return want
+}
+
+// Settings are the values that are the same for all nodes.
 type Settings struct {
-	MTU           int32 // bytes; 0 while it is not known
+	MTU           int32 // bytes; 0 until it is computed, and the node then keeps its MTU
 	Encapsulation networkv1alpha1.Encapsulation
 	Gateway       networkv1alpha1.NodeGateway
 	DNS           networkv1alpha1.DNS
+	ReservedPorts []networkv1alpha1.ReservedPort
 }
 
 func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeNetworkSpec) (int, error) {
@@ -69,7 +85,7 @@ func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeN
 	return 0, fmt.Errorf("all %d node IDs are in use: %w", networkv1alpha1.MaxNodeID, ipam.ErrExhausted)
 }
 
-// nodeSubnets keeps the node's subnets and adds one for each family of the plan that has none.
+// nodeSubnets keeps the node's subnets and adds one for each family of the plan without a subnet.
 func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv1alpha1.NodeNetworkSpec) ([]netip.Prefix, error) {
 	subnets, err := prefixes("spec.podSubnets", have.PodSubnets)
 	if err != nil {
@@ -97,20 +113,21 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 	return subnets, nil
 }
 
-// IsComplete reports whether a node has all that is chosen: NodeSpec does not ask then what the others have, of whom there may be thousands.
+// IsComplete reports whether a node has every chosen value. NodeSpec then needs no list of the others, of which there
+// may be thousands.
 func IsComplete(have networkv1alpha1.NodeNetworkSpec, plan Plan) bool {
 	subnets, err := prefixes("spec.podSubnets", have.PodSubnets)
 	return have.NodeID != 0 && err == nil && len(plan.missing(subnets)) == 0
 }
 
-// missing are the plan's families of which there is no subnet.
+// missing reports for each family of the plan whether it has no subnet.
 func (p Plan) missing(subnets []netip.Prefix) []bool {
 	return slices.DeleteFunc(p.families(), func(is4 bool) bool {
 		return slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is4() == is4 })
 	})
 }
 
-// nextSubnet tries the plan's networks of a family in their order; the error speaks of the last.
+// nextSubnet tries the plan's networks of a family in order. The error is that of the last network.
 func (p Plan) nextSubnet(is4 bool, used []netip.Prefix) (subnet netip.Prefix, err error) {
 	for _, cluster := range p.Clusters {
 		if cluster.CIDR.Addr().Is4() != is4 {
@@ -123,7 +140,8 @@ func (p Plan) nextSubnet(is4 bool, used []netip.Prefix) (subnet netip.Prefix, er
 	return netip.Prefix{}, err
 }
 
-// Exhausted returns an error for each family in which no network has a subnet left: it speaks of the family's last.
+// Exhausted returns an error for each family in which no network has a subnet left. It is the error of the family's
+// last network.
 func (p Plan) Exhausted(used []netip.Prefix) []error {
 	var exhausted []error
 	for _, is4 := range p.families() {
@@ -134,7 +152,7 @@ func (p Plan) Exhausted(used []netip.Prefix) []error {
 	return exhausted
 }
 
-// families lists the plan's families in order: true for IPv4.
+// families lists the plan's families in order. true means IPv4.
 func (p Plan) families() []bool {
 	var families []bool
 	for _, cluster := range p.Clusters {
@@ -145,7 +163,7 @@ func (p Plan) families() []bool {
 	return families
 }
 
-// ManagementAddresses are those of the management port: the second of each subnet.
+// ManagementAddresses returns the addresses of the management port: the second of each subnet.
 func ManagementAddresses(subnets []netip.Prefix) []netip.Addr {
 	addresses := make([]netip.Addr, 0, len(subnets))
 	for _, subnet := range subnets {

@@ -11,25 +11,26 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// GatewayAddresses are those that a node's gateway claims, as its agent says.
+// GatewayAddresses returns the addresses that a node's gateway claims according to its agent.
 func GatewayAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
 	if nn.Status.Gateway == nil {
 		return nil
 	}
 	parsed, err := interfaceAddresses("", nn.Status.Gateway.Addresses)
 	if err != nil {
-		return nil // ParseGateway tells
+		return nil // ParseGateway reports the error
 	}
 	return addressesOf(parsed)
 }
 
-// InternalIPs are a Node's own addresses.
+// InternalIPs returns a Node's own addresses.
 func InternalIPs(node *corev1.Node) []netip.Addr {
 	return hostAddresses(node, nil, networkv1alpha1.UplinkInterface)
 }
 
-// Usurped says which address of a node's gateway is another node's; empty: none is. An address is first of the Nodes of which it is an
-// InternalIP, and then of the oldest NodeNetwork that claims it. nodes and claims are at least those that have one of the addresses.
+// Usurped reports which address of a node's gateway belongs to another node, or "". An address belongs to the Nodes
+// that have it as an InternalIP, and otherwise to the oldest NodeNetwork that claims it. nodes and claims must
+// include all objects that have one of the addresses.
 func Usurped(nn *networkv1alpha1.NodeNetwork, nodes []corev1.Node, claims []networkv1alpha1.NodeNetwork) string {
 	for _, address := range GatewayAddresses(nn) {
 		var owners []string
@@ -51,7 +52,7 @@ func Usurped(nn *networkv1alpha1.NodeNetwork, nodes []corev1.Node, claims []netw
 			}
 		}
 		if first.Name != nn.Name {
-			return fmt.Sprintf("address %s of node %s's gateway is that of node %s's gateway", address, nn.Name, first.Name)
+			return fmt.Sprintf("address %s of node %s's gateway is already an address of node %s's gateway", address, nn.Name, first.Name)
 		}
 	}
 	return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-func TestWhoseAddressAGatewaysIs(t *testing.T) {
+func TestOwnerOfAGatewaysAddress(t *testing.T) {
 	node := func(name string, internal ...string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for _, a := range internal {
@@ -21,7 +21,8 @@ func TestWhoseAddressAGatewaysIs(t *testing.T) {
 		return n
 	}
 	claim := func(name string, age int64, addresses ...networkv1alpha1.InterfaceAddress) networkv1alpha1.NodeNetwork {
-		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1000-age, 0))}}
+		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name,
+			CreationTimestamp: metav1.NewTime(time.Unix(1000-age, 0))}}
 		nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Addresses: addresses}
 		return nn
 	}
@@ -31,16 +32,23 @@ func TestWhoseAddressAGatewaysIs(t *testing.T) {
 		others []networkv1alpha1.NodeNetwork
 		want   string
 	}{
-		"its own":                         {claim("n1", 1, "172.18.0.11/24", "fd00:18::11/64"), nil, ""},
-		"its own, whoever else claims it": {claim("n1", 1, "172.18.0.11/24"), []networkv1alpha1.NodeNetwork{claim("n2", 9, "172.18.0.11/24")}, ""},
-		"another node's":                  {claim("n2", 9, "172.18.0.11/24"), nil, "172.18.0.11 of node n2's gateway is an InternalIP of node n1"},
-		"of the second family":            {claim("n2", 9, "172.18.0.12/24", "fd00:18::11/64"), nil, "fd00:18::11 of node n2's gateway is an InternalIP of node n1"},
-		"two Nodes say that it is theirs": {claim("n3", 1, "172.18.0.12/24"), nil, ""},
-		"nobody's":                        {claim("n1", 1, "172.19.0.5/24"), []networkv1alpha1.NodeNetwork{claim("n2", 9, "172.19.0.6/24")}, ""},
-		"another gateway's":               {claim("n1", 1, "172.19.0.5/24"), []networkv1alpha1.NodeNetwork{claim("n2", 9, "172.19.0.5/24")}, "172.19.0.5 of node n1's gateway is that of node n2's gateway"},
-		"the older one's":                 {claim("n2", 9, "172.19.0.5/24"), []networkv1alpha1.NodeNetwork{claim("n1", 1, "172.19.0.5/24")}, ""},
-		"of the same age":                 {claim("n2", 1, "172.19.0.5/24"), []networkv1alpha1.NodeNetwork{claim("n1", 1, "172.19.0.5/24")}, "node n1's gateway"},
-		"no gateway":                      {networkv1alpha1.NodeNetwork{}, nil, ""},
+		"its own": {claim("n1", 1, "172.18.0.11/24", "fd00:18::11/64"), nil, ""},
+		"its own, whoever else claims it": {claim("n1", 1, "172.18.0.11/24"),
+			[]networkv1alpha1.NodeNetwork{claim("n2", 9, "172.18.0.11/24")}, ""},
+		"another node's": {claim("n2", 9, "172.18.0.11/24"), nil,
+			"172.18.0.11 of node n2's gateway is an InternalIP of node n1"},
+		"of the second family": {claim("n2", 9, "172.18.0.12/24", "fd00:18::11/64"), nil,
+			"fd00:18::11 of node n2's gateway is an InternalIP of node n1"},
+		"two Nodes have it": {claim("n3", 1, "172.18.0.12/24"), nil, ""},
+		"unclaimed": {claim("n1", 1, "172.19.0.5/24"),
+			[]networkv1alpha1.NodeNetwork{claim("n2", 9, "172.19.0.6/24")}, ""},
+		"another gateway's": {claim("n1", 1, "172.19.0.5/24"),
+			[]networkv1alpha1.NodeNetwork{claim("n2", 9, "172.19.0.5/24")},
+			"172.19.0.5 of node n1's gateway is already an address of node n2's gateway"},
+		"the older one's": {claim("n2", 9, "172.19.0.5/24"), []networkv1alpha1.NodeNetwork{claim("n1", 1, "172.19.0.5/24")}, ""},
+		"of the same age": {claim("n2", 1, "172.19.0.5/24"),
+			[]networkv1alpha1.NodeNetwork{claim("n1", 1, "172.19.0.5/24")}, "node n1's gateway"},
+		"no gateway": {networkv1alpha1.NodeNetwork{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := topology.Usurped(&test.claim, nodes, append(test.others, test.claim))

@@ -2,56 +2,58 @@ package topology
 
 import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Tiers of policies of the whole cluster: before NetworkPolicies, and behind them.
+// Tiers of cluster-wide policies: before NetworkPolicies, and behind them.
 const (
 	tierAdmin    = 1
 	tierBaseline = tierDefault
 )
 
-// Priorities within these tiers, of 32768 that OVN has. Each priority of policies has its places for rules.
+// Priorities within these tiers, of OVN's 32768. Each priority of a policy has a range of ACL priorities for its
+// rules.
 const (
-	// clusterPolicyLast is the last place of the last priority, above what else is in tierDefault.
+	// clusterPolicyLast is the last place of the last priority, above everything else in tierDefault.
 	clusterPolicyLast   = 1000
 	lastClusterPriority = 1000
 	clusterPolicyPlaces = 31
-	// baselineAdminLast is the last place of the BaselineAdminNetworkPolicy, which comes behind all ClusterNetworkPolicies, and baselineAdminPlaces
-	// are as many as the API allows rules.
+	// baselineAdminLast is the last place of the BaselineAdminNetworkPolicy, which is behind all
+	// ClusterNetworkPolicies. baselineAdminPlaces is the number of rules that the API allows.
 	baselineAdminLast   = 100
 	baselineAdminPlaces = 100
 )
 
-// ClusterPolicy is what the ACLs of a policy of the whole cluster need to know.
+// ClusterPolicy holds the facts for ClusterPolicyUnit.
 type ClusterPolicy struct {
 	// Kind is KindClusterNetworkPolicy, KindAdminNetworkPolicy or KindBaselineAdminNetworkPolicy.
 	Kind, Name string
-	// Baseline policies decide where no NetworkPolicy does; others decide before these.
+	// Baseline policies decide where no NetworkPolicy does. The others decide before NetworkPolicies.
 	Baseline bool
-	// Priority is 0 to 1000; lower ones come first. A BaselineAdminNetworkPolicy, of which there is one, has none.
+	// Priority is 0 to 1000, and the lowest decides first. The BaselineAdminNetworkPolicy, of which at most one
+	// exists, has no priority.
 	Priority int
-	// Subject are the pods that it is about.
+	// Subject selects the pods that the policy applies to.
 	Subject PodSelector
-	// Ingress and Egress are in order: the first rule that matches decides.
+	// Ingress and Egress are in order. The first matching rule decides.
 	Ingress, Egress []ClusterPolicyRule
-	// Logging is what is logged and counted of it.
+	// Logging selects what is logged and counted.
 	Logging networkv1alpha1.ACLLogging
 }
 
-// ClusterPolicyRule does something with what a rule matches.
+// ClusterPolicyRule applies an action to what a rule matches.
 type ClusterPolicyRule struct {
 	PolicyRule
 	Action nbdb.ACLAction
 }
 
-// Key is the unit of the policy.
+// Key returns the unit of the policy.
 func (p ClusterPolicy) Key() unit.Key { return unit.NewKey(p.Kind, p.Name) }
 
-// ClusterPolicyUnit wants a policy's ACLs on the port group of its subject, in one transaction. It waits for the group, and its sets must be
-// there, as those of NetworkPolicyUnit.
+// ClusterPolicyUnit returns a unit with a policy's ACLs on the port group of its subject, in one transaction. It
+// waits for the group. Its sets must exist, as for NetworkPolicyUnit.
 func ClusterPolicyUnit(p ClusterPolicy) unit.Unit {
 	name := func(text string) string { return names.ClusterPolicyACL(aclPrefix[p.Kind], p.Name, text) }
 	b := policyBuilder{subject: p.Subject, name: name, unit: unit.Unit{Key: p.Key()}, logging: p.Logging}
@@ -79,7 +81,8 @@ func (p ClusterPolicy) tier() int {
 	return tierAdmin
 }
 
-// priorities are the ACL priorities of rules. Of one priority ClusterNetworkPolicies have the first places and AdminNetworkPolicies the last ones.
+// priorities returns the ACL priorities of rules. Within one priority, ClusterNetworkPolicies have the first places
+// and AdminNetworkPolicies the last.
 func (p ClusterPolicy) priorities(rules []ClusterPolicyRule) []int {
 	places, used := p.places(rules)
 	first := clusterPolicyLast + (lastClusterPriority-p.Priority)*clusterPolicyPlaces
@@ -97,7 +100,8 @@ func (p ClusterPolicy) priorities(rules []ClusterPolicyRule) []int {
 	return places
 }
 
-// places are those of rules, from 0 for the first: each has its own or, where there are not enough, all in a row that do the same share one.
+// places returns the places of rules, from 0 for the first. Each rule has its own place or, if places are scarce,
+// adjacent rules with the same action share one.
 func (p ClusterPolicy) places(rules []ClusterPolicyRule) (places []int, used int) {
 	for i, rule := range rules {
 		if i > 0 && (len(rules) <= p.mostPlaces() || rule.Action != rules[i-1].Action) {
@@ -115,7 +119,7 @@ func (p ClusterPolicy) mostPlaces() int {
 	return clusterPolicyPlaces
 }
 
-// Selectors are the groups and sets that the policy's ACLs name, by their units.
+// Selectors returns the groups and sets that the policy's ACLs name, by their units.
 func (p ClusterPolicy) Selectors() map[unit.Key]PodSelector {
 	if len(p.Ingress)+len(p.Egress) == 0 {
 		return nil

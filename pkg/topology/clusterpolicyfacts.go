@@ -11,42 +11,42 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
 
-// NodesOf finds the addresses of the nodes that a selector selects.
+// NodesOf returns the addresses of the nodes that a selector selects.
 type NodesOf func(selector labels.Selector) []netip.Addr
 
-// ParseClusterPolicy reads the facts for ClusterPolicyUnit of a ClusterNetworkPolicy, an AdminNetworkPolicy or a BaselineAdminNetworkPolicy. A rule
-// that cannot be read is an error that names its field, and fails closed: if it accepts, it matches nothing, and otherwise it denies everything. A
-// policy whose subject or place among others cannot be read has no rules.
+// ParseClusterPolicy reads a ClusterNetworkPolicy, an AdminNetworkPolicy or a BaselineAdminNetworkPolicy. An
+// unreadable rule is an error that names its field, and fails closed: an accepting rule matches nothing, and any
+// other rule denies everything. A policy whose subject or priority is unreadable has no rules.
 func ParseClusterPolicy(policy metav1.Object, numbers Numbers, nodes NodesOf) (ClusterPolicy, error) {
 	var facts ClusterPolicy
-	var said clusterPolicySpec
+	var spec clusterPolicySpec
 	var err error
 	switch policy := policy.(type) {
 	case *policyv1alpha2.ClusterNetworkPolicy:
-		facts, said, err = readClusterNetworkPolicy(policy)
+		facts, spec, err = readClusterNetworkPolicy(policy)
 	case *policyv1alpha1.AdminNetworkPolicy:
-		facts, said = readAdminNetworkPolicy(policy)
+		facts, spec = readAdminNetworkPolicy(policy)
 	case *policyv1alpha1.BaselineAdminNetworkPolicy:
-		facts, said = readBaselineAdminNetworkPolicy(policy)
+		facts, spec = readBaselineAdminNetworkPolicy(policy)
 	default:
-		err = fmt.Errorf("%T: no policy of the cluster", policy)
+		err = fmt.Errorf("%T is not a cluster-wide policy", policy)
 	}
 	if err != nil {
 		return facts, err
 	}
-	return facts.parse(said, numbers, nodes)
+	return facts.parse(spec, numbers, nodes)
 }
 
-// clusterPolicySpec is what the API's versions say, in one form.
+// clusterPolicySpec is the common form of the API's versions.
 type clusterPolicySpec struct {
 	subject         podsSpec
 	ingress, egress []clusterRuleSpec
 	actions         map[string]nbdb.ACLAction
-	ports           string // the name of the field
+	ports           string // name of the ports' field
 }
 
 type clusterRuleSpec struct {
@@ -55,7 +55,7 @@ type clusterRuleSpec struct {
 	ports  []clusterPortSpec
 }
 
-// podsSpec are pods by their namespaces, or by these and their own labels.
+// podsSpec selects pods by their namespaces, or by their namespaces and their own labels.
 type podsSpec struct {
 	namespaces *metav1.LabelSelector
 	pods       *policyv1alpha2.NamespacedPod
@@ -68,7 +68,7 @@ type clusterPeerSpec struct {
 	domains  bool
 }
 
-// clusterPortSpec is a named port or, of a protocol, all ports or a range; or something that is not known here.
+// clusterPortSpec is a named port, all ports or a range of ports of a protocol, or an unsupported field.
 type clusterPortSpec struct {
 	name        string
 	protocol    corev1.Protocol
@@ -83,8 +83,8 @@ func texts[T ~string](list []T) (all []string) {
 	return all
 }
 
-func (p ClusterPolicy) parse(said clusterPolicySpec, numbers Numbers, nodes NodesOf) (ClusterPolicy, error) {
-	subject, err := said.subject.selector()
+func (p ClusterPolicy) parse(spec clusterPolicySpec, numbers Numbers, nodes NodesOf) (ClusterPolicy, error) {
+	subject, err := spec.subject.selector()
 	switch {
 	case err != nil:
 		err = fmt.Errorf("spec.subject.%w", err)
@@ -95,17 +95,21 @@ func (p ClusterPolicy) parse(said clusterPolicySpec, numbers Numbers, nodes Node
 		return p, err
 	}
 	p.Subject = subject
-	reader := clusterPolicyParser{clusterPolicySpec: said, policyParser: policyParser{facts: &NetworkPolicy{Subject: subject}, numbers: numbers}, nodes: nodes}
-	for i, rule := range said.ingress {
+	reader := clusterPolicyParser{clusterPolicySpec: spec,
+		policyParser: policyParser{facts: &NetworkPolicy{Subject: subject}, numbers: numbers}, nodes: nodes}
+	for i, rule := range spec.ingress {
 		p.Ingress = append(p.Ingress, reader.rule(fmt.Sprintf("ingress[%d]", i), "from", rule))
 	}
-	for i, rule := range said.egress {
+	for i, rule := range spec.egress {
 		p.Egress = append(p.Egress, reader.rule(fmt.Sprintf("egress[%d]", i), "to", rule))
 	}
 	for _, rules := range [][]ClusterPolicyRule{p.Ingress, p.Egress} {
 		if _, used := p.places(rules); used > p.mostPlaces() {
 			p.Ingress, p.Egress = nil, nil
-			return p, fmt.Errorf("spec: the rules of a direction change their action more than %d times, for which OVN has no priorities", p.mostPlaces()-1)
+			return p,
+				fmt.Errorf(
+					"spec: the rules of a direction change their action more than %d times, for which OVN has no priorities",
+					p.mostPlaces()-1)
 		}
 	}
 	return p, errors.Join(reader.wrong...)
@@ -117,18 +121,18 @@ type clusterPolicyParser struct {
 	nodes NodesOf
 }
 
-// rule reads a rule, whose peers are in the field "from" or "to".
-func (p *clusterPolicyParser) rule(text, field string, said clusterRuleSpec) ClusterPolicyRule {
-	action := p.actions[said.action]
-	rule := ClusterPolicyRule{PolicyRule: PolicyRule{AllPorts: len(said.ports) == 0, Text: text}, Action: action}
+// rule reads a rule. field is "from" or "to", the name of the field with its peers.
+func (p *clusterPolicyParser) rule(text, field string, spec clusterRuleSpec) ClusterPolicyRule {
+	action := p.actions[spec.action]
+	rule := ClusterPolicyRule{PolicyRule: PolicyRule{AllPorts: len(spec.ports) == 0, Text: text}, Action: action}
 	var wrong []error
 	if action == "" {
-		wrong = append(wrong, fmt.Errorf("action: %q is none here", said.action))
+		wrong = append(wrong, fmt.Errorf("action: %q is not an action of this tier", spec.action))
 	}
-	if len(said.peers) == 0 {
+	if len(spec.peers) == 0 {
 		wrong = append(wrong, fmt.Errorf("%s: a peer is needed", field))
 	}
-	for i, peer := range said.peers {
+	for i, peer := range spec.peers {
 		read, err := p.peer(peer)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%s[%d].%w", field, i, err))
@@ -136,7 +140,7 @@ func (p *clusterPolicyParser) rule(text, field string, said clusterRuleSpec) Clu
 		}
 		rule.Peers = append(rule.Peers, read)
 	}
-	for i, port := range said.ports {
+	for i, port := range spec.ports {
 		if err := p.port(&rule.PolicyRule, port, field == "from"); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s[%d]: %w", p.ports, i, err))
 		}
@@ -147,18 +151,18 @@ func (p *clusterPolicyParser) rule(text, field string, said clusterRuleSpec) Clu
 	for _, err := range wrong {
 		p.wrong = append(p.wrong, fmt.Errorf("spec.%s.%w", text, err))
 	}
-	if action == nbdb.ACLActionAllowRelated && said.action != pass {
+	if action == nbdb.ACLActionAllowRelated && spec.action != pass {
 		return ClusterPolicyRule{PolicyRule: PolicyRule{Text: text}, Action: action}
 	}
 	return ClusterPolicyRule{PolicyRule: PolicyRule{Anybody: true, AllPorts: true, Text: text}, Action: nbdb.ACLActionDrop}
 }
 
-func (p *clusterPolicyParser) peer(said clusterPeerSpec) (peer PolicyPeer, err error) {
+func (p *clusterPolicyParser) peer(spec clusterPeerSpec) (peer PolicyPeer, err error) {
 	switch {
-	case said.domains:
+	case spec.domains:
 		return peer, errors.New("domainNames: not supported")
-	case said.nodes != nil:
-		selector, err := metav1.LabelSelectorAsSelector(said.nodes)
+	case spec.nodes != nil:
+		selector, err := metav1.LabelSelectorAsSelector(spec.nodes)
 		if err != nil {
 			return peer, fmt.Errorf("nodes: %w", err)
 		}
@@ -166,8 +170,8 @@ func (p *clusterPolicyParser) peer(said clusterPeerSpec) (peer PolicyPeer, err e
 			peer.Networks = append(peer.Networks, netip.PrefixFrom(a, a.BitLen()))
 		}
 		return peer, nil
-	case len(said.networks) > 0:
-		for i, text := range said.networks {
+	case len(spec.networks) > 0:
+		for i, text := range spec.networks {
 			network, err := netip.ParsePrefix(text)
 			if err != nil {
 				return peer, fmt.Errorf("networks[%d]: %w", i, err)
@@ -176,36 +180,36 @@ func (p *clusterPolicyParser) peer(said clusterPeerSpec) (peer PolicyPeer, err e
 		}
 		return peer, nil
 	}
-	pods, err := said.selector()
+	pods, err := spec.selector()
 	return PolicyPeer{Pods: &pods}, err
 }
 
-// port adds a port to a rule; a name is one of all protocols.
-func (p *clusterPolicyParser) port(rule *PolicyRule, said clusterPortSpec, ingress bool) error {
+// port adds a port to a rule. A name applies to all protocols.
+func (p *clusterPolicyParser) port(rule *PolicyRule, spec clusterPortSpec, ingress bool) error {
 	switch {
-	case said.name != "":
+	case spec.name != "":
 		for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
-			p.named(rule, NamedPort{Name: said.name, Protocol: protocol}, ingress)
+			p.named(rule, NamedPort{Name: spec.name, Protocol: protocol}, ingress)
 		}
 		return nil
-	case said.protocol == "":
-		return errors.New("a field that is known here is needed")
+	case spec.protocol == "":
+		return errors.New("no supported field is set")
 	}
-	if err := knownProtocol(said.protocol); err != nil {
+	if err := checkProtocol(spec.protocol); err != nil {
 		return err
 	}
-	if said.all {
-		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(said.protocol)})
+	if spec.all {
+		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(spec.protocol)})
 		return nil
 	}
-	ports, err := portsOf(said.protocol, said.first, said.last)
+	ports, err := portsOf(spec.protocol, spec.first, spec.last)
 	if err == nil {
 		rule.Ports = append(rule.Ports, ports)
 	}
 	return err
 }
 
-// selector reads a subject or a peer that is pods.
+// selector reads a subject, or a peer that consists of pods.
 func (s podsSpec) selector() (selector PodSelector, err error) {
 	selector = PodSelector{Namespaces: labels.Nothing(), Pods: labels.Everything()}
 	namespaces, field := s.namespaces, "namespaces"
@@ -216,7 +220,7 @@ func (s podsSpec) selector() (selector PodSelector, err error) {
 		namespaces, field = &s.pods.NamespaceSelector, "pods.namespaceSelector"
 	}
 	if namespaces == nil {
-		return selector, errors.New("namespaces, pods: one field that is known here is needed")
+		return selector, errors.New("namespaces, pods: exactly one supported field is needed")
 	}
 	if selector.Namespaces, err = metav1.LabelSelectorAsSelector(namespaces); err != nil {
 		return selector, fmt.Errorf("%s: %w", field, err)

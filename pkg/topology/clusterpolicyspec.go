@@ -6,38 +6,41 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
-// pass leaves the decision to those behind, in both versions of the API.
+// pass leaves the decision to later tiers. Both versions of the API use this name.
 const pass = "Pass"
 
-// readClusterNetworkPolicy reads v1alpha2.
-func readClusterNetworkPolicy(policy *policyv1alpha2.ClusterNetworkPolicy) (facts ClusterPolicy, said clusterPolicySpec, err error) {
+// readClusterNetworkPolicy reads a ClusterNetworkPolicy of v1alpha2.
+func readClusterNetworkPolicy(policy *policyv1alpha2.ClusterNetworkPolicy) (facts ClusterPolicy, parsed clusterPolicySpec, err error) {
 	spec := &policy.Spec
-	facts = ClusterPolicy{Kind: KindClusterNetworkPolicy, Name: policy.Name, Baseline: spec.Tier == policyv1alpha2.BaselineTier, Priority: int(spec.Priority)}
-	said = clusterPolicySpec{subject: podsSpec{spec.Subject.Namespaces, spec.Subject.Pods}, ports: "protocols", actions: actionsOfTier(facts.Baseline)}
+	facts = ClusterPolicy{Kind: KindClusterNetworkPolicy, Name: policy.Name,
+		Baseline: spec.Tier == policyv1alpha2.BaselineTier, Priority: int(spec.Priority)}
+	parsed = clusterPolicySpec{subject: podsSpec{spec.Subject.Namespaces, spec.Subject.Pods}, ports: "protocols",
+		actions: actionsOfTier(facts.Baseline)}
 	for _, rule := range spec.Ingress {
 		read := clusterRuleSpec{action: string(rule.Action), ports: protocolSpecs(rule.Protocols)}
 		for _, from := range rule.From {
 			read.peers = append(read.peers, clusterPeerSpec{podsSpec: podsSpec{from.Namespaces, from.Pods}})
 		}
-		said.ingress = append(said.ingress, read)
+		parsed.ingress = append(parsed.ingress, read)
 	}
 	for _, rule := range spec.Egress {
 		read := clusterRuleSpec{action: string(rule.Action), ports: protocolSpecs(rule.Protocols)}
 		for _, to := range rule.To {
-			read.peers = append(read.peers, clusterPeerSpec{podsSpec{to.Namespaces, to.Pods}, to.Nodes, texts(to.Networks), len(to.DomainNames) > 0})
+			read.peers = append(read.peers, clusterPeerSpec{podsSpec{to.Namespaces, to.Pods}, to.Nodes,
+				texts(to.Networks), len(to.DomainNames) > 0})
 		}
-		said.egress = append(said.egress, read)
+		parsed.egress = append(parsed.egress, read)
 	}
 	if !facts.Baseline && spec.Tier != policyv1alpha2.AdminTier {
 		err = fmt.Errorf("spec.tier: %q is not Admin or Baseline", spec.Tier)
 	}
-	return facts, said, err
+	return facts, parsed, err
 }
 
-// actionsOfTier are what rules do. Behind the baseline tier there is nothing: to pass is to accept there.
+// actionsOfTier maps the actions of rules. No tier follows the baseline tier, so that to pass means to accept there.
 func actionsOfTier(baseline bool) map[string]nbdb.ACLAction {
 	actions := map[string]nbdb.ACLAction{
 		string(policyv1alpha2.ClusterNetworkPolicyRuleActionAccept): nbdb.ACLActionAllowRelated,
@@ -49,16 +52,16 @@ func actionsOfTier(baseline bool) map[string]nbdb.ACLAction {
 }
 
 func protocolSpecs(list []policyv1alpha2.ClusterNetworkPolicyProtocol) (all []clusterPortSpec) {
-	for _, said := range list {
+	for _, item := range list {
 		switch {
-		case said.TCP != nil:
-			all = append(all, portSpec(corev1.ProtocolTCP, said.TCP.DestinationPort))
-		case said.UDP != nil:
-			all = append(all, portSpec(corev1.ProtocolUDP, said.UDP.DestinationPort))
-		case said.SCTP != nil:
-			all = append(all, portSpec(corev1.ProtocolSCTP, said.SCTP.DestinationPort))
+		case item.TCP != nil:
+			all = append(all, portSpec(corev1.ProtocolTCP, item.TCP.DestinationPort))
+		case item.UDP != nil:
+			all = append(all, portSpec(corev1.ProtocolUDP, item.UDP.DestinationPort))
+		case item.SCTP != nil:
+			all = append(all, portSpec(corev1.ProtocolSCTP, item.SCTP.DestinationPort))
 		default:
-			all = append(all, clusterPortSpec{name: said.DestinationNamedPort})
+			all = append(all, clusterPortSpec{name: item.DestinationNamedPort})
 		}
 	}
 	return all

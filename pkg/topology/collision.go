@@ -7,7 +7,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Older reports whether a NodeNetwork was made before another; of one second, the one whose name comes first.
+// Older reports whether a NodeNetwork was created before another. Names decide between two of the same second.
 func Older(a, b *networkv1alpha1.NodeNetwork) bool {
 	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
 		return x.Before(y)
@@ -15,7 +15,7 @@ func Older(a, b *networkv1alpha1.NodeNetwork) bool {
 	return cmp.Compare(a.Name, b.Name) < 0
 }
 
-// Claims are what no two NodeNetworks may both have, as texts: the ID, and each subnet.
+// Claims returns the values that no two NodeNetworks may share, as texts: the ID and each subnet.
 func Claims(nn *networkv1alpha1.NodeNetwork) (claims []string) {
 	if nn.Spec.NodeID != 0 {
 		claims = append(claims, fmt.Sprintf("id/%d", nn.Spec.NodeID))

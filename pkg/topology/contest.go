@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServiceAddresses are the addresses that a service is balanced on, each once.
+// ServiceAddresses returns the addresses that a service is balanced on, without duplicates.
 func ServiceAddresses(service *corev1.Service) []netip.Addr {
 	if !Balanced(service) {
 		return nil
@@ -18,15 +18,16 @@ func ServiceAddresses(service *corev1.Service) []netip.Addr {
 	return addresses
 }
 
-// Yield takes from a service the VIPs that other services have too and come first with: OVN would take either balancer for each
-// connection. It says which, and whose they are.
+// Yield removes the VIPs for which another service takes precedence, because OVN would use either balancer for each
+// connection. It returns a message for each that names the VIP and the other service.
 func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (problems []string) {
 	for i := range s.Ports {
 		port := &s.Ports[i]
 		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip VIP) bool {
 			for j := range others {
 				if other := &others[j]; hasVIP(other, vip.AddrPort, port.Protocol) && precedes(other, service, vip.Addr()) {
-					problems = append(problems, fmt.Sprintf("%s %s is service %s/%s's", port.Protocol, vip, other.Namespace, other.Name))
+					problems = append(problems, fmt.Sprintf("%s %s belongs to service %s/%s", port.Protocol, vip,
+						other.Namespace, other.Name))
 					return true
 				}
 			}
@@ -43,8 +44,8 @@ func hasVIP(service *corev1.Service, vip netip.AddrPort, protocol corev1.Protoco
 	return hasPort && slices.Contains(ServiceAddresses(service), vip.Addr())
 }
 
-// precedes reports whether a service comes before another with an address: one whose cluster IP it is comes before one that only asks
-// for it, then the older one, then by name. No service precedes itself.
+// precedes reports whether a service takes precedence over another for an address. A cluster IP precedes other
+// addresses, then the older service precedes, then the first by name. No service precedes itself.
 func precedes(a, b *corev1.Service, address netip.Addr) bool {
 	if x, y := isClusterIP(a, address), isClusterIP(b, address); x != y {
 		return x

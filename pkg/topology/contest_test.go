@@ -12,9 +12,10 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// claimant is a service of an age in seconds with a cluster IP, external IPs and TCP ports.
+// claimant returns a service with an age in seconds, a cluster IP, external IPs and TCP ports.
 func claimant(name string, age int, clusterIP string, ports []int32, externalIPs ...string) corev1.Service {
-	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(int64(1000-age), 0))},
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name,
+		CreationTimestamp: metav1.NewTime(time.Unix(int64(1000-age), 0))},
 		Spec: corev1.ServiceSpec{ClusterIPs: []string{clusterIP}, ExternalIPs: externalIPs}}
 	for _, p := range ports {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: p, Protocol: corev1.ProtocolTCP})
@@ -28,14 +29,22 @@ func TestAnAddressIsOneServices(t *testing.T) {
 		service, other corev1.Service
 		yields         bool
 	}{
-		"the younger yields":                {claimant("a", 1, "10.96.0.1", []int32{80}, shared), claimant("b", 2, "10.96.0.2", []int32{80}, shared), true},
-		"the older does not":                {claimant("a", 2, "10.96.0.1", []int32{80}, shared), claimant("b", 1, "10.96.0.2", []int32{80}, shared), false},
-		"of one age, the name decides":      {claimant("b", 1, "10.96.0.1", []int32{80}, shared), claimant("a", 1, "10.96.0.2", []int32{80}, shared), true},
-		"nobody yields to itself":           {claimant("a", 1, "10.96.0.1", []int32{80}, shared), claimant("a", 1, "10.96.0.1", []int32{80}, shared), false},
-		"another port is no conflict":       {claimant("a", 1, "10.96.0.1", []int32{80}, shared), claimant("b", 2, "10.96.0.2", []int32{81}, shared), false},
-		"another address is no conflict":    {claimant("a", 1, "10.96.0.1", []int32{80}, shared), claimant("b", 2, "10.96.0.2", []int32{80}, "192.0.2.11"), false},
-		"a cluster IP cannot be taken":      {claimant("a", 2, "10.96.0.1", []int32{80}, shared), claimant("b", 1, shared, []int32{80}), true},
-		"who has it as cluster IP keeps it": {claimant("a", 1, shared, []int32{80}), claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
+		"the younger yields": {claimant("a", 1, "10.96.0.1", []int32{80}, shared),
+			claimant("b", 2, "10.96.0.2", []int32{80}, shared), true},
+		"the older does not": {claimant("a", 2, "10.96.0.1", []int32{80}, shared),
+			claimant("b", 1, "10.96.0.2", []int32{80}, shared), false},
+		"of one age, the name decides": {claimant("b", 1, "10.96.0.1", []int32{80}, shared),
+			claimant("a", 1, "10.96.0.2", []int32{80}, shared), true},
+		"a service does not yield to itself": {claimant("a", 1, "10.96.0.1", []int32{80}, shared),
+			claimant("a", 1, "10.96.0.1", []int32{80}, shared), false},
+		"another port is no conflict": {claimant("a", 1, "10.96.0.1", []int32{80}, shared),
+			claimant("b", 2, "10.96.0.2", []int32{81}, shared), false},
+		"another address is no conflict": {claimant("a", 1, "10.96.0.1", []int32{80}, shared),
+			claimant("b", 2, "10.96.0.2", []int32{80}, "192.0.2.11"), false},
+		"a cluster IP cannot be taken": {claimant("a", 2, "10.96.0.1", []int32{80}, shared),
+			claimant("b", 1, shared, []int32{80}), true},
+		"a service keeps its cluster IP": {claimant("a", 1, shared, []int32{80}),
+			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 	} {
 		parsed, _ := topology.ParseService(&c.service, nil, nil)
 		problems := parsed.Yield(&c.service, []corev1.Service{c.other})
@@ -47,7 +56,7 @@ func TestAnAddressIsOneServices(t *testing.T) {
 				t.Errorf("%s: %s is balanced", name, vip)
 			}
 		}
-		if c.yields && !strings.Contains(problems[0], shared+":80 is service demo/"+c.other.Name) {
+		if c.yields && !strings.Contains(problems[0], shared+":80 belongs to service demo/"+c.other.Name) {
 			t.Errorf("%s: %v does not name the address and its owner", name, problems)
 		}
 	}

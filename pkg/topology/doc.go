@@ -1,4 +1,4 @@
-// Package topology turns facts about Kubernetes objects into units: pure functions, no clients, no clock.
+// Package topology converts Kubernetes objects into units. Its functions are pure: they use no clients and no clock.
 //
 //	                ┌───────────────────────────── ovn_cluster_router ─────────────────────────────┐
 //	                │ rtos-worker-1                 rtos-worker-2          rtoj-ovn_cluster_router │
@@ -11,11 +11,12 @@
 //	ovn-k8s-mp0 (host)            pod            host            pod
 //
 // Invariants:
-//   - One switch per node, named as the node; one port per pod, named <namespace>_<pod>.
-//   - The row UUID of a pod's port holds the pod's UID: a pod recreated under its name never meets its predecessor's port.
-//   - Every datapath and every port requests its tunnel key, so a rebuilt southbound database has the same dataplane keys:
-//     datapaths 1 cluster router, 2 join, 0x010000+ID node switches; ports of a node switch 1 router, 2 management,
-//     16..32767 pods; ports of the cluster router 1 join, 16+ID nodes.
+//   - Each node has a switch with the node's name. Each pod has a port named <namespace>_<pod>.
+//   - The row UUID of a pod's port is derived from the pod's UID, so that a recreated pod never uses its
+//     predecessor's port.
+//   - Every datapath and every port requests its tunnel key, so that a rebuilt southbound database has the same
+//     dataplane keys: datapaths 1 cluster router, 2 join, 0x010000+ID node switches; ports of a node switch 1 router,
+//     2 management, 16..32767 pods; ports of the cluster router 1 join, 16+ID nodes.
 //   - A pod's port has port security for exactly its own addresses.
 //   - A service is one load balancer per protocol in the group clusterLBGroup, which every node's switch has.
 package topology

@@ -5,53 +5,56 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Priorities of what EgressIPs need. Those on the cluster router are below what pods have for their own node.
+// Priorities of EgressIPs' rows. On the cluster router they are below that of the policies for traffic from pods to
+// their own node.
 const (
-	insidePolicy = 102 // what stays inside, and replies, go where they always went
+	insidePolicy = 102 // traffic within the cluster, and replies, keep their usual route
 	egressPolicy = 100
 	replyRule    = 103
 	insideRule   = 104
-	// Among the translations with a match, which come before those without.
+	// Among the translations with a match, which precede those without.
 	insideNAT = 200
 	egressNAT = 100
 )
 
 const (
-	// replyMark is the packet mark of what pods with an EgressIP answer to connections that others opened.
+	// replyMark is the packet mark of a pod's replies on connections from outside, for pods with an EgressIP.
 	replyMark = 42
-	// trackingACL and trackingTier are behind everything that decides: the rule only has conntrack see connections that nobody else decided on.
+	// trackingACL and trackingTier are behind all rules that decide. The ACL only makes conntrack see connections on
+	// which no other rule decided.
 	trackingACL, trackingTier = 1, 3
 )
 
-// CarriedAddress is an egress IP on a node that carries it.
+// CarriedAddress is an egress IP and the node that carries it.
 type CarriedAddress struct {
 	Address netip.Addr
 	Node    string
-	// Join are the addresses of the node's gateway router on the join switch, Clusters the CIDRs of all pods.
+	// Join holds the addresses of the node's gateway router on the join switch, Clusters the CIDRs of all pods.
 	Join, Clusters []netip.Prefix
-	// Own is the router's own address of the family, not valid where pods keep theirs: what goes to other nodes has it as always.
+	// Own is the router's own address of the family. It is invalid where pods keep their address. Traffic to other
+	// nodes has this address, with or without an EgressIP.
 	Own netip.Addr
 }
 
-// EgressIP is what the rows of an EgressIP need to know.
+// EgressIP holds the facts for EgressIPUnit.
 type EgressIP struct {
 	Name string
-	// Addresses are all that it has, Carried those that a node carries.
+	// Addresses are all addresses of the EgressIP. Carried are the addresses that a node carries.
 	Addresses []netip.Addr
 	Carried   []CarriedAddress
-	// Drop drops what would leave while no node carries an address of the family.
+	// Drop drops packets to the outside while no node carries an address of the family.
 	Drop bool
 }
 
-// EgressIPUnit wants the sets of the pods that have the EgressIP, which the pods join themselves, their way to the nodes that carry its
-// addresses, and the translation there. When a node takes over from another, two policies name another router, and each translation goes from one
-// router to the other, however many pods there are.
+// EgressIPUnit returns a unit with the sets of the EgressIP's pods, the route to the nodes that carry its addresses,
+// and the translation there. Pods join the sets by their own units. When another node takes over, two policies change
+// their router, and each translation moves from one router to the other, however many pods there are.
 func EgressIPUnit(e EgressIP) unit.Unit {
 	u := unit.Unit{Key: EgressIPKey(e.Name)}
 	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
@@ -65,12 +68,13 @@ func EgressIPUnit(e EgressIP) unit.Unit {
 	return u
 }
 
-// addFamily wants the set and the policy of like's family.
+// addFamily adds the set and the policy of like's family.
 func (e EgressIP) addFamily(u *unit.Unit, like netip.Addr) {
 	set := addressSet(names.EgressIPPods(e.Name, names.Family(like)))
 	u.Rows = append(u.Rows, unit.Row{Model: set})
 	policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, "egressip "+e.Name+" "+names.Family(like)),
-		Priority: egressPolicy, Match: ovnexpr.FromSet(set.Name, like), Action: nbdb.LogicalRouterPolicyActionReroute, Nexthops: e.routers(like)}
+		Priority: egressPolicy, Match: ovnexpr.FromSet(set.Name, like), Action: nbdb.LogicalRouterPolicyActionReroute,
+		Nexthops: e.routers(like)}
 	if len(policy.Nexthops) == 0 {
 		if !e.Drop {
 			return
@@ -80,7 +84,7 @@ func (e EgressIP) addFamily(u *unit.Unit, like netip.Addr) {
 	addPolicy(u, policy)
 }
 
-// routers are the join addresses of the routers that carry addresses of like's family.
+// routers returns the join addresses of the routers that carry addresses of like's family.
 func (e EgressIP) routers(like netip.Addr) (hops []string) {
 	for _, c := range e.Carried {
 		for _, join := range c.Join {
@@ -93,7 +97,7 @@ func (e EgressIP) routers(like netip.Addr) (hops []string) {
 	return slices.Compact(hops)
 }
 
-// addTranslation wants the address as the source of what the pods send through the router that carries it.
+// addTranslation makes the address the source of the pods' packets on the router that carries it.
 func (e EgressIP) addTranslation(u *unit.Unit, c CarriedAddress) {
 	for _, cluster := range c.Clusters {
 		if cluster.Addr().Is4() != c.Address.Is4() {
@@ -116,26 +120,29 @@ func addNAT(u *unit.Unit, node string, nat *nbdb.NAT) {
 	u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.GatewayRouter(node)), Column: "nat", Element: nat.UUID})
 }
 
-// addEgress lets the pod join the set of its EgressIP, and the group of all pods that have one.
+// addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP.
 func (p Pod) addEgress(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	if p.EgressIP == "" {
 		return
 	}
-	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "ports", Element: port.UUID, Optional: true})
+	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "ports",
+		Element: port.UUID, Optional: true})
 	for _, address := range p.Addresses {
 		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.EgressIPPods(p.EgressIP, names.Family(address))),
 			Column: "addresses", Element: address.String(), Optional: true})
 	}
 }
 
-// addEgress wants what all EgressIPs have in common: what stays inside goes as always, and so do replies, to which nodes put a mark.
+// addEgress adds the rows that all EgressIPs share. Traffic within the cluster, and replies, which nodes mark, keep
+// their usual route.
 func (n Network) addEgress(u *unit.Unit) {
 	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		inside := addressSet(names.Inside(names.Family(like)))
 		u.Rows = append(u.Rows, unit.Row{Model: inside})
 		for _, network := range slices.Concat(n.Clusters, n.Join) {
 			if network.Addr().Is4() == like.Is4() {
-				u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(inside.Name), Column: "addresses", Element: network.Masked().String()})
+				u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(inside.Name), Column: "addresses",
+					Element: network.Masked().String()})
 			}
 		}
 		addPolicy(u, &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, inside.Name), Priority: insidePolicy,
@@ -144,14 +151,16 @@ func (n Network) addEgress(u *unit.Unit) {
 	addPolicy(u, &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, "replies"), Priority: insidePolicy,
 		Match: ovnexpr.Marked(strconv.Itoa(replyMark)), Action: nbdb.LogicalRouterPolicyActionAllow})
 	group := &nbdb.PortGroup{UUID: portGroupRef(names.EgressPods).UUID, Name: names.EgressPods}
-	tracking := &nbdb.ACL{UUID: unit.UUID(nbdb.ACLTable, names.EgressPods), Direction: nbdb.ACLDirectionToLport, Match: ovnexpr.ToGroup(names.EgressPods),
+	tracking := &nbdb.ACL{UUID: unit.UUID(nbdb.ACLTable, names.EgressPods), Direction: nbdb.ACLDirectionToLport,
+		Match:  ovnexpr.ToGroup(names.EgressPods),
 		Action: nbdb.ACLActionAllowRelated, Priority: trackingACL, Tier: trackingTier}
 	u.Rows = append(u.Rows, unit.Row{Model: group}, unit.Row{Model: tracking})
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "acls", Element: tracking.UUID})
 }
 
-// addReplyMark marks on a node's switch what pods with an EgressIP reply to others: it has to go back the way that the connection came. What stays
-// inside has no mark: Open vSwitch's own tunnels, on the userspace datapath, would look for a route of that mark.
+// addReplyMark adds rules to a node's switch that mark replies of pods with an EgressIP, because a reply must return
+// on the route of its connection. Traffic within the cluster gets no mark: on the userspace datapath, Open vSwitch's
+// own tunnels would search a route for that mark.
 func addReplyMark(u *unit.Unit, node string) {
 	rules := []*nbdb.QoS{{UUID: unit.UUID(nbdb.QoSTable, node+" replies"), Priority: replyRule, Match: ovnexpr.Replies(names.EgressPods),
 		Action: map[string]int{nbdb.QoSActionMark: replyMark}}}

@@ -15,39 +15,42 @@ import (
 // Carrier is a node that may carry egress IPs.
 type Carrier struct {
 	Node string
-	// Networks are those of its link to the outside, with the node's own addresses in them.
+	// Networks are the networks of the node's link to the outside, with the node's own addresses.
 	Networks []netip.Prefix
-	// Families are true for IPv4 and false for IPv6: those that pods have.
+	// Families are the address families of pods: true for IPv4 and false for IPv6.
 	Families []bool
-	// Router: it has a gateway router. Local: it has none, since its gateway's mode is Local.
+	// Router means that the node has a gateway router. Local means that its gateway mode is Local, so that it never
+	// gets one.
 	Router, Local bool
-	// Unreachable: it does not answer, while another carrier does.
+	// Unreachable means that the node does not respond while another carrier does.
 	Unreachable bool
-	// Carries counts the egress IPs of others that it carries.
+	// Carries counts the addresses of other EgressIPs that the node carries.
 	Carries int
 }
 
-// Assignable reports whether a node may carry egress IPs: it has the label, takes pods and is not on its way out.
+// Assignable reports whether a node may carry egress IPs: it has the label, is schedulable and is not being deleted.
 func Assignable(node *corev1.Node) bool {
 	_, labelled := node.Labels[networkv1alpha1.EgressAssignableLabel]
 	return labelled && !node.Spec.Unschedulable && node.DeletionTimestamp.IsZero()
 }
 
-// Assignment is which node carries which address.
+// Assignment is an address and the node that carries it.
 type Assignment struct {
 	Address netip.Addr
 	Node    string
 }
 
-// Unassigned is an address that no node carries, and why.
+// Unassigned is an address without a node, and the reason.
 type Unassigned struct {
 	Address         netip.Addr
 	Reason, Message string
 }
 
-// Assign chooses the nodes that carry the addresses of one EgressIP. What a node carries and can go on to carry stays. The others go to the node
-// that carries the fewest, of one family each to another. taken says whose an address is already; empty: nobody's.
-func Assign(addresses []netip.Addr, current []Assignment, carriers []Carrier, taken func(netip.Addr) string) (assigned []Assignment, unassigned []Unassigned) {
+// Assign chooses the nodes that carry the addresses of one EgressIP. An address stays on its node while that node can
+// carry it. Any other address goes to the node that carries the fewest. Addresses of one family go to different
+// nodes. taken returns the owner of an address that is in use, or "".
+func Assign(addresses []netip.Addr, current []Assignment, carriers []Carrier,
+	taken func(netip.Addr) string) (assigned []Assignment, unassigned []Unassigned) {
 	var open []netip.Addr
 	used := map[netip.Addr]string{}
 	for _, a := range addresses {
@@ -56,7 +59,8 @@ func Assign(addresses []netip.Addr, current []Assignment, carriers []Carrier, ta
 			continue
 		}
 		node := nodeOf(current, a)
-		if i := slices.IndexFunc(carriers, func(c Carrier) bool { return c.Node == node }); i >= 0 && carriers[i].can(a) && !doubles(used, a, node) {
+		if i := slices.IndexFunc(carriers, func(c Carrier) bool { return c.Node == node }); i >= 0 &&
+			carriers[i].can(a) && !doubles(used, a, node) {
 			used[a] = node
 			continue
 		}
@@ -78,7 +82,7 @@ func Assign(addresses []netip.Addr, current []Assignment, carriers []Carrier, ta
 	return assigned, unassigned
 }
 
-// CarrierOf reads of a node's gateway what a carrier is made of.
+// CarrierOf computes a carrier from a node's gateway.
 func CarrierOf(g Gateway) Carrier {
 	c := Carrier{Node: g.Node.Name, Networks: g.Addresses, Router: g.HasRouter(), Local: g.Mode == networkv1alpha1.GatewayLocal}
 	for _, join := range g.Join {
@@ -106,7 +110,17 @@ func (c Carrier) on(address netip.Addr) bool {
 	return slices.ContainsFunc(c.Networks, func(n netip.Prefix) bool { return n.Masked().Contains(address) })
 }
 
-// doubles reports whether a node carries another address of the family already.
+// IsOfAll reports whether an address is a broadcast or network address of an interface's network: the first, which
+// for IPv6 is the anycast address of all routers, and for IPv4 also the last.
+func IsOfAll(own netip.Prefix, address netip.Addr) bool {
+	if own.Bits() >= own.Addr().BitLen()-1 || !own.Contains(address) {
+		return false
+	}
+	next := address.Next()
+	return address == own.Masked().Addr() || address.Is4() && (!next.IsValid() || !own.Contains(next))
+}
+
+// doubles reports whether a node already carries another address of the family.
 func doubles(used map[netip.Addr]string, address netip.Addr, node string) bool {
 	for other, at := range used {
 		if at == node && other.Is4() == address.Is4() {
@@ -116,7 +130,7 @@ func doubles(used map[netip.Addr]string, address netip.Addr, node string) bool {
 	return false
 }
 
-// choose returns the node for an address; empty if there is none.
+// choose returns the node for an address, or "".
 func choose(address netip.Addr, carriers []Carrier, used map[netip.Addr]string) string {
 	load := func(c Carrier) int {
 		n := c.Carries
@@ -143,14 +157,15 @@ func choose(address netip.Addr, carriers []Carrier, used map[netip.Addr]string) 
 	return best.Node
 }
 
-// whyNot says why no node can carry an address: what the most of the way to it is done for.
+// whyNot returns why no node can carry an address. It names the last condition that some node meets.
 func whyNot(address netip.Addr, carriers []Carrier) (reason, message string) {
 	if len(carriers) == 0 {
 		return networkv1alpha1.ReasonNoAssignableNode, "no node that takes pods has the label " + networkv1alpha1.EgressAssignableLabel
 	}
 	near := slices.DeleteFunc(slices.Clone(carriers), func(c Carrier) bool { return !c.on(address) })
 	if len(near) == 0 {
-		return networkv1alpha1.ReasonNotOnNodeNetwork, "it is in no network of the link to the outside of " + carrierNames(carriers)
+		return networkv1alpha1.ReasonNotOnNodeNetwork, "the address is in no network of the link to the outside of " +
+			carrierNames(carriers)
 	}
 	if !slices.ContainsFunc(near, func(c Carrier) bool { return !c.Router || slices.Contains(c.Families, address.Is4()) }) {
 		return networkv1alpha1.ReasonNoAssignableNode, "pods have no " + familyName(address) + " addresses"
@@ -159,13 +174,16 @@ func whyNot(address netip.Addr, carriers []Carrier) (reason, message string) {
 		return slices.DeleteFunc(slices.Clone(near), func(c Carrier) bool { return !is(c) })
 	}
 	if silent := with(func(c Carrier) bool { return c.Router && c.Unreachable }); len(silent) > 0 {
-		return networkv1alpha1.ReasonNodesUnreachable, carrierNames(silent) + " cannot be reached, and no other node is left that could carry it"
+		return networkv1alpha1.ReasonNodesUnreachable, carrierNames(silent) +
+			" do not respond, and no other node can carry the address"
 	}
 	if local := with(func(c Carrier) bool { return c.Local }); len(local) == len(near) {
-		return networkv1alpha1.ReasonUnsupportedGatewayMode, "the gateway mode of " + carrierNames(local) + " is Local: only a node in Shared mode carries egress IPs"
+		return networkv1alpha1.ReasonUnsupportedGatewayMode, "the gateway mode of " + carrierNames(local) +
+			" is Local: only a node in Shared mode carries egress IPs"
 	}
 	if ready := with(func(c Carrier) bool { return c.Router }); len(ready) > 0 {
-		return networkv1alpha1.ReasonNoAssignableNode, fmt.Sprintf("%s carry another %s address of this EgressIP each", carrierNames(ready), familyName(address))
+		return networkv1alpha1.ReasonNoAssignableNode,
+			fmt.Sprintf("%s carry another %s address of this EgressIP each", carrierNames(ready), familyName(address))
 	}
 	return networkv1alpha1.ReasonNoAssignableNode, carrierNames(near) + " have no gateway router yet"
 }

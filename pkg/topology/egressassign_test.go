@@ -28,28 +28,40 @@ func unreachable(c *topology.Carrier) { c.Unreachable = true }
 
 func local(c *topology.Carrier) { c.Router, c.Local = false, true }
 
-// TestAssign: "192.0.2.7 n1" is an address on a node, "192.0.2.7 ?Reason" one on none.
+// TestAssign uses "192.0.2.7 n1" for an address on a node, and "192.0.2.7 ?Reason" for an address without a node.
 func TestAssign(t *testing.T) {
 	for name, test := range map[string]struct {
 		addresses, current string
 		carriers           []topology.Carrier
 		want               string
 	}{
-		"the node with the fewest":                {"192.0.2.7", "", []topology.Carrier{carrier("n1", carrying(2)), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
-		"each of a family on another":             {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 192.0.2.8 n2"},
-		"both families on one":                    {"192.0.2.7 2001:db8::7", "", []topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 2001:db8::7 n1"},
-		"it stays where it is":                    {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", carrying(5)), carrier("n2")}, "192.0.2.7 n1"},
-		"it does not go back":                     {"192.0.2.7", "192.0.2.7 n2", []topology.Carrier{carrier("n1"), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
-		"its node is gone":                        {"192.0.2.7", "192.0.2.7 n3", []topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
-		"its node does not answer":                {"192.0.2.7 192.0.2.8", "192.0.2.7 n1, 192.0.2.8 n2", []topology.Carrier{carrier("n1", unreachable), carrier("n2"), carrier("n3")}, "192.0.2.7 n3, 192.0.2.8 n2"},
-		"the order of the spec is not the choice": {"192.0.2.8 192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
-		"nobody":                    {"192.0.2.7", "", nil, "192.0.2.7 ?NoAssignableNode"},
-		"another network":           {"203.0.113.7", "", []topology.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
-		"Local mode":                {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", local)}, "192.0.2.7 ?UnsupportedGatewayMode"},
-		"only silent ones are left": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
-		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1")}, "192.0.2.7 n1, 192.0.2.8 ?NoAssignableNode"},
-		"somebody else's":           {"192.0.2.99", "192.0.2.99 n1", []topology.Carrier{carrier("n1")}, "192.0.2.99 ?AddressInUse"},
-		"a family that pods lack": {"2001:db8::7", "", []topology.Carrier{carrier("n1", func(c *topology.Carrier) { c.Families = []bool{true} })},
+		"the node with the fewest": {"192.0.2.7", "",
+			[]topology.Carrier{carrier("n1", carrying(2)), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+		"each of a family on another": {"192.0.2.7 192.0.2.8", "",
+			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 192.0.2.8 n2"},
+		"both families on one": {"192.0.2.7 2001:db8::7", "",
+			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 2001:db8::7 n1"},
+		"it stays where it is": {"192.0.2.7", "192.0.2.7 n1",
+			[]topology.Carrier{carrier("n1", carrying(5)), carrier("n2")}, "192.0.2.7 n1"},
+		"it does not go back": {"192.0.2.7", "192.0.2.7 n2",
+			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+		"its node is gone": {"192.0.2.7", "192.0.2.7 n3",
+			[]topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
+		"its node does not answer": {"192.0.2.7 192.0.2.8", "192.0.2.7 n1, 192.0.2.8 n2",
+			[]topology.Carrier{carrier("n1", unreachable), carrier("n2"), carrier("n3")}, "192.0.2.7 n3, 192.0.2.8 n2"},
+		"the order of the spec is not the choice": {"192.0.2.8 192.0.2.7", "192.0.2.7 n1",
+			[]topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
+		"no carrier":      {"192.0.2.7", "", nil, "192.0.2.7 ?NoAssignableNode"},
+		"another network": {"203.0.113.7", "", []topology.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
+		"Local mode": {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", local)},
+			"192.0.2.7 ?UnsupportedGatewayMode"},
+		"only silent ones are left": {"192.0.2.7 192.0.2.8", "",
+			[]topology.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
+		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1")},
+			"192.0.2.7 n1, 192.0.2.8 ?NoAssignableNode"},
+		"in use": {"192.0.2.99", "192.0.2.99 n1", []topology.Carrier{carrier("n1")}, "192.0.2.99 ?AddressInUse"},
+		"a family that pods lack": {"2001:db8::7", "",
+			[]topology.Carrier{carrier("n1", func(c *topology.Carrier) { c.Families = []bool{true} })},
 			"2001:db8::7 ?NoAssignableNode"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +114,7 @@ func parseAssignments(text string) (found []topology.Assignment) {
 	return found
 }
 
-// TestTheOldestEgressIPHasThePod: one that cannot be read has none.
+// TestTheOldestEgressIPHasThePod also covers an EgressIP with an unreadable selector, which has no pods.
 func TestTheOldestEgressIPHasThePod(t *testing.T) {
 	var all []networkv1alpha1.EgressIP
 	for _, name := range []string{"b", "a"} {
@@ -119,6 +131,23 @@ func TestTheOldestEgressIPHasThePod(t *testing.T) {
 		t.Errorf("the pod has %q, want the older", got)
 	}
 	if got := topology.SelectEgressIP(all, nil, nil); got != "" {
-		t.Errorf("a pod that nobody selects has %q", got)
+		t.Errorf("an unselected pod has %q", got)
+	}
+}
+
+func TestIsOfAll(t *testing.T) {
+	for _, test := range []struct {
+		own, address string
+		want         bool
+	}{
+		{"192.0.2.11/24", "192.0.2.0", true}, {"192.0.2.11/24", "192.0.2.255", true}, {"192.0.2.11/24", "192.0.2.254", false},
+		{"192.0.2.11/24", "192.0.3.0", false}, {"192.0.2.11/31", "192.0.2.10", false}, {"192.0.2.11/32", "192.0.2.11", false},
+		{"255.255.255.1/24", "255.255.255.255", true},
+		{"2001:db8::b/64", "2001:db8::", true}, {"2001:db8::b/64", "2001:db8::ffff:ffff:ffff:ffff", false},
+		{"2001:db8::b/127", "2001:db8::a", false},
+	} {
+		if got := topology.IsOfAll(netip.MustParsePrefix(test.own), netip.MustParseAddr(test.address)); got != test.want {
+			t.Errorf("%s is of all hosts of %s: %t", test.address, test.own, got)
+		}
 	}
 }

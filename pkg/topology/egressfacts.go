@@ -11,8 +11,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// ParseEgressIP reads the facts for EgressIPUnit: status says which node carries an address, and gateways, by node, how it is reached. A node
-// without a gateway router carries nothing.
+// ParseEgressIP reads an EgressIP. Its status lists the node of each address, and gateways, by node, how to reach it.
+// A node without a gateway router carries nothing.
 func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (EgressIP, error) {
 	facts := EgressIP{Name: e.Name, Drop: e.Spec.WhenUnassigned == networkv1alpha1.UnassignedDrop}
 	var err error
@@ -37,7 +37,7 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 	return facts, nil
 }
 
-// EgressAddresses are the addresses of an EgressIP, in the order of its spec.
+// EgressAddresses returns the addresses of an EgressIP, in the order of its spec.
 func EgressAddresses(e *networkv1alpha1.EgressIP) ([]netip.Addr, error) {
 	addresses := make([]netip.Addr, 0, len(e.Spec.EgressIPs))
 	for i, text := range e.Spec.EgressIPs {
@@ -50,8 +50,8 @@ func EgressAddresses(e *networkv1alpha1.EgressIP) ([]netip.Addr, error) {
 	return addresses, nil
 }
 
-// Selects reports whether an EgressIP selects pods with these labels in a namespace with those. A selector that cannot be read selects nothing,
-// and is an error that names its field.
+// Selects reports whether an EgressIP selects pods with the given labels in a namespace with the given labels. An
+// unreadable selector selects nothing and is an error that names its field.
 func Selects(e *networkv1alpha1.EgressIP, namespace, pod labels.Set) (bool, error) {
 	namespaces, err := metav1.LabelSelectorAsSelector(&e.Spec.NamespaceSelector)
 	if err != nil {
@@ -64,7 +64,8 @@ func Selects(e *networkv1alpha1.EgressIP, namespace, pod labels.Set) (bool, erro
 	return namespaces.Matches(namespace) && pods.Matches(pod), nil
 }
 
-// SelectEgressIP returns the name of the EgressIP that a pod has: of those that select it the oldest, and of these the first by name. Empty: none.
+// SelectEgressIP returns the name of a pod's EgressIP: the oldest that selects the pod, then the first by name. It
+// returns "" if none selects it.
 func SelectEgressIP(all []networkv1alpha1.EgressIP, namespace, pod labels.Set) string {
 	var chosen *networkv1alpha1.EgressIP
 	for i := range all {
@@ -81,7 +82,8 @@ func SelectEgressIP(all []networkv1alpha1.EgressIP, namespace, pod labels.Set) s
 	return chosen.Name
 }
 
-// PrecedesEgressIP reports whether an EgressIP comes before another where only one of them can have something: the older one, then by name.
+// PrecedesEgressIP reports whether an EgressIP takes precedence over another: the older one does, then the first by
+// name.
 func PrecedesEgressIP(a, b *networkv1alpha1.EgressIP) bool {
 	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
 		return x.Before(y)

@@ -5,62 +5,64 @@ import (
 	"net/netip"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Tiers of ACLs. Those of a lower one come first; pass leaves the decision to the next.
+// Tiers of ACLs. Lower tiers decide first. The action pass leaves the decision to the next tier.
 const (
 	tierEgressFirewall = 0
-	// tierDefault is the last one.
+	// tierDefault is the last tier.
 	tierDefault = 3
 )
 
 // Priorities within tierEgressFirewall.
 const (
-	// insidePriority is that of what stays in the cluster: no rule is about it.
+	// insidePriority is for traffic within the cluster, which no rule applies to.
 	insidePriority = 32000
-	// lastRulesPriority is that of the last rules of a firewall.
+	// lastRulesPriority is for the last rules of a firewall.
 	lastRulesPriority = 1000
 )
 
-// RuleKey is the external_ids key of an ACL that says what rule it is made from.
+// RuleKey is the external_ids key of an ACL that holds the text of its rule.
 const RuleKey = "weft.dev/rule"
 
-// linkLocal networks are not routed, so that nothing for them leaves the cluster. Of IPv4 they are: 169.254.169.254 is what clouds have
-// secrets at.
+// linkLocal is not routed, so that packets to it never leave the cluster. The link-local network of IPv4 is routed:
+// clouds serve secrets at 169.254.169.254.
 var linkLocal = netip.MustParsePrefix("fe80::/10")
 
-// EgressFirewall is what the ACLs of a namespace's firewall need to know.
+// EgressFirewall holds the facts for EgressFirewallUnit.
 type EgressFirewall struct {
 	Namespace string
-	// Clusters are the networks of pods, which no rule is about.
+	// Clusters are the networks of pods, which no rule applies to.
 	Clusters []netip.Prefix
-	// Rules are in order: the first that matches decides.
+	// Rules are in order. The first matching rule decides.
 	Rules []EgressRule
-	// Logging is what is logged and counted of it.
+	// Logging selects what is logged and counted.
 	Logging networkv1alpha1.ACLLogging
 }
 
 // EgressRule is a rule of a firewall.
 type EgressRule struct {
 	Deny bool
-	// Networks are where it is about, or Set is the address set of where it is about; neither: everywhere.
+	// Networks are the destinations of the rule, or Set is their address set. If both are empty, the rule applies to
+	// all destinations.
 	Networks []netip.Prefix
 	Set      unit.Key
-	// Ports are those that it is about; none: all, and all protocols.
+	// Ports are the ports that the rule applies to. Empty means all ports and all protocols.
 	Ports []ovnexpr.Ports
-	// Text is the rule as its author knows it.
+	// Text is the rule in its author's notation.
 	Text string
 }
 
-// EgressFirewallUnit wants the group of the namespace's pods, which are in it by their own units, and what the rules say of what they send:
-// an allowed packet passes to the policies of the following tiers, a denied one is dropped.
+// EgressFirewallUnit returns a unit with the group of the namespace's pods and the ACLs of the rules. Pods join the
+// group by their own units. An allowed packet passes to the policies of the following tiers, a denied packet is
+// dropped.
 //
-// The last ACL allows what no rule is about. Without it, northd would have no reason to follow connections, and a rule would also be about
-// the answers to connections from outside.
+// The last ACL allows everything that no rule matches. Without it, northd would not track connections, and rules
+// would also apply to replies on connections from outside.
 func EgressFirewallUnit(f EgressFirewall) unit.Unit {
 	group := names.NamespacePorts(f.Namespace)
 	parent := unit.Ref{Table: nbdb.PortGroupTable, UUID: unit.UUID(nbdb.PortGroupTable, group)}
@@ -72,7 +74,7 @@ func EgressFirewallUnit(f EgressFirewall) unit.Unit {
 		acl.ExternalIDs = map[string]string{RuleKey: text}
 		name := names.EgressFirewallACL(f.Namespace, text)
 		acl.Name = &name
-		if acl.Log { // where that is wanted
+		if acl.Log { // if logging is enabled
 			acl.Log = false
 			addMeter(&u, logACL(f.Logging, u.Key, text, &acl))
 		}
@@ -100,12 +102,12 @@ func (r EgressRule) match() ovnexpr.Match {
 		to = ovnexpr.ToSets(addressSetName(r.Set, families[0]), addressSetName(r.Set, families[1]))
 	}
 	if to == (ovnexpr.Match{}) {
-		to = ovnexpr.IP() // and no ARP
+		to = ovnexpr.IP() // excludes ARP
 	}
 	return ovnexpr.And(to, ovnexpr.ToPorts(r.Ports...))
 }
 
-// deciding leaves out the rules that are about exactly the same as one before them.
+// deciding leaves out rules that match exactly the same as an earlier rule.
 func (f EgressFirewall) deciding() (rules []EgressRule) {
 	seen := map[string]bool{}
 	for _, rule := range f.Rules {
@@ -117,8 +119,8 @@ func (f EgressFirewall) deciding() (rules []EgressRule) {
 	return rules
 }
 
-// prioritiesOf gives neighbours that do the same one priority, since their order means nothing, and counts from the last: a rule that comes
-// in between moves those before it only where allowing and denying alternate anew.
+// prioritiesOf gives adjacent rules with the same action one priority, because their order has no effect. It counts
+// from the last rule, so that an inserted rule moves earlier rules only if it adds an alternation of allow and deny.
 func prioritiesOf(rules []EgressRule) []int {
 	priorities := make([]int, len(rules))
 	for i := len(rules) - 1; i >= 0; i-- {
@@ -133,7 +135,8 @@ func prioritiesOf(rules []EgressRule) []int {
 	return priorities
 }
 
-// inNamespace is the membership of a pod's port in the group of its namespace, while there is a firewall that makes it.
+// inNamespace returns the membership of a pod's port in the group of its namespace, which exists while the namespace
+// has a firewall.
 func inNamespace(namespace, port string) unit.Membership {
 	group := unit.Ref{Table: nbdb.PortGroupTable, UUID: unit.UUID(nbdb.PortGroupTable, names.NamespacePorts(namespace))}
 	return unit.Membership{Parent: group, Column: "ports", Element: port, Optional: true}

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// ParseEgressFirewall reads the facts for EgressFirewallUnit; clusters are the networks of pods. A rule that cannot be read is an error that
-// names its field, and the firewall denies everything then: which part of it was meant nobody can know.
+// ParseEgressFirewall reads an EgressFirewall. clusters are the networks of pods. An unreadable rule is an error that
+// names its field, and the firewall then denies everything, because the intent of the rest is uncertain.
 func ParseEgressFirewall(firewall *networkv1alpha1.EgressFirewall, clusters []netip.Prefix) (EgressFirewall, error) {
 	facts := EgressFirewall{Namespace: firewall.Namespace, Clusters: clusters}
 	var wrong []error
@@ -100,10 +100,49 @@ func textOfPorts(ports []networkv1alpha1.EgressFirewallPort) (texts []string) {
 	return texts
 }
 
-// CanonicalName is how a DNS name is known: in lower case and without the dot at its end.
+// CanonicalName returns a DNS name in lower case and without a trailing dot.
 func CanonicalName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// Sets lists the address sets that the firewall needs, each once.
+// CheckDNSName returns an error unless a text is a DNS name of at least two labels. The CRD has the same rule, but an
+// object may be older than that rule.
+func CheckDNSName(name string) error {
+	const longestName, longestLabel = 253, 63
+	if address, err := netip.ParseAddr(name); err == nil {
+		return fmt.Errorf("%s is an IP address, not a DNS name: use cidrSelector %s", name, netip.PrefixFrom(address, address.BitLen()))
+	}
+	canonical := CanonicalName(name)
+	labels := strings.Split(canonical, ".")
+	if len(canonical) > longestName || len(labels) < 2 {
+		return fmt.Errorf("%q is not a DNS name of two labels or more and at most %d characters", name, longestName)
+	}
+	for _, label := range labels {
+		if len(label) > longestLabel || !isLabel(label) {
+			return fmt.Errorf("%q is not a DNS name: its label %q is not 1 to %d letters, digits and inner hyphens",
+				name, label, longestLabel)
+		}
+	}
+	if last := labels[len(labels)-1]; isNumber(last) {
+		return fmt.Errorf("%q is not a DNS name: its last label is a number, as in an IP address", name)
+	}
+	return nil
+}
+
+const digits = "0123456789"
+
+// isLabel reports whether a text in lower case consists of letters, digits and hyphens, with no hyphen at either end.
+func isLabel(label string) bool {
+	return label != "" && strings.Trim(label, "abcdefghijklmnopqrstuvwxyz"+digits+"-") == "" &&
+		!strings.HasPrefix(label, "-") && !strings.HasSuffix(label, "-")
+}
+
+// isNumber reports whether a label in lower case is a number in an address parser's notation: decimal, or hexadecimal
+// after 0x.
+func isNumber(label string) bool {
+	hexadecimal, prefixed := strings.CutPrefix(label, "0x")
+	return strings.Trim(label, digits) == "" || prefixed && strings.Trim(hexadecimal, digits+"abcdef") == ""
+}
+
+// Sets lists the address sets that the firewall needs, without duplicates.
 func (f EgressFirewall) Sets() (keys []unit.Key) {
 	for _, rule := range f.Rules {
 		if rule.Set != "" && !slices.Contains(keys, rule.Set) {
@@ -113,7 +152,7 @@ func (f EgressFirewall) Sets() (keys []unit.Key) {
 	return keys
 }
 
-// SelectorOf finds the selector of a set of nodes among a firewall's rules; nil: no rule has it.
+// SelectorOf returns the selector of a set of nodes among a firewall's rules, or nil.
 func SelectorOf(firewall *networkv1alpha1.EgressFirewall, set unit.Key) labels.Selector {
 	for i := range firewall.Spec.Egress {
 		if to := firewall.Spec.Egress[i].To; to.NodeSelector != nil {
@@ -126,12 +165,12 @@ func SelectorOf(firewall *networkv1alpha1.EgressFirewall, set unit.Key) labels.S
 	return nil
 }
 
-// NodesUnit wants the addresses of the nodes that a selector selects.
+// NodesUnit returns a unit with the addresses of the nodes that a selector selects.
 func NodesUnit(key unit.Key, selector labels.Selector, nodes []corev1.Node) unit.Unit {
 	return AddressSetUnit(key, AddressesOfNodes(selector, nodes))
 }
 
-// AddressesOfNodes are those of the nodes that a selector selects, sorted.
+// AddressesOfNodes returns the addresses of the nodes that a selector selects, sorted.
 func AddressesOfNodes(selector labels.Selector, nodes []corev1.Node) (addresses []netip.Addr) {
 	for i := range nodes {
 		if selector.Matches(labels.Set(nodes[i].Labels)) {
@@ -142,7 +181,7 @@ func AddressesOfNodes(selector labels.Selector, nodes []corev1.Node) (addresses 
 	return slices.Compact(addresses)
 }
 
-// addressesOfNode are all that Kubernetes knows of a node.
+// addressesOfNode returns all addresses that Kubernetes has for a node.
 func addressesOfNode(node *corev1.Node) (addresses []netip.Addr) {
 	for _, a := range node.Status.Addresses {
 		if address, err := netip.ParseAddr(a.Address); err == nil && (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) {

@@ -11,31 +11,36 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// Balanced reports whether a service has addresses that Weft balances: a headless service has none, and an external name is DNS. Some have them for
-// others: another proxy's, and those that are labelled as headless.
+// Balanced reports whether Weft balances a service. A headless service has no address and an external name uses DNS.
+// Services that are labelled as headless, or for another proxy, are left to others.
 func Balanced(service *corev1.Service) bool {
-	return !forOthers(service.Labels) && service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
+	return !forOthers(service.Labels) && service.Spec.Type != corev1.ServiceTypeExternalName &&
+		len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
 }
 
-// forOthers reports whether the labels of a service, or of a slice of its endpoints, ask to leave it to others.
+// forOthers reports whether the labels of a service, or of a slice of its endpoints, reserve it for another
+// implementation.
 func forOthers(labels map[string]string) bool {
 	_, proxied := labels[names.ServiceProxyLabel]
 	_, headless := labels[corev1.IsHeadlessService]
 	return proxied || headless
 }
 
-// ParseService reads a service and its slices; nodes are needed if PerNode says so. What the API server lets pass and cannot be read is left
-// out, and told: problems name the field and the value.
-func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, nodes []ServiceNode) (parsed Service, problems []string) {
+// ParseService reads a service and its slices. nodes are needed if PerNode returns true. Values that the API server
+// accepts but that are unreadable are left out, and problems names their field and value.
+func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, nodes []ServiceNode) (parsed Service,
+	problems []string) {
 	parsed = Service{Namespace: service.Namespace, Name: service.Name, Nodes: nodes}
 	if !Balanced(service) {
 		return parsed, nil
 	}
 	addresses, problems := virtualAddresses(service)
-	parsed.Affinity, parsed.Idle = service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP, service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
+	parsed.ClusterIPs = clusterIPs(service)
+	parsed.Affinity, parsed.Idle = service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+		service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
 	for _, port := range service.Spec.Ports {
 		p := ServicePort{Protocol: port.Protocol, Number: uint16(port.Port)}
 		if p.Protocol == "" {
@@ -53,12 +58,12 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 	return parsed, problems
 }
 
-// PerNode reports whether a service has other backends on one node than on another.
+// PerNode reports whether the backends of a service differ between nodes.
 func PerNode(service *corev1.Service) bool {
 	return Balanced(service) && (internal(service) != FromAll || externalLocal(service))
 }
 
-// ServiceNodes are the nodes that have a chassis, in the order of their names.
+// ServiceNodes returns the nodes that have a chassis, in the order of their names.
 func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
 	chassis := make(map[string]string, len(networks))
 	for i := range networks {
@@ -74,7 +79,7 @@ func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) [
 	return found
 }
 
-// internal is how the traffic of pods and hosts chooses backends.
+// internal returns how the traffic of pods and hosts chooses backends.
 func internal(service *corev1.Service) Choice {
 	if p := service.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
 		return FromLocal
@@ -82,7 +87,7 @@ func internal(service *corev1.Service) Choice {
 	return preferred(service)
 }
 
-// preferred is how a service chooses backends where no policy says that they must be local.
+// preferred returns how a service chooses backends where no policy requires local ones.
 func preferred(service *corev1.Service) Choice {
 	distribution := service.Spec.TrafficDistribution
 	if distribution != nil && *distribution != "" || strings.EqualFold(service.Annotations[corev1.AnnotationTopologyMode], "auto") {
@@ -95,8 +100,8 @@ func externalLocal(service *corev1.Service) bool {
 	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// addressVIPs are the VIPs of an address of the service. What comes from within the cluster to an external address counts as internal
-// traffic that knows no policy: only what comes from outside must stay on its node.
+// addressVIPs returns the VIPs of an address of the service. Traffic from within the cluster to an external address
+// counts as internal and ignores the policy: only traffic from outside must stay on its node.
 func addressVIPs(service *corev1.Service, address netip.AddrPort) []VIP {
 	switch {
 	case isClusterIP(service, address.Addr()):
@@ -107,7 +112,7 @@ func addressVIPs(service *corev1.Service, address netip.AddrPort) []VIP {
 	return []VIP{{address, ReachAll, preferred(service)}}
 }
 
-// nodePortVIPs are the VIPs of a port's node port, in the families of the service.
+// nodePortVIPs returns the VIPs of a port's node port, in the families of the service.
 func nodePortVIPs(service *corev1.Service, port corev1.ServicePort) (vips []VIP) {
 	if port.NodePort == 0 {
 		return nil
@@ -132,13 +137,13 @@ func hasFamily(service *corev1.Service, is4 bool) bool {
 	})
 }
 
-// virtualAddresses are the cluster IPs, external IPs and the load balancer's addresses, each once.
+// virtualAddresses returns the cluster IPs, external IPs and the load balancer's addresses, without duplicates.
 func virtualAddresses(service *corev1.Service) (addresses []netip.Addr, problems []string) {
 	add := func(field, text string) {
 		address, err := netip.ParseAddr(text)
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Sprintf("%s: %q is no IP address", field, text))
+			problems = append(problems, fmt.Sprintf("%s: %q is not an IP address", field, text))
 		case !slices.Contains(addresses, address):
 			addresses = append(addresses, address)
 		}
@@ -153,7 +158,7 @@ func virtualAddresses(service *corev1.Service) (addresses []netip.Addr, problems
 		return addresses, problems
 	}
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
-		// A proxy's address must reach the proxy, which does more than to balance.
+		// A proxy's address must reach the proxy, because it does more than balance.
 		if ingress.IP != "" && (ingress.IPMode == nil || *ingress.IPMode == corev1.LoadBalancerIPModeVIP) {
 			add("status.loadBalancer.ingress", ingress.IP)
 		}
@@ -161,9 +166,20 @@ func virtualAddresses(service *corev1.Service) (addresses []netip.Addr, problems
 	return addresses, problems
 }
 
-// backends are the endpoints of a port that are ready, or serve while they end, each once.
+// clusterIPs returns the readable cluster IPs. virtualAddresses reports the others.
+func clusterIPs(service *corev1.Service) (addresses []netip.Addr) {
+	for _, text := range service.Spec.ClusterIPs {
+		if address, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// backends returns the endpoints of a port that are ready, or that still serve while they terminate, without
+// duplicates.
 func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev1.Protocol) (found []Backend, problems []string) {
-	seen := map[netip.AddrPort]int{} // where it is in found
+	seen := map[netip.AddrPort]int{} // index in found
 	for i := range endpoints {
 		number, ok := portOf(&endpoints[i], port, protocol)
 		if !ok || forOthers(endpoints[i].Labels) {
@@ -174,15 +190,17 @@ func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev
 			if len(endpoint.Addresses) == 0 || !ready && !ends {
 				continue
 			}
-			address, err := netip.ParseAddr(endpoint.Addresses[0]) // all addresses of an endpoint are the same pod's (API of discovery/v1)
+			// all addresses of an endpoint belong to the same pod (API of discovery/v1)
+			address, err := netip.ParseAddr(endpoint.Addresses[0])
 			if err != nil {
-				problems = append(problems, fmt.Sprintf("EndpointSlice %s: %q is no IP address", endpoints[i].Name, endpoint.Addresses[0]))
+				problems = append(problems, fmt.Sprintf("EndpointSlice %s: %q is not an IP address", endpoints[i].Name,
+					endpoint.Addresses[0]))
 				continue
 			}
 			backend := backendOf(endpoint, netip.AddrPortFrom(address, number), !ready)
 			if at, known := seen[backend.AddrPort]; !known {
 				seen[backend.AddrPort], found = len(found), append(found, backend)
-			} else if ready && found[at].Ending { // in two slices for a moment
+			} else if ready && found[at].Ending { // briefly in two slices
 				found[at] = backend
 			}
 		}

@@ -10,15 +10,17 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// Plan is the ClusterNetwork's spec, parsed: what node subnets and join addresses are computed from.
+// Plan is the parsed spec of the ClusterNetwork, from which node subnets and join addresses are computed.
 type Plan struct {
-	// Clusters are the networks that node subnets are cut from, in the order of the spec.
+	// Clusters are the networks that node subnets are taken from, in the order of the spec.
 	Clusters []ipam.Network
 	Services []netip.Prefix
 	Join     []netip.Prefix
+	// Pending is set until the networks are judged. No node gets a part of them while it is set.
+	Pending bool
 }
 
-// ParseClusterNetwork reads a ClusterNetwork. The API server has validated it; an error names the field.
+// ParseClusterNetwork reads a ClusterNetwork. The API server has validated it. An error names the field.
 func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
 	var plan Plan
 	for i, entry := range cn.Spec.ClusterNetwork {
@@ -31,7 +33,8 @@ func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
 			hostPrefix = defaultHostPrefix(cidr)
 		}
 		if hostPrefix < cidr.Bits() || hostPrefix > cidr.Addr().BitLen() {
-			return Plan{}, fmt.Errorf("spec.clusterNetwork[%d].hostPrefix: %d is not in %d..%d", i, hostPrefix, cidr.Bits(), cidr.Addr().BitLen())
+			return Plan{}, fmt.Errorf("spec.clusterNetwork[%d].hostPrefix: %d is not in %d..%d", i, hostPrefix,
+				cidr.Bits(), cidr.Addr().BitLen())
 		}
 		plan.Clusters = append(plan.Clusters, ipam.Network{CIDR: cidr, HostPrefix: hostPrefix})
 	}
@@ -50,7 +53,7 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 	return networkv1alpha1.DefaultHostPrefixIPv6
 }
 
-// Network returns the facts for NetworkUnit; cluster is the UID of the namespace kube-system.
+// Network returns the facts for NetworkUnit. cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
 	n := Network{Cluster: cluster, Join: p.joinSubnets()}
 	for _, c := range p.Clusters {
@@ -59,7 +62,7 @@ func (p Plan) Network(cluster string) Network {
 	return n
 }
 
-// PodNetworks are the networks of all pods.
+// PodNetworks returns the networks of all pods.
 func (p Plan) PodNetworks() (networks []netip.Prefix) {
 	for _, cluster := range p.Clusters {
 		networks = append(networks, cluster.CIDR)
@@ -67,7 +70,7 @@ func (p Plan) PodNetworks() (networks []netip.Prefix) {
 	return networks
 }
 
-// joinSubnets are the join subnets of the families that pods have.
+// joinSubnets returns the join subnets of the families that pods have.
 func (p Plan) joinSubnets() []netip.Prefix {
 	families := p.families()
 	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })
@@ -76,7 +79,7 @@ func (p Plan) joinSubnets() []netip.Prefix {
 // ethernet is the length of a MAC in bytes.
 const ethernet = 6
 
-// ParseNodeNetwork reads the facts for NodeUnit from what the operator wrote before.
+// ParseNodeNetwork reads the facts for NodeUnit from a NodeNetwork that the operator has completed.
 func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 	subnets, err := prefixes("spec.podSubnets", nn.Spec.PodSubnets)
 	if err != nil {

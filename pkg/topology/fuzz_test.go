@@ -9,12 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Whatever stands in a port's row is somebody else's port, an error that names the port, or an assignment that says the same.
+// Any port row is either another program's port, an error that names the port, or an assignment with the same
+// content.
 func FuzzParsePodPortRow(f *testing.F) {
 	f.Add("pod/demo/web-0", "uid", "16", "0a:58:0a:f4:01:05 10.244.1.5 fd00::5")
 	f.Add("node/worker-1", "", "2", "router")
@@ -23,8 +24,9 @@ func FuzzParsePodPortRow(f *testing.F) {
 	f.Add("pod/a/b/c", "uid", "99999999999999999999", "unknown")
 	f.Add("", "", "-1", "0a:58:0a:f4:01:05 10.244.1.5/24")
 	f.Fuzz(func(t *testing.T, owner, uid, slot, addresses string) {
-		row := &nbdb.LogicalSwitchPort{Name: "the-port", Addresses: []string{addresses}, ExternalIDs: map[string]string{unit.OwnerKey: owner},
-			Options: map[string]string{"iface-id-ver": uid, "requested-tnl-key": slot}}
+		row := &nbdb.LogicalSwitchPort{Name: "the-port", Addresses: []string{addresses},
+			ExternalIDs: map[string]string{unit.OwnerKey: owner},
+			Options:     map[string]string{"iface-id-ver": uid, "requested-tnl-key": slot}}
 		got, ok, err := topology.ParsePodPortRow(row)
 		switch {
 		case err != nil:
@@ -33,10 +35,11 @@ func FuzzParsePodPortRow(f *testing.F) {
 			}
 		case !ok:
 			if unit.Key(owner).Kind() == topology.KindPod {
-				t.Errorf("the port of %q is nobody's", owner)
+				t.Errorf("the port of %q has no pod", owner)
 			}
 		default:
-			if string(topology.PodKey(got.Namespace, got.Name)) != owner || got.Namespace == "" || got.Name == "" || strings.Contains(got.Name, "/") {
+			if string(topology.PodKey(got.Namespace, got.Name)) != owner || got.Namespace == "" || got.Name == "" ||
+				strings.Contains(got.Name, "/") {
 				t.Errorf("the port of %q is of pod %q in %q", owner, got.Name, got.Namespace)
 			}
 			if n, err := strconv.Atoi(slot); err != nil || n != got.Slot || got.UID != uid {
@@ -51,7 +54,7 @@ func FuzzParsePodPortRow(f *testing.F) {
 	})
 }
 
-// Whatever stands in a ClusterNetwork is an error that names the field, or a plan that nodes can be cut from.
+// Any ClusterNetwork is either an error that names the field or a plan that yields node subnets.
 func FuzzParseClusterNetwork(f *testing.F) {
 	f.Add("10.244.0.0/16", int32(24), "10.96.0.0/16", "100.64.0.0/16")
 	f.Add("fd00:10:244::/48", int32(64), "fd00:10:96::/112", "fd98::/64")
@@ -80,7 +83,7 @@ func FuzzParseClusterNetwork(f *testing.F) {
 	})
 }
 
-// cutNodes gives three nodes their specs: their subnets are in the network and apart.
+// cutNodes completes the specs of three nodes. Their subnets must be in the network and disjoint.
 func cutNodes(t *testing.T, plan topology.Plan) {
 	t.Helper()
 	var specs []networkv1alpha1.NodeNetworkSpec
@@ -106,7 +109,7 @@ func cutNodes(t *testing.T, plan topology.Plan) {
 	}
 }
 
-// Whatever stands in a NodeNetwork is an error that names it, or facts that rows can be made of.
+// Any NodeNetwork is either an error that names it or facts that yield rows.
 func FuzzParseNodeNetwork(f *testing.F) {
 	f.Add("10.244.1.0/24", "0a:58:0a:f4:01:02", int32(1), "chassis")
 	f.Add("fd00:10:244:1::/64", "0a:58:0a:f4:01:02", int32(16000), "")
@@ -127,7 +130,7 @@ func FuzzParseNodeNetwork(f *testing.F) {
 		if len(node.ManagementMAC) != 6 {
 			t.Errorf("%q is read as the MAC %s of %d bytes", mac, node.ManagementMAC, len(node.ManagementMAC))
 		}
-		const groups = 5 // three of balancers, and the port and the address of the management port, of which there is one here
+		const groups = 5 // three of balancers, and the port and the address of the only management port
 		rows := 8
 		if chassis != "" { // its variables
 			rows++

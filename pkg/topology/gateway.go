@@ -7,48 +7,53 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Gateway is what the rows of a node's way out of the cluster need to know.
+// Gateway holds the facts for GatewayUnit.
 type Gateway struct {
 	Node Node
 	Mode networkv1alpha1.GatewayMode
-	// Bridge is the node's Open vSwitch bridge that leads outside, MAC and Addresses what the gateway router has there, with the
-	// length of their subnets; Shared mode only, but for Addresses: those are the node's own in Local mode.
+	// Bridge is the node's Open vSwitch bridge that leads outside. MAC and Addresses, with the length of their
+	// subnets, belong to the gateway router there. They are set in Shared mode only, except that Addresses are the
+	// node's own in Local mode.
 	Bridge    string
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix
 	// NextHops are the routers outside.
 	NextHops []netip.Addr
-	// Join are the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
+	// Join holds the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
 	Join, Clusters []netip.Prefix
-	// SNAT gives pods' packets the router's address.
+	// SNAT translates the source of pods' packets to the router's address.
 	SNAT bool
-	// MTU is the pods', in bytes; 0 while it is not known.
+	// MTU is that of pods, in bytes. It is 0 until it is computed.
 	MTU int
-	// Alone says that the link outside is OVN's alone: the gateway router's addresses are not the host's.
+	// Alone means that only OVN uses the link outside, so that the gateway router's addresses are not the host's.
 	Alone bool
-	// HostAddresses are reached through the management port: Addresses, unless the link is OVN's alone.
+	// HostAddresses are reached through the management port. They include Addresses unless only OVN uses the link.
 	HostAddresses []netip.Addr
 }
 
 const (
-	// managementPolicy is the priority of the policies that send what pods have for their own node to its management port.
+	// managementPolicy is the priority of the policies that send pods' packets for their own node to its management
+	// port.
 	managementPolicy = 1004
-	// neighbourAge is after how many seconds a gateway router asks a silent neighbour for its MAC again.
+	// neighbourAge is the time, in seconds, after which a gateway router resolves the MAC of a silent neighbour
+	// again.
 	neighbourAge = "300"
 )
 
-// GatewayUnit wants the way out of a node: in Shared mode a gateway router with its external switch, in Local mode routes through the
-// management port. One without addresses, whose agent has found none yet, only says what the node's own address is.
+// GatewayUnit returns a unit with the node's connection to the outside: in Shared mode a gateway router with its
+// external switch, in Local mode routes through the management port. While the agent has not found any addresses, the
+// unit only sets the node's own address.
 func GatewayUnit(g Gateway) unit.Unit {
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
 	for _, address := range g.HostAddresses {
-		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.Inside(names.Family(address))), Column: "addresses", Element: address.String()})
+		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.Inside(names.Family(address))),
+			Column: "addresses", Element: address.String()})
 	}
 	if g.Node.Chassis != "" {
 		u.Members = append(u.Members, nodeAddresses(g.Node.Chassis, g.servedAt())...)
@@ -73,7 +78,8 @@ func GatewayUnit(g Gateway) unit.Unit {
 	return u
 }
 
-// servedAt are the addresses at which OVN has node ports and host ports, the first of each family: those that packets from outside come to.
+// servedAt returns the addresses at which OVN serves node ports and host ports: the first of each family, which is
+// the destination of packets from outside.
 func (g Gateway) servedAt() []netip.Addr {
 	if g.Alone {
 		return append(addressesOf(g.Addresses), g.HostAddresses...)
@@ -86,8 +92,9 @@ func (g Gateway) HasRouter() bool {
 	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }
 
-// IsGatewayOf reports whether the rows of a node's gateway were made for the ID and the subnets that the node has now. It looks at those that tell:
-// some of the others may be another node's already, which has got the ID or a subnet.
+// IsGatewayOf reports whether the rows of a node's gateway were computed for the ID and the subnets that the node has
+// now. It checks only rows that depend on them. Some of the others may already belong to another node that has
+// received the ID or a subnet.
 func IsGatewayOf(rows []unit.Row, n Node) bool {
 	subnets, hops := textsOf(n.Subnets), ManagementAddresses(n.Subnets)
 	return !slices.ContainsFunc(rows, func(row unit.Row) bool {
@@ -105,35 +112,37 @@ func IsGatewayOf(rows []unit.Row, n Node) bool {
 	})
 }
 
-// addRouter wants the gateway router and its link to the join switch.
+// addRouter adds the gateway router and its link to the join switch.
 func (g Gateway) addRouter(u *unit.Unit) {
 	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
 	options := map[string]string{
 		"chassis": node.Chassis,
-		// What a balancer of this router sends to a backend elsewhere must come back through it.
+		// Replies from a backend on another node must return through this router.
 		"lb_force_snat_ip": "router_ip",
-		// The host and OVN have one address: in one zone, they do not choose the same port for it.
+		// The host and OVN share an address. In one zone they do not choose the same port.
 		"snat-ct-zone": "0",
-		// There are as many routers on the join switch as nodes: northd would make flows for each pair.
+		// The join switch has as many routers as nodes, and northd would create flows for each pair.
 		"dynamic_neigh_routers": "true", "always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge,
 		requestedTunnelKey: key(gatewayKeys + node.ID),
 	}
 	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(addressesOf(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
-	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name), Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name),
+		Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
 	u.Members = append(u.Members,
 		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
 		unit.Membership{Parent: switchRef(names.JoinSwitch), Column: "ports", Element: jtor.UUID})
 	addGroups(u, router, names.ClusterLoadBalancers, names.RouterLoadBalancers, names.NodeLoadBalancers(node.Name))
 }
 
-// addExternalSwitch wants the switch that leads outside, and the gateway router's link to it.
+// addExternalSwitch adds the switch that leads outside, and the gateway router's link to it.
 func (g Gateway) addExternalSwitch(u *unit.Unit) {
 	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
 	rtoe := g.routerPort(names.RouterToExternal(router), g.MAC, g.Addresses, gatewayToExternal)
 	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
 	etor.Addresses = []string{g.MAC.String()}
-	// The network outside is told of addresses that come to this node, and not of those that every node balances.
+	// The router announces addresses that lead to this node. It does not announce the addresses that every node
+	// balances.
 	etor.Options["nat-addresses"], etor.Options["exclude-lb-vips-from-garp"] = "router", "true"
 	name := names.Localnet(g.Bridge, g.Node.Name)
 	localnet := &nbdb.LogicalSwitchPort{UUID: switchPortUUID(name), Name: name, Type: "localnet", Addresses: []string{"unknown"},
@@ -151,36 +160,38 @@ func (g Gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.
 	port := &nbdb.LogicalRouterPort{UUID: routerPortUUID(name), Name: name, MAC: mac.String(), Networks: textsOf(networks),
 		Options: map[string]string{requestedTunnelKey: key(tunnelKey)}}
 	if g.MTU > 0 {
-		// Who sends more into the tunnel is told what fits (RFC 1191, RFC 8201).
+		// A sender of larger packets into the tunnel receives the MTU that fits (RFC 1191, RFC 8201).
 		port.Options["gateway_mtu"] = key(g.MTU)
 	}
 	return port
 }
 
-// addSourceRoutes sends what the node's pods have for the world to the next hop of its family.
+// addSourceRoutes routes the node's pods to the outside through the next hop of each family.
 func (g Gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
 	for _, subnet := range g.Node.Subnets {
 		for _, hop := range nextHops {
 			if hop.Is4() == subnet.Addr().Is4() {
 				policy := nbdb.LogicalRouterStaticRoutePolicySrcIP
-				addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: subnet.String(), Nexthop: hop.String(), Policy: &policy})
+				addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: subnet.String(),
+					Nexthop: hop.String(), Policy: &policy})
 				break
 			}
 		}
 	}
 }
 
-// addRoutes wants the gateway router's routes, and the cluster router's to it.
+// addRoutes adds the gateway router's routes, and the cluster router's routes to it.
 func (g Gateway) addRoutes(u *unit.Unit) {
 	router := names.GatewayRouter(g.Node.Name)
 	outside := names.RouterToExternal(router)
 	for _, join := range g.Join {
-		// The source routes of pods must not take the answers of this router's balancers to another gateway.
+		// The source routes of pods must not lead replies of this router's balancers to another gateway.
 		own := join.Addr().String()
 		addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: own, Nexthop: own})
 		for _, cluster := range g.Clusters {
 			if cluster.Addr().Is4() == join.Addr().Is4() {
-				addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(), Nexthop: ipam.Gateway(join.Masked()).String()})
+				addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(),
+					Nexthop: ipam.Gateway(join.Masked()).String()})
 			}
 		}
 	}
@@ -206,7 +217,8 @@ func defaultRoute(hop netip.Addr) string {
 	return "::/0"
 }
 
-// addSNAT gives what pods send, and what the router sends of itself into the world, the router's address outside.
+// addSNAT translates the source of packets from pods, and of packets from the router itself, to the router's outside
+// address.
 func (g Gateway) addSNAT(u *unit.Unit) {
 	if !g.SNAT {
 		return
@@ -220,7 +232,7 @@ func (g Gateway) addSNAT(u *unit.Unit) {
 			}
 		}
 		for _, join := range g.Join {
-			// ICMP errors of the router have its address on the join switch.
+			// The router's ICMP errors have its address on the join switch.
 			if join.Addr().Is4() == outside.Addr().Is4() {
 				inside = append(inside, join.Addr().String())
 			}
@@ -234,8 +246,8 @@ func (g Gateway) addSNAT(u *unit.Unit) {
 	}
 }
 
-// addManagementPolicies sends what the node's pods have for the node itself to its management port: it comes with the pod's address, and
-// without a way around outside.
+// addManagementPolicies routes packets from the node's pods to the node itself through its management port. They keep
+// the pod's address and do not leave the node.
 func (g Gateway) addManagementPolicies(u *unit.Unit) {
 	for _, address := range g.HostAddresses {
 		for _, hop := range ManagementAddresses(g.Node.Subnets) {
@@ -243,11 +255,13 @@ func (g Gateway) addManagementPolicies(u *unit.Unit) {
 				continue
 			}
 			nextHop := hop.String()
-			policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, g.Node.Name+" management "+address.String()),
+			policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable,
+				g.Node.Name+" management "+address.String()),
 				Priority: managementPolicy, Match: ovnexpr.RoutedTo(names.RouterToSwitch(g.Node.Name), address),
 				Action: nbdb.LogicalRouterPolicyActionReroute, Nexthops: []string{nextHop}}
 			u.Rows = append(u.Rows, unit.Row{Model: policy})
-			u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.ClusterRouter), Column: "policies", Element: policy.UUID})
+			u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.ClusterRouter), Column: "policies",
+				Element: policy.UUID})
 			break
 		}
 	}

@@ -14,10 +14,11 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// NodeGateway is what of the ClusterNetwork's gateway holds for a node with these labels. A selector that cannot be read is an error that
-// names its field.
+// NodeGateway returns the part of the ClusterNetwork's gateway that applies to a node with these labels. An
+// unreadable selector is an error that names its field.
 func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alpha1.NodeGateway, error) {
-	result := networkv1alpha1.NodeGateway{Mode: cmp.Or(gateway.Mode, networkv1alpha1.GatewayShared), Uplink: cmp.Or(gateway.Uplink, networkv1alpha1.UplinkBridge),
+	result := networkv1alpha1.NodeGateway{Mode: cmp.Or(gateway.Mode, networkv1alpha1.GatewayShared),
+		Uplink:    cmp.Or(gateway.Uplink, networkv1alpha1.UplinkBridge),
 		Interface: gateway.Interface, NextHops: gateway.NextHops, SNAT: cmp.Or(gateway.SNAT, networkv1alpha1.SNATNode)}
 	for i, override := range gateway.Overrides {
 		selector, err := metav1.LabelSelectorAsSelector(&override.NodeSelector)
@@ -37,7 +38,8 @@ func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alp
 	return result, nil
 }
 
-// CheckGateway reports the first selector of the overrides that cannot be read, whichever nodes there are: the API server does not validate them.
+// CheckGateway returns an error for the first unreadable selector of the overrides, whichever nodes exist. The API
+// server does not validate selectors.
 func CheckGateway(gateway networkv1alpha1.Gateway) error {
 	for i, override := range gateway.Overrides {
 		if _, err := metav1.LabelSelectorAsSelector(&override.NodeSelector); err != nil {
@@ -51,15 +53,16 @@ func overrideError(i int, err error) error {
 	return fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
 }
 
-// ParseGateway reads the facts for GatewayUnit: what the agent found of the node's link, and where that is not in effect yet what was
-// asked for. A node without a NodeNetwork's status.gateway has no way out yet.
+// ParseGateway reads the facts for GatewayUnit: the link that the agent found, or the requested settings while they
+// are not in effect. A NodeNetwork without status.gateway has no connection to the outside yet.
 func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, error) {
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway
 	if err != nil || status == nil {
 		return Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}, err
 	}
-	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge, SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
+	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
+		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
 		Alone: status.Mode == networkv1alpha1.GatewayShared && status.Uplink == networkv1alpha1.UplinkInterface}
 	if status.MACAddress != "" {
 		if g.MAC, err = net.ParseMAC(string(status.MACAddress)); err == nil && len(g.MAC) != ethernet {
@@ -92,7 +95,8 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	return g, nil
 }
 
-// hostAddresses are the node's own: what Kubernetes calls internal, and those of the link that it shares with OVN.
+// hostAddresses returns the node's own addresses: its InternalIPs, and the addresses of a link that it shares with
+// OVN.
 func hostAddresses(node *corev1.Node, link []netip.Prefix, uplink networkv1alpha1.UplinkType) []netip.Addr {
 	var addresses []netip.Addr
 	for _, a := range node.Status.Addresses {

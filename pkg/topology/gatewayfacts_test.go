@@ -10,15 +10,16 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// A selector that cannot be read is found whichever labels nodes have: one before it may match them all.
+// An unreadable selector is found whichever labels nodes have, even if an earlier selector matches all of them.
 func TestASelectorThatCannotBeReadIsFound(t *testing.T) {
 	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "in", Values: []string{"a"}}}}
-	gateway := networkv1alpha1.Gateway{Overrides: []networkv1alpha1.GatewayOverride{{}, {NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}
+	gateway := networkv1alpha1.Gateway{Overrides: []networkv1alpha1.GatewayOverride{{},
+		{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}
 	if err := topology.CheckGateway(gateway); err != nil {
 		t.Error(err)
 	}
 	gateway.Overrides = append(gateway.Overrides, networkv1alpha1.GatewayOverride{NodeSelector: bad})
 	if err := topology.CheckGateway(gateway); err == nil || !strings.Contains(err.Error(), "spec.gateway.overrides[2].nodeSelector") {
-		t.Errorf("it is told as %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

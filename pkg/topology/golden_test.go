@@ -30,9 +30,9 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden is one testdata file: objects.yaml in, nb.txt out, and what ovn-trace says of it.
+// golden is one testdata directory: the input objects.yaml, the output nb.txt, and the expected traces of ovn-trace.
 type golden struct {
 	name    string
 	path    string
@@ -78,10 +78,11 @@ func (g golden) set(name, data string) {
 	g.archive.Files = append(g.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// build does what the reconcilers do: it completes NodeNetworks, assigns addresses and makes the units.
+// build works like the reconcilers: it completes NodeNetworks, assigns addresses and builds the units.
 func build(t *testing.T, objects string) []unit.Unit {
 	t.Helper()
-	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }), hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
+	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }),
+		hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
 	documents := strings.Split(objects, "\n---\n")
 	b.egressIPs(documents)
 	b.networkPolicies(documents)
@@ -106,7 +107,8 @@ func build(t *testing.T, objects string) []unit.Unit {
 			b.egressFirewall(doc)
 		case "DNS":
 			b.dns(doc)
-		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy": // read with the pods
+		// read with the pods
+		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
 		}
@@ -134,7 +136,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 	return b.units
 }
 
-// networkPolicies reads the policies, for what their selectors select.
+// networkPolicies reads the policies, because their selectors determine groups and sets.
 func (b *builder) networkPolicies(documents []string) {
 	var pods []topology.SelectedPod
 	for _, doc := range documents {
@@ -185,7 +187,7 @@ func clusterPolicyOf(kind string) metav1.Object {
 	return nil
 }
 
-// nodesOf finds nodes among the documents.
+// nodesOf returns the nodes among the documents.
 func nodesOf(t *testing.T, documents []string) topology.NodesOf {
 	var nodes []corev1.Node
 	for _, doc := range documents {
@@ -201,7 +203,8 @@ func nodesOf(t *testing.T, documents []string) topology.NodesOf {
 }
 
 func (b *builder) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: b.namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: b.namespaces[pod.Namespace],
+		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
 }
 
 // selectedBy lists the groups and sets that a pod is in.
@@ -214,7 +217,7 @@ func (b *builder) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
 	return keys
 }
 
-// egressIPs reads the EgressIPs and the namespaces that they choose pods in.
+// egressIPs reads the EgressIPs and the namespaces in which they select pods.
 func (b *builder) egressIPs(documents []string) {
 	b.namespaces, b.ways = map[string]labels.Set{}, map[string]topology.Gateway{}
 	for _, doc := range documents {
@@ -278,7 +281,7 @@ func (b *builder) node(doc string) {
 		b.t.Fatal(err)
 	}
 	if found := nn.Status.Gateway; found != nil && found.Mode != gateway.Mode {
-		b.t.Fatalf("node %s is asked for %s mode, and its agent found %s", nn.Name, gateway.Mode, found.Mode)
+		b.t.Fatalf("node %s must use %s mode, but its agent found %s", nn.Name, gateway.Mode, found.Mode)
 	}
 	spec, err := topology.NodeSpec(nn.Spec, b.plan, b.nodes, topology.Settings{MTU: 1400, Gateway: gateway})
 	if err != nil {
@@ -306,7 +309,7 @@ func (b *builder) node(doc string) {
 func (b *builder) pod(doc string) {
 	var pod corev1.Pod
 	b.decode(doc, &pod)
-	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID))
+	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID), alloc.Request{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -324,7 +327,8 @@ func (b *builder) pod(doc string) {
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
-		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace], pod.Labels), Selected: b.selectedBy(&pod)}))
+		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
+			pod.Labels), Selected: b.selectedBy(&pod)}))
 }
 
 func (b *builder) service(doc string, documents []string) {
@@ -363,7 +367,7 @@ func (b *builder) egressFirewall(doc string) {
 	}
 }
 
-// dns is what a name server answers.
+// dns reads the answers of a name server.
 func (b *builder) dns(doc string) {
 	var answer struct {
 		Metadata  struct{ Name string }
@@ -373,7 +377,7 @@ func (b *builder) dns(doc string) {
 	b.units = append(b.units, topology.AddressSetUnit(topology.DNSKey(answer.Metadata.Name), answer.Addresses))
 }
 
-// serviceNodes are the nodes as services see them.
+// serviceNodes returns the nodes as services use them.
 func (b *builder) serviceNodes() []topology.ServiceNode {
 	var hosts []corev1.Node
 	for i := range b.networks {
@@ -418,7 +422,7 @@ func render(units []unit.Unit) string {
 	return text.String()
 }
 
-// nameOf is a row's name; one without is told by what it matches.
+// nameOf returns a row's name, or the match of a row without a name.
 func nameOf(row reflect.Value) string {
 	if name := row.FieldByName("Name"); name.Kind() == reflect.String {
 		return name.String()
@@ -458,7 +462,7 @@ func TestGoldenRows(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(g.file("nb.txt"), got); diff != "" {
-				t.Errorf("rows differ (-want +got); `go test ./pkg/topology -update` writes them anew:\n%s", diff)
+				t.Errorf("rows differ (-want +got); `go test ./pkg/topology -update` rewrites the golden files:\n%s", diff)
 			}
 		})
 	}

@@ -9,26 +9,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
 // HostPort is a port of the node that leads to a pod.
 type HostPort struct {
 	Protocol corev1.Protocol
-	// Address is the one of the host that was asked for; not valid: all that the node is known by.
+	// Address is the requested address of the host. If it is invalid, all addresses of the node are meant.
 	Address netip.Addr
-	// Port is the node's, Target the pod's.
+	// Port is the node's port, Target the pod's.
 	Port, Target uint16
 }
 
-// HostPorts are the host ports of a pod, in a fixed order, each once. Containers that start others before them and go on to run
-// count (KEP-753). What cannot be had is told: problems name the container and the port.
+// HostPorts returns the host ports of a pod in a fixed order, without duplicates. Init containers that keep running
+// count (KEP-753). problems names the container and the port of every host port that cannot be provided.
 func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 	if pod.Spec.HostNetwork {
-		return nil, nil // they are the pod's own
+		return nil, nil // the ports are the pod's own
 	}
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, p := range container.Ports {
@@ -42,11 +42,15 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.IsUnspecified() {
 				port.Address = address
 			} else if p.HostIP != "" && err != nil {
-				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is no IP address", container.Name, p.HostPort, p.HostIP))
+				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is not an IP address",
+					container.Name, p.HostPort, p.HostIP))
 				continue
 			}
 			if port.Address == netip.IPv6Loopback() {
-				problems = append(problems, fmt.Sprintf("container %s, host port %d: what is for %s never leaves the host, and the kernel does not translate it", container.Name, p.HostPort, p.HostIP))
+				problems = append(problems,
+					fmt.Sprintf(
+						"container %s, host port %d: packets to %s never leave the host, and the kernel does not translate them",
+						container.Name, p.HostPort, p.HostIP))
 				continue
 			}
 			if !slices.Contains(ports, port) {
@@ -57,20 +61,20 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 	return ports, problems
 }
 
-// text is the host port as ovnexpr.HostPort reads it.
+// text returns the host port in the notation of ovnexpr.HostPort.
 func (h HostPort) text() string {
 	return ovnexpr.HostPort{Protocol: strings.ToLower(string(h.Protocol)), Address: h.Address, Port: h.Port, Target: h.Target}.String()
 }
 
-// addHostPorts wants a balancer for each protocol and family on the node's switch and gateway router. The pod is on the node, so that its
-// answers pass where its clients' packets did: they keep their source.
+// addHostPorts adds a balancer for each protocol and family to the node's switch and gateway router. The pod is on
+// the node, so that its replies take the same path back and clients keep their source address.
 func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
-	var told []string
+	var texts []string
 	balancers := map[string]*nbdb.LoadBalancer{}
 	for _, h := range p.HostPorts {
-		told = append(told, h.text())
+		texts = append(texts, h.text())
 		if h.Address.IsLoopback() {
-			continue // the host alone gets there
+			continue // only the host can reach it
 		}
 		for _, address := range p.Addresses {
 			if h.Address.IsValid() && h.Address.Is4() != address.Is4() {
@@ -80,13 +84,13 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 			lb.Vips[h.vip(names.Family(address))] = netip.AddrPortFrom(address, h.Target).String()
 		}
 	}
-	if len(told) > 0 {
-		slices.Sort(told)
-		port.ExternalIDs[ovnexpr.HostPortsKey] = strings.Join(told, ",")
+	if len(texts) > 0 {
+		slices.Sort(texts)
+		port.ExternalIDs[ovnexpr.HostPortsKey] = strings.Join(texts, ",")
 	}
 }
 
-// vip is the host port as OVN reads it.
+// vip returns the host port in OVN's notation.
 func (h HostPort) vip(family string) string {
 	if h.Address.IsValid() {
 		return netip.AddrPortFrom(h.Address, h.Port).String()
@@ -94,7 +98,7 @@ func (h HostPort) vip(family string) string {
 	return "^" + names.NodeAddressVariable(family) + ":" + strconv.Itoa(int(h.Port))
 }
 
-// hostPortBalancer returns the balancer of a host port, which it adds to the unit if there was none.
+// hostPortBalancer returns the balancer of a host port. It adds the balancer to the unit if it does not exist.
 func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, h HostPort, family string) *nbdb.LoadBalancer {
 	scope := "hostport_template_" + family
 	if h.Address.IsValid() {
@@ -105,9 +109,11 @@ func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, 
 		return lb
 	}
 	protocol := strings.ToLower(string(h.Protocol))
-	lb := &nbdb.LoadBalancer{UUID: unit.UUID(nbdb.LoadBalancerTable, name+" "+p.UID), Name: name, Protocol: &protocol, Vips: map[string]string{},
-		Options: map[string]string{"reject": "true", "event": "false", "hairpin_snat_ip": hairpinAddresses, "skip_snat": "true", "neighbor_responder": "none"},
-		// The field's kinds are those of Kubernetes.
+	lb := &nbdb.LoadBalancer{UUID: unit.UUID(nbdb.LoadBalancerTable, name+" "+p.UID), Name: name, Protocol: &protocol,
+		Vips: map[string]string{},
+		Options: map[string]string{"reject": "true", "event": "false", "hairpin_snat_ip": hairpinAddresses,
+			"skip_snat": "true", "neighbor_responder": "none"},
+		// The values are kinds of Kubernetes.
 		ExternalIDs: map[string]string{"k8s.ovn.org/kind": "Pod", "k8s.ovn.org/owner": p.Namespace + "/" + p.Name}}
 	if !h.Address.IsValid() {
 		lb.Options["template"], lb.Options["address-family"] = "true", strings.ToLower(family)
@@ -117,6 +123,7 @@ func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, 
 	}
 	have[name] = lb
 	u.Rows = append(u.Rows, unit.Row{Model: lb})
-	u.Members = append(u.Members, unit.Membership{Parent: loadBalancersRef(names.NodeLoadBalancers(p.Node)), Column: "load_balancer", Element: lb.UUID})
+	u.Members = append(u.Members, unit.Membership{Parent: loadBalancersRef(names.NodeLoadBalancers(p.Node)),
+		Column: "load_balancer", Element: lb.UUID})
 	return lb
 }

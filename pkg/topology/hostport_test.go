@@ -9,7 +9,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// 127.0.0.1 is the host's to translate, ::1 nobody's.
+// The host translates 127.0.0.1. Nothing translates ::1.
 func TestHostPortsAtLoopback(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{
 		{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1"}, {ContainerPort: 80, HostPort: 8081, HostIP: "::1"}}}}}}

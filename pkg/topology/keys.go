@@ -18,6 +18,7 @@ const (
 	routerToJoinKey    = 1
 	routerToSwitchKeys = 16 // + node ID
 	joinToRouterKey    = 1
+	refusalKey         = 2
 	joinToGatewayKeys  = 16 // + node ID
 	gatewayToJoinKey   = 1
 	gatewayToExternal  = 2
@@ -25,7 +26,7 @@ const (
 	localnetKey        = 2
 )
 
-// requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).
+// requestedTunnelKey is the option that requests a key from northd (ovn-nb(5)).
 const requestedTunnelKey = "requested-tnl-key"
 
 func key(n int) string { return strconv.Itoa(n) }

@@ -9,12 +9,13 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Move says which move of its link a node may make: what it was allowed, or what it asks for when it is its turn. At most so many nodes move at
-// a time, and none after one whose move was rolled back. What a node may do stays allowed: after its next boot it needs to ask nobody.
+// Move returns the move of its link that a node may make: an earlier permission, or the node's request when it is its
+// turn. At most atATime nodes move at once, and no further node after one whose move was rolled back. A permission
+// lasts, so that the node needs no new one after its next boot.
 //
 //	agent: status.move ──▶ operator: spec.gateway.move ──▶ agent moves; status.move goes when the link is on its bridge
 func Move(node *networkv1alpha1.NodeNetwork, others []networkv1alpha1.NodeNetwork, atATime int32) string {
-	if !asks(node) {
+	if !requestsMove(node) {
 		return node.Spec.Gateway.Move
 	}
 	moving := int32(0)
@@ -33,10 +34,10 @@ func Move(node *networkv1alpha1.NodeNetwork, others []networkv1alpha1.NodeNetwor
 	return node.Status.Move
 }
 
-// Asking are the nodes that wait for their turn.
-func Asking(nodes []networkv1alpha1.NodeNetwork) (names []string) {
+// WaitingToMove lists the nodes that wait for their turn to move.
+func WaitingToMove(nodes []networkv1alpha1.NodeNetwork) (names []string) {
 	for i := range nodes {
-		if asks(&nodes[i]) {
+		if requestsMove(&nodes[i]) {
 			names = append(names, nodes[i].Name)
 		}
 	}
@@ -44,16 +45,17 @@ func Asking(nodes []networkv1alpha1.NodeNetwork) (names []string) {
 	return names
 }
 
-func asks(node *networkv1alpha1.NodeNetwork) bool {
+func requestsMove(node *networkv1alpha1.NodeNetwork) bool {
 	return node.Status.Move != "" && node.Status.Move != node.Spec.Gateway.Move
 }
 
-// isMoving: a node that may move and has not said what became of it. One that was refused has changed nothing.
+// isMoving reports whether a node has permission to move and has not reported the outcome. A node that refused its
+// move has changed nothing and does not count.
 func isMoving(node *networkv1alpha1.NodeNetwork) bool {
-	return node.Status.Move != "" && !asks(node) && reasonOfGateway(node) != networkv1alpha1.ReasonUplinkRefused
+	return node.Status.Move != "" && !requestsMove(node) && reasonOfGateway(node) != networkv1alpha1.ReasonUplinkRefused
 }
 
-// RolledBack says what became of a node's move that was undone; empty: it has none.
+// RolledBack describes a node's rolled-back move. It is empty if the node has none.
 func RolledBack(node *networkv1alpha1.NodeNetwork) string {
 	if node.Status.Move == "" || reasonOfGateway(node) != networkv1alpha1.ReasonUplinkRolledBack {
 		return ""
@@ -72,7 +74,7 @@ func gatewayReady(node *networkv1alpha1.NodeNetwork) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// MoveState is what of a node others' turns depend on.
+// MoveState returns a node's state as far as the turns of other nodes depend on it.
 func MoveState(node *networkv1alpha1.NodeNetwork) string {
 	return fmt.Sprint(node.Status.Move, isMoving(node), RolledBack(node))
 }

@@ -17,11 +17,14 @@ func TestNodesMoveInTurn(t *testing.T) {
 		nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionGatewayReady, Reason: reason, Message: "why"}}
 		return nn
 	}
-	asks := node("n1", move, "", networkv1alpha1.ReasonUplinkWaiting)
-	moving, told := node("n2", move, move, networkv1alpha1.ReasonUplinkMoving), node("n3", move, move, networkv1alpha1.ReasonUplinkWaiting)
+	waiting := node("n1", move, "", networkv1alpha1.ReasonUplinkWaiting)
+	moving, permitted := node("n2", move, move, networkv1alpha1.ReasonUplinkMoving),
+		node("n3", move, move, networkv1alpha1.ReasonUplinkWaiting)
 	moved := node("n4", "", move, networkv1alpha1.ReasonAsExpected)
-	refused, undone := node("n5", move, move, networkv1alpha1.ReasonUplinkRefused), node("n6", move, move, networkv1alpha1.ReasonUplinkRolledBack)
-	never, other := node("n7", "", "", networkv1alpha1.ReasonAsExpected), node("n8", "eth1 Interface", move, networkv1alpha1.ReasonUplinkWaiting)
+	refused, undone := node("n5", move, move, networkv1alpha1.ReasonUplinkRefused),
+		node("n6", move, move, networkv1alpha1.ReasonUplinkRolledBack)
+	never, other := node("n7", "", "", networkv1alpha1.ReasonAsExpected),
+		node("n8", "eth1 Interface", move, networkv1alpha1.ReasonUplinkWaiting)
 	settled := node("n9", "", move, networkv1alpha1.ReasonUplinkRolledBack)
 	type nodes = []networkv1alpha1.NodeNetwork
 	for name, test := range map[string]struct {
@@ -30,20 +33,20 @@ func TestNodesMoveInTurn(t *testing.T) {
 		atATime int32
 		want    string
 	}{
-		"alone":                            {asks, nil, 1, move},
-		"the first of many":                {asks, nodes{asks, node("n2", move, "", ""), moved, never}, 1, move},
-		"while one moves":                  {asks, nodes{moving}, 1, ""},
-		"while one does not know that yet": {asks, nodes{told}, 1, ""},
-		"two at a time":                    {asks, nodes{moving, never}, 2, move},
-		"not three":                        {asks, nodes{moving, told}, 2, ""},
-		"behind one that was refused":      {asks, nodes{refused}, 1, move},
-		"behind one that was rolled back":  {asks, nodes{undone}, 5, ""},
-		"when that is settled":             {asks, nodes{settled}, 1, move},
-		"something else":                   {other, nodes{moving}, 1, move},
-		"something else, in its turn":      {other, nodes{moved}, 1, "eth1 Interface"},
-		"no limit is one":                  {asks, nodes{moving}, 0, ""},
-		"what was allowed stays":           {moved, nodes{undone, moving}, 1, move},
-		"nobody asked":                     {never, nodes{asks}, 1, ""},
+		"alone":                             {waiting, nil, 1, move},
+		"the first of many":                 {waiting, nodes{waiting, node("n2", move, "", ""), moved, never}, 1, move},
+		"while one moves":                   {waiting, nodes{moving}, 1, ""},
+		"while one has just been permitted": {waiting, nodes{permitted}, 1, ""},
+		"two at a time":                     {waiting, nodes{moving, never}, 2, move},
+		"not three":                         {waiting, nodes{moving, permitted}, 2, ""},
+		"behind one that was refused":       {waiting, nodes{refused}, 1, move},
+		"behind one that was rolled back":   {waiting, nodes{undone}, 5, ""},
+		"when that is settled":              {waiting, nodes{settled}, 1, move},
+		"something else":                    {other, nodes{moving}, 1, move},
+		"something else, in its turn":       {other, nodes{moved}, 1, "eth1 Interface"},
+		"no limit is one":                   {waiting, nodes{moving}, 0, ""},
+		"what was allowed stays":            {moved, nodes{undone, moving}, 1, move},
+		"no request":                        {never, nodes{waiting}, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := topology.Move(&test.node, test.others, test.atATime); got != test.want {
@@ -51,8 +54,8 @@ func TestNodesMoveInTurn(t *testing.T) {
 			}
 		})
 	}
-	if got := topology.Asking(nodes{other, moving, asks, undone, never}); len(got) != 2 || got[0] != "n1" || got[1] != "n8" {
-		t.Errorf("%v ask", got)
+	if got := topology.WaitingToMove(nodes{other, moving, waiting, undone, never}); len(got) != 2 || got[0] != "n1" || got[1] != "n8" {
+		t.Errorf("waiting nodes: %v", got)
 	}
 	if got := topology.RolledBack(&undone); got != "node n6: why" {
 		t.Errorf("rolled back: %q", got)

@@ -5,26 +5,27 @@ import (
 	"slices"
 
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Network is what the cluster-wide rows need to know.
+// Network holds the facts for NetworkUnit.
 type Network struct {
-	// Join is the join switch's subnets, one per family; the cluster router has the first address of each.
+	// Join are the join switch's subnets, one per family. The cluster router has the first address of each.
 	Join []netip.Prefix
 	// Clusters are the CIDRs of all pods.
 	Clusters []netip.Prefix
-	// Cluster identifies the Kubernetes cluster: the UID of its namespace kube-system.
+	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
 	Cluster string
 }
 
-// ClusterIDKey is the external_ids key of the cluster router that says whose database this is. Sweeping the ports of pods
-// that the API server does not know is safe only if it is the same API server that knew them.
+// ClusterIDKey is the external_ids key of the cluster router that identifies the database's Kubernetes cluster.
+// Deleting the ports of pods that the API server does not have is safe only if it is the same API server as before.
 const ClusterIDKey = "weft.dev/cluster"
 
-// NetworkUnit wants the cluster router, the join switch, the ports between them and the group of the services' load balancers.
+// NetworkUnit returns a unit with the cluster router, the join switch, the ports between them and the group of the
+// services' load balancers.
 func NetworkUnit(n Network) unit.Unit {
 	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
 	rtoj := &nbdb.LogicalRouterPort{
@@ -37,11 +38,12 @@ func NetworkUnit(n Network) unit.Unit {
 		Key: NetworkKey(),
 		Rows: []unit.Row{
 			{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.ClusterRouter, Options: map[string]string{
-				// Learning from every ARP request would fill MAC_Binding with what nobody talks to.
+				// Learning from every ARP request would fill MAC_Binding with addresses that are never used.
 				"always_learn_from_arp_request": "false",
 				requestedTunnelKey:              key(clusterRouterKey),
 			}, ExternalIDs: map[string]string{ClusterIDKey: n.Cluster}}},
-			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch, OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
+			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch,
+				OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
 			{Model: rtoj},
 			{Model: jtor},
 		},
@@ -56,12 +58,14 @@ func NetworkUnit(n Network) unit.Unit {
 	discardNowhere(&u, names.ClusterRouter, n.Join)
 	n.addEgress(&u)
 	addManagement(&u)
-	// Idle services are told of by ovn-controllers.
-	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options", Element: "controller_event", Value: "true"})
+	n.addRefusal(&u)
+	// ovn-controllers report connections to idle services.
+	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options",
+		Element: "controller_event", Value: "true"})
 	return u
 }
 
-// discardNowhere lets a router with these networks drop what a balancer sends nowhere.
+// discardNowhere makes a router with these networks drop packets that a balancer sends to Nowhere.
 func discardNowhere(u *unit.Unit, router string, networks []netip.Prefix) {
 	for _, nowhere := range Nowhere() {
 		if slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == nowhere.Addr().Is4() }) {
@@ -70,7 +74,7 @@ func discardNowhere(u *unit.Unit, router string, networks []netip.Prefix) {
 	}
 }
 
-// routerTypePort is a switch's end of the link to a router port.
+// routerTypePort returns a switch's end of the link to a router port.
 func routerTypePort(name, peer string, tunnelKey int) *nbdb.LogicalSwitchPort {
 	return &nbdb.LogicalSwitchPort{
 		UUID: switchPortUUID(name), Name: name, Type: "router", Addresses: []string{"router"},
@@ -78,7 +82,7 @@ func routerTypePort(name, peer string, tunnelKey int) *nbdb.LogicalSwitchPort {
 	}
 }
 
-// GatewayNetworks renders the router's address of each subnet with the subnet's length: "10.244.1.1/24".
+// GatewayNetworks returns the router's address of each subnet with the subnet's length: "10.244.1.1/24".
 func GatewayNetworks(subnets []netip.Prefix) []string {
 	networks := make([]string, 0, len(subnets))
 	for _, s := range subnets {
@@ -95,7 +99,8 @@ func firsts(subnets []netip.Prefix) []netip.Addr {
 	return addresses
 }
 
-// addManagement wants the group and sets of all management ports, which nodes join: policies tell by them what a node itself sends.
+// addManagement adds the group and sets of all management ports, which nodes join. Policies use them to recognize
+// traffic from a node itself.
 func addManagement(u *unit.Unit) {
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.PortGroup{UUID: portGroupRef(names.ManagementPorts).UUID, Name: names.ManagementPorts}})
 	for _, like := range families {

@@ -7,55 +7,56 @@ import (
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// tierNetworkPolicy is the tier of NetworkPolicies; those of administrators are before and behind it.
+// tierNetworkPolicy is the tier of NetworkPolicies. The tiers of administrators' policies are before and behind it.
 const tierNetworkPolicy = 2
 
-// Priorities within tierNetworkPolicy: what one policy allows, no other denies.
+// Priorities within tierNetworkPolicy. No policy denies what another policy allows.
 const (
 	policyAllowPriority   = 1001
 	policyIsolatePriority = 1000
 )
 
-// NetworkPolicy is what the ACLs of a policy need to know.
+// NetworkPolicy holds the facts for NetworkPolicyUnit.
 type NetworkPolicy struct {
 	Namespace, Name string
-	// Subject are the pods that it isolates.
+	// Subject selects the pods that the policy isolates.
 	Subject PodSelector
-	// Ingress and Egress are what is allowed to them and from them; nil: the policy is not about that direction.
+	// Ingress and Egress are the allowed traffic to and from them. nil means that the policy does not apply to that
+	// direction.
 	Ingress, Egress *PolicyRules
-	// Logging is what is logged and counted of it.
+	// Logging selects what is logged and counted.
 	Logging networkv1alpha1.ACLLogging
 }
 
-// PolicyRules are the rules of one direction; none: nothing is allowed.
+// PolicyRules are the rules of one direction. Without rules nothing is allowed.
 type PolicyRules struct{ Rules []PolicyRule }
 
-// PolicyRule allows what one of the peers has for one of the ports.
+// PolicyRule allows traffic with one of the peers on one of the ports.
 type PolicyRule struct {
-	// Peers are the other end; with Anybody, that is everybody.
+	// Peers are the other end. With Anybody, the other end is arbitrary.
 	Anybody bool
 	Peers   []PolicyPeer
-	// Ports and Named are the ports; with AllPorts, those are all, of all protocols.
+	// Ports and Named are the ports. AllPorts means all ports of all protocols.
 	AllPorts bool
 	Ports    []ovnexpr.Ports
 	Named    []NamedPort
-	// Text is the place of the rule in its policy: "ingress[0]".
+	// Text is the position of the rule in its policy: "ingress[0]".
 	Text string
 }
 
-// PolicyPeer is pods, or networks.
+// PolicyPeer selects pods or networks.
 type PolicyPeer struct {
 	Pods     *PodSelector
 	Networks []netip.Prefix
 }
 
-// policySide is a direction as its ACLs see it.
+// policySide is a direction with its ACL options and matches.
 type policySide struct {
 	direction nbdb.ACLDirection
 	options   map[string]string
@@ -64,17 +65,20 @@ type policySide struct {
 	text      string
 }
 
-// Egress is decided behind the load balancers, where a packet has the address of a backend and not that of a service.
+// Egress is decided behind the load balancers, where a packet has the address of a backend instead of a service's.
 var (
 	ingressSide = policySide{direction: nbdb.ACLDirectionToLport, subject: ovnexpr.ToPortOf, peer: ovnexpr.Source, text: "ingress"}
 	egressSide  = policySide{direction: nbdb.ACLDirectionFromLport, options: map[string]string{"apply-after-lb": "true"},
 		subject: ovnexpr.FromGroup, peer: ovnexpr.Destination, text: "egress"}
 )
 
-// NetworkPolicyUnit wants a policy's ACLs on the port group of its subject, all in one transaction: what it isolates and what it allows come
-// together. It waits for the group; that the sets are there is for the caller to see to, since OVN ignores an ACL with a set that is not.
+// NetworkPolicyUnit returns a unit with a policy's ACLs on the port group of its subject. They are written in one
+// transaction, so that isolation and allowed traffic take effect together. The unit waits for the group. The caller
+// must create the sets, because OVN ignores an ACL that names a missing set.
 func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
-	b := policyBuilder{subject: p.Subject, name: func(text string) string { return names.PolicyACL(p.Namespace, p.Name, text) }, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)},
+	b := policyBuilder{subject: p.Subject, name: func(text string) string {
+		return names.PolicyACL(p.Namespace, p.Name, text)
+	}, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)},
 		logging: p.Logging}
 	if p.Ingress != nil {
 		b.addNode()
@@ -98,30 +102,35 @@ func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
 	for _, rule := range rules.Rules {
 		b.addRule(side, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, rule)
 	}
-	b.addACL(side, nbdb.ACL{Action: nbdb.ACLActionDrop, Tier: tierNetworkPolicy, Priority: policyIsolatePriority, Log: true}, ovnexpr.IP(), side.text+" isolation")
+	b.addACL(side, nbdb.ACL{Action: nbdb.ACLActionDrop, Tier: tierNetworkPolicy, Priority: policyIsolatePriority, Log: true},
+		ovnexpr.IP(), side.text+" isolation")
 }
 
-// addNode allows what the pod's own node sends by itself, such as kubelet's probes: by the node's port and from its address, since in Local
-// mode others' packets come by that port too. And a pod reaches itself through a service.
+// addNode allows traffic from the pod's own node, such as kubelet's probes. It matches the node's port and its
+// address, because in Local mode other traffic uses that port too. It also allows a pod to reach itself through a
+// service.
 func (b *policyBuilder) addNode() {
 	node := ovnexpr.And(ovnexpr.FromGroup(names.ManagementPorts),
-		ovnexpr.Sets(ovnexpr.Source, names.ManagementAddresses(names.Family(families[0])), names.ManagementAddresses(names.Family(families[1]))))
-	b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
+		ovnexpr.Sets(ovnexpr.Source, names.ManagementAddresses(names.Family(families[0])),
+			names.ManagementAddresses(names.Family(families[1]))))
+	b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy,
+		Priority: policyAllowPriority}, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
 }
 
-// track has connections followed where nothing is allowed. Otherwise northd has no reason to, and what is isolated is also the answers to connections
-// that others opened, and the neighbours' discovery.
+// track enables connection tracking where nothing is allowed. Without it, northd would not track connections, and
+// isolation would also drop replies on connections from others and neighbour discovery.
 func (b *policyBuilder) track() {
 	if !slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool {
 		acl, ok := row.Model.(*nbdb.ACL)
 		return ok && acl.Action == nbdb.ACLActionAllowRelated
 	}) {
-		b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: trackingTier, Priority: trackingACL}, ovnexpr.IP(), "tracking")
+		b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: trackingTier, Priority: trackingACL},
+			ovnexpr.IP(), "tracking")
 	}
 }
 
-// addRule adds what a rule says. Named ports that the subject has are a rule of those pods that have them: in OVN a match that names a group is left
-// out, whole, on a switch that has no port of the group.
+// addRule adds the ACLs of a rule. A named port that the subject defines has a rule of its own for the pods that have
+// it, because OVN ignores a whole match that names a group without ports on the switch.
 func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) {
 	acl.Log = true
 	if match := b.match(side, rule); !match.IsZero() {
@@ -141,7 +150,7 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 	b.addTo(b.subject.GroupKey(), side, acl, match, text)
 }
 
-// addTo adds an ACL to a group. One with Log is logged if that is wanted.
+// addTo adds an ACL to a group. An ACL with Log is logged if logging is enabled.
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
 	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
@@ -150,7 +159,7 @@ func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, mat
 		have, ok := row.Model.(*nbdb.ACL)
 		return ok && have.UUID == acl.UUID
 	}) {
-		return // another rule says the same
+		return // another rule has the same match
 	}
 	name := b.name(text)
 	acl.Name = &name
@@ -162,7 +171,8 @@ func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, mat
 	b.unit.Members = append(b.unit.Members, unit.Membership{Parent: podGroupRef(group), Column: "acls", Element: acl.UUID})
 }
 
-// match is what a rule says of what its direction's side matches already, without the named ports of what is received; nothing: no packet.
+// match returns what a rule adds to the match of its direction, without named ports for ingress. An empty match
+// matches no packet.
 func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
 	var all []ovnexpr.Match
 	switch {
@@ -179,20 +189,20 @@ func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
 	return ovnexpr.Or(all...)
 }
 
-// peerMatch is a match of peers: everybody, some, or nobody.
+// peerMatch matches any peer, some peers or no peer.
 type peerMatch struct {
 	anybody bool
 	some    ovnexpr.Match
 }
 
-// onlyIf joins a match with that of peers.
+// onlyIf combines a match with that of peers.
 func onlyIf(peers peerMatch, match ovnexpr.Match) ovnexpr.Match {
 	switch {
 	case peers.anybody:
 		return match
 	case peers.some.IsZero():
 		return ovnexpr.Match{}
-	case match == ovnexpr.IP(): // an address of a family says so
+	case match == ovnexpr.IP(): // an address match implies the family
 		return peers.some
 	}
 	return ovnexpr.And(peers.some, match)
@@ -211,7 +221,8 @@ func (r PolicyRule) peers(side policySide) peerMatch {
 	return peerMatch{some: ovnexpr.Or(append(all, ovnexpr.Networks(side.peer, r.networks()...))...)}
 }
 
-// peersWith are the destinations that have a named port: pods, also where the rule names networks or nobody.
+// peersWith returns the destinations that have a named port. They are pods, even if the rule names networks or no
+// peers.
 func (r PolicyRule) peersWith(port NamedPort) peerMatch {
 	all := setsOf(ovnexpr.Destination, AllPods().WithPort(port))
 	if r.Anybody {
@@ -241,7 +252,7 @@ func setsOf(side ovnexpr.Side, pods PodSelector) ovnexpr.Match {
 	return ovnexpr.Sets(side, addressSetName(key, families[0]), addressSetName(key, families[1]))
 }
 
-// Selectors are the groups and sets that the policy's ACLs name, by their units.
+// Selectors returns the groups and sets that the policy's ACLs name, by their units.
 func (p NetworkPolicy) Selectors() map[unit.Key]PodSelector {
 	all := map[unit.Key]PodSelector{p.Subject.GroupKey(): p.Subject}
 	group := func(s PodSelector) { all[s.GroupKey()] = s }

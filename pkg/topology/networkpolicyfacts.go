@@ -13,16 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
 
-// Numbers finds the numbers that the pods of a selector give to a named port.
+// Numbers returns the port numbers that the pods of a selector give to a named port.
 type Numbers func(pods PodSelector, port NamedPort) []uint16
 
-// ParseNetworkPolicy reads the facts for NetworkPolicyUnit. What cannot be read of a rule is an error that names its field, and allows nothing; a
-// policy whose podSelector cannot be read isolates every pod of its namespace.
+// ParseNetworkPolicy reads a NetworkPolicy. An unreadable part of a rule is an error that names its field, and allows
+// nothing. A policy with an unreadable podSelector isolates every pod of its namespace.
 func ParseNetworkPolicy(np *networkingv1.NetworkPolicy, numbers Numbers) (NetworkPolicy, error) {
-	facts := NetworkPolicy{Namespace: np.Namespace, Name: np.Name, Subject: PodSelector{Namespace: np.Namespace, Pods: labels.Everything()}}
+	facts := NetworkPolicy{Namespace: np.Namespace, Name: np.Name,
+		Subject: PodSelector{Namespace: np.Namespace, Pods: labels.Everything()}}
 	p := policyParser{facts: &facts, numbers: numbers}
 	if subject, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
 		p.wrong = append(p.wrong, fmt.Errorf("spec.podSelector: %w", err))
@@ -47,7 +48,8 @@ func ParseNetworkPolicy(np *networkingv1.NetworkPolicy, numbers Numbers) (Networ
 	return facts, errors.Join(p.wrong...)
 }
 
-// policyDirections says what a policy is about. The API server fills policyTypes in; where it did not, rules say it.
+// policyDirections returns the directions that a policy applies to. The API server sets policyTypes. If it did not,
+// the rules decide.
 func policyDirections(np *networkingv1.NetworkPolicy) (ingress, egress bool) {
 	if len(np.Spec.PolicyTypes) == 0 {
 		return true, len(np.Spec.Egress) > 0
@@ -65,7 +67,8 @@ type policyParser struct {
 	wrong   []error
 }
 
-func (p *policyParser) rule(text, peersField string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) PolicyRule {
+func (p *policyParser) rule(text, peersField string, peers []networkingv1.NetworkPolicyPeer,
+	ports []networkingv1.NetworkPolicyPort) PolicyRule {
 	rule := PolicyRule{Anybody: len(peers) == 0, AllPorts: len(ports) == 0, Text: text}
 	for i := range peers {
 		peer, err := p.peer(&peers[i])
@@ -107,7 +110,8 @@ func (p *policyParser) peer(peer *networkingv1.NetworkPolicyPeer) (PolicyPeer, e
 	return PolicyPeer{Pods: &pods}, nil
 }
 
-// networksOf are the networks of a block without its exceptions: OVN matches few networks better than many inequalities.
+// networksOf returns the networks of a block without its exceptions, because OVN matches a few networks better than
+// many inequalities.
 func networksOf(block *networkingv1.IPBlock) ([]netip.Prefix, error) {
 	cidr, err := netip.ParsePrefix(block.CIDR)
 	if err != nil {
@@ -135,7 +139,7 @@ func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPo
 	if port.Protocol != nil {
 		protocol = *port.Protocol
 	}
-	if err := knownProtocol(protocol); err != nil {
+	if err := checkProtocol(protocol); err != nil {
 		return err
 	}
 	if port.Port == nil {
@@ -160,7 +164,7 @@ func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPo
 	return err
 }
 
-func knownProtocol(protocol corev1.Protocol) error {
+func checkProtocol(protocol corev1.Protocol) error {
 	if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP {
 		return fmt.Errorf("protocol: %q is not TCP, UDP or SCTP", protocol)
 	}
@@ -170,12 +174,13 @@ func knownProtocol(protocol corev1.Protocol) error {
 func portsOf(protocol corev1.Protocol, first, last int32) (ovnexpr.Ports, error) {
 	const highest = 65535
 	if first < 1 || last < first || last > highest {
-		return ovnexpr.Ports{}, fmt.Errorf("port: %d to %d is no range in 1..%d", first, last, highest)
+		return ovnexpr.Ports{}, fmt.Errorf("port: %d to %d is not a range in 1..%d", first, last, highest)
 	}
 	return ovnexpr.Ports{Protocol: protocolName(protocol), First: uint16(first), Last: uint16(last)}, nil
 }
 
-// named adds what pods mean by a named port: the subject's pods for what they receive, those of the peers for what they are sent.
+// named adds the numbers of a named port. For ingress the subject's pods define them, for egress the pods of the
+// peers.
 func (p *policyParser) named(rule *PolicyRule, port NamedPort, ingress bool) {
 	owners := []PodSelector{p.facts.Subject}
 	if !ingress {

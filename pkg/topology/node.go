@@ -5,26 +5,26 @@ import (
 	"net/netip"
 
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Node is what the rows of a node need to know.
+// Node holds the facts for NodeUnit.
 type Node struct {
 	Name string
-	// ID numbers the node, 1..16000; it becomes part of tunnel keys.
+	// ID is the number of the node, 1..16000. It is part of tunnel keys.
 	ID int
 	// Subnets are the node's pod subnets, of both families.
 	Subnets []netip.Prefix
 	// ManagementMAC is the MAC of the management port.
 	ManagementMAC net.HardwareAddr
-	// Chassis is the node's OVS system-id; empty until its agent reported it.
+	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
 	Chassis string
 }
 
-// NodeUnit wants the node's switch, its link to the cluster router and the management port.
+// NodeUnit returns a unit with the node's switch, its link to the cluster router and the management port.
 func NodeUnit(n Node) unit.Unit {
 	ls, group := switchRef(names.NodeSwitch(n.Name)), loadBalancersRef(names.NodeLoadBalancers(n.Name))
 	rtos := &nbdb.LogicalRouterPort{
@@ -61,7 +61,7 @@ func NodeUnit(n Node) unit.Unit {
 	return u
 }
 
-// addGroups gives a switch or router the load balancers of groups.
+// addGroups adds groups of load balancers to a switch or router.
 func addGroups(u *unit.Unit, to unit.Ref, groups ...string) {
 	for _, group := range groups {
 		u.Members = append(u.Members, unit.Membership{Parent: to, Column: "load_balancer_group", Element: loadBalancersRef(group).UUID})
@@ -75,6 +75,7 @@ func managementPort(n Node) *nbdb.LogicalSwitchPort {
 	}
 	return &nbdb.LogicalSwitchPort{
 		UUID: switchPortUUID(names.ManagementPort(n.Name)), Name: names.ManagementPort(n.Name),
-		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: ManagementAddresses(n.Subnets)}.String()}, Options: options,
+		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: ManagementAddresses(n.Subnets)}.String()},
+		Options:   options,
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// ParsePodPortRow reads a pod's assignment back from its port; ok is false for ports that PodUnit did not make.
+// ParsePodPortRow reads a pod's assignment back from its port. ok is false for ports that PodUnit did not create.
 func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool, err error) {
 	owner := unit.Key(row.ExternalIDs[unit.OwnerKey])
 	if owner.Kind() != KindPod {

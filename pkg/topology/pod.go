@@ -7,55 +7,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Pod is what the port of a pod needs to know.
+// Pod holds the facts for PodUnit.
 type Pod struct {
 	Namespace, Name string
-	// UID is what the CNI request will carry: the pod's UID, and for a static pod that of its file.
+	// UID is the UID in the CNI request: the pod's UID, and for a static pod the hash of its file.
 	UID string
-	// Node is the switch that the port is on.
+	// Node is the node's name, which is also the name of the port's switch.
 	Node string
-	// Chassis is the OVS system-id of the node: no other chassis may claim the port.
+	// Chassis is the OVS system-id of the node. No other chassis may claim the port.
 	Chassis string
-	// Addresses of both families, and the MAC.
+	// Addresses are the pod's addresses of both families.
 	Addresses []netip.Addr
 	MAC       net.HardwareAddr
 	// Slot is the port's tunnel key.
 	Slot int
-	// Bandwidth limits what the pod sends and receives.
+	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []HostPort
-	// EgressIP is the name of the EgressIP that the pod has; empty: none.
+	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
-	// Selected are the units of the groups and sets whose selectors select the pod, of those that policies use.
+	// Networks changes with the networks that the pod requests; empty if it requests none.
+	Networks string
+	// Selected are the units of the groups and sets of policies whose selectors select the pod.
 	Selected []unit.Key
 }
 
-// WantsPort reports whether a pod has, or shall have, an interface of its own: it is scheduled, does not use the host's
-// network, and has not ended. A pod that is being deleted keeps its port until kubelet is done with it.
+// WantsPort reports whether a pod needs an interface of its own: it is scheduled, does not use the host's network,
+// and has not ended. A pod that is being deleted keeps its port until kubelet has stopped it.
 func WantsPort(pod *corev1.Pod) bool {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && !ended
 }
 
-// InterfaceUID is what the CNI request carries as the pod's UID: for a static pod the hash of its file, which the mirror
-// pod in the API has in an annotation.
-func InterfaceUID(pod *corev1.Pod) string {
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
-			return hash
-		}
-	}
-	return string(pod.UID)
-}
-
-// PodUnit wants the pod's port on its node's switch. The port carries the pod's interface to its node: northd copies
-// addresses, options and external_ids to the southbound Port_Binding, where the agent reads them.
+// PodUnit returns a unit with the pod's port on its node's switch. The port carries the pod's interface data to its
+// node: northd copies addresses, options and external_ids to the southbound Port_Binding, where the agent reads them.
 func PodUnit(p Pod) unit.Unit {
 	name := names.PodPort(names.DefaultNetwork, p.Namespace, p.Name)
 	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: p.Addresses}.String()
@@ -69,12 +60,16 @@ func PodUnit(p Pod) unit.Unit {
 		},
 		ExternalIDs: map[string]string{"namespace": p.Namespace, "pod": "true"},
 	}
+	if p.Networks != "" {
+		port.ExternalIDs[ovnexpr.NetworksKey] = p.Networks
+	}
 	on := switchRef(names.NodeSwitch(p.Node))
 	limits, rules := p.bandwidth(port, on)
 	u := unit.Unit{
-		Key:     PodKey(p.Namespace, p.Name),
-		Rows:    append([]unit.Row{{Model: port}}, limits...),
-		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID}, inNamespace(p.Namespace, port.UUID)}, rules...),
+		Key:  PodKey(p.Namespace, p.Name),
+		Rows: append([]unit.Row{{Model: port}}, limits...),
+		Members: append([]unit.Membership{{Parent: on, Column: "ports", Element: port.UUID},
+			inNamespace(p.Namespace, port.UUID)}, rules...),
 	}
 	p.addHostPorts(&u, port)
 	p.addEgress(&u, port)
@@ -82,17 +77,18 @@ func PodUnit(p Pod) unit.Unit {
 	return u
 }
 
-// PodPortUUID is the UUID of a pod's port. It holds the UID, so that a pod recreated under the same name has another port.
+// PodPortUUID returns the UUID of a pod's port. It depends on the UID, so that a pod that is recreated under the same
+// name has another port.
 func PodPortUUID(namespace, name, uid string) string {
 	return switchPortUUID(names.PodPort(names.DefaultNetwork, namespace, name) + " " + uid)
 }
 
-// PortAssignment is what a pod's port in the database says of its assignment.
+// PortAssignment is a pod's assignment as stored in its port in the database.
 type PortAssignment struct {
 	Namespace, Name, UID string
 	Addresses            []netip.Addr
 	MAC                  net.HardwareAddr
 	Slot                 int
-	// Chassis is that of the node, as its agent last reported it.
+	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }

@@ -8,23 +8,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// PodSelector selects pods with a network of their own. Policies that select the same pods in the same way share one port group and one address
-// set, whose name is made of the selector.
+// PodSelector selects pods with a network of their own. Policies with equal selectors share one port group and one
+// address set, whose names are derived from the selector.
 type PodSelector struct {
-	// Namespace is the one that the pods are in; empty: those that Namespaces selects.
+	// Namespace is the pods' namespace. If it is empty, Namespaces selects the namespaces.
 	Namespace  string
 	Namespaces labels.Selector
 	Pods       labels.Selector
-	// Port limits it to the pods that have such a port; nil does not.
+	// Port limits the selection to pods that have such a port, unless it is nil.
 	Port *NamedPort
 }
 
-// NamedPort is a port that a container gives a name.
+// NamedPort is a container's port with a name.
 type NamedPort struct {
 	Name     string
 	Protocol corev1.Protocol
@@ -36,13 +36,13 @@ func AllPods() PodSelector {
 	return PodSelector{Namespaces: labels.Everything(), Pods: labels.Everything()}
 }
 
-// WithPort limits a selector to the pods that have a port.
+// WithPort limits a selector to pods that have a port.
 func (s PodSelector) WithPort(port NamedPort) PodSelector {
 	s.Port = &port
 	return s
 }
 
-// String is the selector's canonical form: two that are written the same select the same.
+// String returns the selector's canonical form. Selectors with equal forms select the same pods.
 func (s PodSelector) String() string {
 	text := "namespace " + s.Namespace
 	if s.Namespace == "" {
@@ -55,13 +55,13 @@ func (s PodSelector) String() string {
 	return text
 }
 
-// GroupKey is the unit of the port group of the pods.
+// GroupKey returns the unit of the port group of the pods.
 func (s PodSelector) GroupKey() unit.Key { return unit.NewKey(KindPodGroup, selectorHash(s.String())) }
 
-// SetKey is the unit of the sets of the pods' addresses.
+// SetKey returns the unit of the sets of the pods' addresses.
 func (s PodSelector) SetKey() unit.Key { return unit.NewKey(KindPodSet, selectorHash(s.String())) }
 
-// SelectedPod is what a selector looks at.
+// SelectedPod holds the facts for a selector.
 type SelectedPod struct {
 	Namespace, Name         string
 	NamespaceLabels, Labels labels.Set
@@ -87,7 +87,7 @@ func (s PodSelector) Matches(pod SelectedPod) bool {
 	return false
 }
 
-// NamedPorts lists the named ports of a pod's containers, those of sidecars too.
+// NamedPorts returns the named ports of a pod's containers, including sidecars.
 func NamedPorts(pod *corev1.Pod) (ports []NamedPort) {
 	add := func(c *corev1.Container) {
 		for _, p := range c.Ports {
@@ -107,20 +107,20 @@ func NamedPorts(pod *corev1.Pod) (ports []NamedPort) {
 	return ports
 }
 
-// PodGroupUnit wants the port group of a selector. The ports are in it by their pods' units: from the transaction on that makes the later of the
-// two.
+// PodGroupUnit returns a unit with the port group of a selector. Pods add their ports by their own units. A port is
+// in the group from the transaction on that creates the later of the two.
 func PodGroupUnit(key unit.Key) unit.Unit {
 	return unit.Unit{Key: key, Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: podGroupRef(key).UUID, Name: podGroupName(key)}}}}
 }
 
-// PodSetUnit wants the address sets of a selector, which the pods join in the same way.
+// PodSetUnit returns a unit with the address sets of a selector, which the pods join in the same way.
 func PodSetUnit(key unit.Key) unit.Unit { return AddressSetUnit(key, nil) }
 
 func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 
 func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }
 
-// addSelected lets the pod join the groups and sets that are there for its selectors.
+// addSelected adds the pod to the existing groups and sets of its selectors.
 func (p Pod) addSelected(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	for _, key := range p.Selected {
 		switch key.Kind() {

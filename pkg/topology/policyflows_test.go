@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// Inequalities of IPv6 networks multiply: each is up to 128 flows, and three in one match are their product. Exceptions are taken out of the network
-// instead, so that a match is a sum: one network for each bit of each exception at most, beside the ports.
+// Inequalities of IPv6 networks multiply: each is up to 128 flows, and three in one match are their product.
+// Exceptions are therefore removed from the network, so that a match is a sum: at most one network for each bit of
+// each exception, besides the ports.
 func TestExceptionsDoNotMultiply(t *testing.T) {
 	networks := func(excepted, ports int) (count int) {
 		t.Helper()
@@ -28,8 +29,10 @@ func TestExceptionsDoNotMultiply(t *testing.T) {
 			protocol, port := corev1.ProtocolTCP, intstr.FromInt32(int32(80+2*i))
 			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &port})
 		}
-		facts, err := topology.ParseNetworkPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Spec: networkingv1.NetworkPolicySpec{
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, Egress: []networkingv1.NetworkPolicyEgressRule{rule}}}, nil)
+		facts, err := topology.ParseNetworkPolicy(
+			&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Spec: networkingv1.NetworkPolicySpec{
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+				Egress:      []networkingv1.NetworkPolicyEgressRule{rule}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// TestTraces loads each golden into real databases with ovn-northd and asks ovn-trace what happens to packets.
+// TestTraces loads each golden into real databases with ovn-northd and compares ovn-trace's output with the expected
+// traces.
 func TestTraces(t *testing.T) {
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {
@@ -35,8 +36,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// trace checks one line: "<datapath> | <microflow> | <text that the output has>", or "no:<text>" that it has not. Before the microflow may be
-// what connection tracking says: "ct=est,rpl ct=new ".
+// trace checks one line: "<datapath> | <microflow> | <text that the output contains>", or "no:<text>" for text that
+// it must not contain. The state in connection tracking may precede the microflow: "ct=est,rpl ct=new ".
 func trace(t *testing.T, central *ovndbtest.Central, line string) {
 	t.Helper()
 	parts := strings.SplitN(line, " | ", 3)
@@ -56,12 +57,14 @@ func trace(t *testing.T, central *ovndbtest.Central, line string) {
 	}
 }
 
-// checkTunnelKeys asserts that northd gave every port and datapath the key that was asked for.
+// checkTunnelKeys asserts that northd gave every port and datapath the requested key.
 func checkTunnelKeys(t *testing.T, central *ovndbtest.Central) {
 	t.Helper()
-	for _, line := range lines(central.SB.Ctl("--bare", "--format=csv", "--no-headings", "--columns=logical_port,tunnel_key,options", "list", "Port_Binding")) {
+	for _, line := range lines(central.SB.Ctl("--bare", "--format=csv", "--no-headings",
+		"--columns=logical_port,tunnel_key,options", "list", "Port_Binding")) {
 		fields := strings.SplitN(line, ",", 3)
-		if !strings.Contains(fields[2]+" ", "requested-tnl-key="+fields[1]+" ") && fields[1] != "" && !strings.Contains(fields[2], "peer=") {
+		if !strings.Contains(fields[2]+" ", "requested-tnl-key="+fields[1]+" ") && fields[1] != "" &&
+			!strings.Contains(fields[2], "peer=") {
 			t.Errorf("port %s has key %s, options %s", fields[0], fields[1], fields[2])
 		}
 	}
@@ -84,20 +87,11 @@ func engine(t *testing.T, nb *ovndbtest.Server) *ovndb.Engine {
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	await(t, e, "the connection", e.Connected)
+	ovndbtest.Await(t, e, "the connection", e.Connected)
 	return e
 }
 
-func await(t *testing.T, e *ovndb.Engine, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Second, errors.New("timeout"))
-	defer cancel()
-	if err := e.Wait(ctx, func() (bool, error) { return ok(), nil }); err != nil {
-		t.Fatalf("%s did not come: %v", what, err)
-	}
-}
-
-// settle applies a unit; waiting for a parent row is fine.
+// settle applies a unit. The unit may wait for a parent row.
 func settle(t *testing.T, e *ovndb.Engine, u unit.Unit) {
 	t.Helper()
 	if err := apply(t, e, u); err != nil && !ovndb.IsPending(err) {
@@ -112,7 +106,7 @@ func apply(t *testing.T, e *ovndb.Engine, u unit.Unit) error {
 	return e.Apply(ctx, u)
 }
 
-// TestOrderDoesNotMatter applies each golden in different orders; the database must come out the same, UUIDs included.
+// TestOrderDoesNotMatter applies each golden in different orders. The database must be the same, UUIDs included.
 func TestOrderDoesNotMatter(t *testing.T) {
 	orders := map[string]func(units []unit.Unit) []unit.Unit{
 		"reversed": func(units []unit.Unit) []unit.Unit {
@@ -157,14 +151,15 @@ func content(t *testing.T, all, sequence []unit.Unit) string {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := engine(t, nb)
 	for _, u := range sequence {
-		// A row that others refer to yet cannot go: its reconciler would try again, here what comes later in the sequence does.
+		// A row with references cannot be deleted. Its reconciler would retry; here a later unit of the sequence
+		// retries.
 		if err := apply(t, e, u); err != nil && !ovndb.IsPending(err) && !errors.As(err, new(*ovndb.RejectedError)) {
 			t.Fatal(err)
 		}
 	}
-	// A headless service wants no row, and a node that has no way out only elements.
+	// A headless service has no rows, and a node without a connection to the outside only elements.
 	wanting := slices.DeleteFunc(slices.Clone(all), func(u unit.Unit) bool { return len(u.Rows) == 0 })
-	await(t, e, "every unit", func() bool {
+	ovndbtest.Await(t, e, "every unit", func() bool {
 		owners, _ := e.Owners()
 		return len(owners) == len(wanting)
 	})
@@ -172,7 +167,8 @@ func content(t *testing.T, all, sequence []unit.Unit) string {
 		settle(t, e, u)
 	}
 	var text strings.Builder
-	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Load_Balancer", "Load_Balancer_Group",
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
+		"Load_Balancer", "Load_Balancer_Group",
 		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set"} {
 		rows := lines(nb.Ctl("--format=csv", "--no-headings", "list", table))
 		slices.Sort(rows)

@@ -10,40 +10,44 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// hairpinAddresses are the source that a pod sees when it reaches itself through its service: its own address, answered to,
-// would not come back through the load balancer.
+// hairpinAddresses are the sources that a pod sees when it reaches itself through its service. Replies to its own
+// address would not return through the load balancer.
 const hairpinAddresses = "169.254.169.5 fd69::5"
 
-// Service is what the load balancers of a service need to know.
+// Service holds the facts for ServiceUnit.
 type Service struct {
 	Namespace, Name string
-	// Affinity: a client stays with its backend, at all addresses and on all nodes. Otherwise each connection is balanced anew.
+	// Affinity keeps a client on its backend, at all addresses and on all nodes. Without it, each connection is
+	// balanced again.
 	Affinity bool
 	Ports    []ServicePort
-	// Idle services tell when they are asked for without having a backend.
+	// ClusterIPs refuse packets for ports other than Ports.
+	ClusterIPs []netip.Addr
+	// Idle services report connections while they have no backend.
 	Idle bool
-	// Nodes are where the service may have other backends than elsewhere. They are needed only for VIPs that are not From All.
+	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll.
 	Nodes []ServiceNode
 }
 
-// ServiceNode is a node as a service sees it.
+// ServiceNode is the part of a node that services need.
 type ServiceNode struct{ Name, Chassis, Zone string }
 
 // ServicePort is one port of a service, on all its addresses.
 type ServicePort struct {
 	Protocol corev1.Protocol
 	Number   uint16
-	// VIPs are where clients connect to, Backends where their connections may go, of both families: a VIP takes those of its own.
+	// VIPs are the destinations of clients, Backends the endpoints of both families. A VIP uses the backends of its
+	// own family.
 	VIPs     []VIP
 	Backends []Backend
 }
 
-// VIP is an address and a port that clients connect to. The unspecified address stands for each node's own.
+// VIP is an address and a port that clients connect to. The unspecified address represents each node's own address.
 type VIP struct {
 	netip.AddrPort
 	Reach Reach
@@ -53,43 +57,44 @@ type VIP struct {
 // OnNode reports whether the VIP is each node's own address.
 func (v VIP) OnNode() bool { return v.Addr().IsUnspecified() }
 
-// Reach says whose packets a VIP is for.
+// Reach selects the clients that a VIP serves.
 type Reach string
 
-// Pods and hosts send through the switches of nodes, the world outside through gateway routers.
+// Pods and hosts send through the switches of nodes, clients outside through gateway routers.
 const (
 	ReachAll      Reach = "cluster"
 	ReachSwitches Reach = "node_switch"
 	ReachRouters  Reach = "node_router"
 )
 
-// Choice says among which backends a VIP chooses.
+// Choice selects the backends that a VIP may use.
 type Choice string
 
 const (
-	// FromAll chooses among all.
+	// FromAll uses all backends.
 	FromAll Choice = "all"
-	// FromNear chooses among those that are meant for the node or its zone, and among all where there is none.
+	// FromNear uses the backends with a hint for the node or its zone, or else all backends.
 	FromNear Choice = "near"
-	// FromLocal chooses among those of the same node; where there is none, packets are dropped.
+	// FromLocal uses the backends on the same node. Without such backends, packets are dropped.
 	FromLocal Choice = "local"
 )
 
 // Backend is an endpoint that serves.
 type Backend struct {
 	netip.AddrPort
-	// Ending backends serve yet, and take connections only where no other does.
+	// Ending backends still serve, and are used only if no other backend exists.
 	Ending bool
-	// Node is where it runs; empty: unknown.
+	// Node is the node of the backend, or "" if it is unknown.
 	Node string
-	// ForNodes and ForZones are whom it is meant for (the hints of an EndpointSlice).
+	// ForNodes and ForZones are the hints of an EndpointSlice.
 	ForNodes, ForZones []string
 }
 
-// balancer identifies one of the load balancers of a service: those of a protocol that have the same options and users.
+// balancer identifies one of the load balancers of a service. A balancer has one protocol, one set of options and one
+// kind of clients.
 type balancer struct {
 	reach    Reach
-	template string // the family of a balancer whose text is completed on each chassis, "IPv4"; empty: the text is the same everywhere
+	template string // family of a balancer whose text each chassis completes, "IPv4"; empty if the text is the same everywhere
 }
 
 func (b balancer) scope() string {
@@ -99,7 +104,7 @@ func (b balancer) scope() string {
 	return string(b.reach) + "_template_" + b.template
 }
 
-// group is the group of load balancers whose members are on the switches or routers that b shall be on.
+// group returns the group of load balancers that all switches or routers of the balancer have.
 func (b balancer) group() string {
 	switch b.reach {
 	case ReachSwitches:
@@ -110,7 +115,8 @@ func (b balancer) group() string {
 	return names.ClusterLoadBalancers
 }
 
-// ServiceUnit wants the load balancers of a service, in the groups that every node has, and what their text means on each node.
+// ServiceUnit returns a unit with the load balancers of a service in the groups that every node has, and the values
+// of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
 func ServiceUnit(s Service) unit.Unit {
 	u := unit.Unit{Key: ServiceKey(s.Namespace, s.Name)}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
@@ -122,6 +128,7 @@ func ServiceUnit(s Service) unit.Unit {
 		}
 		u.Members = append(u.Members, s.values(variables)...)
 	}
+	u.Members = append(u.Members, refuseOthers(s.ClusterIPs)...)
 	return u
 }
 
@@ -131,9 +138,10 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 		UUID: unit.UUID(nbdb.LoadBalancerTable, name), Name: name, Protocol: &text, Vips: vips,
 		Options: map[string]string{
 			"reject": strconv.FormatBool(!s.Idle), "event": strconv.FormatBool(s.Idle), "hairpin_snat_ip": hairpinAddresses,
-			// A router's balancer hides clients, so that answers come back through it; where the backend is on the same node they do anyway.
+			// A router's balancer hides clients, so that replies return through the router. On the same node they do
+			// so anyway.
 			"skip_snat": strconv.FormatBool(b.reach == ReachRouters),
-			// The routers must not answer ARP for cluster IPs: nobody asks on a link.
+			// The routers must not answer ARP for cluster IPs, because no client resolves them on a link.
 			"neighbor_responder": "none",
 		},
 		ExternalIDs: map[string]string{"k8s.ovn.org/kind": "Service", "k8s.ovn.org/owner": s.Namespace + "/" + s.Name},
@@ -142,8 +150,8 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 		lb.Options["template"], lb.Options["address-family"] = "true", strings.ToLower(b.template)
 	}
 	if protocol == corev1.ProtocolUDP {
-		// A client that keeps its port would go on to a backend that is gone, for as long as it sends. TCP connections end with their
-		// backend, and may outlast its removal from the service.
+		// Without a flush, a client that keeps its port would stay on a removed backend for as long as it sends. TCP
+		// connections end with their backend, and may outlast its removal from the service.
 		lb.Options["ct_flush"] = "true"
 	}
 	if s.Affinity {
@@ -152,8 +160,9 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 	return lb
 }
 
-// render makes the vips of each balancer of a protocol, as OVN reads them: "10.96.0.10:53" -> "10.244.0.3:53,10.244.1.4:53". Where a
-// node's own address or backends are wanted, it is the name of a variable, which render notes.
+// render returns the vips of each balancer of a protocol in OVN's notation: "10.96.0.10:53" ->
+// "10.244.0.3:53,10.244.1.4:53". A node's own address or backends are represented by the name of a variable, which
+// render adds to variables.
 func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]string, variables []variable) {
 	vips = map[balancer]map[string]string{}
 	noted := map[string]bool{}
@@ -172,14 +181,15 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 			text, b := listOf(usable(backends), s.Affinity), balancer{reach: vip.Reach}
 			if text != "" && vip.From != FromAll {
 				b.template = names.Family(vip.Addr())
-				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number, b.template, string(vip.From)), from: vip.From, backends: backends, affinity: s.Affinity})
+				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number,
+					b.template, string(vip.From)), from: vip.From, backends: backends, affinity: s.Affinity})
 			}
 			key := vip.String()
 			if vip.OnNode() {
 				b.template = names.Family(vip.Addr())
 				key = "^" + names.NodeAddressVariable(b.template) + ":" + strconv.Itoa(int(vip.Port()))
 			} else if b.template != "" && vip.Addr().Is6() {
-				// A template has no way to write an IPv6 address with a port.
+				// A template cannot contain an IPv6 address with a port.
 				key = note(variable{name: names.AddressVariable(vip.Addr()), address: vip.Addr()}) + ":" + strconv.Itoa(int(vip.Port()))
 			}
 			if vips[b] == nil {
@@ -191,7 +201,7 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 	return vips, variables
 }
 
-// familyOf are the backends of an address's family.
+// familyOf returns the backends of an address's family.
 func familyOf(address netip.Addr, backends []Backend) (family []Backend) {
 	for _, backend := range backends {
 		if backend.Addr().Is4() == address.Is4() {
@@ -201,8 +211,8 @@ func familyOf(address netip.Addr, backends []Backend) (family []Backend) {
 	return family
 }
 
-// usable are the backends that take connections: those that end only where no other is, which is better than to refuse a client
-// (KEP-1669).
+// usable returns the backends that take connections. It includes terminating backends only if there are no others,
+// because that is better than refusing a client (KEP-1669).
 func usable(backends []Backend) (found []Backend) {
 	for _, ending := range []bool{false, true} {
 		for _, b := range backends {
@@ -217,7 +227,8 @@ func usable(backends []Backend) (found []Backend) {
 	return found
 }
 
-// listOf lists backends as OVN reads them, sorted: the order of a service's endpoints means nothing, but to affinity.
+// listOf formats backends in OVN's notation, sorted, because the order of a service's endpoints matters only for
+// affinity.
 func listOf(backends []Backend, affinity bool) string {
 	slices.SortFunc(backends, func(a, b Backend) int { return a.Compare(b.AddrPort) })
 	texts := make([]string, 0, len(backends))
@@ -231,14 +242,14 @@ func listOf(backends []Backend, affinity bool) string {
 	return strings.Join(texts, ",")
 }
 
-// ServiceKey is the unit of a service.
+// ServiceKey returns the unit of a service.
 func ServiceKey(namespace, name string) unit.Key { return unit.NewKey(KindService, namespace, name) }
 
 func loadBalancersRef(group string) unit.Ref {
 	return unit.Ref{Table: nbdb.LoadBalancerGroupTable, UUID: unit.UUID(nbdb.LoadBalancerGroupTable, group)}
 }
 
-// hairpinSources are hairpinAddresses as networks.
+// hairpinSources returns hairpinAddresses as networks.
 func hairpinSources() (sources []netip.Prefix) {
 	for _, text := range strings.Fields(hairpinAddresses) {
 		address := netip.MustParseAddr(text)

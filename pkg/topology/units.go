@@ -2,7 +2,7 @@ package topology
 
 import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -13,56 +13,73 @@ const (
 	KindPod     = "pod"
 	KindGateway = "gateway"
 	KindService = "service"
-	// KindEgressFirewall is of one namespace, KindNodes of the addresses of nodes that a selector selects, KindDNS of those of a DNS name.
+	// KindEgressFirewall is the kind of a namespace's firewall, KindNodes of the addresses of nodes that a selector
+	// selects, and KindDNS of the addresses of a DNS name.
 	KindEgressFirewall = "egressfirewall"
 	KindNodes          = "nodes"
 	KindDNS            = "dns"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
-	// KindNetworkPolicy is that of NetworkPolicies. KindPodGroup is of the port group of the pods of a selector, KindPodSet of their addresses: they
-	// are there while a policy names them.
+	// KindNetworkPolicy is the kind of NetworkPolicies. KindPodGroup is the kind of the port group of a selector's
+	// pods, KindPodSet of their addresses. Both exist while a policy names them.
 	KindNetworkPolicy = "networkpolicy"
 	KindPodGroup      = "podgroup"
 	KindPodSet        = "podset"
-	// These are the kinds of network-policy-api, policies of the whole cluster.
+	// KindPodNetwork is that of Networks, KindPodNetworkNode of a node's part of a Layer3 Network, and KindPodPorts
+	// of a pod's ports on Networks.
+	KindPodNetwork     = "podnetwork"
+	KindPodNetworkNode = "podnetworknode"
+	KindPodPorts       = "podports"
+	// Kinds of the cluster-wide policies of network-policy-api.
 	KindClusterNetworkPolicy       = "clusternetworkpolicy"
 	KindAdminNetworkPolicy         = "adminnetworkpolicy"
 	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
 )
 
-// NetworkKey is the unit of the cluster network.
+// NetworkKey returns the unit of the cluster network.
 func NetworkKey() unit.Key { return unit.NewKey(KindNetwork, "default") }
 
-// NodeKey is the unit of a node.
+// NodeKey returns the unit of a node.
 func NodeKey(node string) unit.Key { return unit.NewKey(KindNode, node) }
 
-// GatewayKey is the unit of a node's gateway.
+// GatewayKey returns the unit of a node's gateway.
 func GatewayKey(node string) unit.Key { return unit.NewKey(KindGateway, node) }
 
-// PodKey is the unit of a pod.
+// PodKey returns the unit of a pod.
 func PodKey(namespace, name string) unit.Key { return unit.NewKey(KindPod, namespace, name) }
 
-// EgressFirewallKey is the unit of a namespace's firewall, of which there is one.
+// EgressFirewallKey returns the unit of a namespace's only firewall.
 func EgressFirewallKey(namespace string) unit.Key {
 	return unit.NewKey(KindEgressFirewall, namespace, networkv1alpha1.EgressFirewallName)
 }
 
-// NodesKey is the unit of the set of nodes' addresses of a selector, by the selector's hash.
+// NodesKey returns the unit of the set of nodes' addresses of a selector. hash is the selector's hash.
 func NodesKey(hash string) unit.Key { return unit.NewKey(KindNodes, hash) }
 
-// DNSKey is the unit of the set of a DNS name's addresses.
+// DNSKey returns the unit of the set of a DNS name's addresses.
 func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 
-// EgressIPKey is the unit of an EgressIP.
+// EgressIPKey returns the unit of an EgressIP.
 func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
 
-// OfClusterPolicy reports whether a unit is that of a policy of the whole cluster.
+// OfClusterPolicy reports whether a unit belongs to a cluster-wide policy.
 func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 
-// NetworkPolicyKey is the unit of a NetworkPolicy.
+// NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
 }
+
+// PodNetworkKey is the unit of a Network.
+func PodNetworkKey(network string) unit.Key { return unit.NewKey(KindPodNetwork, network) }
+
+// PodNetworkNodeKey is the unit of a node's part of a Network.
+func PodNetworkNodeKey(network, node string) unit.Key {
+	return unit.NewKey(KindPodNetworkNode, network, node)
+}
+
+// PodPortsKey is the unit of all ports of a pod on Networks.
+func PodPortsKey(namespace, name string) unit.Key { return unit.NewKey(KindPodPorts, namespace, name) }
 
 func switchRef(name string) unit.Ref {
 	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}

@@ -4,31 +4,32 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// variable is a word in a template's text that means something else on each chassis.
+// variable is a word in a template's text with a different value on each chassis.
 type variable struct {
 	name string
-	// address is what an AddressVariable means, everywhere.
+	// address is the value of an AddressVariable on every chassis.
 	address netip.Addr
-	// from and backends say how a BackendsVariable is chosen.
+	// from and backends determine the value of a BackendsVariable.
 	from     Choice
 	backends []Backend
 	affinity bool
 }
 
-// values are what the variables mean on each node. Every chassis has every one: flows with a word that a chassis does not know are
-// left out there, and packets would go past the service.
+// values returns the values of the variables on each node. Every chassis must have every variable: OVN leaves out
+// flows with a missing variable on that chassis, and packets would bypass the service.
 func (s Service) values(variables []variable) (members []unit.Membership) {
 	for _, v := range variables {
 		for _, node := range s.Nodes {
 			if node.Chassis == "" {
 				continue
 			}
-			members = append(members, unit.Membership{Parent: templateVariables(node.Chassis), Column: "variables", Element: v.name, Value: v.on(node)})
+			members = append(members, unit.Membership{Parent: templateVariables(node.Chassis), Column: "variables",
+				Element: v.name, Value: v.on(node)})
 		}
 	}
 	return members
@@ -48,8 +49,8 @@ func (v variable) on(node ServiceNode) string {
 	return listOf(local, v.affinity)
 }
 
-// near are the backends for a node: those meant for it, else those meant for its zone, else all. Hints count only if every backend has
-// them: one without may be the only one that somebody can use (KEP-2433).
+// near returns the backends for a node: those with a hint for it, else those with a hint for its zone, else all.
+// Hints count only if every backend has them, because a backend without hints may be the only usable one (KEP-2433).
 func near(backends []Backend, node ServiceNode) []Backend {
 	for _, meant := range []struct {
 		of   func(Backend) []string
@@ -67,7 +68,8 @@ func near(backends []Backend, node ServiceNode) []Backend {
 	return backends
 }
 
-// nowhere is a backend of an address's family to which no router has a way: a balancer cannot be told to drop.
+// nowhere returns a backend of an address's family that no router can reach, because a balancer has no option to drop
+// packets.
 func nowhere(family netip.Addr) netip.AddrPort {
 	for _, prefix := range Nowhere() {
 		if prefix.Addr().Is4() == family.Is4() {
@@ -77,24 +79,26 @@ func nowhere(family netip.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Nowhere are addresses that every router discards packets to.
+// Nowhere are addresses to which every router discards packets.
 func Nowhere() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("169.254.169.4/32"), netip.MustParsePrefix("fd69::4/128")}
 }
 
-// templateVariables is the row of a chassis' variables.
+// templateVariables returns the row of a chassis' variables.
 func templateVariables(chassis string) unit.Ref {
 	return unit.Ref{Table: nbdb.ChassisTemplateVarTable, UUID: unit.UUID(nbdb.ChassisTemplateVarTable, chassis)}
 }
 
-// nodeAddresses says on a chassis what the node's own address is. A family that it lacks has an address that nobody sends to.
+// nodeAddresses returns the memberships that set the node's own addresses on a chassis. A missing family has an
+// address that receives no packets.
 func nodeAddresses(chassis string, addresses []netip.Addr) (members []unit.Membership) {
 	for _, address := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		family := names.Family(address)
 		if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == address.Is4() }); i >= 0 {
 			address = addresses[i]
 		}
-		members = append(members, unit.Membership{Parent: templateVariables(chassis), Column: "variables", Element: names.NodeAddressVariable(family), Value: address.String()})
+		members = append(members, unit.Membership{Parent: templateVariables(chassis), Column: "variables",
+			Element: names.NodeAddressVariable(family), Value: address.String()})
 	}
 	return members
 }

@@ -1,14 +1,21 @@
 package trigger
 
 import (
+	"maps"
+
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// SpecChanged lets changes of an object's spec pass. One that was deleted and made anew while the watch was away comes as an update, and may have
-// the generation of the one before: its UID tells.
+// SpecChanged passes changes of an object's spec. An object that was recreated while the watch was interrupted
+// arrives as an update with another UID, perhaps with the former generation.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}}
+}
+
+// LabelsChanged passes updates of an object's labels.
+func LabelsChanged(e event.UpdateEvent) bool {
+	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
 }

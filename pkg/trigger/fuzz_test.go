@@ -7,7 +7,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// The object of a unit is the one that the unit was named after.
+// The object of a unit is the object that the unit was named after.
 func FuzzNameOf(f *testing.F) {
 	f.Add("pod", "demo", "web-0")
 	f.Add("node", "", "worker-1")
@@ -20,7 +20,7 @@ func FuzzNameOf(f *testing.F) {
 		}
 		got := NameOf(key)
 		if strings.Contains(kind+namespace+name, "/") {
-			return // no object is named so: that it does not panic is all
+			return // no object has this name; it only must not panic
 		}
 		if got.Namespace != namespace || got.Name != name {
 			t.Errorf("%q is of %q, want %q %q", key, got, namespace, name)

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// What failed is tried again after FirstRetry, and then after twice the time of before, up to LastRetry. A failed attempt at one
-// object delays no other, and a success lets it begin anew.
+// A failed reconciliation is repeated after FirstRetry, and then after twice the previous delay, up to LastRetry. A
+// failure of one object delays no other, and a success resets the delay.
 const (
 	FirstRetry = 50 * time.Millisecond
 	LastRetry  = 30 * time.Second

@@ -1,4 +1,5 @@
-// Package trigger lets what is not a Kubernetes event (a database's answer, a freed address) ask for a reconciliation.
+// Package trigger requests reconciliations for causes other than Kubernetes events, such as a database's reply or a
+// freed address.
 package trigger
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Trigger is a source of a controller. It never blocks: requests go straight into the work queue, and wait in memory until
-// the controller has started.
+// Trigger is a source of a controller. It never blocks: requests go directly to the work queue, and wait in memory
+// until the controller has started.
 type Trigger struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -36,17 +37,17 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// Enqueue asks for a reconciliation now.
+// Enqueue requests a reconciliation now.
 func (t *Trigger) Enqueue(name types.NamespacedName) { t.EnqueueAfter(name, 0) }
 
-// EnqueueAfter asks for one after a delay; requests for one name within the delay become one reconciliation.
+// EnqueueAfter requests a reconciliation after a delay. Requests for one name within the delay become one reconciliation.
 func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enqueue(reconcile.Request{NamespacedName: name}, delay)
 }
 
-// enqueue passes a request on, or keeps it until the controller starts; t.mu is held.
+// enqueue passes a request on, or stores it until the controller starts. t.mu must be held.
 func (t *Trigger) enqueue(request reconcile.Request, delay time.Duration) {
 	if t.queue == nil {
 		t.waiting = append(t.waiting, request)
@@ -55,7 +56,8 @@ func (t *Trigger) enqueue(request reconcile.Request, delay time.Duration) {
 	t.queue.AddAfter(request, delay)
 }
 
-// EnqueueLast asks for a reconciliation that may wait until there is nothing else to do, as the first one of what was there at a start.
+// EnqueueLast requests a reconciliation that may wait until the queue is otherwise empty, such as the first one of an
+// object that exists at start.
 func (t *Trigger) EnqueueLast(name types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +68,7 @@ func (t *Trigger) EnqueueLast(name types.NamespacedName) {
 	t.enqueue(reconcile.Request{NamespacedName: name}, 0)
 }
 
-// Take returns and forgets what was asked for before a controller has started, in order.
+// Take removes and returns the requests from before the controller started, in order.
 func (t *Trigger) Take() []reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +77,7 @@ func (t *Trigger) Take() []reconcile.Request {
 	return taken
 }
 
-// NameOf returns the object that a unit is of: "demo/web-0" of "pod/demo/web-0", "worker-1" of "node/worker-1".
+// NameOf returns the object of a unit: "demo/web-0" for "pod/demo/web-0", "worker-1" for "node/worker-1".
 func NameOf(key unit.Key) types.NamespacedName {
 	if namespace, name, ok := strings.Cut(key.Name(), "/"); ok {
 		return types.NamespacedName{Namespace: namespace, Name: name}

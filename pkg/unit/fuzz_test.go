@@ -7,9 +7,10 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// A key is what it was made of, whatever somebody wrote into a database.
+// A key has the kind and name that it was made of, whatever a database contains.
 func FuzzKey(f *testing.F) {
-	for _, seed := range []string{"pod/demo/web-0", "node/worker-1", "network/default", "", "/", "pod", "pod/", "pod//", "a/b/c/d", "\x00/\xff"} {
+	for _, seed := range []string{"pod/demo/web-0", "node/worker-1", "network/default", "", "/", "pod", "pod/",
+		"pod//", "a/b/c/d", "\x00/\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,5 +1,5 @@
-// Package bench measures; `make bench` runs it. Nothing here fails for being slow: figures are ratios within one run, since the
-// machine is never the same.
+// Package bench measures; `make bench` runs it. No test fails for being slow: figures are ratios within one run,
+// because machines differ.
 package bench
 
 import (
@@ -26,7 +26,7 @@ import (
 const (
 	nodes = 500
 	pods  = 10000
-	// together is how many pods the pod controller reconciles at once.
+	// together is the number of pods that the pod controller reconciles at once.
 	together = 32
 )
 
@@ -72,18 +72,17 @@ func podUnit(i int) unit.Unit {
 
 func start(b testing.TB, nb *ovndbtest.Server, c *counter) *ovndb.Engine {
 	b.Helper()
-	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Observer: c, Log: logr.Discard()}, nil)
+	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Observer: c,
+		Log: logr.Discard()}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-done })
-	if err := e.Wait(ctx, func() (bool, error) { return e.Connected(), nil }); err != nil {
-		b.Fatal(err)
-	}
+	ovndbtest.Await(b, e, "the connection", e.Connected)
 	return e
 }
 
-// apply applies n units as the controllers would: together at a time.
+// apply applies n units as the controllers would, together at a time.
 func apply(b testing.TB, e *ovndb.Engine, n int, unitOf func(int) unit.Unit) {
 	b.Helper()
 	var all sync.WaitGroup
@@ -116,8 +115,8 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkStorm writes 10,000 pods on 500 nodes to an empty database, then applies all of them again, as a reconciler's resync
-// does, and to a new process, as a restart does.
+// BenchmarkStorm writes 10,000 pods on 500 nodes to an empty database. Then it applies all of them again, as a
+// reconciler's resync does, and to a new process, as a restart does.
 func BenchmarkStorm(b *testing.B) {
 	for range b.N {
 		nb := ovndbtest.Start(b, "ovn-nb")
@@ -145,7 +144,7 @@ func BenchmarkStorm(b *testing.B) {
 	}
 }
 
-// phase runs one phase and reports its transactions and CPU per pod; the result is its CPU time.
+// phase runs one phase, reports its transactions and CPU time per pod, and returns its CPU time.
 func phase(b *testing.B, name string, c *counter, run func()) time.Duration {
 	before, began := cpu(), time.Now()
 	run()

@@ -12,12 +12,12 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// These need no clock: what an event costs is counted, in a small cluster and in one ten times as large.
+// These tests need no clock: they count the cost of an event in a small cluster and in one ten times as large.
 
-// small and large are the clusters, measured how many events are counted.
+// small and large are the pods of the two clusters; measured is the number of events counted.
 const small, large, measured = 200, 2000, 100
 
-// gated is an engine on a database with so many pods.
+// gated returns an engine on a database with the given number of pods.
 func gated(t *testing.T, pods int) (*ovndb.Engine, *ovndbtest.Server, *counter) {
 	t.Helper()
 	nb := ovndbtest.Start(t, "ovn-nb")
@@ -32,10 +32,10 @@ func gated(t *testing.T, pods int) (*ovndb.Engine, *ovndbtest.Server, *counter) 
 	return e, nb, c
 }
 
-// gatedPod is podUnit on a fifth of the nodes.
+// gatedPod returns podUnit on a fifth of the nodes.
 func gatedPod(i int) unit.Unit { return podUnit(i/(nodes/5)*nodes + i%(nodes/5)) }
 
-// one applies units one after the other and returns what each cost.
+// one applies units one after the other and returns the cost of each.
 func one(t *testing.T, e *ovndb.Engine, c *counter, unitOf func(int) unit.Unit) (transactions, allocations float64) {
 	t.Helper()
 	runtime.GC()
@@ -50,8 +50,8 @@ func one(t *testing.T, e *ovndb.Engine, c *counter, unitOf func(int) unit.Unit) 
 	return float64(c.take()) / measured, float64(after.Mallocs-before.Mallocs) / measured
 }
 
-// TestAnEventCostsTheSameInALargeCluster: one transaction for a pod that comes, changes or goes, none for one that is as it was, and as many
-// allocations as in a small cluster.
+// TestAnEventCostsTheSameInALargeCluster checks that a pod's addition, change or removal costs one transaction, and
+// an unchanged pod none, with as many allocations as in a small cluster.
 func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
 	type cost struct{ transactions, allocations float64 }
 	found := map[string]map[int]cost{}
@@ -73,7 +73,8 @@ func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
 			t.Logf("%6s beside %4d pods: %.2f transactions, %.0f allocations", kind.name, pods, transactions, allocations)
 		}
 	}
-	for name, want := range map[string]cost{"add": {1, maxAddAllocations}, "same": {0, maxSameAllocations}, "delete": {1, maxDeleteAllocations}} {
+	for name, want := range map[string]cost{"add": {1, maxAddAllocations}, "same": {0, maxSameAllocations},
+		"delete": {1, maxDeleteAllocations}} {
 		less, more := found[name][small], found[name][large]
 		if less.transactions != want.transactions || more.transactions != want.transactions {
 			t.Errorf("%s: %.2f and %.2f transactions, want %.0f", name, less.transactions, more.transactions, want.transactions)
@@ -82,19 +83,20 @@ func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
 			t.Errorf("%s: %.0f allocations, at most %.0f are allowed", name, more.allocations, want.allocations)
 		}
 		if more.allocations > 1.2*less.allocations {
-			t.Errorf("%s: %.0f allocations beside %d pods and %.0f beside %d: they grow with the cluster", name, less.allocations, small, more.allocations, large)
+			t.Errorf("%s: %.0f allocations beside %d pods and %.0f beside %d: they grow with the cluster", name,
+				less.allocations, small, more.allocations, large)
 		}
 	}
 }
 
-// What an event may allocate, libovsdb's part included: a fifth above what it did when this was written.
+// Bounds for the allocations of an event, including libovsdb's: a fifth above the values when this was written.
 const (
 	maxAddAllocations    = 720
 	maxSameAllocations   = 230
 	maxDeleteAllocations = 370
 )
 
-// TestARestartWritesNothing: a new engine that is given the same units writes nothing.
+// TestARestartWritesNothing checks that a new engine with the same units writes nothing.
 func TestARestartWritesNothing(t *testing.T) {
 	_, nb, _ := gated(t, small)
 	before := nb.Transactions()

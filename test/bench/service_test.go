@@ -19,13 +19,13 @@ import (
 const (
 	services  = 1000
 	endpoints = 10
-	// switches is how many nodes the services are on; each has the group, and not each service.
+	// switches is the number of nodes with services. Each has the group, but not each service.
 	switches = 100
-	// changes is how many changes of one endpoint are measured, one after the other.
+	// changes is the number of measured endpoint changes, one after the other.
 	changes = 200
 )
 
-// serviceUnit is a service of two protocols; version moves its last endpoint.
+// serviceUnit returns a service with two protocols; version moves its last endpoint.
 func serviceUnit(i, version int) unit.Unit {
 	s := topology.Service{Namespace: "bench", Name: fmt.Sprintf("s%d", i)}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
@@ -37,15 +37,17 @@ func serviceUnit(i, version int) unit.Unit {
 			if n == endpoints-1 {
 				host += byte(version)
 			}
-			port.Backends = append(port.Backends, topology.Backend{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}), 8080)})
+			port.Backends = append(port.Backends,
+				topology.Backend{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}),
+					8080)})
 		}
 		s.Ports = append(s.Ports, port)
 	}
 	return topology.ServiceUnit(s)
 }
 
-// BenchmarkServices writes 1,000 services of 10 endpoints and two protocols to databases with 100 nodes, and then changes one endpoint
-// after the other.
+// BenchmarkServices writes 1,000 services with 10 endpoints and two protocols to databases with 100 nodes. Then it
+// changes endpoints one after the other.
 func BenchmarkServices(b *testing.B) {
 	for range b.N {
 		central := ovndbtest.StartCentral(b)

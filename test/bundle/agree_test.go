@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// resource is a kind as PROJECT, a CRD and the ClusterServiceVersion each tell it.
+// resource is a kind as written in PROJECT, a CRD and the ClusterServiceVersion.
 type resource struct{ group, version, kind, plural string }
 
 func ofCRD(crd *apiextensionsv1.CustomResourceDefinition) resource {
@@ -42,17 +42,19 @@ func ofProject(t *testing.T) map[resource]bool {
 	namespaced := map[resource]bool{}
 	for _, r := range project.Resources {
 		if r.Plural == "" {
-			r.Plural = strings.ToLower(r.Kind) + "s" // kubebuilder writes it only where it is another
+			r.Plural = strings.ToLower(r.Kind) + "s" // kubebuilder writes only an irregular plural
 		}
 		namespaced[resource{r.Group + "." + r.Domain, r.Version, r.Kind, r.Plural}] = r.API.Namespaced
 	}
 	return namespaced
 }
 
-// PROJECT, config/crd/bases, the bundle's CRDs and what its ClusterServiceVersion owns are the same kinds.
+// TestKindsAgree checks that PROJECT, config/crd/bases, the bundle's CRDs and the ClusterServiceVersion's owned CRDs
+// list the same kinds.
 func TestKindsAgree(t *testing.T) {
 	project, b := ofProject(t), loaded(t)
-	kinds := map[string]map[resource]bool{"PROJECT": {}, "config/crd/bases": {}, "the bundle's CRDs": {}, "what the ClusterServiceVersion owns": {}}
+	kinds := map[string]map[resource]bool{"PROJECT": {}, "config/crd/bases": {}, "the bundle's CRDs": {},
+		"the ClusterServiceVersion's owned CRDs": {}}
 	for r := range project {
 		kinds["PROJECT"][r] = true
 	}
@@ -75,7 +77,7 @@ func TestKindsAgree(t *testing.T) {
 	}
 	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		plural, group, _ := strings.Cut(owned.Name, ".")
-		kinds["what the ClusterServiceVersion owns"][resource{group, owned.Version, owned.Kind, plural}] = true
+		kinds["the ClusterServiceVersion's owned CRDs"][resource{group, owned.Version, owned.Kind, plural}] = true
 	}
 	for where, found := range kinds {
 		if !maps.Equal(found, kinds["config/crd/bases"]) {
@@ -84,13 +86,14 @@ func TestKindsAgree(t *testing.T) {
 	}
 }
 
-// grants lists single rights, one a line.
+// grants lists single rights, one per line.
 func grants(account, where string, rules []rbacv1.PolicyRule) (lines []string) {
 	for _, r := range rules {
 		for _, group := range r.APIGroups {
 			for _, of := range r.Resources {
 				for _, verb := range r.Verbs {
-					lines = append(lines, fmt.Sprintf("%s %s: %s %s/%s %v %v", account, where, verb, group, of, r.ResourceNames, r.NonResourceURLs))
+					lines = append(lines, fmt.Sprintf("%s %s: %s %s/%s %v %v", account, where, verb, group, of,
+						r.ResourceNames, r.NonResourceURLs))
 				}
 			}
 		}
@@ -98,7 +101,7 @@ func grants(account, where string, rules []rbacv1.PolicyRule) (lines []string) {
 	return lines
 }
 
-// OLM gives ServiceAccounts the rights that dist/install.yaml gives them, no more and no less.
+// TestRightsAgree checks that OLM gives ServiceAccounts exactly the rights in dist/install.yaml.
 func TestRightsAgree(t *testing.T) {
 	in, strategy := installed(t), loaded(t).CSV.Spec.InstallStrategy.StrategySpec
 	var want, have []string
@@ -121,7 +124,8 @@ func TestRightsAgree(t *testing.T) {
 			}
 		}
 	}
-	for kind, list := range map[string][]v1alpha1.StrategyDeploymentPermissions{"ClusterRole": strategy.ClusterPermissions, "Role": strategy.Permissions} {
+	for kind, list := range map[string][]v1alpha1.StrategyDeploymentPermissions{
+		"ClusterRole": strategy.ClusterPermissions, "Role": strategy.Permissions} {
 		for _, p := range list {
 			have = append(have, grants(p.ServiceAccountName, kind, p.Rules)...)
 		}
@@ -133,8 +137,9 @@ func TestRightsAgree(t *testing.T) {
 	}
 }
 
-// OLM's Deployment is the one that dist/install.yaml makes, so that it takes over one that is there: a selector that differs could not be changed, another
-// name would be a second one on the same host ports.
+// TestDeploymentAgrees checks that OLM's Deployment equals dist/install.yaml's, so that OLM adopts an existing
+// Deployment. A different selector could not be changed, and another name would give a second Deployment on the same
+// host ports.
 func TestDeploymentAgrees(t *testing.T) {
 	want, err := installed(t).deployment()
 	if err != nil {
@@ -149,7 +154,7 @@ func TestDeploymentAgrees(t *testing.T) {
 		t.Errorf("Deployment %s:\n%+v\nwant %s:\n%+v", have.Name, have.Spec, want.Name, want.Spec)
 	}
 	if csv.Annotations["operatorframework.io/suggested-namespace"] != want.Namespace {
-		t.Errorf("suggested is namespace %s, want %s", csv.Annotations["operatorframework.io/suggested-namespace"], want.Namespace)
+		t.Errorf("the suggested namespace is %s, want %s", csv.Annotations["operatorframework.io/suggested-namespace"], want.Namespace)
 	}
 	related := map[string]bool{}
 	for _, image := range csv.Spec.RelatedImages {
@@ -157,7 +162,7 @@ func TestDeploymentAgrees(t *testing.T) {
 	}
 	for _, container := range want.Spec.Template.Spec.Containers {
 		if !related[container.Image] {
-			t.Errorf("image %s is no related image", container.Image)
+			t.Errorf("image %s is not in the related images", container.Image)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// loaded is the bundle as OLM's own library reads it.
+// loaded returns the bundle as OLM's own library reads it.
 func loaded(t *testing.T) *manifests.Bundle {
 	t.Helper()
 	b, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
@@ -31,7 +31,8 @@ func installed(t *testing.T) install {
 	return in
 }
 
-// What is in the tree is what is made, and bundle/manifests has nothing else.
+// TestFilesAreFresh checks that the tree contains the generated files, and that bundle/manifests contains nothing
+// else.
 func TestFilesAreFresh(t *testing.T) {
 	files, err := Files(os.DirFS(root))
 	if err != nil {
@@ -39,7 +40,7 @@ func TestFilesAreFresh(t *testing.T) {
 	}
 	for path, want := range files {
 		if have, err := os.ReadFile(filepath.Join(root, path)); err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s is stale: make generate (%v)", path, err)
+			t.Errorf("%s is stale: run make generate (%v)", path, err)
 		}
 	}
 	present, err := filepath.Glob(filepath.Join(root, ManifestsDir, "*"))
@@ -48,21 +49,25 @@ func TestFilesAreFresh(t *testing.T) {
 	}
 	for _, path := range present {
 		if _, made := files[ManifestsDir+"/"+filepath.Base(path)]; !made {
-			t.Errorf("%s is made by nobody", path)
+			t.Errorf("%s is not a generated file", path)
 		}
 	}
 }
 
-// supportedKinds are those that OLM applies from a bundle (operator-registry, pkg/lib/bundle), as far as Weft could have them.
-var supportedKinds = map[string]bool{"ClusterServiceVersion": true, "CustomResourceDefinition": true, "ClusterRole": true, "ClusterRoleBinding": true, "Role": true,
-	"RoleBinding": true, "ServiceAccount": true, "Service": true, "ConfigMap": true, "Secret": true, "PrometheusRule": true, "ServiceMonitor": true,
+// supportedKinds are the kinds that OLM applies from a bundle (operator-registry, pkg/lib/bundle) and that Weft
+// could have.
+var supportedKinds = map[string]bool{"ClusterServiceVersion": true, "CustomResourceDefinition": true,
+	"ClusterRole": true, "ClusterRoleBinding": true, "Role": true,
+	"RoleBinding": true, "ServiceAccount": true, "Service": true, "ConfigMap": true, "Secret": true,
+	"PrometheusRule": true, "ServiceMonitor": true,
 	"PodDisruptionBudget": true, "PriorityClass": true}
 
-// Each object that is installed otherwise is in the bundle as it is, or made by OLM from the ClusterServiceVersion, or one that OLM cannot carry and
-// docs/operations.md tells to apply.
+// TestNothingIsForgotten checks each object of the other installation: it is in the bundle unchanged, or OLM creates
+// it from the ClusterServiceVersion, or OLM cannot carry it and docs/user/install.md describes how to apply it.
 func TestNothingIsForgotten(t *testing.T) {
-	fromVersion := map[string]bool{"Deployment": true, "Namespace": true, "ServiceAccount": true, "ClusterRole": true, "ClusterRoleBinding": true, "Role": true, "RoleBinding": true}
-	besides := map[string]bool{"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true}
+	fromVersion := map[string]bool{"Deployment": true, "Namespace": true, "ServiceAccount": true, "ClusterRole": true,
+		"ClusterRoleBinding": true, "Role": true, "RoleBinding": true}
+	besides := map[string]bool{"FlowSchema": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true}
 	carried := map[string]bool{}
 	for _, object := range loaded(t).Objects {
 		if !supportedKinds[object.GetKind()] {
@@ -82,7 +87,7 @@ func TestNothingIsForgotten(t *testing.T) {
 				t.Errorf("dist/policies.yaml lacks %s %s", kind, object.GetName())
 			}
 		default:
-			t.Errorf("nobody installs %s %s", kind, object.GetName())
+			t.Errorf("%s %s is not installed", kind, object.GetName())
 		}
 	}
 }

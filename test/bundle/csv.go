@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// clusterServiceVersion fills in the base with what is installed.
+// clusterServiceVersion completes the base with the installed objects.
 func clusterServiceVersion(source fs.FS, in install) (*v1alpha1.ClusterServiceVersion, error) {
 	csv, err := parse(source, baseFile, func(text []byte) (*v1alpha1.ClusterServiceVersion, error) {
 		base := &v1alpha1.ClusterServiceVersion{}
@@ -24,7 +24,8 @@ func clusterServiceVersion(source fs.FS, in install) (*v1alpha1.ClusterServiceVe
 	if err != nil {
 		return nil, err
 	}
-	for _, fill := range []func(*v1alpha1.ClusterServiceVersion, fs.FS, install) error{addIcon, addExamples, addNamespace, addOwned, addDeployment, addRights} {
+	for _, fill := range []func(*v1alpha1.ClusterServiceVersion, fs.FS, install) error{addIcon, addExamples,
+		addNamespace, addOwned, addDeployment, addRights} {
 		if err := fill(csv, source, in); err != nil {
 			return nil, err
 		}
@@ -66,7 +67,7 @@ func addExamples(csv *v1alpha1.ClusterServiceVersion, source fs.FS, in install) 
 	return err
 }
 
-// addNamespace tells which namespace to make: the one that is installed otherwise, with its labels.
+// addNamespace suggests the namespace of the other installation, with its labels.
 func addNamespace(csv *v1alpha1.ClusterServiceVersion, _ fs.FS, in install) error {
 	all := in.of("Namespace")
 	if len(all) != 1 {
@@ -78,11 +79,11 @@ func addNamespace(csv *v1alpha1.ClusterServiceVersion, _ fs.FS, in install) erro
 	return err
 }
 
-// addOwned describes the CRDs. The base has what is no part of them: a name for people, and what else is to be looked at.
+// addOwned describes the CRDs. The base provides what CRDs lack: a display name, and related resources to show.
 func addOwned(csv *v1alpha1.ClusterServiceVersion, _ fs.FS, in install) error {
-	known := map[string]v1alpha1.CRDDescription{} // CRD -> what the base says of it
+	base := map[string]v1alpha1.CRDDescription{} // CRD -> its description in the base
 	for _, d := range csv.Spec.CustomResourceDefinitions.Owned {
-		known[d.Name] = d
+		base[d.Name] = d
 	}
 	csv.Spec.CustomResourceDefinitions.Owned = nil
 	for _, object := range in.of("CustomResourceDefinition") {
@@ -90,30 +91,31 @@ func addOwned(csv *v1alpha1.ClusterServiceVersion, _ fs.FS, in install) error {
 		if err != nil {
 			return err
 		}
-		description, ok := known[crd.Name]
+		description, ok := base[crd.Name]
 		if !ok {
-			return fmt.Errorf("%s does not speak of CRD %s", baseFile, crd.Name)
+			return fmt.Errorf("%s lacks CRD %s", baseFile, crd.Name)
 		}
-		delete(known, crd.Name)
+		delete(base, crd.Name)
 		if err := describe(&description, crd); err != nil {
 			return fmt.Errorf("CRD %s: %w", crd.Name, err)
 		}
 		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned, description)
 	}
-	for name := range known {
-		return fmt.Errorf("%s speaks of CRD %s, which nobody installs", baseFile, name)
+	for name := range base {
+		return fmt.Errorf("%s has CRD %s, which is not installed", baseFile, name)
 	}
 	return nil
 }
 
-// addDeployment adds the Deployment under its own name and selector, so that OLM takes over one that is there.
+// addDeployment adds the Deployment with its own name and selector, so that OLM adopts an existing Deployment.
 func addDeployment(csv *v1alpha1.ClusterServiceVersion, _ fs.FS, in install) error {
 	d, err := in.deployment()
 	if err != nil {
 		return err
 	}
 	csv.Spec.InstallStrategy.StrategyName = v1alpha1.InstallStrategyNameDeployment
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{{Name: d.Name, Label: d.Labels, Spec: d.Spec}}
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []v1alpha1.StrategyDeploymentSpec{{Name: d.Name,
+		Label: d.Labels, Spec: d.Spec}}
 	for _, container := range d.Spec.Template.Spec.Containers {
 		csv.Annotations["containerImage"] = container.Image
 		csv.Spec.RelatedImages = append(csv.Spec.RelatedImages, v1alpha1.RelatedImage{Name: container.Name, Image: container.Image})

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// leaves walks a schema as it is in YAML, and calls with the path and description of each field.
+// leaves walks a schema in YAML form, and calls call with the path and description of each field.
 func leaves(schema map[string]any, path string, call func(path, description string)) {
 	if items, ok := schema["items"].(map[string]any); ok {
 		leaves(items, path+"[0]", call)
@@ -26,12 +26,12 @@ func leaves(schema map[string]any, path string, call func(path, description stri
 	}
 }
 
-// ofKubernetes says that a field is within a type of Kubernetes' own, which is described as a whole.
+// ofKubernetes reports whether a field is within a type of Kubernetes, which is described as a whole.
 func ofKubernetes(path string) bool {
 	return strings.HasPrefix(path, "conditions[0].") || strings.Contains(path, "elector.match")
 }
 
-// Every field of spec and status is described by its docstring, and nothing else is.
+// TestFieldsAreDescribed checks that exactly the fields of spec and status are described, by their docstrings.
 func TestFieldsAreDescribed(t *testing.T) {
 	b := loaded(t)
 	for _, crd := range installed(t).of("CustomResourceDefinition") {
@@ -65,7 +65,7 @@ func TestFieldsAreDescribed(t *testing.T) {
 			})
 		}
 		for path := range described {
-			t.Errorf("%s: %s is described and not there", crd.GetName(), path)
+			t.Errorf("%s: %s is described but does not exist", crd.GetName(), path)
 		}
 	}
 }
@@ -87,8 +87,8 @@ func TestDisplayNames(t *testing.T) {
 	}
 }
 
-// What the scorecard's own tests ask of a bundle, asked here: they are in packages internal to operator-sdk, and their program reads /bundle of a pod that
-// the scorecard starts in a cluster.
+// TestScorecardWouldPass repeats the scorecard's own checks of a bundle. They are internal to operator-sdk, and
+// their program reads /bundle in a pod that the scorecard starts in a cluster.
 func TestScorecardWouldPass(t *testing.T) {
 	b := loaded(t)
 	var examples []unstructured.Unstructured
@@ -116,7 +116,8 @@ func TestScorecardWouldPass(t *testing.T) {
 	}
 	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		if len(owned.Resources) == 0 || len(owned.StatusDescriptors) == 0 || !examined[owned.Kind] {
-			t.Errorf("%s: resources %v, %d status descriptors, example: %t", owned.Kind, owned.Resources, len(owned.StatusDescriptors), examined[owned.Kind])
+			t.Errorf("%s: resources %v, %d status descriptors, example: %t", owned.Kind, owned.Resources,
+				len(owned.StatusDescriptors), examined[owned.Kind])
 		}
 	}
 	for _, crd := range b.V1CRDs {
@@ -126,7 +127,8 @@ func TestScorecardWouldPass(t *testing.T) {
 	}
 }
 
-// The scorecard finds its configuration where the bundle's labels say, and the image has these labels.
+// TestMetadataAgrees checks that the scorecard finds its configuration where the bundle's labels point, and that the
+// image has these labels.
 func TestMetadataAgrees(t *testing.T) {
 	var annotations struct{ Annotations map[string]string }
 	decode(t, "bundle/metadata/annotations.yaml", &annotations)

@@ -11,19 +11,20 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// What a console makes of a field.
+// Descriptors that define how a console shows a field.
 const (
 	control           = "urn:alm:descriptor:com.tectonic.ui:"
 	conditionsControl = "urn:alm:descriptor:io.kubernetes.conditions"
 )
 
-// field is one of a CRD's schema, at a path such as gateway.overrides[0].mode.
+// field is a field of a CRD's schema, at a path such as gateway.overrides[0].mode.
 type field struct {
 	path   string
 	schema apiextensionsv1.JSONSchemaProps
 }
 
-// describe fills in what the CRD says of itself. A field without a docstring is an error: its name alone explains nothing.
+// describe copies the CRD's descriptions. A field without a docstring is an error, because its name alone explains
+// nothing.
 func describe(d *v1alpha1.CRDDescription, crd *apiextensionsv1.CustomResourceDefinition) error {
 	if len(crd.Spec.Versions) != 1 {
 		return fmt.Errorf("%d versions, want 1", len(crd.Spec.Versions))
@@ -48,8 +49,8 @@ func describe(d *v1alpha1.CRDDescription, crd *apiextensionsv1.CustomResourceDef
 	return nil
 }
 
-// fields lists the fields of an object, each followed by its own. What is within Kubernetes' own types, conditions and label selectors, Kubernetes
-// describes.
+// fields lists the fields of an object, each followed by its own fields. It does not list fields within Kubernetes'
+// types, conditions and label selectors, which Kubernetes documents.
 func fields(path string, schema apiextensionsv1.JSONSchemaProps) (found []field) {
 	for schema.Type == "array" && schema.Items != nil {
 		schema, path = *schema.Items.Schema, path+"[0]"
@@ -67,7 +68,7 @@ func fields(path string, schema apiextensionsv1.JSONSchemaProps) (found []field)
 	return found
 }
 
-// inputs are the controls to set a field with.
+// inputs returns the controls to set a field.
 func inputs(schema apiextensionsv1.JSONSchemaProps) (list []string) {
 	for _, value := range schema.Enum {
 		list = append(list, control+"select:"+strings.Trim(string(value.Raw), `"`))
@@ -96,10 +97,11 @@ func outputs(f field) []string {
 }
 
 // abbreviations keep their capitals.
-var abbreviations = map[string]string{"cidr": "CIDR", "dns": "DNS", "id": "ID", "ip": "IP", "ips": "IPs", "mac": "MAC", "mtu": "MTU", "ovn": "OVN",
+var abbreviations = map[string]string{"cidr": "CIDR", "dns": "DNS", "id": "ID", "ip": "IP", "ips": "IPs",
+	"mac": "MAC", "mtu": "MTU", "ovn": "OVN",
 	"ovs": "OVS", "snat": "SNAT", "cidrs": "CIDRs"}
 
-// displayName is a path in words: "gateway.overrides[0].nextHops" is "Gateway Overrides Next Hops".
+// displayName converts a path to words: "gateway.overrides[0].nextHops" becomes "Gateway Overrides Next Hops".
 func displayName(path string) string {
 	var words []string
 	for _, name := range strings.Split(strings.ReplaceAll(path, "[0]", ""), ".") {
@@ -115,7 +117,8 @@ func displayName(path string) string {
 	return strings.Join(words, " ")
 }
 
-// split takes a field's name apart: at a capital after a small letter, and before the last of several capitals when a word begins with it.
+// split splits a field's name into words: at a capital after a small letter, and before the last of several capitals
+// that begins a word.
 func split(name string) (words []string) {
 	runes := []rune(name)
 	start := 0
@@ -130,7 +133,7 @@ func split(name string) (words []string) {
 	return append(words, string(runes[start:]))
 }
 
-// prose joins the lines of a docstring; paragraphs stay apart.
+// prose joins the lines of a docstring into paragraphs.
 func prose(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Where Files reads from; paths are below the root of the source.
+// Source files; paths are relative to the root of the source.
 const (
 	installFile = "dist/install.yaml"
 	rulesFile   = "config/monitoring/rules.yaml"
@@ -15,10 +15,10 @@ const (
 	samplesDir  = "config/samples"
 )
 
-// ManifestsDir has what OLM applies, and no file that Files does not make.
+// ManifestsDir contains the objects that OLM applies, and only files that Files generates.
 const ManifestsDir = "bundle/manifests"
 
-// Files makes all files, by their paths below the root of the source.
+// Files generates all files, by their paths relative to the root of the source.
 func Files(source fs.FS) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, part := range []func(fs.FS, map[string][]byte) error{addRules, addManifests, addMetadata} {
@@ -29,7 +29,7 @@ func Files(source fs.FS) (map[string][]byte, error) {
 	return files, nil
 }
 
-// parse reads a file; the error names it.
+// parse reads a file. The error contains its name.
 func parse[T any](source fs.FS, path string, read func([]byte) (T, error)) (T, error) {
 	text, err := fs.ReadFile(source, path)
 	if err != nil {
@@ -47,7 +47,7 @@ func addRules(source fs.FS, files map[string][]byte) (err error) {
 	return err
 }
 
-// addManifests adds the ClusterServiceVersion and, each in a file of its own, the objects that OLM applies as they are.
+// addManifests adds the ClusterServiceVersion and, one file each, the objects that OLM applies unchanged.
 func addManifests(source fs.FS, files map[string][]byte) error {
 	in, err := parse(source, installFile, readInstall)
 	if err != nil {

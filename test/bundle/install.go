@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// install is what dist/install.yaml installs.
+// install is the content of dist/install.yaml.
 type install struct{ objects []unstructured.Unstructured }
 
 func readInstall(text []byte) (install, error) {
@@ -40,9 +40,10 @@ func (in install) of(kind string) (found []unstructured.Unstructured) {
 	return found
 }
 
-// asTheyAre are the objects that the bundle has beside its ClusterServiceVersion: CRDs, and roles for people, which no ServiceAccount has.
-// What is left is a ServiceAccount or its rights, which OLM makes from the ClusterServiceVersion; the namespace, which is OLM's user's; and
-// admission policies, which a bundle must not have.
+// asTheyAre are the objects in the bundle next to its ClusterServiceVersion: CRDs, and roles for people, which no
+// ServiceAccount has. The others are ServiceAccounts and their rights, which OLM creates from the
+// ClusterServiceVersion; the namespace, which OLM's user creates; and admission policies, which a bundle must not
+// contain.
 func (in install) asTheyAre() []unstructured.Unstructured {
 	found := in.of("CustomResourceDefinition")
 	bound := map[string]bool{}
@@ -54,7 +55,7 @@ func (in install) asTheyAre() []unstructured.Unstructured {
 		for _, role := range in.of(kind) {
 			if !bound[kind+"/"+role.GetName()] {
 				role := *role.DeepCopy()
-				role.SetNamespace("") // OLM applies it in the operator's
+				role.SetNamespace("") // OLM applies it in the operator's namespace
 				found = append(found, role)
 			}
 		}
@@ -62,7 +63,7 @@ func (in install) asTheyAre() []unstructured.Unstructured {
 	return found
 }
 
-// deployment returns the only one.
+// deployment returns the single Deployment.
 func (in install) deployment() (*appsv1.Deployment, error) {
 	all := in.of("Deployment")
 	if len(all) != 1 {
@@ -71,7 +72,7 @@ func (in install) deployment() (*appsv1.Deployment, error) {
 	return typed[appsv1.Deployment](all[0])
 }
 
-// rights are the rules that ServiceAccounts have by bindings of a kind, by ServiceAccount.
+// rights returns the rules that bindings of a kind give to each ServiceAccount.
 func (in install) rights(roleKind string) (map[string][]rbacv1.PolicyRule, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // role -> its rules
 	for _, object := range in.of(roleKind) {
@@ -105,7 +106,7 @@ func typed[T any](object unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// marshal writes YAML without what only a server fills in.
+// marshal writes YAML without the fields that only a server sets.
 func marshal(object any) ([]byte, error) {
 	text, err := yaml.Marshal(object)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
 )
 
-// label is one of the bundle's image, and of metadata/annotations.yaml.
+// label is a label of the bundle's image and of metadata/annotations.yaml.
 type label struct{ name, value string }
 
-// labels tell what the bundle is, and where it is in its image.
+// labels describe the bundle and where its files are in the image.
 var labels = []label{
 	{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"},
 	{"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
@@ -23,10 +23,10 @@ var labels = []label{
 	{"operators.operatorframework.io.test.config.v1", "tests/scorecard/"},
 }
 
-// scorecardImage has the tests of operator-sdk's scorecard.
+// scorecardImage contains the tests of operator-sdk's scorecard.
 const scorecardImage = "quay.io/operator-framework/scorecard-test:v1.42.0"
 
-// scorecardTests are all of them: suite -> test.
+// scorecardTests are all its tests: suite -> test.
 var scorecardTests = []label{
 	{"basic", "basic-check-spec"},
 	{"olm", "olm-bundle-validation"},
@@ -58,8 +58,9 @@ func addMetadata(_ fs.FS, files map[string][]byte) error {
 func scorecard() v1alpha3.Configuration {
 	stage := v1alpha3.StageConfiguration{Parallel: true}
 	for _, test := range scorecardTests {
-		stage.Tests = append(stage.Tests, v1alpha3.TestConfiguration{Image: scorecardImage, Entrypoint: []string{"scorecard-test", test.value},
-			Labels: map[string]string{"suite": test.name, "test": test.value + "-test"}})
+		stage.Tests = append(stage.Tests, v1alpha3.TestConfiguration{Image: scorecardImage,
+			Entrypoint: []string{"scorecard-test", test.value},
+			Labels:     map[string]string{"suite": test.name, "test": test.value + "-test"}})
 	}
 	config := v1alpha3.Configuration{Stages: []v1alpha3.StageConfiguration{stage}}
 	config.APIVersion, config.Kind, config.Metadata.Name = "scorecard.operatorframework.io/v1alpha3", v1alpha3.ConfigurationKind, "config"

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// prometheusRules returns the groups of a PrometheusRule as a file of rules, which Prometheus and promtool read themselves.
+// prometheusRules returns the groups of a PrometheusRule as a rule file for Prometheus and promtool.
 func prometheusRules(rule []byte) ([]byte, error) {
 	var object struct {
 		Kind string          `json:"kind"`
@@ -17,8 +17,11 @@ func prometheusRules(rule []byte) ([]byte, error) {
 		return nil, err
 	}
 	if object.Kind != "PrometheusRule" || len(object.Spec) == 0 {
-		return nil, fmt.Errorf("a PrometheusRule is needed, not a %s", object.Kind)
+		return nil, fmt.Errorf("want a PrometheusRule, not a %s", object.Kind)
 	}
 	text, err := yaml.JSONToYAML(object.Spec)
-	return append([]byte("# Made from config/monitoring/rules.yaml by make generate: for a Prometheus without its operator (rule_files), and for promtool.\n"), text...), err
+	return append(
+		[]byte(
+			"# Made from config/monitoring/rules.yaml by make generate: for a Prometheus without its operator "+
+				"(rule_files), and for promtool.\n"), text...), err
 }

@@ -8,8 +8,8 @@ import (
 	validator "github.com/operator-framework/api/pkg/validation/interfaces"
 )
 
-// validators are all that operator-framework/api has, but for the one that inspects images in a registry (multiple architectures), the one of a format
-// that is gone (package manifests), and the one that its successors replace (operatorhub).
+// validators are all validators of operator-framework/api except three: one inspects images in a registry (multiple
+// architectures), one checks an obsolete format (package manifests), and one has been replaced (operatorhub).
 var validators = validator.Validators{
 	validation.ClusterServiceVersionValidator,
 	validation.CustomResourceDefinitionValidator,
@@ -24,7 +24,7 @@ var validators = validator.Validators{
 	validation.GoodPracticesValidator,
 }
 
-// complaints are the errors and warnings of all validators.
+// complaints returns the errors and warnings of all validators.
 func complaints(b *manifests.Bundle) (found []string) {
 	objects := []any{b, b.CSV}
 	for _, crd := range b.V1CRDs {
@@ -47,7 +47,8 @@ func TestValidatorsFindNothing(t *testing.T) {
 	}
 }
 
-// The validators look at what they are given: each of these is a fault that they tell.
+// TestValidatorsFindFaults checks that the validators really examine the bundle: each of these faults must be
+// reported.
 func TestValidatorsFindFaults(t *testing.T) {
 	for name, breaks := range map[string]func(*manifests.Bundle){
 		"no icon":              func(b *manifests.Bundle) { b.CSV.Spec.Icon = nil },
@@ -66,7 +67,7 @@ func TestValidatorsFindFaults(t *testing.T) {
 		b := loaded(t)
 		breaks(b)
 		if len(complaints(b)) == 0 {
-			t.Errorf("%s: nobody complains", name)
+			t.Errorf("%s: no validator complains", name)
 		}
 	}
 }

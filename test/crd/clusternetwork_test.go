@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Specs that the cases below change one thing of.
+// Specs of which the cases below change one field.
 const (
 	ipv4 = `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}], serviceNetwork: [10.96.0.0/16]}`
 	ipv6 = `{clusterNetwork: [{cidr: "fd00:10:244::/48", hostPrefix: 64}], serviceNetwork: ["fd00:10:96::/112"]}`
@@ -161,6 +164,19 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"IPv6 joinSubnet of /113": {with6(`joinSubnet: ["fd98::/113"]`),
 			refusal{"spec.joinSubnet", []string{"joinSubnet fd98::/113 is too small"}}},
 
+		"cidr around link-local": {cluster4(`{cidr: 169.0.0.0/8}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"169.0.0.0/8 contains 169.254.0.0/16"}}},
+		"cidr around loopback": {cluster4(`{cidr: 126.0.0.0/7}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"126.0.0.0/7 contains 127.0.0.0/8"}}},
+		"IPv6 cidr around multicast": {cluster6(`{cidr: "fe00::/8"}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"fe00::/8 contains fe80::/10"}}},
+		"IPv6 cidr around addresses of load balancers": {cluster6(`{cidr: "fd69::/48"}`),
+			refusal{"spec.clusterNetwork[0].cidr", []string{"fd69::/48 contains fd69::4/128"}}},
+		"serviceNetwork around addresses of load balancers": {services(`10.96.0.0/16, "fd69::/112"`),
+			refusal{"spec.serviceNetwork", []string{"fd69::/112 contains", "fd69::4"}}},
+		"joinSubnet around link-local": {with4(`joinSubnet: [169.0.0.0/8]`),
+			refusal{"spec.joinSubnet", []string{"169.0.0.0/8 contains"}}},
+
 		"mtu detected":          {spec: with6(`mtu: 0`)},
 		"smallest mtu for IPv4": {spec: with4(`mtu: 576`)},
 		"smallest mtu for IPv6": {spec: with6(`mtu: 1280`)},
@@ -171,21 +187,33 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"mtu too small for IPv6": {with6(`mtu: 1279`),
 			refusal{"spec.mtu", []string{"IPv6 needs an mtu of at least 1280"}}},
 
-		"dns":                      {spec: with4(`dns: {nameservers: [10.96.0.10, "fd00:10:96::a"], domain: cluster.local}`)},
-		"dns server with a port":   {with4(`dns: {nameservers: ["10.96.0.10:53"]}`), refusal{"spec.dns.nameservers[0]", []string{`"10.96.0.10:53" is not`}}},
-		"four dns servers":         {with4(`dns: {nameservers: [10.96.0.1, 10.96.0.2, 10.96.0.3, 10.96.0.4]}`), refusal{"spec.dns.nameservers", []string{"3 items"}}},
-		"dns domain with a dot":    {with4(`dns: {nameservers: [10.96.0.10], domain: cluster.local.}`), refusal{"spec.dns.domain", []string{"should match"}}},
-		"dns domain and no server": {with4(`dns: {domain: cluster.local}`), refusal{"spec.dns", []string{"dns.domain needs dns.nameservers"}}},
+		"dns": {spec: with4(`dns: {nameservers: [10.96.0.10, "fd00:10:96::a"], domain: cluster.local}`)},
+		"dns server with a port": {with4(`dns: {nameservers: ["10.96.0.10:53"]}`),
+			refusal{"spec.dns.nameservers[0]", []string{`"10.96.0.10:53" is not`}}},
+		"four dns servers": {with4(`dns: {nameservers: [10.96.0.1, 10.96.0.2, 10.96.0.3, 10.96.0.4]}`),
+			refusal{"spec.dns.nameservers", []string{"3 items"}}},
+		"dns domain with a dot": {with4(`dns: {nameservers: [10.96.0.10], domain: cluster.local.}`),
+			refusal{"spec.dns.domain", []string{"should match"}}},
+		"dns domain and no server": {with4(`dns: {domain: cluster.local}`),
+			refusal{"spec.dns", []string{"dns.domain needs dns.nameservers"}}},
 
-		"encapsulation VXLAN":       {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
-		"unknown gateway mode":      {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
-		"no node may move":          {with4(`gateway: {maxMoving: 0}`), refusal{"spec.gateway.maxMoving", []string{"greater than or equal to 1"}}},
-		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`), refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
-		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`), refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
-		"link name too long":        {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
-		"link name with a slash":    {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
-		"unknown drift.mode":        {with4(`drift: {mode: Ignore}`), refusal{"spec.drift.mode", []string{`"Repair"`, `"Report"`}}},
-		"unknown podRecord":         {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
+		"encapsulation VXLAN":  {with4(`encapsulation: {type: VXLAN}`), refusal{"spec.encapsulation.type", []string{`"Geneve"`}}},
+		"unknown gateway mode": {with4(`gateway: {mode: local}`), refusal{"spec.gateway.mode", []string{`"Shared"`, `"Local"`}}},
+		"no node may move": {with4(`gateway: {maxMoving: 0}`), refusal{"spec.gateway.maxMoving",
+			[]string{"greater than or equal to 1"}}},
+		"gateway next hop a subnet": {with4(`gateway: {nextHops: [192.0.2.0/24]}`),
+			refusal{"spec.gateway.nextHops[0]", []string{`"192.0.2.0/24" is not`}}},
+		"two next hops of a family": {with4(`gateway: {nextHops: [192.0.2.1, 192.0.2.2]}`),
+			refusal{"spec.gateway.nextHops", []string{"192.0.2.1", "192.0.2.2"}}},
+		"next hop in clusterNetwork": {with4(`gateway: {nextHops: [10.244.0.1]}`), refusal{"spec.gateway.nextHops",
+			[]string{"gateway.nextHops 10.244.0.1 is in a network"}}},
+		"next hop in joinSubnet": {with6(`gateway: {nextHops: ["fd98::1"]}`), refusal{"spec.gateway.nextHops", []string{"fd98::1"}}},
+		"next hop of some nodes in serviceNetwork": {with4(`gateway: {overrides: [{nodeSelector: {}, nextHops: [10.96.0.1]}]}`),
+			refusal{"spec.gateway.overrides", []string{"gateway.overrides[].nextHops"}}},
+		"link name too long":     {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
+		"link name with a slash": {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
+		"unknown drift.mode":     {with4(`drift: {mode: Ignore}`), refusal{"spec.drift.mode", []string{`"Repair"`, `"Report"`}}},
+		"unknown podRecord":      {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.want.check(t, api.Create(t.Context(), clusterNetwork(t, test.spec), client.DryRunAll))
@@ -198,7 +226,8 @@ func TestClusterNetworkHasOneName(t *testing.T) {
 	refusal{"<nil>", []string{"the only ClusterNetwork is named default, not other"}}.check(t, err)
 }
 
-// Who mends the malformed CIDR must not meet the overlap only then.
+// TestMalformedCIDRDoesNotHideAnOverlap checks that both errors are reported at once, so that a user who corrects
+// the CIDR is not refused again.
 func TestMalformedCIDRDoesNotHideAnOverlap(t *testing.T) {
 	err := api.Create(t.Context(), clusterNetwork(t, cluster4(`{cidr: 10.96.0.0/12}, {cidr: pods}`)), client.DryRunAll)
 	causes := causesOf(err)
@@ -209,7 +238,8 @@ func TestMalformedCIDRDoesNotHideAnOverlap(t *testing.T) {
 }
 
 func TestClusterNetworkRefusesUnknownFields(t *testing.T) {
-	err := api.Create(t.Context(), clusterNetwork(t, with4(`jointSubnet: [100.64.0.0/16]`)), client.DryRunAll, client.FieldValidation("Strict"))
+	err := api.Create(t.Context(), clusterNetwork(t, with4(`jointSubnet: [100.64.0.0/16]`)), client.DryRunAll,
+		client.FieldValidation("Strict"))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -220,18 +250,24 @@ func TestClusterNetworkChanges(t *testing.T) {
 		from, to string
 		want     refusal
 	}{
-		"nothing":              {from: dual, to: dual},
-		"an entry appended":    {from: ipv4, to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.245.0.0/16, hostPrefix: 26}`)},
-		"the default spelled":  {from: cluster4(`{cidr: 10.244.0.0/16}`), to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}`)},
-		"the default left out": {from: ipv6, to: cluster6(`{cidr: "fd00:10:244::/48"}`)},
-		"entries in another order": {from: cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`),
-			to: cluster4(`{cidr: 10.2.0.0/16}, {cidr: 10.1.0.0/16}`)},
+		"nothing": {from: dual, to: dual},
+		"an entry appended": {from: ipv4,
+			to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.245.0.0/16, hostPrefix: 26}`)},
+		"the default spelled": {from: cluster4(`{cidr: 10.244.0.0/16}`),
+			to: cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 24}`)},
+		"the default left out":              {from: ipv6, to: cluster6(`{cidr: "fd00:10:244::/48"}`)},
 		"joinSubnet spelled as the default": {from: ipv4, to: with4(`joinSubnet: [100.64.0.0/16, "fd98::/64"]`)},
 		"mtu, encapsulation, gateway, podRecord and drift": {from: ipv4,
 			to: with4(`mtu: 1400, encapsulation: {type: Geneve}, gateway: {mode: Local}, podRecord: Always, drift: {mode: Report}`)},
 
 		"an entry removed": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`), cluster4(`{cidr: 10.2.0.0/16}`),
 			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot be removed"}}},
+		"entries in another order": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`),
+			cluster4(`{cidr: 10.2.0.0/16}, {cidr: 10.1.0.0/16}`),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot change its place", "only be appended"}}},
+		"an entry put before others": {cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}`),
+			cluster4(`{cidr: 10.1.0.0/16}, {cidr: 10.3.0.0/16}, {cidr: 10.2.0.0/16}`),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.2.0.0/16 cannot change its place"}}},
 		"an entry widened": {ipv4, cluster4(`{cidr: 10.244.0.0/15, hostPrefix: 24}`),
 			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.244.0.0/16 cannot be removed"}}},
 		"hostPrefix changed": {ipv4, cluster4(`{cidr: 10.244.0.0/16, hostPrefix: 25}`),
@@ -250,6 +286,60 @@ func TestClusterNetworkChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stored := clusterNetwork(t, test.from)
 			create(t, stored)
+			changed := clusterNetwork(t, test.to)
+			changed.SetResourceVersion(stored.GetResourceVersion())
+			test.want.check(t, api.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+}
+
+// TestHeldNetworksCanBeChanged checks that only held networks can be changed. Entries after those in force may be
+// added and removed.
+func TestHeldNetworksCanBeChanged(t *testing.T) {
+	const first, held, another = "{cidr: 10.1.0.0/16}", "{cidr: 10.2.0.0/16}", "{cidr: 10.3.0.0/16}"
+	state := func(state v1alpha1.NetworkState, cidrs ...v1alpha1.CIDR) (networks []v1alpha1.NetworkStatus) {
+		for _, cidr := range cidrs {
+			networks = append(networks, v1alpha1.NetworkStatus{CIDR: cidr, State: state})
+		}
+		return networks
+	}
+	whole := []v1alpha1.CIDR{"10.1.0.0/16", "10.2.0.0/16", "10.96.0.0/16", "100.64.0.0/16"}
+	inForce := state(v1alpha1.NetworkInForce, "10.1.0.0/16", "10.96.0.0/16", "100.64.0.0/16")
+	oneHeld := append(inForce, state(v1alpha1.NetworkHeld, "10.2.0.0/16")...)
+	others := strings.Replace(cluster4(another)[:len(cluster4(another))-1], "10.96", "10.97", 1) + ", joinSubnet: [100.65.0.0/16]}"
+	for name, test := range map[string]struct {
+		networks []v1alpha1.NetworkStatus
+		from, to string
+		want     refusal
+	}{
+		"everything": {networks: state(v1alpha1.NetworkHeld, whole...), from: cluster4(first + "," + held), to: others},
+		"another order": {networks: state(v1alpha1.NetworkHeld, whole...), from: cluster4(first + "," + held),
+			to: cluster4(held + "," + first)},
+		"one removed":  {networks: oneHeld, from: cluster4(first + "," + held), to: cluster4(first)},
+		"one replaced": {networks: oneHeld, from: cluster4(first + "," + held), to: cluster4(first + "," + another)},
+		"one put last": {networks: oneHeld, from: cluster4(first + "," + held), to: cluster4(first + "," + another + "," + held)},
+		"one put first": {oneHeld, cluster4(first + "," + held), cluster4(held + "," + first),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot change its place"}}},
+		"one in force removed": {oneHeld, cluster4(first + "," + held), cluster4(held),
+			refusal{"spec.clusterNetwork", []string{"clusterNetwork 10.1.0.0/16 cannot be removed"}}},
+		"services of a network in force": {oneHeld, cluster4(first + "," + held),
+			strings.Replace(cluster4(first+","+held), "10.96", "10.97", 1),
+			refusal{"spec.serviceNetwork", []string{"immutable"}}},
+		"join subnet of a network in force": {oneHeld, cluster4(first), cluster4(first)[:len(cluster4(first))-1] +
+			", joinSubnet: [100.65.0.0/16]}",
+			refusal{"spec.joinSubnet", []string{"immutable"}}},
+		"not judged": {from: cluster4(first), to: cluster4(another), want: refusal{"spec.clusterNetwork", []string{"cannot be removed"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := &v1alpha1.ClusterNetwork{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(clusterNetwork(t, test.from).Object, stored); err != nil {
+				t.Fatal(err)
+			}
+			create(t, stored)
+			stored.Status.Networks = test.networks
+			if err := api.Status().Update(t.Context(), stored); err != nil {
+				t.Fatal(err)
+			}
 			changed := clusterNetwork(t, test.to)
 			changed.SetResourceVersion(stored.GetResourceVersion())
 			test.want.check(t, api.Update(t.Context(), changed, client.DryRunAll))

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// columns is the one row that kubectl get would print, by column; a wide column has a "*" after its name.
+// columns returns the single row that kubectl get would print, by column; a wide column has a "*" after its name.
 func columns(ctx context.Context, plural string) (map[string]string, error) {
 	table, err := getTable(ctx, plural)
 	if err != nil {
@@ -56,7 +56,7 @@ func wantColumns(t *testing.T, plural string, want map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The age depends on how fast the test is; that it is there does not.
+	// The age depends on the test's speed, but it must exist.
 	if _, there := got["Age"]; !there {
 		t.Error("no column Age")
 	}
@@ -73,10 +73,19 @@ func TestClusterNetworkColumns(t *testing.T) {
 	if err := api.Status().Update(t.Context(), network); err != nil {
 		t.Fatal(err)
 	}
-	wantColumns(t, "clusternetworks", map[string]string{
-		"Name": "default", "Ready": "True", "Nodes": "2/2", "Free-IPs": "10.244.0.0/16: 65000", "MTU": "1400",
+	want := map[string]string{
+		"Name": "default", "Ready": "True", "Removing": "<nil>", "Nodes": "2/2", "Free-IPs": "10.244.0.0/16: 65000", "MTU": "1400",
 		"Message*": "2 nodes are ready",
-	})
+	}
+	wantColumns(t, "clusternetworks", want)
+	network.Status.Conditions = append(network.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionRemoving,
+		Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonPodsRemain, LastTransitionTime: metav1.Now()})
+	if err := api.Status().Update(t.Context(), network); err != nil {
+		t.Fatal(err)
+	}
+	want["Removing"] = v1alpha1.ReasonPodsRemain
+	wantColumns(t, "clusternetworks", want)
 }
 
 func TestNodeNetworkColumns(t *testing.T) {

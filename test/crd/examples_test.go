@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The examples that OLM shows, which are those of config/samples, are accepted, and there is one of each kind. A field that the API does not know is
-// refused.
+// TestExamplesAreAccepted checks that the examples shown by OLM, which are those in config/samples, are accepted,
+// and that there is one of each kind. An unknown field is refused.
 func TestExamplesAreAccepted(t *testing.T) {
 	text, err := os.ReadFile("../../bundle/manifests/weft.clusterserviceversion.yaml")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 		example := &examples[i]
 		kinds[example.GroupVersionKind()] = true
 		if example.GetNamespace() != "" {
-			example.SetNamespace(metav1.NamespaceDefault) // that of the sample may not be there
+			example.SetNamespace(metav1.NamespaceDefault) // the sample's namespace may not exist
 		}
 		if err := api.Create(t.Context(), example, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
 			t.Errorf("%s: %v", example.GetKind(), err)

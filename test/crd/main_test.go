@@ -1,5 +1,4 @@
-// Package crd tests what the API server itself does with the CRDs: validation, defaults, subresources and columns. The
-// API server is a real one.
+// Package crd tests what a real API server does with the CRDs: validation, defaults, subresources and columns.
 package crd
 
 import (
@@ -7,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +22,7 @@ var (
 	api        client.Client
 )
 
-// TestMain starts the API server once: it takes seconds, and the tests leave nothing behind in it.
+// TestMain starts the API server once, because that takes seconds and the tests leave nothing in it.
 func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -54,14 +52,13 @@ func newEnvironment() (*envtest.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, program := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(cache.Bin(program)); err != nil {
-			return nil, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
-		}
+	assets, err := cache.Envtest()
+	if err != nil {
+		return nil, err
 	}
 	return &envtest.Environment{
-		BinaryAssetsDirectory: filepath.Dir(cache.Bin("etcd")),
-		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
+		BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
 		ErrorIfCRDPathMissing: true,
 	}, nil
 }
@@ -81,7 +78,7 @@ func create(t *testing.T, object client.Object) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The test's own context is over by now.
+		// The test's own context has ended by now.
 		if err := api.Delete(context.Background(), object); err != nil {
 			t.Error(err)
 		}

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// refusal is what the API server must say about a manifest. The zero value means that it accepts the manifest.
+// refusal is the API server's expected error for a manifest. The zero value means that it accepts the manifest.
 type refusal struct {
-	field string   // the field path of the one and only cause
+	field string   // the field path of the only cause
 	says  []string // parts of that cause's message
 }
 
@@ -24,7 +24,7 @@ func clusterNetwork(t *testing.T, spec string) *unstructured.Unstructured {
 	return object(t, "ClusterNetwork", "default", spec)
 }
 
-// object makes a manifest, not a typed object: a Go type would drop what it does not know and fill in the rest.
+// object returns an untyped manifest, because a Go type would drop unknown fields and add defaults.
 func object(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: network.weft.dev/v1alpha1\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", kind, name, spec)
@@ -40,7 +40,7 @@ func parse(t *testing.T, text []byte) *unstructured.Unstructured {
 	return manifest
 }
 
-// check wants exactly one cause: a mistake that is explained twice, or with a CEL run-time error beside, is a defect.
+// check expects exactly one cause: a mistake reported twice, or together with a CEL runtime error, is a defect.
 func (want refusal) check(t *testing.T, err error) {
 	t.Helper()
 	if want.field == "" {
@@ -64,7 +64,7 @@ func (want refusal) check(t *testing.T, err error) {
 	}
 	for _, part := range want.says {
 		if !strings.Contains(causes[0].Message, part) {
-			t.Errorf("message %q does not say %q", causes[0].Message, part)
+			t.Errorf("message %q lacks %q", causes[0].Message, part)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func causesOf(err error) []metav1.StatusCause {
 	return slices.DeleteFunc(status.Status().Details.Causes, isSkipNotice)
 }
 
-// isSkipNotice finds what the API server adds when a schema error keeps it from running the CEL rules.
+// isSkipNotice finds the notice that the API server adds if a schema error prevents it from running the CEL rules.
 func isSkipNotice(cause metav1.StatusCause) bool {
 	return strings.Contains(cause.Message, "some validation rules were not checked")
 }

@@ -29,18 +29,20 @@ func TestClusterNetworkIsDefaulted(t *testing.T) {
 		ServiceNetwork: []v1alpha1.CIDR{"10.96.0.0/16"},
 		JoinSubnet:     []v1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"},
 		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve},
-		Gateway:        v1alpha1.Gateway{Mode: v1alpha1.GatewayShared, Uplink: v1alpha1.UplinkBridge, MaxMoving: 1, SNAT: v1alpha1.SNATNode},
-		PodRecord:      v1alpha1.PodRecordOnRequest,
-		Drift:          v1alpha1.Drift{Mode: v1alpha1.DriftRepair},
-		Databases:      v1alpha1.Databases{Members: 1},
-		Upgrade:        v1alpha1.Upgrade{MaxUnavailable: 1},
+		Gateway: v1alpha1.Gateway{Mode: v1alpha1.GatewayShared, Uplink: v1alpha1.UplinkBridge, MaxMoving: 1,
+			SNAT: v1alpha1.SNATNode},
+		PodRecord: v1alpha1.PodRecordOnRequest,
+		Drift:     v1alpha1.Drift{Mode: v1alpha1.DriftRepair},
+		Databases: v1alpha1.Databases{Members: 1},
+		Upgrade:   v1alpha1.Upgrade{MaxUnavailable: 1},
 	}
 	if diff := cmp.Diff(want, network.Spec); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// A controller that writes back what it read must not change a byte, or each pass would wake the next.
+// TestWritingBackChangesNothing checks that a controller that writes back what it read changes no byte; otherwise
+// each pass would trigger the next.
 func TestWritingBackChangesNothing(t *testing.T) {
 	stored := object(t, "ClusterNetwork", "default", dual)
 	create(t, stored)

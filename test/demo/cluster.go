@@ -11,16 +11,16 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// Namespace holds all that the demo makes in the cluster.
+// Namespace holds everything that the demo creates in the cluster.
 const Namespace = "demo"
 
-// deployment is one of the demo's.
+// deployment is a Deployment of the demo.
 type deployment struct {
 	Name     string
 	Replicas int
 }
 
-// deployments put three pods on each node: enough for pairs on the same node and across.
+// deployments put three pods on each node: enough for pairs on the same node and across nodes.
 func deployments(nodes int) []deployment {
 	return []deployment{{"web", 2 * nodes}, {"client", nodes}}
 }
@@ -48,12 +48,14 @@ func (d *demo) ensureUp(ctx context.Context) error {
 	return d.Cluster.Up(ctx, lab.UpOptions{Nodes: d.Nodes, Bare: true})
 }
 
-// checkUp tells a lab that works from one whose Up failed half-way, whose machines were killed, or that has no product.
+// checkUp detects a lab whose Up failed half-way, whose machines were killed, or that has no product.
 func (d *demo) checkUp(ctx context.Context) error {
-	ask, cancel := context.WithTimeout(ctx, 10*time.Second)
+	query, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := d.Cluster.Kubectl(ask, "get", "--raw=/readyz"); err != nil {
-		return fmt.Errorf("lab %s is there, but its API server is not ready: take it down (make lab-down) and try again: %w", d.Cluster.Name, err)
+	if _, err := d.Cluster.Kubectl(query, "get", "--raw=/readyz"); err != nil {
+		return fmt.Errorf(
+			"lab %s exists, but its API server is not ready: remove it (make lab-down) and try again: %w",
+			d.Cluster.Name, err)
 	}
 	for _, what := range [][]string{{"node", "--all"}, {"clusternetwork/default"}} {
 		args := append([]string{"wait", "--for=condition=Ready", "--timeout=60s"}, what...)

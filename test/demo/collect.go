@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// collectTimeout bounds each question: a node may be gone, and that is the news.
+// collectTimeout bounds each query, because a node may be gone, which may be the very failure.
 const collectTimeout = 10 * time.Second
 
-// failureDir is where collect saves, beside the results.
+// failureDir returns the folder, next to the results, where collect saves its files.
 func (o Options) failureDir() string { return filepath.Join(filepath.Dir(o.File), "demo-failure") }
 
-// forget removes what an earlier run left, so that nobody takes it for this one's.
+// forget removes the files of an earlier run, so that they are not mistaken for this run's.
 func (o Options) forget() error {
 	if err := os.Remove(o.File); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -24,32 +24,32 @@ func (o Options) forget() error {
 	return os.RemoveAll(o.failureDir())
 }
 
-// collect saves what tells why the demo failed: the lab may be gone when somebody looks.
+// collect saves what explains the demo's failure, because the lab may be gone when a person examines it.
 func (d *demo) collect(ctx context.Context) error {
 	if _, err := d.Cluster.Machines(); err != nil {
-		return nil // it never came up, and has said why
+		return nil // the lab did not start and has printed why
 	}
 	if err := os.MkdirAll(d.failureDir(), 0o755); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // perhaps a signal ended the demo
+	ctx = context.WithoutCancel(ctx) // a signal may have ended the demo
 	var failed error
-	for name, args := range d.questions(ctx) {
+	for name, args := range d.queries(ctx) {
 		failed = errors.Join(failed, os.WriteFile(filepath.Join(d.failureDir(), name), d.attempt(ctx, args...), 0o644))
 	}
 	fmt.Fprintf(d.Screen, "\nThe product's logs, events and objects are in %s.\n", relative(d.failureDir()))
 	return failed
 }
 
-// questions are kubectl's arguments by the name of the file that its answer goes to.
-func (d *demo) questions(ctx context.Context) map[string][]string {
+// queries returns the arguments of kubectl by the file name for their output.
+func (d *demo) queries(ctx context.Context) map[string][]string {
 	all := map[string][]string{
 		"pods.txt":      {"get", "pods", "--all-namespaces", "-o", "wide"},
 		"nodes.txt":     {"describe", "nodes"},
 		"networks.yaml": {"get", "clusternetwork,nodenetwork", "-o", "yaml"},
 		"events.txt":    {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
 	}
-	// One by one: kubectl gives up at the first pod whose node does not answer.
+	// One command per pod: kubectl gives up at the first pod whose node does not answer.
 	for _, pod := range strings.Fields(string(d.attempt(ctx, "-n", "weft-system", "get", "pods", "-o", "name"))) {
 		if name, ok := strings.CutPrefix(pod, "pod/"); ok {
 			all[name+".log"] = []string{"-n", "weft-system", "logs", pod, "--all-containers"}
@@ -58,7 +58,7 @@ func (d *demo) questions(ctx context.Context) map[string][]string {
 	return all
 }
 
-// attempt is what kubectl says, be it an error.
+// attempt returns kubectl's output, including an error.
 func (d *demo) attempt(ctx context.Context, args ...string) []byte {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()

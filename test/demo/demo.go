@@ -11,16 +11,16 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// Options say where to run the demo and where its results go.
+// Options selects where to run the demo and where its results go.
 type Options struct {
 	Cluster *lab.Cluster
-	Nodes   int    // of a lab that is not up yet
-	File    string // the results as JSON
-	Last    bool   // the caller takes the lab down afterwards: do not say what to type next
+	Nodes   int    // if the demo starts the lab
+	File    string // file for the results as JSON
+	Last    bool   // the caller removes the lab afterwards, so do not suggest next commands
 	Screen  Screen
 }
 
-// Run brings the lab up when it is not, runs the demo and prints what it found. It fails unless every pair is ok. The lab
+// Run starts the lab unless it runs, runs the demo and prints the results. It fails unless every pair is ok. The lab
 // stays up.
 func Run(ctx context.Context, o Options) error {
 	d := &demo{Options: o, start: time.Now()}
@@ -42,7 +42,7 @@ type demo struct {
 	start time.Time
 }
 
-// prepare ends with the demo's pods Ready.
+// prepare returns when the demo's pods are Ready.
 func (d *demo) prepare(ctx context.Context) error {
 	for _, s := range []struct {
 		name string
@@ -61,7 +61,7 @@ func (d *demo) prepare(ctx context.Context) error {
 	return nil
 }
 
-// say prints a step with the time since the start and its own, as the lab does.
+// say prints a step with the time since the start and its own duration, as the lab does.
 func (d *demo) say(step string, began time.Time) {
 	fmt.Fprintf(d.Screen, "%7.1fs  %-28s %6.1fs\n", time.Since(d.start).Seconds(), step, time.Since(began).Seconds())
 }
@@ -73,7 +73,7 @@ func (d *demo) show(ctx context.Context) error {
 	}
 	began := time.Now()
 	report := d.traffic(ctx, pods)
-	d.say("every pod asked every other", began)
+	d.say("every pod called every other", began)
 	if err := report.write(d.File); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *demo) show(ctx context.Context) error {
 	return d.showNetwork(ctx, pods)
 }
 
-// showNetwork prints the same network as Kubernetes and as OVN have it, and what to look at next.
+// showNetwork prints the network as Kubernetes and as OVN see it, and suggests next commands.
 func (d *demo) showNetwork(ctx context.Context, pods []Pod) error {
 	if err := d.showResources(ctx); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (d *demo) showNetwork(ctx context.Context, pods []Pod) error {
 	return nil
 }
 
-// showResources prints what the product itself says of the network.
+// showResources prints the product's own objects for the network.
 func (d *demo) showResources(ctx context.Context) error {
 	args := []string{"get", "clusternetwork,nodenetwork", "-o", "wide"}
 	text, err := d.Cluster.Kubectl(ctx, args...)
@@ -117,7 +117,7 @@ func (d *demo) showResources(ctx context.Context) error {
 	return err
 }
 
-// relative is a path as a user at the prompt would type it.
+// relative returns a path as a user would type it.
 func relative(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {

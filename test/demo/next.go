@@ -5,20 +5,20 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/test/lab"
 )
 
 // labCommand runs the lab's program in the repository.
 const labCommand = "go run ./test/lab/cmd/weft-lab"
 
-// dumpFlows is what to run in a node.
+// dumpFlows is a command to run in a node.
 const dumpFlows = "sh -c 'ovs-appctl -t " + lab.SwitchControl + " dpctl/dump-flows'"
 
-// hint is something to type: arguments of weft-lab, and what they show.
+// hint is a command to suggest: arguments of weft-lab, and what they show.
 type hint struct{ args, what string }
 
-// commands start with what makes the others short.
+// commands begins with an alias that shortens the others.
 func commands(lab string, hints []hint) [][]cell {
 	rows := [][]cell{text("alias weft-lab='" + labCommand + "'")}
 	if lab != "weft" {
@@ -37,23 +37,23 @@ func commands(lab string, hints []hint) [][]cell {
 
 func printNext(s Screen, lab string, pods []Pod, t Topology) {
 	from, to := crossing(pods)
-	s.title("What to type next")
+	s.title("Next commands")
 	s.table(commands(lab, []hint{
 		{"kubectl -n demo get pods -o wide", "the pods"},
 		{"kubectl -n demo exec -it " + from.Name + " -- sh", "a shell in one: ip addr, ping, wget"},
 		{"kubectl explain clusternetwork.spec", "what can be configured"},
 		{"exec central -- ovn-nbctl show", "the logical topology as OVN prints it"},
 		{"exec " + from.Node + " -- ovs-vsctl show", "what the agent made on a node"},
-		{"shell " + from.Node, "a shell in a node: ip, ovs-ofctl, ctr"},
+		{"shell " + from.Node, "a shell in a node, with ip, ovs-ofctl and ctr"},
 	}))
 	if flow, ok := traceFlow(from, to, t); ok {
-		fmt.Fprintf(s, "\nThe way of a ping from %s to %s through the logical network:\n\n", from.Name, to.Name)
+		fmt.Fprintf(s, "\nThe path of a ping from %s to %s through the logical network:\n\n", from.Name, to.Name)
 		fmt.Fprintf(s, "weft-lab exec central -- ovn-trace --summary %s '%s'\n", names.NodeSwitch(from.Node), flow)
 	}
-	fmt.Fprintf(s, "\nTake it down: %s\n", s.paint(bold, "make lab-down"))
+	fmt.Fprintf(s, "\nRemove the lab: %s\n", s.paint(bold, "make lab-down"))
 }
 
-// crossing is a pair of pods on different nodes, if there is one.
+// crossing returns a pair of pods on different nodes, if there is one.
 func crossing(pods []Pod) (from, to Pod) {
 	from, to = pods[0], pods[1]
 	if i := slices.IndexFunc(pods, func(p Pod) bool { return p.Node != from.Node }); i >= 0 {
@@ -62,7 +62,7 @@ func crossing(pods []Pod) (from, to Pod) {
 	return from, to
 }
 
-// traceFlow is ovn-trace's description of a ping as it leaves the pod: to the router, which is the next hop.
+// traceFlow describes for ovn-trace a ping as it leaves the pod, towards the router as its next hop.
 func traceFlow(from, to Pod, t Topology) (flow string, ok bool) {
 	name := names.PodPort(names.DefaultNetwork, Namespace, from.Name)
 	for _, sw := range t.Switches {

@@ -11,16 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod is one of the demo's, ready to be asked.
+// Pod is a pod of the demo that is ready for calls.
 type Pod struct {
 	Name, Node string
 	Addresses  []netip.Addr
 }
 
-// Family is an address family as people name it.
+// Family is the name of an address family.
 type Family string
 
-// The families.
+// Values of Family.
 const (
 	IPv4 Family = "IPv4"
 	IPv6 Family = "IPv6"
@@ -28,7 +28,7 @@ const (
 
 var families = [...]Family{IPv4, IPv6} // the lab is dual stack
 
-// address is the pod's in a family; the zero value if it has none.
+// address returns the pod's address of a family; the zero value if it has none.
 func (p Pod) address(f Family) netip.Addr {
 	for _, a := range p.Addresses {
 		if a.Is4() == (f == IPv4) {
@@ -53,7 +53,7 @@ func (d *demo) pods(ctx context.Context) ([]Pod, error) {
 	return pods, nil
 }
 
-// parsePods sorts by node: neighbours in a table are neighbours in the network.
+// parsePods sorts the pods by node, so that neighbours in a table are neighbours in the network.
 func parsePods(text []byte) ([]Pod, error) {
 	var list corev1.PodList
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -61,7 +61,7 @@ func parsePods(text []byte) ([]Pod, error) {
 	}
 	var pods []Pod
 	for _, item := range list.Items {
-		if item.DeletionTimestamp != nil || !ready(item) { // of an earlier run, or of a rollout before this one
+		if item.DeletionTimestamp != nil || !ready(item) { // left over from an earlier run or rollout
 			continue
 		}
 		pod := Pod{Name: item.Name, Node: item.Spec.NodeName}

@@ -43,7 +43,8 @@ func TestPodsAreTheReadyOnesByNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Pod{pod("client-a", "n1", "fd00::1:3", "10.0.1.3"), pod("web-b", "n1", "10.0.1.4", "fd00::1:4"), pod("web-a", "n2", "10.0.2.3", "fd00::2:3")}
+	want := []Pod{pod("client-a", "n1", "fd00::1:3", "10.0.1.3"), pod("web-b", "n1", "10.0.1.4", "fd00::1:4"),
+		pod("web-a", "n2", "10.0.2.3", "fd00::2:3")}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(want[0].Addresses[0])); diff != "" {
 		t.Error(diff)
 	}
@@ -73,7 +74,8 @@ func TestManifestPutsThreePodsOnEachNode(t *testing.T) {
 			}
 		case "Deployment":
 			replicas[d.Name] = *d.Spec.Replicas
-			if d.Namespace != Namespace || d.Spec.Selector.MatchLabels["app"] != d.Spec.Template.Labels["app"] || len(d.Spec.Template.Spec.TopologySpreadConstraints) != 1 {
+			if d.Namespace != Namespace || d.Spec.Selector.MatchLabels["app"] != d.Spec.Template.Labels["app"] ||
+				len(d.Spec.Template.Spec.TopologySpreadConstraints) != 1 {
 				t.Errorf("%+v", d)
 			}
 		}
@@ -85,7 +87,9 @@ func TestManifestPutsThreePodsOnEachNode(t *testing.T) {
 
 func TestRecordHasThePodsAddresses(t *testing.T) {
 	record := func(addresses string) string {
-		return `{"version":"v1","networks":[{"name":"default","default":true,"interface":"eth0","interfaceID":"demo_web-a","podUID":"u","macAddress":"0a:58:0a:f4:01:03","addresses":[` + addresses + `],"mtu":1442}]}`
+		return `{"version":"v1","networks":[{"name":"default","default":true,"interface":"eth0",` +
+			`"interfaceID":"demo_web-a","podUID":"u","macAddress":"0a:58:0a:f4:01:03","addresses":[` + addresses +
+			`],"mtu":1442}]}`
 	}
 	web := three()[0]
 	if err := checkRecord(record(`"fd00::1:3/64","10.244.1.3/24"`), web); err != nil {

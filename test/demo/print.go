@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// printTraffic prints who reaches whom: at a glance, pair by pair, and summed up.
+// printTraffic prints which pods reach which: as a matrix, pair by pair, and summarized.
 func printTraffic(s Screen, pods []Pod, r Report) {
 	s.title("Who reaches whom: checks that succeeded, of ping and HTTP over IPv4 and IPv6")
 	s.table(matrix(pods, r))
 	s.title("Pair by pair, in milliseconds")
 	s.table(list(pods, r))
 	if slices.ContainsFunc(r.Results, repeated) {
-		fmt.Fprintf(s, "\n* answered at a repeated try: the first packets to another node can be lost until its tunnel is resolved\n")
+		fmt.Fprintf(s, "\n* answered only at a retry: the first packets to another node can be lost until its tunnel is resolved\n")
 	}
 	s.title("Summary")
 	s.table(summary(r))
@@ -26,7 +26,7 @@ func printTraffic(s Screen, pods []Pod, r Report) {
 
 func repeated(r Result) bool { return r.OK && r.Tries > 1 }
 
-// matrix numbers the columns: names of pods are too long for them.
+// matrix numbers the columns, because pod names are too long for them.
 func matrix(pods []Pod, r Report) [][]cell {
 	head := []cell{{}, {text: "FROM \\ TO", style: faint}, {text: "NODE", style: faint}}
 	for i := range pods {
@@ -43,7 +43,7 @@ func matrix(pods []Pod, r Report) [][]cell {
 	return rows
 }
 
-// tally is how many checks succeeded; nothing for a pod and itself.
+// tally returns the number of successful checks; nothing for a pod and itself.
 func tally(checks map[check]Result) cell {
 	if len(checks) == 0 {
 		return cell{text: "-", style: faint, right: true}
@@ -64,12 +64,13 @@ func tally(checks map[check]Result) cell {
 func list(pods []Pod, r Report) [][]cell {
 	rows := [][]cell{listHead()}
 	for _, from := range pods {
-		name, node := from.Name, from.Node // once for all its rows
+		name, node := from.Name, from.Node // only in its first row
 		for _, to := range pods {
 			if from.Name == to.Name {
 				continue
 			}
-			rows = append(rows, append(text(name, node, to.Name, to.Node, path(from.Node == to.Node)), listCells(r.between(from.Name, to.Name))...))
+			rows = append(rows, append(text(name, node, to.Name, to.Node, path(from.Node == to.Node)),
+				listCells(r.between(from.Name, to.Name))...))
 			name, node = "", ""
 		}
 	}
@@ -103,7 +104,7 @@ func listCells(checks map[check]Result) []cell {
 	return append(cells, ok)
 }
 
-// duration keeps a column for the mark, so that points stay below points.
+// duration reserves a column for the mark, so that decimal points are aligned.
 func duration(r Result) cell {
 	switch {
 	case !r.OK:
@@ -121,7 +122,7 @@ func path(sameNode bool) string {
 	return "cross node"
 }
 
-// summary has a row per path and kind: both families together, since they take the same way.
+// summary has a row per path and kind, with both families together because they use the same path.
 func summary(r Report) [][]cell {
 	head := text("PATH", "KIND")
 	for _, word := range []string{"PAIRS", "OK", "MEDIAN ms", "MAX ms"} {
@@ -156,7 +157,8 @@ func summaryRow(r Report, same bool, kind Kind) []cell {
 	if pairs == 0 {
 		return nil
 	}
-	row := append(text(path(same), string(kind)), cell{text: strconv.Itoa(pairs), right: true}, cell{text: strconv.Itoa(len(times)), right: true})
+	row := append(text(path(same), string(kind)), cell{text: strconv.Itoa(pairs), right: true},
+		cell{text: strconv.Itoa(len(times)), right: true})
 	if len(times) == 0 {
 		return row
 	}
@@ -166,10 +168,10 @@ func summaryRow(r Report, same bool, kind Kind) []cell {
 
 func milliseconds(ms float64) cell { return cell{text: fmt.Sprintf("%.2f", ms), right: true} }
 
-// failuresShown is a screenful; all of them are in the file of results.
+// failuresShown limits the failures to a screenful; the file of results has all.
 const failuresShown = 20
 
-// printFailures says what failed and where to look.
+// printFailures prints the failures and where to search for their cause.
 func printFailures(s Screen, lab, file string, r Report) {
 	failed := r.failed()
 	s.title("What failed")
@@ -185,14 +187,14 @@ func printFailures(s Screen, lab, file string, r Report) {
 	if more := len(failed) - failuresShown; more > 0 {
 		fmt.Fprintf(s, "... and %d more: see %s\n", more, file)
 	}
-	printWhereToLook(s, lab, failed[0])
+	printDiagnostics(s, lab, failed[0])
 }
 
-func printWhereToLook(s Screen, lab string, failed Result) {
-	s.title("Where to look")
+func printDiagnostics(s Screen, lab string, failed Result) {
+	s.title("Diagnostics")
 	s.table(commands(lab, []hint{
 		{"status", "the machines' daemons"},
-		{"kubectl get clusternetwork,nodenetwork -o wide", "what the product says itself"},
+		{"kubectl get clusternetwork,nodenetwork -o wide", "the product's own status"},
 		{"kubectl -n weft-system logs deployment/weft-operator", "what the operator did in OVN"},
 		{"kubectl -n weft-system logs daemonset/weft-agent --all-pods --prefix", "what the agents did on the nodes"},
 		{"exec central -- ovn-sbctl show", "the chassis, and the ports bound to them"},

@@ -20,7 +20,8 @@ func TestTrafficOnScreen(t *testing.T) {
 		if r.From == "web-a" && r.To == "web-c" {
 			results[i].Tries = 2
 			if r.Family == IPv6 && r.Kind == HTTP {
-				results[i] = Result{From: r.From, To: r.To, FromNode: r.FromNode, ToNode: r.ToNode, Family: r.Family, Kind: r.Kind, Address: r.Address, Tries: 3, Error: "no answer"}
+				results[i] = Result{From: r.From, To: r.To, FromNode: r.FromNode, ToNode: r.ToNode, Family: r.Family,
+					Kind: r.Kind, Address: r.Address, Tries: 3, Error: "no answer"}
 			}
 		}
 	}
@@ -43,7 +44,7 @@ web-b  n1    web-a  n1    same node       0.10   0.20       0.30     0.40   yes
 web-c  n2    web-a  n1    cross node      0.10   0.20       0.30     0.40   yes
              web-b  n1    cross node      0.50   0.60       0.70     0.80   yes
 
-* answered at a repeated try: the first packets to another node can be lost until its tunnel is resolved
+* answered only at a retry: the first packets to another node can be lost until its tunnel is resolved
 
 Summary
 
@@ -69,21 +70,22 @@ func TestFailuresOnScreen(t *testing.T) {
 		"\nalias weft-lab='go run ./test/lab/cmd/weft-lab'\n",
 		"weft-lab exec n1 -- ovs-vsctl show ",
 		"weft-lab exec central -- ovn-sbctl show ",
-		"weft-lab exec n2 -- sh -c 'ovs-appctl -t /run/openvswitch/ovs-vswitchd.$(cat /run/openvswitch/ovs-vswitchd.pid).ctl dpctl/dump-flows' ",
+		"weft-lab exec n2 -- sh -c 'ovs-appctl -t /run/openvswitch/ovs-vswitchd.$(cat " +
+			"/run/openvswitch/ovs-vswitchd.pid).ctl dpctl/dump-flows' ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "more: see") {
-		t.Errorf("one failure is all:\n%s", got)
+		t.Errorf("want one failure:\n%s", got)
 	}
 }
 
 func TestManyFailuresAreCut(t *testing.T) {
 	report := newReport(expected(three()))
 	got := printed(false, func(s Screen) { printFailures(s, "other", "_out/demo.json", report) })
-	if shown := strings.Count(got, "not asked"); shown != failuresShown {
+	if shown := strings.Count(got, "not called"); shown != failuresShown {
 		t.Errorf("%d failures shown", shown)
 	}
 	for _, want := range []string{"... and 4 more: see _out/demo.json\n", "export WEFT_LAB=other; alias weft-lab="} {
@@ -94,11 +96,14 @@ func TestManyFailuresAreCut(t *testing.T) {
 }
 
 func TestColorsKeepColumnsAligned(t *testing.T) {
-	rows := [][]cell{{{text: "a", style: red}, {text: "10", right: true, style: green}, {text: "x"}}, {{text: "ñandú"}, {text: "5", right: true}, {text: "y"}}, {{text: "short"}}}
+	rows := [][]cell{{{text: "a", style: red}, {text: "10", right: true, style: green}, {text: "x"}},
+		{{text: "ñandú"}, {text: "5", right: true}, {text: "y"}}, {{text: "short"}}}
 	if got, want := printed(false, func(s Screen) { s.table(rows) }), "a      10  x\nñandú   5  y\nshort\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got, want := printed(true, func(s Screen) { s.table(rows) }), "\x1b[31ma\x1b[0m      \x1b[32m10\x1b[0m  x\nñandú   5  y\nshort\n"; got != want {
+	if got, want := printed(true, func(s Screen) {
+		s.table(rows)
+	}), "\x1b[31ma\x1b[0m      \x1b[32m10\x1b[0m  x\nñandú   5  y\nshort\n"; got != want {
 		t.Errorf("got\n%qwant\n%q", got, want)
 	}
 }

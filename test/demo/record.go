@@ -13,7 +13,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// showRecord prints a pod's VIF record. It is written after the pod was wired, so it may come a moment later.
+// showRecord prints a pod's VIF record. It is written after the pod was attached, so it may appear with a delay.
 func (d *demo) showRecord(ctx context.Context, pod Pod) error {
 	_, err := d.Cluster.Kubectl(ctx, "-n", Namespace, "wait", "pod/"+pod.Name, "--timeout=20s",
 		`--for=jsonpath={.metadata.annotations.network\.weft\.dev/pod-networks}`)
@@ -41,13 +41,13 @@ func (d *demo) showRecord(ctx context.Context, pod Pod) error {
 	return nil
 }
 
-// checkRecord reads the record as its users do; its addresses must be those that kubelet saw.
+// checkRecord parses the record as its users do. Its addresses must equal the pod's status.
 func checkRecord(record string, pod Pod) error {
 	vifs, err := networkv1alpha1.ParsePodNetworks(record)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(vifs, func(n networkv1alpha1.PodNetwork) bool { return n.Default }) // exactly one, says the parser
+	i := slices.IndexFunc(vifs, func(n networkv1alpha1.PodNetwork) bool { return n.Default }) // the parser guarantees exactly one
 	var addresses []netip.Addr
 	for _, prefix := range vifs[i].Addresses {
 		addresses = append(addresses, prefix.Addr())

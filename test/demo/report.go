@@ -9,10 +9,10 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Kind is how a pod was asked.
+// Kind is the kind of a check.
 type Kind string
 
-// The kinds.
+// Values of Kind.
 const (
 	Ping Kind = "ping"
 	HTTP Kind = "http"
@@ -20,7 +20,7 @@ const (
 
 var kinds = [...]Kind{Ping, HTTP}
 
-// Report is what demo.json holds. OK equals Pairs when everything reached everything.
+// Report is the content of demo.json. OK equals Pairs if every check succeeded.
 type Report struct {
 	Pairs   int      `json:"pairs"` // len(Results)
 	OK      int      `json:"ok"`
@@ -38,12 +38,12 @@ type Result struct {
 	Kind     Kind    `json:"kind"`
 	Address  string  `json:"address"`
 	OK       bool    `json:"ok"`
-	RTTms    float64 `json:"rttMs,omitempty"` // of the try that succeeded; for HTTP from connect to the answer's end
-	Tries    int     `json:"tries"`           // of which all but the last failed; 0: it was not asked
+	RTTms    float64 `json:"rttMs,omitempty"` // of the successful try; for HTTP from connect to the end of the answer
+	Tries    int     `json:"tries"`           // all but the last failed; 0: not called
 	Error    string  `json:"error,omitempty"`
 }
 
-// expected are all pairs, none asked yet: what is never answered counts as failed.
+// expected returns all pairs, none of them called yet, so that missing answers count as failed.
 func expected(pods []Pod) []Result {
 	var all []Result
 	for _, from := range pods {
@@ -62,9 +62,9 @@ func checks(from, to Pod) []Result {
 	for _, family := range families {
 		r := Result{From: from.Name, To: to.Name, FromNode: from.Node, ToNode: to.Node, SameNode: from.Node == to.Node, Family: family}
 		if address := to.address(family); address.IsValid() {
-			r.Address, r.Error = address.String(), "not asked"
+			r.Address, r.Error = address.String(), "not called"
 		} else {
-			r.Error = "it has no address of this family"
+			r.Error = "the pod has no address of this family"
 		}
 		for _, kind := range kinds {
 			r.Kind = kind
@@ -84,7 +84,7 @@ func (r Report) failed() []Result {
 	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.OK })
 }
 
-// between are the results from one pod to another, by family and kind.
+// between returns the results from one pod to another, by family and kind.
 func (r Report) between(from, to string) map[check]Result {
 	found := map[check]Result{}
 	for _, result := range r.Results {
@@ -100,7 +100,7 @@ type check struct {
 	kind   Kind
 }
 
-// write replaces the file at once: a reader sees a whole report or the one before.
+// write replaces the file atomically.
 func (r Report) write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -19,7 +19,7 @@ func pod(name, node string, addresses ...string) Pod {
 	return p
 }
 
-// three are two pods on one node and one on another, dual stack.
+// three returns two pods on one node and one on another, dual stack.
 func three() []Pod {
 	return []Pod{
 		pod("web-a", "n1", "10.244.1.3", "fd00::1:3"),
@@ -28,7 +28,7 @@ func three() []Pod {
 	}
 }
 
-// answered is what a pod's probe prints when all is well: the n-th try takes n tenths of a millisecond.
+// answered returns the output of a pod's probe without errors: the n-th try takes n tenths of a millisecond.
 func answered(from Pod, mine []Result) []outcome {
 	var list []outcome
 	for i, r := range mine {
@@ -43,7 +43,7 @@ func answered(from Pod, mine []Result) []outcome {
 	return list
 }
 
-// good are the results of pods that all reach each other.
+// good returns the results of pods that all reach each other.
 func good(pods []Pod) []Result {
 	results := expected(pods)
 	for _, from := range pods {
@@ -53,7 +53,7 @@ func good(pods []Pod) []Result {
 	return results
 }
 
-func TestEveryPodAsksEveryOtherInBothFamiliesAndKinds(t *testing.T) {
+func TestEveryPodCallsEveryOtherInBothFamiliesAndKinds(t *testing.T) {
 	results := expected(three())
 	if want := 3 * 2 * 2 * 2; len(results) != want {
 		t.Fatalf("%d pairs, not %d", len(results), want)
@@ -61,25 +61,25 @@ func TestEveryPodAsksEveryOtherInBothFamiliesAndKinds(t *testing.T) {
 	seen := map[Result]bool{}
 	for _, r := range results {
 		if r.From == r.To {
-			t.Errorf("%s asks itself", r.From)
+			t.Errorf("%s calls itself", r.From)
 		}
 		if r.SameNode != (r.FromNode == r.ToNode) {
 			t.Errorf("%+v: sameNode is wrong", r)
 		}
 		if seen[r] {
-			t.Errorf("%+v is there twice", r)
+			t.Errorf("duplicate %+v", r)
 		}
 		seen[r] = true
 	}
 }
 
-func TestWhatNobodyAnsweredIsAFailure(t *testing.T) {
+func TestUnansweredCallIsAFailure(t *testing.T) {
 	r := newReport(expected(three()))
 	if r.Pairs != 24 || r.OK != 0 || len(r.failed()) != 24 {
 		t.Fatalf("pairs %d, ok %d, failed %d", r.Pairs, r.OK, len(r.failed()))
 	}
 	for _, f := range r.failed() {
-		if f.Error != "not asked" {
+		if f.Error != "not called" {
 			t.Errorf("%s to %s: error %q", f.From, f.To, f.Error)
 		}
 	}
@@ -96,8 +96,8 @@ func TestPodWithoutAFamilyIsAFailure(t *testing.T) {
 		}
 		byError[f.Error]++
 	}
-	// Two others ask it in two kinds, and it asks them.
-	if diff := cmp.Diff(map[string]int{"it has no address of this family": 4, "network is unreachable": 4}, byError); diff != "" {
+	// Two other pods call it in two kinds, and it calls them.
+	if diff := cmp.Diff(map[string]int{"the pod has no address of this family": 4, "network is unreachable": 4}, byError); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -135,7 +135,8 @@ func TestFieldsOfAResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"pairs":1,"ok":1,"results":[{"from":"web-a","to":"web-b","fromNode":"n1","toNode":"n1","sameNode":true,"family":"IPv4","kind":"ping",` +
+	want := `{"pairs":1,"ok":1,"results":[{"from":"web-a","to":"web-b","fromNode":"n1","toNode":"n1",` +
+		`"sameNode":true,"family":"IPv4","kind":"ping",` +
 		`"address":"10.244.1.4","ok":true,"rttMs":0.1,"tries":1}]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
@@ -149,16 +150,20 @@ func TestJudgement(t *testing.T) {
 		outcome outcome
 		want    Result
 	}{
-		"ping":              {Ping, outcome{OK: true, RTTms: 1, Tries: 2}, Result{OK: true, RTTms: 1, Tries: 2}},
-		"no reply":          {Ping, outcome{Tries: 3, Error: "no reply"}, Result{Tries: 3, Error: "no reply"}},
-		"http":              {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-b", "10.244.1.3:5"}}, Result{OK: true, RTTms: 1, Tries: 1}},
-		"http, mapped":      {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-b", "[::ffff:10.244.1.3]:5"}}, Result{OK: true, RTTms: 1, Tries: 1}},
-		"another pod":       {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-c", "10.244.1.3:5"}}, Result{Tries: 1, Error: `pod "web-c" answered`}},
-		"translated":        {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-b", "10.244.1.2:5"}}, Result{Tries: 1, Error: "it saw the caller as 10.244.1.2:5, not as 10.244.1.3"}},
+		"ping":     {Ping, outcome{OK: true, RTTms: 1, Tries: 2}, Result{OK: true, RTTms: 1, Tries: 2}},
+		"no reply": {Ping, outcome{Tries: 3, Error: "no reply"}, Result{Tries: 3, Error: "no reply"}},
+		"http": {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-b", "10.244.1.3:5"}},
+			Result{OK: true, RTTms: 1, Tries: 1}},
+		"http, mapped": {HTTP, outcome{OK: true, RTTms: 1, Tries: 1,
+			Answer: &answer{"web-b", "[::ffff:10.244.1.3]:5"}}, Result{OK: true, RTTms: 1, Tries: 1}},
+		"another pod": {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-c", "10.244.1.3:5"}},
+			Result{Tries: 1, Error: `pod "web-c" answered`}},
+		"translated": {HTTP, outcome{OK: true, RTTms: 1, Tries: 1, Answer: &answer{"web-b", "10.244.1.2:5"}},
+			Result{Tries: 1, Error: "it saw the caller as 10.244.1.2:5, not as 10.244.1.3"}},
 		"some other server": {HTTP, outcome{OK: true, RTTms: 1, Tries: 1}, Result{Tries: 1, Error: "the answer is not the probe's"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Result{To: "web-b", Kind: c.kind, Error: "not asked"}
+			got := Result{To: "web-b", Kind: c.kind, Error: "not called"}
 			got.take(c.outcome, caller)
 			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(Result{}, "To", "Kind")); diff != "" {
 				t.Error(diff)

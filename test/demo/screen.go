@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Screen is where people read.
+// Screen is the output for people.
 type Screen struct {
 	io.Writer
 	Color bool // escape sequences, which only a terminal understands
@@ -31,19 +31,19 @@ func (s Screen) paint(with style, text string) string {
 	return "\x1b[" + string(with) + "m" + text + "\x1b[0m"
 }
 
-// title starts a part of what is printed.
+// title begins a section of the output.
 func (s Screen) title(format string, args ...any) {
 	fmt.Fprintf(s, "\n%s\n\n", s.paint(bold, fmt.Sprintf(format, args...)))
 }
 
-// cell is a piece of a table.
+// cell is a cell of a table.
 type cell struct {
 	text  string
 	style style
 	right bool // numbers
 }
 
-// text makes plain cells.
+// text returns plain cells.
 func text(words ...string) []cell {
 	var cells []cell
 	for _, w := range words {

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// Topology is what OVN's northbound database holds: one router, and the switches around it.
+// Topology is the content of OVN's northbound database: one router and its switches.
 type Topology struct {
 	Router   string
 	Switches []Switch
@@ -24,7 +24,7 @@ type Topology struct {
 type Switch struct {
 	Name   string
 	Router *RouterPort // nil: not connected
-	Ports  []Port      // all but the one to the router
+	Ports  []Port      // all except the port to the router
 }
 
 // RouterPort is a router's port to a switch.
@@ -55,7 +55,7 @@ func (d *demo) topology(ctx context.Context) (Topology, error) {
 	return parseTopology(text)
 }
 
-// parseTopology reads the four lists that topology asks for.
+// parseTopology parses the four lists that topology requests.
 func parseTopology(text []byte) (Topology, error) {
 	lists, err := readLists(text)
 	if err != nil {
@@ -100,7 +100,7 @@ func newSwitch(r row, switchPorts map[string]row, routerPorts map[string]RouterP
 	return s
 }
 
-// compareSwitches puts the join switch before those of nodes.
+// compareSwitches sorts the join switch before the nodes' switches.
 func compareSwitches(a, b Switch) int {
 	rank := func(s Switch) int {
 		if s.Name == names.JoinSwitch {
@@ -111,7 +111,7 @@ func compareSwitches(a, b Switch) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 }
 
-// row is a row of a list: column -> its values. A map's are key, value, key, value.
+// row is a row of a list: column -> its values. A map's values are key, value, key, value.
 type row map[string][]string
 
 func (r row) one(column string) string {
@@ -130,7 +130,7 @@ func (r row) option(key string) string {
 	return ""
 }
 
-// readLists reads what ovn-nbctl --format=json prints, a list after the other.
+// readLists parses the output of ovn-nbctl --format=json, several lists in sequence.
 func readLists(text []byte) (lists [][]row, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {
@@ -186,7 +186,7 @@ func atoms(raw json.RawMessage) ([]string, error) {
 	return elements(tagged)
 }
 
-// elements reads the notation's pairs, of which only a map's element has no tag.
+// elements parses the notation's pairs. Only a map's element has no tag.
 func elements(tagged []json.RawMessage) ([]string, error) {
 	var many []json.RawMessage
 	if json.Unmarshal(tagged[1], &many) != nil { // ["uuid","x"]

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recorded is what ovn-nbctl printed in a lab.
+// recorded is the output of ovn-nbctl in a lab.
 func recorded(t *testing.T) Topology {
 	t.Helper()
 	text, err := os.ReadFile("testdata/ovn-nbctl.json")
@@ -49,7 +49,8 @@ func TestTraceStartsAtThePodAndItsRouter(t *testing.T) {
 	from := pod("client-696bf69f57-6xt6z", "n1", "10.244.1.5", "fd00:10:244:1::5")
 	to := pod("client-696bf69f57-82f5m", "n2", "10.244.0.5", "fd00:10:244::5")
 	got, ok := traceFlow(from, to, recorded(t))
-	want := `inport=="demo_client-696bf69f57-6xt6z" && eth.src==0a:58:0a:f4:01:05 && eth.dst==0a:58:0a:f4:01:01 && ip4.src==10.244.1.5 && ip4.dst==10.244.0.5 && ip.ttl==64 && icmp4.type==8`
+	want := `inport=="demo_client-696bf69f57-6xt6z" && eth.src==0a:58:0a:f4:01:05 && eth.dst==0a:58:0a:f4:01:01 && ` +
+		`ip4.src==10.244.1.5 && ip4.dst==10.244.0.5 && ip.ttl==64 && icmp4.type==8`
 	if !ok || got != want {
 		t.Errorf("ok %t\ngot  %s\nwant %s", ok, got, want)
 	}

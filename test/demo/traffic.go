@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How hard a pod tries. The first packets to another node may be lost on the userspace datapath, until Open vSwitch has
-// resolved the tunnel's far end: about a second.
+// Limits for each check. On the userspace datapath the first packets to another node may be lost until Open vSwitch
+// has resolved the tunnel's remote end, for about a second.
 const (
 	attempts    = 3
 	tryTimeout  = time.Second
@@ -22,14 +22,14 @@ const (
 	probePort   = 8080
 )
 
-// How much happens at a time. More would be faster, but a round-trip time says little when everything waits for a
+// Limits for parallel checks. More would be faster, but a round-trip time means little when everything waits for a
 // processor.
 const (
 	podsAtATime    = 2
 	targetsAtATime = 4
 )
 
-// target, outcome and answer are what the probe reads and prints.
+// target, outcome and answer are the input and output of the probe.
 type target struct {
 	Name string `json:"name"`
 	Ping string `json:"ping"`
@@ -51,7 +51,7 @@ type answer struct {
 	Client string `json:"client"`
 }
 
-// traffic lets every pod ask every other. Trouble is in the results, not an error.
+// traffic calls every pod from every other. Failures are in the results; there is no error.
 func (d *demo) traffic(ctx context.Context, pods []Pod) Report {
 	results := expected(pods)
 	var group errgroup.Group
@@ -59,16 +59,16 @@ func (d *demo) traffic(ctx context.Context, pods []Pod) Report {
 	for _, from := range pods {
 		mine := resultsFrom(results, from)
 		group.Go(func() error {
-			outcomes, err := d.ask(ctx, from, mine)
+			outcomes, err := d.call(ctx, from, mine)
 			fill(from, mine, outcomes, err)
 			return nil
 		})
 	}
-	_ = group.Wait() // none returns an error
+	_ = group.Wait() // no goroutine returns an error
 	return newReport(results)
 }
 
-// resultsFrom is the part of results that one pod fills; expected keeps a pod's results together.
+// resultsFrom returns the part of results that one pod fills; expected keeps a pod's results together.
 func resultsFrom(results []Result, from Pod) []Result {
 	first, end := -1, 0
 	for i, r := range results {
@@ -82,7 +82,7 @@ func resultsFrom(results []Result, from Pod) []Result {
 	return results[max(first, 0):end]
 }
 
-func (d *demo) ask(ctx context.Context, from Pod, mine []Result) ([]outcome, error) {
+func (d *demo) call(ctx context.Context, from Pod, mine []Result) ([]outcome, error) {
 	targets, err := json.Marshal(targets(mine))
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (d *demo) ask(ctx context.Context, from Pod, mine []Result) ([]outcome, err
 	return outcomes(cmd)
 }
 
-// outcomes runs a probe, which prints its outcomes also when it fails because of them.
+// outcomes runs a probe, which prints its outcomes even if it fails because of them.
 func outcomes(cmd *exec.Cmd) ([]outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -105,23 +105,25 @@ func outcomes(cmd *exec.Cmd) ([]outcome, error) {
 	} else if ran == nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
-	return nil, fmt.Errorf("kubectl exec: %w: %s", ran, strings.Join(strings.Fields(stderr.String()), " ")) // a table has no room for lines
+	// one line, because it is shown in a table
+	return nil, fmt.Errorf("kubectl exec: %w: %s", ran, strings.Join(strings.Fields(stderr.String()), " "))
 }
 
-// targets are the addresses behind results, each once for both kinds.
+// targets returns the addresses in results, each once for both kinds.
 func targets(results []Result) []target {
 	var list []target
 	for _, r := range results {
 		if r.Kind != Ping || r.Address == "" {
 			continue
 		}
-		address := netip.MustParseAddr(r.Address) // of a netip.Addr
-		list = append(list, target{Name: r.Address, Ping: r.Address, HTTP: "http://" + netip.AddrPortFrom(address, probePort).String() + "/"})
+		address := netip.MustParseAddr(r.Address) // it was formatted from a netip.Addr
+		list = append(list, target{Name: r.Address, Ping: r.Address, HTTP: "http://" + netip.AddrPortFrom(address,
+			probePort).String() + "/"})
 	}
 	return list
 }
 
-// fill completes one pod's results from what its probe printed. An error is that of all of them.
+// fill completes one pod's results from its probe's output. An error applies to all of them.
 func fill(from Pod, mine []Result, outcomes []outcome, err error) {
 	type key struct {
 		address string
@@ -133,18 +135,18 @@ func fill(from Pod, mine []Result, outcomes []outcome, err error) {
 	}
 	for i := range mine {
 		r := &mine[i]
-		o, asked := byTarget[key{r.Address, r.Kind}]
+		o, called := byTarget[key{r.Address, r.Kind}]
 		switch {
 		case r.Address == "":
 		case err != nil:
 			r.Error = err.Error()
-		case asked:
+		case called:
 			r.take(o, from.address(r.Family))
 		}
 	}
 }
 
-// take judges an outcome: an answer of another pod, or to another address than the caller's, is a failure.
+// take judges an outcome. An answer from another pod, or to an address other than the caller's, is a failure.
 func (r *Result) take(o outcome, caller netip.Addr) {
 	r.Tries, r.Error = o.Tries, o.Error
 	if !o.OK {

@@ -18,12 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-// testDecisionsAreTold: "kubectl weft log" says which rule did what with whose packets, and the agents count all of them, also those that are too many
-// to be told.
-func testDecisionsAreTold(t *testing.T, w *isle) {
-	p := policy("told", app("web"), networkingv1.PolicyTypeIngress)
+// testDecisionsAreLogged checks that "kubectl weft log" prints which rule allowed or dropped which packets. The
+// agents count all decisions, including those above the log's rate limit.
+func testDecisionsAreLogged(t *testing.T, w *isle) {
+	p := policy("logged", app("web"), networkingv1.PolicyTypeIngress)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))}}}}
 	bed.create(t, p)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: isolated}}
@@ -34,8 +35,8 @@ func testDecisionsAreTold(t *testing.T, w *isle) {
 	logs(`"{\"deny\": \"warning\", \"allow\": \"info\"}"`)
 	who := fmt.Sprint(w.web.Namespace, "/", w.web.Name, ":", whoPort)
 	wanted := []string{
-		"warning: NetworkPolicy " + isolated + "/told ingress isolation dropped TCP " + namespaced(w.stranger) + " → " + who,
-		"info: NetworkPolicy " + isolated + "/told ingress[0] allowed TCP " + namespaced(w.client) + " → " + who,
+		"warning: NetworkPolicy " + isolated + "/logged ingress isolation dropped TCP " + namespaced(w.stranger) + " → " + who,
+		"info: NetworkPolicy " + isolated + "/logged ingress[0] allowed TCP " + namespaced(w.client) + " → " + who,
 	}
 	command := newWeft(t)
 	eventually(t, convergence, func() error {
@@ -44,7 +45,7 @@ func testDecisionsAreTold(t *testing.T, w *isle) {
 		out, errs, code := command.run("", "log", isolated)
 		for _, line := range wanted {
 			if code != 0 || !strings.Contains(out, " n1 "+line) {
-				return fmt.Errorf("exit code %d, %s\n%s\nhas no %q", code, errs, out, line)
+				return fmt.Errorf("exit code %d, %s\n%s\nlacks %q", code, errs, out, line)
 			}
 		}
 		return nil
@@ -58,24 +59,24 @@ func testDecisionsAreTold(t *testing.T, w *isle) {
 
 	logs("null")
 	eventually(t, convergence, func() error {
-		counted, err := rulePackets(t, "told")
+		counted, err := rulePackets(t, "logged")
 		if err == nil && len(counted) > 0 {
-			err = fmt.Errorf("counted is %v", slices.Collect(maps.Keys(counted)))
+			err = fmt.Errorf("the agent still counts %v", slices.Collect(maps.Keys(counted)))
 		}
 		return err
 	})
 	bed.remove(t, p)
 }
 
-// testDecisionsAreCounted sends many packets, of which few are told.
+// testDecisionsAreCounted sends many packets, of which only a few are logged.
 func testDecisionsAreCounted(t *testing.T, w *isle) {
 	dropped := func() float64 {
-		counted, err := rulePackets(t, "told")
+		counted, err := rulePackets(t, "logged")
 		must(t, err)
 		return counted["ingress isolation drop"]
 	}
 	before := dropped()
-	answers := startAsking(t, w.stranger, []string{addressesOf(w.web)[0].String()})
+	answers := startProbing(t, w.stranger, []string{addressesOf(w.web)[0].String()})
 	time.Sleep(2 * time.Second)
 	sent := 0
 	for _, r := range answers() {
@@ -83,29 +84,29 @@ func testDecisionsAreCounted(t *testing.T, w *isle) {
 			t.Errorf("%d of %d packets passed", r.Sent-r.Lost, r.Sent)
 		}
 	}
-	eventually(t, convergence, func() error { // ovs-vswitchd gathers what the datapath counted
+	eventually(t, convergence, func() error { // ovs-vswitchd collects the datapath's counters with a delay
 		if grown := dropped() - before; grown < float64(sent) {
-			return fmt.Errorf("%v more packets are counted, and %d were sent", grown, sent)
+			return fmt.Errorf("the counter grew by %v, want at least the %d packets sent", grown, sent)
 		}
 		return nil
 	})
 	out, _, _ := newWeft(t).run("", "log", namespaced(w.stranger), "--since=1m")
-	told := strings.Count(out, "dropped ICMP "+namespaced(w.stranger))
-	t.Logf("%d packets were sent in 2 s, %v counted, %d told", sent, dropped()-before, told)
-	if told == 0 || told >= sent {
-		t.Errorf("%d of %d packets are told", told, sent)
+	logged := strings.Count(out, "dropped ICMP "+namespaced(w.stranger))
+	t.Logf("%d packets were sent in 2 s, %v counted, %d logged", sent, dropped()-before, logged)
+	if logged == 0 || logged >= sent {
+		t.Errorf("%d of %d packets are logged, want some but not all", logged, sent)
 	}
 }
 
 func namespaced(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
 
-// rulePackets are what the agent of n1 counts of a policy, by "rule verdict".
+// rulePackets returns the packet counts that the agent of n1 reports for a policy, keyed by "rule verdict".
 func rulePackets(t *testing.T, name string) (map[string]float64, error) {
 	agent, err := bed.pod(t.Context(), agent, "n1")
 	if err != nil {
 		return nil, err
 	}
-	samples, err := bed.scrape(t.Context(), agent, agentMetrics)
+	samples, err := bed.scrape(t.Context(), agent, ports.AgentMetrics)
 	if err != nil {
 		return nil, err
 	}

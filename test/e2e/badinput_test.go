@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
@@ -40,7 +40,8 @@ func TestBadClusterNetworkIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var cn networkv1alpha1.ClusterNetwork
 			must(t, bed.api.Get(t.Context(), types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn))
-			cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork, networkv1alpha1.ClusterNetworkEntry{CIDR: networkv1alpha1.CIDR(test.cidr), HostPrefix: 24})
+			cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork,
+				networkv1alpha1.ClusterNetworkEntry{CIDR: networkv1alpha1.CIDR(test.cidr), HostPrefix: 24})
 			err := bed.api.Update(t.Context(), &cn, client.DryRunAll)
 			if !apierrors.IsInvalid(err) {
 				t.Fatalf("the API server says %v, want invalid", err)
@@ -54,7 +55,7 @@ func TestBadClusterNetworkIsRefused(t *testing.T) {
 	}
 }
 
-// TestExhaustedNode fills a node's subnet. The node is one that only the API knows, so no kubelet has to run its pods.
+// TestExhaustedNode fills a node's subnet. The node exists only in the API, so no kubelet has to run its pods.
 func TestExhaustedNode(t *testing.T) {
 	const name = "full"
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -69,13 +70,14 @@ func TestExhaustedNode(t *testing.T) {
 		event, err = warning(t.Context(), "FailedAddressAllocation")
 		return err
 	})
-	if event.Type != corev1.EventTypeWarning || !strings.Contains(event.Message, subnet.String()) || !strings.Contains(event.Message, fmt.Sprint(capacity)) {
-		t.Errorf("the event is a %s: %s; want the subnet %s and the count %d", event.Type, event.Message, subnet, capacity)
+	if event.Type != corev1.EventTypeWarning || !strings.Contains(event.Message, subnet.String()) ||
+		!strings.Contains(event.Message, fmt.Sprint(capacity)) {
+		t.Errorf("event %s: %s; want a warning with the subnet %s and the count %d", event.Type, event.Message, subnet, capacity)
 	}
 	waiting := event.InvolvedObject.Name
 	eventually(t, convergence, func() error { return portsOfNode(t.Context(), name, capacity) })
 
-	bed.run(t, bed.peerPod("elsewhere", "n1")) // other nodes go on
+	bed.run(t, bed.peerPod("elsewhere", "n1")) // other nodes are not affected
 
 	victim := fmt.Sprintf("%s-%d", name, 0)
 	if victim == waiting {
@@ -86,14 +88,14 @@ func TestExhaustedNode(t *testing.T) {
 	took := eventually(t, 2*time.Minute, func() error {
 		ports, err := bed.ports(t.Context())
 		if err == nil && ports[portOf(bed.peerPod(waiting, name))] == nil {
-			err = fmt.Errorf("pod %s still waits", waiting)
+			err = fmt.Errorf("pod %s still has no address", waiting)
 		}
 		return err
 	})
-	t.Logf("the waiting pod had the freed address after %s", milliseconds(took))
+	t.Logf("the waiting pod got the freed address after %s", milliseconds(took))
 }
 
-// adoptNode says for a node without an agent what its agent would say, and returns its IPv4 subnet.
+// adoptNode reports a chassis for a node in place of its missing agent, and returns the node's IPv4 subnet.
 func adoptNode(t *testing.T, name string) netip.Prefix {
 	t.Helper()
 	var nn networkv1alpha1.NodeNetwork
@@ -114,7 +116,7 @@ func adoptNode(t *testing.T, name string) netip.Prefix {
 			return subnet
 		}
 	}
-	t.Fatalf("node %s has subnets %v", name, nn.Spec.PodSubnets)
+	t.Fatalf("node %s has subnets %v, want an IPv4 subnet", name, nn.Spec.PodSubnets)
 	return netip.Prefix{}
 }
 
@@ -150,7 +152,7 @@ func warning(ctx context.Context, reason string) (corev1.Event, error) {
 			return e, nil
 		}
 	}
-	return corev1.Event{}, fmt.Errorf("no event has the reason %s", reason)
+	return corev1.Event{}, fmt.Errorf("no event with reason %s", reason)
 }
 
 func portsOfNode(ctx context.Context, node string, want int) error {
@@ -165,12 +167,12 @@ func portsOfNode(ctx context.Context, node string, want int) error {
 		}
 	}
 	if have != want {
-		return fmt.Errorf("node %s has %d ports of pods, want %d", node, have, want)
+		return fmt.Errorf("node %s has %d pod ports, want %d", node, have, want)
 	}
 	return nil
 }
 
-// TestGarbage: nothing that a runtime could send harms the agent or its pods.
+// TestGarbage checks that malformed requests harm neither the agent nor its pods.
 func TestGarbage(t *testing.T) {
 	a, b := bed.peerPod("garbage-1", "n1"), bed.peerPod("garbage-2", "n2")
 	bed.run(t, a, b)
@@ -183,7 +185,7 @@ func TestGarbage(t *testing.T) {
 	after, err := bed.pod(t.Context(), agent, "n1")
 	must(t, err)
 	if after.UID != before.UID || restarts(after) != restarts(before) {
-		t.Errorf("the agent was started again: %d times, before %d", restarts(after), restarts(before))
+		t.Errorf("the agent restarted: %d restarts, before %d", restarts(after), restarts(before))
 	}
 }
 
@@ -197,10 +199,10 @@ func restarts(p *corev1.Pod) (n int32) {
 func testGarbageOnSocket(t *testing.T) {
 	for _, test := range []struct {
 		name, sent string
-		code       uint // 0: the connection just ends
+		code       uint // 0: the agent closes the connection without an answer
 	}{
 		{"nothing", "", 0},
-		{"a length that ends", "\x00\x00", cniwire.CodeDecodingFailure},
+		{"a truncated length", "\x00\x00", cniwire.CodeDecodingFailure},
 		{"a length without a message", "\x00\x00\x00\x10ab", cniwire.CodeDecodingFailure},
 		{"a length beyond the limit", "\xff\xff\xff\xff", cniwire.CodeDecodingFailure},
 		{"no JSON", "\x00\x00\x00\x04nope", cniwire.CodeDecodingFailure},
@@ -219,7 +221,7 @@ func testGarbageOnSocket(t *testing.T) {
 			switch {
 			case test.code == 0 && len(out) == 0:
 			case err != nil:
-				t.Errorf("the agent answered %q: %v", out, err)
+				t.Errorf("the agent answered %q: %v, want no answer", out, err)
 			case response.Error == nil || response.Error.Code != test.code:
 				t.Errorf("the agent answered %s, want code %d", out, test.code)
 			}
@@ -240,9 +242,11 @@ func testGarbageToPlugin(t *testing.T) {
 		{"nothing", "ADD", "", pod, cniwire.CodeDecodingFailure},
 		{"no variables", "ADD", good, nil, cniwire.CodeInvalidEnvironment},
 		{"an unknown command", "STEAL", good, pod, cniwire.CodeInvalidEnvironment},
-		{"a network namespace that is none", "ADD", good, append(pod, "CNI_NETNS=/etc/passwd"), cniwire.CodeInvalidEnvironment},
-		{"an interface name that is none", "ADD", good, append(pod, "CNI_IFNAME=../eth0"), cniwire.CodeInvalidEnvironment},
-		{"a pod name that is none", "ADD", good, append(pod, "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=e2e;K8S_POD_NAME=UP_down"), cniwire.CodeInvalidEnvironment},
+		{"a network namespace that does not exist", "ADD", good, append(pod, "CNI_NETNS=/etc/passwd"), cniwire.CodeInvalidEnvironment},
+		{"an invalid interface name", "ADD", good, append(pod, "CNI_IFNAME=../eth0"), cniwire.CodeInvalidEnvironment},
+		{"an invalid pod name", "ADD", good,
+			append(pod, "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=e2e;K8S_POD_NAME=UP_down"),
+			cniwire.CodeInvalidEnvironment},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			argv := append([]string{"env", "CNI_COMMAND=" + test.command}, test.env...)
@@ -252,7 +256,7 @@ func testGarbageToPlugin(t *testing.T) {
 			out, err := cmd.Output()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
-				t.Fatalf("the plugin ended with %v and %s, want a failure", err, out)
+				t.Fatalf("the plugin returned %v and %s, want a failure", err, out)
 			}
 			var printed cniwire.Error
 			if err := json.Unmarshal(out, &printed); err != nil || printed.Code != test.code || printed.Msg == "" {

@@ -17,8 +17,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestBandwidth: a pod sends and receives no faster than its annotations say, near to that over one TCP connection, and as fast as it can
-// in the direction that they leave out.
+// TestBandwidth checks that a pod sends and receives no faster than its annotations allow, close to that rate over
+// one TCP connection, and without a limit in a direction that has no annotation.
 func TestBandwidth(t *testing.T) {
 	const limit, mega = 10e6, 1e6
 	limited, free := bed.peerPod("limited", "n1"), bed.peerPod("free", "n2")
@@ -32,13 +32,13 @@ func TestBandwidth(t *testing.T) {
 		t.Logf("%s: %.1f Mbit/s, %.1f in the first two seconds", what, got.Rest/mega, got.First/mega)
 		switch {
 		case isLimited && (got.Rest > 1.1*limit || got.Rest < limit/2):
-			t.Errorf("%s: %.1f Mbit/s, want at most and near to 10", what, got.Rest/mega)
+			t.Errorf("%s: %.1f Mbit/s, want slightly less than 10", what, got.Rest/mega)
 		case !isLimited && got.Rest < 2*limit:
-			t.Errorf("%s: %.1f Mbit/s, though nothing limits it", what, got.Rest/mega)
+			t.Errorf("%s: %.1f Mbit/s, want more, because nothing limits it", what, got.Rest/mega)
 		}
 	}
 	expect("received by a pod with an ingress limit", limited, free, true)
-	expect("sent by it", free, limited, false)
+	expect("sent by a pod with an ingress limit", free, limited, false)
 	bed.notShared(t, limited, twin, free)
 	bed.remove(t, twin)
 
@@ -46,21 +46,21 @@ func TestBandwidth(t *testing.T) {
 	must(t, bed.api.Patch(t.Context(), limited, client.RawPatch("application/merge-patch+json", []byte(patch))))
 	bed.awaitLimit(t, "from-lport", limited)
 	expect("received by a pod with an egress limit", limited, free, false)
-	expect("sent by it", free, limited, true)
+	expect("sent by a pod with an egress limit", free, limited, true)
 }
 
-// notShared has two pods of one limit receive at once: each has a limit of its own.
+// notShared makes two pods with the same limit receive at the same time: each has a limit of its own.
 func (b *testbed) notShared(t *testing.T, one, other, from *corev1.Pod) {
 	t.Helper()
 	second := make(chan taken, 1)
 	go func() { defer close(second); second <- b.take(t, other, from) }()
 	first := b.take(t, one, from)
 	if sum := first.Rest + (<-second).Rest; sum < 15e6 || sum > 22e6 {
-		t.Errorf("two pods of 10 Mbit/s receive %.1f together", sum/1e6)
+		t.Errorf("two pods limited to 10 Mbit/s receive %.1f Mbit/s together, want about 20", sum/1e6)
 	}
 }
 
-// awaitLimit waits until the one limit in the database is the pod's and in force on its node.
+// awaitLimit waits until the pod's limit is the only one in the database and its node applies it.
 func (b *testbed) awaitLimit(t *testing.T, direction string, p *corev1.Pod) {
 	t.Helper()
 	eventually(t, 10*time.Second, func() error {
@@ -68,19 +68,19 @@ func (b *testbed) awaitLimit(t *testing.T, direction string, p *corev1.Pod) {
 		if err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(rows, func(r row) bool { return len(r.pairs("bandwidth")) == 0 }) // marks only
+		rows = slices.DeleteFunc(rows, func(r row) bool { return len(r.pairs("bandwidth")) == 0 }) // rows that only mark packets
 		if len(rows) != 1 || rows[0].text("direction") != direction || !strings.Contains(rows[0].text("match"), portOf(p)) {
-			return fmt.Errorf("limits are %v", rows)
+			return fmt.Errorf("limits are %v, want only the pod's", rows)
 		}
 		return nil
 	})
 	b.mustExec(t, b.central, "ovn-nbctl", "--timeout=20", "--wait=hv", "sync")
 }
 
-// taken is what peer take prints, in bits per second.
+// taken is the output of peer take, in bits per second.
 type taken struct{ First, Rest float64 }
 
-// take takes what a pod sends for some seconds.
+// take receives a pod's stream for some seconds and measures its rate.
 func (b *testbed) take(t *testing.T, to, from *corev1.Pod) (got taken) {
 	t.Helper()
 	source := netip.AddrPortFrom(address(t, from, is4), 8080).String()

@@ -19,18 +19,18 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/ovnexpr"
 )
 
 // weft runs "kubectl weft" as a user does: kubectl finds the plugin in PATH, and the plugin finds the operator.
 type weft struct {
 	*testing.T
-	folder string // has the plugin
+	folder string // contains the plugin
 }
 
-// newWeft waits for an operator that answers: an earlier test may have ended the one before.
+// newWeft waits for an operator that answers, because an earlier test may have stopped the previous one.
 func newWeft(t *testing.T) *weft {
 	w := &weft{t, filepath.Dir(buildPlugin(t))}
 	eventually(t, convergence, func() error {
@@ -42,11 +42,12 @@ func newWeft(t *testing.T) *weft {
 	return w
 }
 
-// run returns what it wrote and its exit code.
+// run returns the command's standard output, standard error and exit code.
 func (w *weft) run(input string, args ...string) (out, errs string, code int) {
 	w.Helper()
 	path := "PATH=" + strings.Join([]string{w.folder, filepath.Dir(bed.Cache.Bin("kubectl")), "/usr/bin", "/bin"}, ":")
-	cmd, err := bed.Command(w.Context(), "cp", append([]string{"env", path, "KUBECONFIG=" + bed.KubeConfig(), "kubectl", "weft"}, args...)...)
+	cmd, err := bed.Command(w.Context(), "cp", append([]string{"env", path, "KUBECONFIG=" + bed.KubeConfig(),
+		"kubectl", "weft"}, args...)...)
 	must(w.T, err)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
@@ -59,7 +60,7 @@ func (w *weft) run(input string, args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
-// expect fails unless the exit code is as wanted and the texts are in the output.
+// expect fails the test unless the exit code matches and the output contains all texts.
 func (w *weft) expect(code int, input string, args []string, texts ...string) string {
 	w.Helper()
 	out, errs, got := w.run(input, args...)
@@ -68,13 +69,13 @@ func (w *weft) expect(code int, input string, args []string, texts ...string) st
 	}
 	for _, text := range texts {
 		if !strings.Contains(out+errs, text) {
-			w.Errorf("kubectl weft %v does not say %q:\n%s%s", args, text, out, errs)
+			w.Errorf("kubectl weft %v lacks %q in its output:\n%s%s", args, text, out, errs)
 		}
 	}
 	return out
 }
 
-// manifestOf is what a user would write of a pod.
+// manifestOf returns the manifest that a user would write for a pod.
 func manifestOf(t *testing.T, p *corev1.Pod) string {
 	t.Helper()
 	p = p.DeepCopy()
@@ -91,11 +92,12 @@ func TestPlanOfAPodComesTrue(t *testing.T) {
 	w.expect(0, manifest, []string{"plan", "-f", "-"}, "No row would change.", "Pod e2e/planned is not scheduled")
 	var planned admin.Changes
 	must(t, json.Unmarshal([]byte(w.expect(1, manifest, []string{"plan", "-f", "-", "--node=n1", "-o", "json"})), &planned))
-	w.expect(1, manifest, []string{"plan", "-f", "-", "--node=n1"}, "pod/e2e/planned", "+ Logical_Switch_Port e2e_planned", "1 row to insert", "1 element to add")
+	w.expect(1, manifest, []string{"plan", "-f", "-", "--node=n1"}, "pod/e2e/planned",
+		"+ Logical_Switch_Port e2e_planned", "1 row to insert", "1 element to add")
 	ports, err := bed.ports(t.Context())
 	must(t, err)
 	if _, ok := ports[portOf(pod)]; ok {
-		t.Fatal("the plan made the port")
+		t.Fatal("the plan created the port, want a dry run")
 	}
 
 	pod.Spec.NodeName = "n1"
@@ -110,7 +112,7 @@ func TestPlanOfAPodComesTrue(t *testing.T) {
 		}
 	}
 	if got := addressesOf(pod); len(got) == 0 || !slices.Equal(got, want.Addresses) {
-		t.Errorf("the pod has %v, planned were %v", got, want.Addresses)
+		t.Errorf("the pod has addresses %v, the plan showed %v", got, want.Addresses)
 	}
 	w.expect(0, manifestOf(t, bed.peerPod("planned", "n1")), []string{"plan", "-f", "-"}, "No row would change.")
 	w.expect(1, manifest, []string{"plan", "--delete", "-f", "-"}, "- Logical_Switch_Port e2e_planned", "1 to delete")
@@ -125,7 +127,8 @@ items:
 - {apiVersion: v1, kind: Namespace, metadata: {name: planned}}
 - {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: planned}, spec: {nodeName: planned, containers: [{name: c, image: x}]}}
 `
-	w.expect(1, manifests, []string{"plan", "-f", "-"}, "node/planned", "+ Logical_Switch planned", "+ Logical_Router_Port "+names.RouterToSwitch("planned"),
+	w.expect(1, manifests, []string{"plan", "-f", "-"}, "node/planned", "+ Logical_Switch planned",
+		"+ Logical_Router_Port "+names.RouterToSwitch("planned"),
 		"its namespace does not exist yet", "Node planned waits for its agent", "without a port until then: planned/p")
 	for text, says := range map[string]string{
 		"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containerz: []}}":           `unknown field "spec.containerz"`,
@@ -137,25 +140,26 @@ items:
 	w.expect(2, manifests, []string{"plan", "-f", "-", "-n", "default"}, "no operator leads")
 	err := bed.api.Get(t.Context(), client.ObjectKey{Name: "planned"}, &corev1.Node{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the plan made a node: %v", err)
+		t.Errorf("the plan created a node, want a dry run: %v", err)
 	}
 }
 
-// In the mode Report, what somebody changes stands, so that it can be looked at.
+// In the mode Report, a foreign change stays in the database, so that a person can inspect it.
 func TestDriftIsShown(t *testing.T) {
 	w := newWeft(t)
 	pod := bed.peerPod("drifting", "n1")
 	bed.run(t, pod)
-	w.expect(0, "", []string{"drift"}, "The database is as it should be.")
+	w.expect(0, "", []string{"drift"}, "The database matches the desired state.")
 	setDriftMode(t, networkv1alpha1.DriftReport)
 	before := portRow(t, pod)
-	eventually(t, convergence, func() error { // until the operator has heard of the mode it puts it right
+	eventually(t, convergence, func() error { // until the operator reads the mode, it reverts the change
 		if portRow(t, pod).text("port_security") == before.text("port_security") {
 			bed.mustExec(t, bed.central, "ovn-nbctl", "--timeout=10", "clear", "Logical_Switch_Port", portOf(pod), "port_security")
 		}
 		return standing(t.Context())
 	})
-	w.expect(1, "", []string{"drift"}, "pod/e2e/drifting", "~ Logical_Switch_Port e2e_drifting", "port_security  (nothing) -> ", "1 to update")
+	w.expect(1, "", []string{"drift"}, "pod/e2e/drifting", "~ Logical_Switch_Port e2e_drifting",
+		"port_security  (nothing) -> ", "1 to update")
 	w.expect(1, "", []string{"check"}, "DatabaseAsWanted: Logical_Switch_Port e2e_drifting of pod/e2e/drifting differs in port_security")
 
 	setDriftMode(t, networkv1alpha1.DriftRepair)
@@ -176,19 +180,19 @@ func TestDriftIsShown(t *testing.T) {
 	})
 }
 
-// standing says that no difference stands.
+// standing returns nil if ClusterNetwork's status reports no standing difference.
 func standing(ctx context.Context) error {
 	var cn networkv1alpha1.ClusterNetwork
 	if err := bed.api.Get(ctx, client.ObjectKey{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
 		return err
 	}
 	if cn.Status.Drift == nil || cn.Status.Drift.Standing == 0 {
-		return fmt.Errorf("drift is %+v, want one that stands", cn.Status.Drift)
+		return fmt.Errorf("drift is %+v, want a standing difference", cn.Status.Drift)
 	}
 	return nil
 }
 
-// setDriftMode writes the mode, and the default again at the test's end.
+// setDriftMode sets the mode, and restores the default at the test's end.
 func setDriftMode(t *testing.T, mode networkv1alpha1.DriftMode) {
 	t.Helper()
 	set := func(mode networkv1alpha1.DriftMode) error {

@@ -11,34 +11,36 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/test/poll"
 )
 
 const tombstoneDir = "/run/weft/tombstones"
 
-// tombstones are the files of DELs that no agent was there for.
+// tombstones lists the records of DEL calls made while no agent ran.
 func tombstones(t *testing.T, node string) []string {
 	t.Helper()
 	return strings.Fields(bed.mustExec(t, node, "sh", "-c", "ls "+tombstoneDir+" 2>/dev/null || true"))
 }
 
-// agentOf is the process of a node's agent; empty if none runs.
+// agentOf returns the process ID of a node's agent; empty if none runs.
 func agentOf(t *testing.T, node string) string {
 	t.Helper()
 	return strings.TrimSpace(bed.mustExec(t, node, "sh", "-c", "busybox pidof weft-agent || true"))
 }
 
-// keepAgentDown kills a node's agent until kubelet waits for a while before it starts the next one.
+// keepAgentDown kills a node's agent until kubelet backs off before the next start.
 func keepAgentDown(t *testing.T, node string) {
 	t.Helper()
 	for range 5 {
 		bed.mustExec(t, node, "sh", "-c", "for p in $(busybox pidof weft-agent); do busybox kill -9 $p; done; true")
 		eventually(t, readyTimeout, func() error {
 			if pid := agentOf(t, node); pid != "" {
-				return errors.New("the agent is still " + pid)
+				return errors.New("the agent still runs as process " + pid)
 			}
 			return nil
 		})
-		err := poll(t.Context(), 8*time.Second, func() error {
+		err := poll.Slowly(t.Context(), 8*time.Second, func() error {
 			if agentOf(t, node) == "" {
 				return errors.New("no agent")
 			}
@@ -48,11 +50,11 @@ func keepAgentDown(t *testing.T, node string) {
 			return
 		}
 	}
-	t.Fatal("kubelet starts the agent at once however often it ends")
+	t.Fatal("kubelet restarts the agent immediately, without a back-off")
 }
 
-// TestPodsEndWhileTheAgentIsDown: C1. kubelet must get rid of the pods, one whose network namespace is there and one whose agent never
-// comes back to it, and nothing of them may be left when the agent is back.
+// TestPodsEndWhileTheAgentIsDown covers failure mode C1. While the agent is down, kubelet must still be
+// able to remove pods. When the agent is back, nothing of them may remain.
 func TestPodsEndWhileTheAgentIsDown(t *testing.T) {
 	stays := bed.peerPod("stays", "n1")
 	ends := []*corev1.Pod{bed.peerPod("ends-1", "n1"), bed.peerPod("ends-2", "n1"), bed.peerPod("ends-3", "n1")}
@@ -64,22 +66,22 @@ func TestPodsEndWhileTheAgentIsDown(t *testing.T) {
 	took := eventually(t, readyTimeout, func() error {
 		for _, p := range ends {
 			if err := bed.api.Get(t.Context(), named(p.Name), &corev1.Pod{}); client.IgnoreNotFound(err) != nil || err == nil {
-				return errors.Join(fmt.Errorf("pod %s is still there", p.Name), err)
+				return errors.Join(fmt.Errorf("pod %s still exists", p.Name), err)
 			}
 		}
 		return nil
 	})
 	noted, agent := tombstones(t, "n1"), agentOf(t, "n1")
-	if agent == "" && len(noted) < len(ends) { // other pods of the node may end as well
-		t.Errorf("tombstones are %v, want one for each of %d pods", noted, len(ends))
+	if agent == "" && len(noted) < len(ends) { // other pods of the node may end too
+		t.Errorf("tombstones are %v, want one for each of the %d pods", noted, len(ends))
 	}
-	t.Logf("3 pods were gone after %s; the agent's process is %q, tombstones are %d", milliseconds(took), agent, len(noted))
+	t.Logf("3 pods were gone after %s; the agent's process is %q, there are %d tombstones", milliseconds(took), agent, len(noted))
 	if agent != "" {
-		t.Error("the agent was back before the pods were gone: nothing is proved")
+		t.Error("the agent returned before the pods were gone, so the test shows nothing")
 	}
 	eventually(t, recoveryTimeout, func() error {
 		if left := tombstones(t, "n1"); len(left) != 0 {
-			return fmt.Errorf("tombstones are left: %v", left)
+			return fmt.Errorf("tombstones remain: %v", left)
 		}
 		return nodeReady(t, "n1")
 	})
@@ -89,28 +91,29 @@ func TestPodsEndWhileTheAgentIsDown(t *testing.T) {
 	bed.mustReach(t, stays, after)
 }
 
-// strayAdd attaches a sandbox that the runtime does not know, of a pod that it does: as one whose runtime lost it.
+// strayAdd attaches a sandbox that the runtime does not have to a pod that it has, as after a runtime lost a
+// sandbox.
 const strayAdd = `
 ip netns add stray
 echo '{"cniVersion":"1.0.0","name":"weft","type":"weft-cni","socket":"/run/weft/cni.sock"}' |
 CNI_COMMAND=ADD CNI_CONTAINERID=stray CNI_NETNS=/run/netns/stray CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin \
 CNI_ARGS="K8S_POD_NAMESPACE=$1;K8S_POD_NAME=$2;K8S_POD_UID=$3" /opt/cni/bin/weft-cni`
 
-// TestASandboxThatTheRuntimeLost: C3 and C4. No DEL will ever come for it; the agent finds out by containerd's list, and not while the
-// pod lives.
+// TestASandboxThatTheRuntimeLost covers failure modes C3 and C4. No DEL will ever arrive for the lost sandbox. The
+// agent finds it by comparing with containerd's list, but only after the pod is gone.
 func TestASandboxThatTheRuntimeLost(t *testing.T) {
 	lost, stays := bed.peerPod("lost", "n1"), bed.peerPod("stays", "n1")
 	bed.run(t, lost, stays)
 	t.Cleanup(func() { _, _ = bed.Exec(cleanup(), "n1", "ip", "netns", "del", "stray") })
 	bed.mustExec(t, "n1", "sh", "-c", strayAdd, "sh", lost.Namespace, lost.Name, string(lost.UID))
 	if sandbox := sandboxOf(t, lost); sandbox != "stray" {
-		t.Fatalf("the pod's interface is of sandbox %s: the newest did not win", sandbox)
+		t.Fatalf("the pod's interface belongs to sandbox %s, want the newest sandbox", sandbox)
 	}
 	bed.remove(t, lost)
 	took := eventually(t, 4*time.Minute, func() error { return bed.consistent(t.Context()) })
-	t.Logf("the interface was gone %s after its pod", milliseconds(took))
+	t.Logf("the interface was removed %s after its pod", milliseconds(took))
 	if took < time.Minute {
-		t.Error("it went at once: the runtime's list is older than that")
+		t.Error("the interface was removed immediately, want a delay until the agent reads the runtime's list")
 	}
 	bed.mustReach(t, stays)
 }

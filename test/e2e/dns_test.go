@@ -19,15 +19,16 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// resolved is what peer resolve prints of one question.
+// resolved is the output of peer resolve for one query.
 type resolved struct {
 	Server, Protocol, Name string
 	Addresses              []netip.Addr
 	Error                  string
 }
 
-// TestDNS asks the cluster's DNS, whose pods reach the API server through the service kubernetes, from pods on both nodes: over both protocols
-// and families, for a service, a headless service and one of its pods, and a name that is no object's.
+// TestDNS queries the cluster's DNS from pods on both nodes, over both protocols and families, for a service, a
+// headless service and one of its pods, and a name that does not exist. The DNS pods reach the API server through
+// the service kubernetes.
 func TestDNS(t *testing.T) {
 	awaitDNS(t)
 	b1, b2 := labelled(bed.peerPod("dns-b1", "n1"), "dns"), labelled(bed.peerPod("dns-b2", "n2"), "dns")
@@ -49,14 +50,15 @@ func TestDNS(t *testing.T) {
 	servers := []string{net.JoinHostPort(lab.DNSv4, "53"), net.JoinHostPort(lab.DNSv6, "53")}
 	for _, from := range []*corev1.Pod{b1, b2} {
 		eventually(t, recoveryTimeout, func() error { return bed.resolves(t.Context(), from, servers, want) })
-		// As programs do: by the resolv.conf that kubelet wrote, with its search list.
+		// As programs do: through the resolv.conf that kubelet wrote, with its search list.
 		eventually(t, recoveryTimeout, func() error {
-			return bed.resolves(t.Context(), from, []string{""}, map[string][]netip.Addr{"kubernetes.default": want["kubernetes.default.svc.cluster.local"]})
+			return bed.resolves(t.Context(), from, []string{""},
+				map[string][]netip.Addr{"kubernetes.default": want["kubernetes.default.svc.cluster.local"]})
 		})
 	}
 }
 
-// awaitDNS waits until the lab's CoreDNS is ready, on both nodes.
+// awaitDNS waits until the lab's CoreDNS is ready on both nodes.
 func awaitDNS(t *testing.T) {
 	t.Helper()
 	eventually(t, readyTimeout, func() error {
@@ -65,13 +67,13 @@ func awaitDNS(t *testing.T) {
 			return err
 		}
 		if d.Status.ObservedGeneration != d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas {
-			return fmt.Errorf("coredns has %d pods ready of %d", d.Status.ReadyReplicas, *d.Spec.Replicas)
+			return fmt.Errorf("coredns has %d of %d pods ready", d.Status.ReadyReplicas, *d.Spec.Replicas)
 		}
 		return nil
 	})
 }
 
-// resolves asks a pod to ask each server over both protocols for each name, in one process.
+// resolves makes one process in a pod query each server over both protocols for each name.
 func (b *testbed) resolves(ctx context.Context, from *corev1.Pod, servers []string, want map[string][]netip.Addr) error {
 	argv := []string{peerPath, "resolve", "--protocol=udp,tcp"}
 	for _, server := range servers {
@@ -89,13 +91,14 @@ func (b *testbed) resolves(ctx context.Context, from *corev1.Pod, servers []stri
 		return err
 	}
 	var wrong error
-	if asked := 2 * len(servers) * len(want); len(all) != asked {
-		wrong = fmt.Errorf("%d answers to %d questions", len(all), asked)
+	if queries := 2 * len(servers) * len(want); len(all) != queries {
+		wrong = fmt.Errorf("%d answers to %d queries", len(all), queries)
 	}
 	for _, r := range all {
 		expected := slices.SortedFunc(slices.Values(want[r.Name]), netip.Addr.Compare)
 		if r.Error != "" || !slices.Equal(r.Addresses, expected) {
-			wrong = errors.Join(wrong, fmt.Errorf("%s asks %q over %s for %s: %v %s, want %v", from.Name, r.Server, r.Protocol, r.Name, r.Addresses, r.Error, expected))
+			wrong = errors.Join(wrong, fmt.Errorf("%s queries %q over %s for %s: %v %s, want %v", from.Name, r.Server,
+				r.Protocol, r.Name, r.Addresses, r.Error, expected))
 		}
 	}
 	return wrong

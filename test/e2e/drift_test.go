@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// TestDriftIsHealed changes behind Weft's back what it keeps: all of it comes back, and so do the packets.
+// TestDriftIsHealed changes Weft's rows and links behind its back. All of them are restored, and packets pass again.
 func TestDriftIsHealed(t *testing.T) {
 	here, there := bed.peerPod("drift-1", "n1"), bed.peerPod("drift-2", "n2")
 	bed.run(t, here, there)
@@ -21,15 +21,17 @@ func TestDriftIsHealed(t *testing.T) {
 		name string
 		make func()
 	}{
-		{"a port without its security", func() { nbctl("clear", "Logical_Switch_Port", portOf(here), "port_security") }},
-		{"a port of another address", func() { nbctl("lsp-set-addresses", portOf(here), "0a:58:00:00:00:63 10.244.0.99") }},
+		{"a port without port security", func() { nbctl("clear", "Logical_Switch_Port", portOf(here), "port_security") }},
+		{"a port with another address", func() { nbctl("lsp-set-addresses", portOf(here), "0a:58:00:00:00:63 10.244.0.99") }},
 		{"no port", func() { nbctl("lsp-del", portOf(here)) }},
-		{"no router port", func() { nbctl("lrp-del", names.RouterToSwitch("n1")) }},
-		{"no interface in Open vSwitch", func() {
+		{"a missing router port", func() { nbctl("lrp-del", names.RouterToSwitch("n1")) }},
+		{"an interface missing in Open vSwitch", func() {
 			bed.mustExec(t, "n1", "ovs-vsctl", "--timeout=10", "del-port", names.IntegrationBridge, linkOf(t, here))
 		}},
-		{"no addresses of the management port", func() { bed.mustExec(t, "n1", "ip", "address", "flush", "dev", names.ManagementInterface) }},
-		{"no routes to the pods", func() { // 84 is Weft's own protocol number
+		{"a management port without addresses", func() {
+			bed.mustExec(t, "n1", "ip", "address", "flush", "dev", names.ManagementInterface)
+		}},
+		{"missing routes to the pods", func() { // 84 is Weft's own protocol number
 			bed.mustExec(t, "n1", "ip", "-4", "route", "flush", "dev", names.ManagementInterface, "proto", "84")
 			bed.mustExec(t, "n1", "ip", "-6", "route", "flush", "dev", names.ManagementInterface, "proto", "84")
 		}},
@@ -55,7 +57,7 @@ func TestDriftIsHealed(t *testing.T) {
 	}
 }
 
-// linkOf is the host's end of a pod's link.
+// linkOf returns the host's end of a pod's link.
 func linkOf(t *testing.T, p *corev1.Pod) string {
 	t.Helper()
 	rows, err := bed.rows(t.Context(), p.Spec.NodeName, "ovs-vsctl", "Interface", "name,external_ids")

@@ -25,20 +25,22 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// fenced is the namespace with a firewall. Others go on as ever, meanwhile.
+// fenced is the namespace with a firewall. Other namespaces are not affected.
 const fenced = "e2e-fenced"
 
-// fence is what the test of egress firewalls has.
+// fence is the fixture of the egress firewall tests.
 type fence struct {
 	pods     []*corev1.Pod // in the namespace with a firewall, one on each node
-	free     *corev1.Pod   // in one without
+	free     *corev1.Pod   // in a namespace without a firewall
 	inside   *corev1.Pod
 	firewall *networkv1alpha1.EgressFirewall
 }
 
-// TestEgressFirewall sends packets from a namespace whose firewall changes: by network, port, node and name, over both families.
+// TestEgressFirewall sends packets from a namespace whose firewall changes: by network, port, node and name, over
+// both families.
 func TestEgressFirewall(t *testing.T) {
 	before := rowsOfRules(t)
 	f := makeFence(t)
@@ -59,18 +61,20 @@ func TestEgressFirewall(t *testing.T) {
 	t.Run("by node", func(t *testing.T) {
 		nodes, err := bed.Nodes()
 		must(t, err)
-		name := networkv1alpha1.EgressFirewallDestination{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: "n2"}}}
+		name := networkv1alpha1.EgressFirewallDestination{NodeSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{corev1.LabelHostname: "n2"}}}
 		f.rules(t, allow(name), deny(anywhere4), deny(anywhere6))
 		f.reachOf(t, []string{"tcp"}, f.pods, slices.Concat(both(nodes[0]), both(nodes[1])), both(nodes[1])...)
 	})
 	t.Run("by name", func(t *testing.T) { testNames(t, f, out, far) })
 	t.Run("a connection ends when it is denied", func(t *testing.T) { testCut(t, f, out) })
-	t.Run("answers to the world", func(t *testing.T) { testAnswers(t, f) })
-	t.Run("a pod that starts", func(t *testing.T) { testFirstPacket(t, f, out) })
-	t.Run("what cannot be read denies everything", func(t *testing.T) {
+	t.Run("replies to callers outside", func(t *testing.T) { testAnswers(t, f) })
+	t.Run("the first packet of a new pod", func(t *testing.T) { testFirstPacket(t, f, out) })
+	t.Run("an unreadable rule denies everything", func(t *testing.T) {
 		f.rules(t, allow(networkv1alpha1.EgressFirewallDestination{NodeSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Near"}}}}))
-		f.says(t, networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec, "spec.egress[0].to.nodeSelector", "Near")
+		f.says(t, networkv1alpha1.ConditionReady, metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec,
+			"spec.egress[0].to.nodeSelector", "Near")
 		f.reach(t, f.pods, addressesOf(f.inside)...)
 	})
 
@@ -78,15 +82,16 @@ func TestEgressFirewall(t *testing.T) {
 	f.reach(t, f.pods, everywhere...)
 	bed.awaitConsistent(t)
 	if left := rowsOfRules(t); !slices.Equal(left, before) {
-		t.Errorf("rows of rules are %v, and were %v before", left, before)
+		t.Errorf("rule rows are %v, were %v before the test", left, before)
 	}
 }
 
-// rowsOfRules are the rows of ours that rules are made of. Some are always there, for egress IPs.
+// rowsOfRules returns Weft's rows that make up rules. Some always exist, for egress IPs.
 func rowsOfRules(t *testing.T) (rows []string) {
 	t.Helper()
 	for _, table := range []string{"ACL", "Port_Group", "Address_Set", "Meter", "Meter_Band"} {
-		rows = append(rows, strings.Fields(bed.mustExec(t, bed.central, "ovn-nbctl", "--bare", "--columns=_uuid", "find", table, `external_ids:"weft.dev/unit"!=""`))...)
+		rows = append(rows, strings.Fields(bed.mustExec(t, bed.central, "ovn-nbctl", "--bare", "--columns=_uuid",
+			"find", table, `external_ids:"weft.dev/unit"!=""`))...)
 	}
 	slices.Sort(rows)
 	return rows
@@ -104,7 +109,8 @@ func makeFence(t *testing.T) *fence {
 		p.Namespace = fenced
 		f.pods = append(f.pods, p)
 	}
-	f.firewall = &networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: fenced, Name: networkv1alpha1.EgressFirewallName},
+	f.firewall = &networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: fenced,
+		Name: networkv1alpha1.EgressFirewallName},
 		Spec: networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{}}}
 	bed.run(t, append([]*corev1.Pod{f.free, f.inside}, f.pods...)...)
 	bed.create(t, f.firewall)
@@ -139,7 +145,7 @@ func deny(to networkv1alpha1.EgressFirewallDestination, ports ...networkv1alpha1
 	return networkv1alpha1.EgressFirewallRule{Type: networkv1alpha1.EgressFirewallDeny, To: to, Ports: ports}
 }
 
-// rules replaces the rules and waits until the operator has told of them.
+// rules replaces the rules and waits until the operator reports a condition for them.
 func (f *fence) rules(t *testing.T, rules ...networkv1alpha1.EgressFirewallRule) {
 	t.Helper()
 	if rules == nil {
@@ -153,14 +159,15 @@ func (f *fence) rules(t *testing.T, rules ...networkv1alpha1.EgressFirewallRule)
 		if err := bed.api.Get(t.Context(), client.ObjectKeyFromObject(f.firewall), f.firewall); err != nil {
 			return err
 		}
-		if c := meta.FindStatusCondition(f.firewall.Status.Conditions, networkv1alpha1.ConditionReady); c == nil || c.ObservedGeneration != f.firewall.Generation {
+		if c := meta.FindStatusCondition(f.firewall.Status.Conditions, networkv1alpha1.ConditionReady); c == nil ||
+			c.ObservedGeneration != f.firewall.Generation {
 			return fmt.Errorf("generation %d has conditions %+v", f.firewall.Generation, f.firewall.Status.Conditions)
 		}
 		return nil
 	})
 }
 
-// says waits for a condition with these words.
+// says waits for a condition whose message contains all words.
 func (f *fence) says(t *testing.T, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	t.Helper()
 	eventually(t, readyTimeout, func() error {
@@ -168,14 +175,16 @@ func (f *fence) says(t *testing.T, kind string, status metav1.ConditionStatus, r
 			return err
 		}
 		c := meta.FindStatusCondition(f.firewall.Status.Conditions, kind)
-		if c == nil || c.Status != status || c.Reason != reason || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(c.Message, w) }) {
+		if c == nil || c.Status != status || c.Reason != reason || slices.ContainsFunc(words, func(w string) bool {
+			return !strings.Contains(c.Message, w)
+		}) {
 			return fmt.Errorf("conditions are %+v, want %s %s %s with %q", f.firewall.Status.Conditions, kind, status, reason, words)
 		}
 		return nil
 	})
 }
 
-// reach waits until pods reach these addresses and no other, over TCP and UDP.
+// reach waits until the pods reach exactly these addresses, over TCP and UDP.
 func (f *fence) reach(t *testing.T, from []*corev1.Pod, want ...netip.Addr) {
 	t.Helper()
 	f.reachOf(t, []string{"tcp", "udp"}, from, f.everywhere(), want...)
@@ -190,7 +199,7 @@ func (f *fence) everywhere() []netip.Addr {
 	return slices.Concat(both(lab.Outside()), both(lab.Far()), addressesOf(f.inside))
 }
 
-// reachOf waits until each pod reaches, of all addresses, exactly those that are wanted.
+// reachOf waits until each pod reaches exactly the wanted addresses out of all.
 func (f *fence) reachOf(t *testing.T, protocols []string, from []*corev1.Pod, all []netip.Addr, want ...netip.Addr) {
 	t.Helper()
 	var wanted []calls
@@ -202,13 +211,13 @@ func (f *fence) reachOf(t *testing.T, protocols []string, from []*corev1.Pod, al
 	var group errgroup.Group
 	for _, p := range from {
 		group.Go(func() error {
-			return poll(t.Context(), recoveryTimeout, func() error { return reaches(t.Context(), p, wanted, want) })
+			return poll.Slowly(t.Context(), recoveryTimeout, func() error { return reaches(t.Context(), p, wanted, want) })
 		})
 	}
 	must(t, group.Wait())
 }
 
-// reaches makes the calls of a pod; the error says which should have had another end.
+// reaches makes a pod's calls. The error names each call with an unexpected outcome.
 func reaches(ctx context.Context, p *corev1.Pod, wanted []calls, want []netip.Addr) error {
 	became, err := bed.podCaller(p).callAll(ctx, wanted)
 	if err != nil {
@@ -219,56 +228,61 @@ func reaches(ctx context.Context, p *corev1.Pod, wanted []calls, want []netip.Ad
 		reached := slices.Contains(want, netip.MustParseAddrPort(c.To).Addr())
 		for _, one := range became[i] {
 			if (one.Error == "") != reached {
-				wrong = append(wrong, fmt.Errorf("pod %s calls %s %s: answered by %q, %s; should be reached: %t", p.Name, c.Protocol, c.To, one.Server, one.Error, reached))
+				wrong = append(wrong, fmt.Errorf("pod %s calls %s %s: answered by %q, %s; want it reached: %t",
+					p.Name, c.Protocol, c.To, one.Server, one.Error, reached))
 			}
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// testNames serves a name on the host outside, changes its address, takes it away, and stops to answer.
+// testNames serves a name on the host outside, changes its address, removes it, and stops answering.
 func testNames(t *testing.T, f *fence, out, far []netip.Addr) {
 	const name = "api.fence.test"
 	inside := addressesOf(f.inside)
-	askOutside(t)
+	useOutsideNameServer(t)
 	answering := serveNames(t, name, out...)
 	f.rules(t, allow(named53("API.fence.test.")), allow(named53("none.fence.test")), deny(anywhere4), deny(anywhere6))
 	f.reach(t, f.pods, slices.Concat(out, inside)...)
-	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, "spec.egress[1].to.dnsName: none.fence.test")
+	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames,
+		"spec.egress[1].to.dnsName: none.fence.test")
 
 	answering()
-	answering = serveNames(t, name, far...) // what is not in an answer any more goes after a while
+	answering = serveNames(t, name, far...) // an address that is no longer in the answer is removed after a delay
 	f.reach(t, f.pods, slices.Concat(far, inside)...)
 	answering()
-	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, "spec.egress[0].to.dnsName: API.fence.test.", "no answer from the name servers")
-	f.reach(t, f.pods, slices.Concat(far, inside)...) // what was known stays
+	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames,
+		"spec.egress[0].to.dnsName: API.fence.test.", "no answer from the name servers")
+	f.reach(t, f.pods, slices.Concat(far, inside)...) // addresses resolved before stay allowed
 	replacePod(t, operator, "")
-	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, "spec.egress[0].to.dnsName: API.fence.test.")
-	f.reach(t, f.pods, slices.Concat(far, inside)...) // also for the next operator
+	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames,
+		"spec.egress[0].to.dnsName: API.fence.test.")
+	f.reach(t, f.pods, slices.Concat(far, inside)...) // a new operator keeps them too
 	defer serveNames(t, name, far...)()
 	f.rules(t, allow(named53(name)), deny(anywhere4), deny(anywhere6))
 	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected)
 }
 
-// askOutside has the operator ask the host outside for names, until the test's end.
-func askOutside(t *testing.T) {
+// useOutsideNameServer makes the operator resolve names at the host outside until the test's end.
+func useOutsideNameServer(t *testing.T) {
 	t.Helper()
 	change := func(ctx context.Context, patch string) error {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: product, Name: "weft-operator"}}
 		if err := bed.api.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
 			return err
 		}
-		return poll(ctx, readyTimeout, func() error {
+		return poll.Slowly(ctx, readyTimeout, func() error {
 			if err := bed.api.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 				return err
 			}
 			if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 1 || s.ReadyReplicas != 1 || s.Replicas != 1 {
-				return fmt.Errorf("the operator's deployment of generation %d has status %+v", d.Generation, s)
+				return fmt.Errorf("generation %d of the operator's deployment has status %+v", d.Generation, s)
 			}
 			return nil
 		})
 	}
-	must(t, change(t.Context(), fmt.Sprintf(`{"spec":{"template":{"spec":{"dnsPolicy":"None","dnsConfig":{"nameservers":[%q]}}}}}`, lab.Outside().IPv4.Addr())))
+	must(t, change(t.Context(), fmt.Sprintf(
+		`{"spec":{"template":{"spec":{"dnsPolicy":"None","dnsConfig":{"nameservers":[%q]}}}}}`, lab.Outside().IPv4.Addr())))
 	t.Cleanup(func() {
 		if err := change(cleanup(), `{"spec":{"template":{"spec":{"dnsPolicy":"Default","dnsConfig":null}}}}`); err != nil {
 			t.Error(err)
@@ -276,7 +290,7 @@ func askOutside(t *testing.T) {
 	})
 }
 
-// serveNames runs a name server on the host outside, which knows one name.
+// serveNames runs a name server on the host outside that serves one name.
 func serveNames(t *testing.T, name string, addresses ...netip.Addr) (stop func()) {
 	t.Helper()
 	argv := []string{filepath.Join(bed.peerDir, "peer"), "names"}
@@ -293,7 +307,7 @@ func serveNames(t *testing.T, name string, addresses ...netip.Addr) (stop func()
 	cmd.Stderr = &complaint
 	must(t, cmd.Start())
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("the name server says %q, %v: %s", line, err, complaint.String())
+		t.Fatalf("the name server printed %q, %v: %s", line, err, complaint.String())
 	}
 	return func() {
 		if err := errors.Join(end.Close(), cmd.Wait()); err != nil && t.Context().Err() == nil {
@@ -302,7 +316,7 @@ func serveNames(t *testing.T, name string, addresses ...netip.Addr) (stop func()
 	}
 }
 
-// testCut denies what a connection goes to, while it lives.
+// testCut denies the destination of an open connection.
 func testCut(t *testing.T, f *fence, out []netip.Addr) {
 	f.rules(t)
 	p := bed.peerPod("fenced-flow", "n1", "--flow="+netip.AddrPortFrom(out[0], 7000).String())
@@ -310,12 +324,12 @@ func testCut(t *testing.T, f *fence, out []netip.Addr) {
 	bed.run(t, p)
 	flowing := func(want bool) func() error {
 		return func() error {
-			before, err := ask[flowState](t.Context(), bed, p, "/flow")
+			before, err := getJSON[flowState](t.Context(), bed, p, "/flow")
 			if err != nil {
 				return err
 			}
-			for range 10 { // twice as long as between two counters
-				after, err := ask[flowState](t.Context(), bed, p, "/flow")
+			for range 10 { // twice the interval between two counters
+				after, err := getJSON[flowState](t.Context(), bed, p, "/flow")
 				if err != nil {
 					return err
 				}
@@ -323,11 +337,11 @@ func testCut(t *testing.T, f *fence, out []netip.Addr) {
 					if want {
 						return nil
 					}
-					return fmt.Errorf("the connection goes on: %d echoes, then %d", before.Echoes, after.Echoes)
+					return fmt.Errorf("the connection still passes data: %d echoes, then %d", before.Echoes, after.Echoes)
 				}
 			}
 			if want {
-				return fmt.Errorf("the connection stands still at %+v", before)
+				return fmt.Errorf("the connection is still open without data: %+v", before)
 			}
 			return nil
 		}
@@ -337,7 +351,8 @@ func testCut(t *testing.T, f *fence, out []netip.Addr) {
 	eventually(t, recoveryTimeout, flowing(false))
 }
 
-// testAnswers calls a denied pod from outside: whoever may call gets an answer, with the address that he has.
+// testAnswers calls a denied pod from outside. The calls are answered although the pod may open no connections,
+// and the pod sees the caller's own address.
 func testAnswers(t *testing.T, f *fence) {
 	f.rules(t, deny(anywhere4), deny(anywhere6))
 	s := service("fenced", "fenced", func(s *corev1.ServiceSpec) {
@@ -351,7 +366,8 @@ func testAnswers(t *testing.T, f *fence) {
 	var wanted []calls
 	for _, p := range s.Spec.Ports {
 		for _, a := range both(nodes[0]) {
-			wanted = append(wanted, calls{strings.ToLower(string(p.Protocol)), netip.AddrPortFrom(a, uint16(p.NodePort)).String(), 3, false})
+			wanted = append(wanted, calls{strings.ToLower(string(p.Protocol)),
+				netip.AddrPortFrom(a, uint16(p.NodePort)).String(), 3, false})
 		}
 	}
 	eventually(t, recoveryTimeout, func() error {
@@ -371,7 +387,8 @@ func testAnswers(t *testing.T, f *fence) {
 	})
 }
 
-// testFirstPacket starts pods that do nothing but call: of the one that is denied no call succeeds, of the other the first.
+// testFirstPacket starts pods that only make calls: every call of the denied pod fails, and every call of the other
+// succeeds from the first on.
 func testFirstPacket(t *testing.T, f *fence, out []netip.Addr) {
 	f.rules(t, deny(anywhere4), deny(anywhere6))
 	var pods []*corev1.Pod
@@ -383,7 +400,8 @@ func testFirstPacket(t *testing.T, f *fence, out []netip.Addr) {
 					p.Namespace = fenced
 				}
 				p.Spec.RestartPolicy, p.Spec.Containers[0].ReadinessProbe = corev1.RestartPolicyNever, nil
-				p.Spec.Containers[0].Command = []string{peerPath, "call", "--protocol=" + protocol, "--to=" + netip.AddrPortFrom(to, whoPort).String(), "--count=3"}
+				p.Spec.Containers[0].Command = []string{peerPath, "call", "--protocol=" + protocol,
+					"--to=" + netip.AddrPortFrom(to, whoPort).String(), "--count=3"}
 				bed.create(t, p)
 				pods = append(pods, p)
 			}
@@ -397,7 +415,7 @@ func testFirstPacket(t *testing.T, f *fence, out []netip.Addr) {
 	}
 }
 
-// lastWords waits for the end of a pod and reads what it printed.
+// lastWords waits until a pod ends and reads what it printed.
 func lastWords(t *testing.T, p *corev1.Pod) (all []called) {
 	t.Helper()
 	eventually(t, readyTimeout, func() error {
@@ -413,7 +431,7 @@ func lastWords(t *testing.T, p *corev1.Pod) (all []called) {
 	must(t, err)
 	must(t, json.Unmarshal(out, &all))
 	if len(all) == 0 {
-		t.Errorf("pod %s/%s made no call", p.Namespace, p.Name)
+		t.Errorf("pod %s/%s printed no call", p.Namespace, p.Name)
 	}
 	return all
 }

@@ -20,9 +20,10 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// egressAddresses are those that nobody in the lab has, in the nodes' network.
+// egressAddresses are unused addresses in the nodes' network.
 func egressAddresses(t *testing.T) []netip.Addr {
 	t.Helper()
 	nodes, err := bed.Nodes()
@@ -43,8 +44,8 @@ func egressIP(t *testing.T, name, app string) *networkv1alpha1.EgressIP {
 	return e
 }
 
-// TestEgressIP gives pods of both nodes an egress IP, and tries who sees which address of whom: outside the egress IP, inside all as before. Then
-// the node that carries it loses its network.
+// TestEgressIP gives pods on both nodes an egress IP and checks which source address each server sees: outside the
+// egress IP, inside the cluster the usual addresses. Then the node that carries the egress IP loses its network.
 func TestEgressIP(t *testing.T) {
 	o := makeOutside(t)
 	o.column = column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
@@ -52,7 +53,7 @@ func TestEgressIP(t *testing.T) {
 	plain := bed.peerPod("eip-plain", "n1")
 	bed.run(t, plain)
 	home := bed.operatorNode(t)
-	if bed.bare && home != bed.central { // the node that stays has to have all that finds another
+	if bed.bare && home != bed.central { // the surviving node must run what reassigns the address
 		bed.operatorTo(t, bed.central)
 		home = bed.central
 	}
@@ -79,11 +80,14 @@ func TestEgressIP(t *testing.T) {
 		return func(m *matrix) {
 			for _, p := range o.pods {
 				for _, host := range []lab.Machine{lab.Outside(), lab.Far()} {
-					m.add(bed.podCaller(p), "pod and outside", "host", "", ofMachine(host).Addresses, fixed(whoPort), promise{[]string{host.Name}, who})
+					m.add(bed.podCaller(p), "pod and outside", "host", "", ofMachine(host).Addresses, fixed(whoPort),
+						promise{[]string{host.Name}, who})
 				}
-				m.add(bed.podCaller(p), "pod and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, who})
+				m.add(bed.podCaller(p), "pod and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...),
+					fixed(80), promise{[]string{lab.Outside().Name}, who})
 			}
-			m.add(bed.podCaller(plain), "other pod and outside", "host", "", ofMachine(lab.Outside()).Addresses, fixed(whoPort), promise{[]string{lab.Outside().Name}, bed.ofNode("n1")})
+			m.add(bed.podCaller(plain), "other pod and outside", "host", "", ofMachine(lab.Outside()).Addresses,
+				fixed(whoPort), promise{[]string{lab.Outside().Name}, bed.ofNode("n1")})
 		}
 	}
 	for _, p := range o.pods {
@@ -92,7 +96,7 @@ func TestEgressIP(t *testing.T) {
 	try("selected", seen(mine))
 	try("inside", func(m *matrix) {
 		o.addInside(m)
-		o.addIngress(t, m) // whoever calls from outside gets his answers by the way that he came
+		o.addIngress(t, m) // replies to callers from outside take the way back on which the call came
 		o.addHosts(t, m)
 	})
 	t.Run("failover", func(t *testing.T) { testEgressFailover(t, o, plain, e, carrier, home) })
@@ -100,7 +104,7 @@ func TestEgressIP(t *testing.T) {
 	for _, p := range o.pods {
 		bed.relabel(t, p, "egress", "no")
 	}
-	try("not selected any more", o.addOwn)
+	try("no longer selected", o.addOwn)
 	for _, p := range o.pods {
 		bed.relabel(t, p, "egress", "yes")
 	}
@@ -109,7 +113,8 @@ func TestEgressIP(t *testing.T) {
 	try("deleted", o.addOwn)
 }
 
-// addInside adds what egress IPs are not for: pods, nodes, services, and all that comes from outside.
+// addInside adds the traffic that egress IPs do not affect: to pods, nodes and services, and everything from
+// outside.
 func (o outside) addInside(m *matrix) {
 	for _, n := range o.nodes {
 		pod := o.pods[n.Name]
@@ -127,10 +132,11 @@ func (o outside) addInside(m *matrix) {
 	}
 }
 
-// addOwn adds that pods have their node's address outside.
+// addOwn adds that servers outside see pods under their node's address.
 func (o outside) addOwn(m *matrix) {
 	for _, n := range o.nodes {
-		m.add(bed.podCaller(o.pods[n.Name]), "pod and outside", "host", "", ofMachine(lab.Outside()).Addresses, fixed(whoPort), promise{[]string{lab.Outside().Name}, ofMachine(n)})
+		m.add(bed.podCaller(o.pods[n.Name]), "pod and outside", "host", "", ofMachine(lab.Outside()).Addresses,
+			fixed(whoPort), promise{[]string{lab.Outside().Name}, ofMachine(n)})
 	}
 }
 
@@ -141,7 +147,7 @@ func other(node string) string {
 	return "n1"
 }
 
-// operatorNode is where the operator runs.
+// operatorNode returns the node that runs the operator.
 func (b *testbed) operatorNode(t *testing.T) string {
 	t.Helper()
 	p, err := b.pod(t.Context(), operator, "")
@@ -149,7 +155,7 @@ func (b *testbed) operatorNode(t *testing.T) string {
 	return p.Spec.NodeName
 }
 
-// operatorTo replaces the operator by one on another node: it prefers those of the control plane.
+// operatorTo replaces the operator by one on another node. The operator prefers control plane nodes.
 func (b *testbed) operatorTo(t *testing.T, node string) {
 	t.Helper()
 	preferred := func(yes bool) {
@@ -162,7 +168,7 @@ func (b *testbed) operatorTo(t *testing.T, node string) {
 	}
 }
 
-// assignable says whether a node may carry egress IPs.
+// assignable sets whether a node may carry egress IPs.
 func (b *testbed) assignable(t *testing.T, node string, yes bool) {
 	t.Helper()
 	must(t, b.label(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, networkv1alpha1.EgressAssignableLabel, yes))
@@ -170,7 +176,8 @@ func (b *testbed) assignable(t *testing.T, node string, yes bool) {
 
 func (b *testbed) unassignable() {
 	for _, node := range []string{"n1", "n2"} {
-		_ = b.label(cleanup(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, networkv1alpha1.EgressAssignableLabel, false) // the lab goes with it
+		// the lab is removed anyway
+		_ = b.label(cleanup(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, networkv1alpha1.EgressAssignableLabel, false)
 	}
 }
 
@@ -179,12 +186,14 @@ func (b *testbed) label(ctx context.Context, o client.Object, key string, yes bo
 	if yes {
 		value = `"yes"`
 	}
-	return b.api.Patch(ctx, o, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value)))
+	return b.api.Patch(ctx, o, client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value)))
 }
 
 func (b *testbed) relabel(t *testing.T, p *corev1.Pod, key, value string) {
 	t.Helper()
-	must(t, b.api.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))))
+	must(t, b.api.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value))))
 }
 
 // carried waits until one node carries all addresses.
@@ -200,28 +209,29 @@ func (b *testbed) carried(t *testing.T, e *networkv1alpha1.EgressIP, node string
 			}
 		}
 		if len(e.Status.Items) != len(e.Spec.EgressIPs) {
-			return fmt.Errorf("carried are %v: %v", e.Status.Items, e.Status.Conditions)
+			return fmt.Errorf("the egress IP carries %v: %v", e.Status.Items, e.Status.Conditions)
 		}
 		return nil
 	})
 }
 
-// egressReport is what the failover took.
+// egressReport holds the times that the failover took.
 type egressReport struct {
 	StatusMs      int64   `json:"statusMs"`      // from the fault to the new node in the status
 	FirstPacketMs int64   `json:"firstPacketMs"` // from the fault to the first answered call of a selected pod with the egress IP
-	OtherGapMs    float64 `json:"otherGapMs"`    // the longest gap of a connection of another pod on the node that is left
-	BackMs        int64   `json:"backMs"`        // from the link's return until all is consistent again
+	OtherGapMs    float64 `json:"otherGapMs"`    // the longest gap in a connection of another pod on the surviving node
+	BackMs        int64   `json:"backMs"`        // from the link's return until everything is consistent again
 }
 
-// testEgressFailover takes the carrying node's link away. A selected pod on the other node goes on with the same egress IP, another pod's
-// connection does not notice, and the address stays where it is when the node comes back.
+// testEgressFailover takes down the link of the node that carries the egress IP. A selected pod on the other node
+// keeps the egress IP, another pod's connection is not interrupted, and the address does not move when the node
+// returns.
 func testEgressFailover(t *testing.T, o outside, plain *corev1.Pod, e *networkv1alpha1.EgressIP, carrier, home string) {
 	bed.assignable(t, home, true)
 	flow := bed.peerPod("eip-flow", home, "--flow="+netip.AddrPortFrom(lab.Outside().IPv4.Addr(), 7000).String())
 	bed.run(t, flow)
 	eventually(t, 30*time.Second, func() error { return flowing(t.Context(), flow) })
-	_, err := ask[flowState](t.Context(), bed, flow, "/flow?reset")
+	_, err := getJSON[flowState](t.Context(), bed, flow, "/flow?reset")
 	must(t, err)
 	var report egressReport
 	link := func(state string) { bed.mustExec(t, carrier, "ip", "link", "set", "eth0", state) }
@@ -235,22 +245,23 @@ func testEgressFailover(t *testing.T, o outside, plain *corev1.Pod, e *networkv1
 	bed.carried(t, e, home)
 	report.StatusMs = time.Since(fault).Milliseconds()
 	must(t, <-first)
-	state, err := ask[flowState](t.Context(), bed, flow, "/flow")
+	state, err := getJSON[flowState](t.Context(), bed, flow, "/flow")
 	must(t, err)
 	report.OtherGapMs = state.GapMs
-	if !state.Connected { // how long it stood still depends on the machine
+	if !state.Connected { // the length of a gap depends on the machine
 		t.Errorf("another pod's connection: %+v", state)
 	}
 	link("up")
 	back := time.Now()
-	must(t, poll(t.Context(), 2*recoveryTimeout, func() error { return bed.consistent(t.Context()) }))
+	must(t, poll.Slowly(t.Context(), 2*recoveryTimeout, func() error { return bed.consistent(t.Context()) }))
 	report.BackMs = time.Since(back).Milliseconds()
-	bed.carried(t, e, home) // it stays
+	bed.carried(t, e, home) // it does not move back
 	writeReport(t, "egressip.json", report)
 	t.Logf("%+v", report)
 }
 
-// awaitSeen calls outside, again and again while earlier calls wait for their answer, until somebody sees the address.
+// awaitSeen calls outside repeatedly, without waiting for the answers of earlier calls, until a server sees the
+// address.
 func awaitSeen(ctx context.Context, from caller, address netip.Addr, report *egressReport, since time.Time) error {
 	ctx, stop := context.WithTimeout(ctx, recoveryTimeout)
 	defer stop()
@@ -264,7 +275,7 @@ func awaitSeen(ctx context.Context, from caller, address netip.Addr, report *egr
 			report.FirstPacketMs = took.Milliseconds()
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("nobody saw %s within %s", address, recoveryTimeout)
+			return fmt.Errorf("no server saw %s within %s", address, recoveryTimeout)
 		case <-ticker.C:
 		}
 		select {
@@ -283,7 +294,7 @@ func awaitSeen(ctx context.Context, from caller, address netip.Addr, report *egr
 	}
 }
 
-// sees makes one call and reports whether it was answered by who saw the address.
+// sees makes one call and reports whether it was answered by a server that saw the address.
 func sees(ctx context.Context, from caller, address netip.Addr) bool {
 	all, err := from.call(ctx, "tcp", netip.AddrPortFrom(lab.Outside().IPv4.Addr(), whoPort), 1)
 	return err == nil && slices.ContainsFunc(all, func(c called) bool {

@@ -22,42 +22,42 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// fault is something that breaks in a cluster, and how its status names it.
+// fault is a failure injected into a cluster, and how ClusterNetwork's status must report it.
 type fault struct {
 	name           string
 	area           networkv1alpha1.AreaName
 	reason, object string
-	says           string // a word of the message, where others have the same reason
+	says           string // a word of the message, if other faults have the same reason
 	inject         func(*wound)
-	slow           bool // it is told or forgotten a minute later, or takes long to make: only with WEFT_E2E_FAULTS=all
-	unwritten      bool // whoever writes the status is what is broken: only the plugin tells
+	slow           bool // reported or cleared after a minute, or slow to inject: only with WEFT_E2E_FAULTS=all
+	unwritten      bool // the fault stops the status writer, so only the plugin reports it
 }
 
-// allFaults says that the slow ones are injected too.
+// allFaults is the environment variable that enables the slow faults if it is "all".
 const allFaults = "WEFT_E2E_FAULTS"
 
-// TestStatusNamesInjectedFaults: what breaks on a node, in the control plane or by what somebody asks for is named by area, reason and object, in the
-// status and by the plugin, and forgotten when it is whole again.
+// TestStatusNamesInjectedFaults injects faults on a node, in the control plane and in requests. The status and the
+// plugin must report each by area, reason and object, and clear the report after the repair.
 func TestStatusNamesInjectedFaults(t *testing.T) {
 	here, there := bed.peerPod("fault-1", "n1"), bed.peerPod("fault-2", "n2")
 	bed.run(t, here, there)
 	eventually(t, convergence, func() error { return healthy(t) })
 	plugin := newWeft(t)
-	for _, f := range slices.Concat(daemonFaults(t), hostFaults(t), askedFaults()) {
+	for _, f := range slices.Concat(daemonFaults(t), hostFaults(t), requestFaults()) {
 		t.Run(f.name, func(t *testing.T) {
 			if f.slow && os.Getenv(allFaults) != "all" {
-				t.Skipf("it is slow: %s=all", allFaults)
+				t.Skipf("slow; set %s=all to run it", allFaults)
 			}
 			f.test(t, plugin)
 		})
 	}
-	bed.awaitConsistent(t) // what was broken has left nothing behind
+	bed.awaitConsistent(t) // the faults leave no rows or links behind
 	bed.mustReach(t, here, there)
 	testStatusCommand(t, plugin)
 	testBundle(t, plugin)
 }
 
-// test injects the fault, and cures it whether it is named or not.
+// test injects the fault, waits for its report, and repairs it. The repair runs even if the report is missing.
 func (f fault) test(t *testing.T, plugin *weft) {
 	w := &wound{T: t}
 	t.Cleanup(w.heal)
@@ -69,17 +69,17 @@ func (f fault) test(t *testing.T, plugin *weft) {
 		}
 		return f.named(t)
 	})
-	told := time.Since(began)
+	reported := time.Since(began)
 	if err := f.drawn(t, plugin); err != nil {
 		t.Error(err)
 	}
 	began = time.Now()
 	w.heal()
 	eventually(t, 2*recoveryTimeout, func() error { return healthy(t) })
-	t.Logf("told after %.1f s, forgotten %.1f s after its cure began", told.Seconds(), time.Since(began).Seconds())
+	t.Logf("reported after %.1f s, cleared %.1f s after the repair began", reported.Seconds(), time.Since(began).Seconds())
 }
 
-// named wants the fault to be the first problem of its area.
+// named returns nil if the fault is the first problem of its area.
 func (f fault) named(t *testing.T) error {
 	s, err := faultStatus(t)
 	if err != nil {
@@ -87,31 +87,35 @@ func (f fault) named(t *testing.T) error {
 	}
 	first := slices.IndexFunc(s.Problems, func(p networkv1alpha1.Problem) bool { return p.Area == f.area })
 	if first >= 0 && f.is(s.Problems[first]) {
-		t.Logf("%s, %s: %s: %s -> %s", s.Problems[first].State, f.reason, s.Problems[first].Object, s.Problems[first].Message, s.Problems[first].NextStep)
+		t.Logf("%s, %s: %s: %s -> %s", s.Problems[first].State, f.reason, s.Problems[first].Object,
+			s.Problems[first].Message, s.Problems[first].NextStep)
 		return nil
 	}
-	return errors.Join(fmt.Errorf("no problem %s of %s is the first of %s in %+v", f.reason, f.object, f.area, s.Problems), t.Context().Err())
+	return errors.Join(fmt.Errorf("problem %s of %s is not the first in area %s: %+v", f.reason, f.object, f.area,
+		s.Problems), t.Context().Err())
 }
 
 func (f fault) is(p networkv1alpha1.Problem) bool {
 	return p.Reason == f.reason && strings.Contains(p.Object, f.object) && strings.Contains(p.Message, f.says) && p.NextStep != ""
 }
 
-// drawn wants "kubectl weft status" to tell the same: a line with reason and object, and below it what to do.
+// drawn returns nil if "kubectl weft status" prints the fault: a line with reason and object, and below it the next
+// step.
 func (f fault) drawn(t *testing.T, plugin *weft) error {
 	out, errs, code := (&weft{t, plugin.folder}).run("", "status")
 	if code != 1 {
-		return fmt.Errorf("kubectl weft status ends with %d, want 1: %s%s", code, out, errs)
+		return fmt.Errorf("kubectl weft status has exit code %d, want 1: %s%s", code, out, errs)
 	}
 	for _, problem := range strings.SplitAfter(out, "\n    -> ") {
-		if _, after, ok := strings.Cut(problem, ", "+f.reason+": "); ok && strings.Contains(after, f.object) && strings.HasSuffix(problem, "-> ") {
+		if _, after, ok := strings.Cut(problem, ", "+f.reason+": "); ok && strings.Contains(after, f.object) &&
+			strings.HasSuffix(problem, "-> ") {
 			return nil
 		}
 	}
-	return fmt.Errorf("kubectl weft status does not draw %s of %s:\n%s", f.reason, f.object, out)
+	return fmt.Errorf("kubectl weft status does not print %s of %s:\n%s", f.reason, f.object, out)
 }
 
-// wound is a fault that is made. What cures it is noted before harm is done.
+// wound is the cluster with an injected fault. Each repair is registered before the damage is done.
 type wound struct {
 	*testing.T
 	cures []func()
@@ -119,7 +123,7 @@ type wound struct {
 
 func (w *wound) cure(by func()) { w.cures = append(w.cures, by) }
 
-// heal undoes what was done, the last first. One that ends the test leaves the others to the test's end.
+// heal runs the repairs in reverse order. If one ends the test, the test's cleanup runs the rest.
 func (w *wound) heal() {
 	for len(w.cures) > 0 {
 		last := len(w.cures) - 1
@@ -129,7 +133,7 @@ func (w *wound) heal() {
 	}
 }
 
-// on runs a program inside a machine, at a test's end too.
+// on runs a program inside a machine, also during the test's cleanup.
 func (w *wound) on(machine string, argv ...string) string {
 	w.Helper()
 	out, err := bed.Exec(cleanup(), machine, argv...)
@@ -137,7 +141,7 @@ func (w *wound) on(machine string, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// create makes objects that go with the fault.
+// create creates objects that heal removes.
 func (w *wound) create(objects ...client.Object) {
 	w.Helper()
 	for _, o := range objects {
@@ -146,7 +150,7 @@ func (w *wound) create(objects ...client.Object) {
 	}
 }
 
-// again does something now and then until the fault is cured.
+// again repeats an action periodically until heal.
 func (w *wound) again(every time.Duration, do func() error) {
 	ctx, stop := context.WithCancel(cleanup())
 	var doing sync.WaitGroup
@@ -169,7 +173,7 @@ func testStatusCommand(t *testing.T, plugin *weft) {
 	t.Run("kubectl weft status", func(t *testing.T) {
 		out, errs, code := (&weft{t, plugin.folder}).run("", "status", "--wait", "--timeout=60s")
 		if code != 0 || !strings.HasPrefix(out, "The network is healthy") {
-			t.Errorf("it ends with %d and says %s%s", code, out, errs)
+			t.Errorf("exit code %d, want 0 and a healthy network: %s%s", code, out, errs)
 		}
 		t.Logf("\n%s", out)
 	})
@@ -182,13 +186,14 @@ func testBundle(t *testing.T, plugin *weft) {
 		out, errs, code := (&weft{t, plugin.folder}).run("", "bundle", "-f", file)
 		if code != 0 {
 			missing, _ := exec.CommandContext(t.Context(), "tar", "xzOf", file, "--wildcards", "*/errors.txt").Output()
-			t.Errorf("it ends with %d: %s%s%s", code, out, errs, missing)
+			t.Errorf("exit code %d: %s%s%s", code, out, errs, missing)
 		}
 		listed, err := exec.CommandContext(t.Context(), "tar", "tzf", file).Output()
 		must(t, err)
-		for _, part := range []string{"status.txt", "drift.json", "check.json", "objects/ClusterNetwork.yaml", "objects/Node.yaml", "logs/weft-operator-", "logs/weft-agent-", "metrics/weft-operator-"} {
+		for _, part := range []string{"status.txt", "drift.json", "check.json", "objects/ClusterNetwork.yaml",
+			"objects/Node.yaml", "logs/weft-operator-", "logs/weft-agent-", "metrics/weft-operator-"} {
 			if !strings.Contains(string(listed), "/"+part) {
-				t.Errorf("it lacks %s:\n%s", part, listed)
+				t.Errorf("the bundle lacks %s:\n%s", part, listed)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/pki"
 )
@@ -27,31 +29,48 @@ const (
 	ofDatabases  = networkv1alpha1.AreaDatabases
 )
 
-// daemonFaults are daemons that end or hang, and those that do not hear each other any more.
+// daemonFaults are daemons that stop or hang, and daemons that lose their connections.
 func daemonFaults(t *testing.T) []fault {
 	away, lost := networkv1alpha1.ReasonDatabaseUnavailable, networkv1alpha1.ReasonNodeLost
 	home := bed.operatorNode(t)
-	far := other(home) // the operator's own node cannot lose its link: nobody would tell
+	far := other(home) // the operator's own node must keep its link, or nothing reports the fault
 	return []fault{
-		{name: "ovn-controller killed", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable, object: "NodeNetwork/n1", inject: stopped("n1", "ovn-controller")},
-		{name: "ovn-controller hangs", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable, object: "NodeNetwork/n1", inject: frozen("n1", controller)},
-		{name: "ovn-controller cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: controllerCutOff},
-		{name: "ovn-controller with a stranger's certificate", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: strangersCertificate, slow: true},
-		{name: "agent cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1", says: "is not connected", inject: blocked("n1", "16642")},
+		{name: "ovn-controller killed", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable,
+			object: "NodeNetwork/n1", inject: stopped("n1", "ovn-controller")},
+		{name: "ovn-controller hangs", area: ofNodes, reason: networkv1alpha1.ReasonControllerUnavailable,
+			object: "NodeNetwork/n1", inject: frozen("n1", controller)},
+		{name: "ovn-controller cut off from the southbound database", area: ofNodes, reason: away,
+			object: "NodeNetwork/n1", says: "ovn-controller does not reach", inject: controllerCutOff},
+		{name: "ovn-controller with a stranger's certificate", area: ofNodes, reason: away, object: "NodeNetwork/n1",
+			says: "ovn-controller does not reach", inject: strangersCertificate, slow: true},
+		{name: "agent cut off from the southbound database", area: ofNodes, reason: away, object: "NodeNetwork/n1",
+			says: "is not connected", inject: blocked("n1", ports.SouthboundReader)},
 		{name: "agent cannot start", area: ofNodes, reason: networkv1alpha1.ReasonAgentUnavailable, object: "Node/n1", inject: imageGone},
-		// The node's link is on its bridge: nobody on it can tell more than its silence does.
+		// The node's link is on its bridge, so no component on the node can report anything: its silence is the
+		// symptom.
 		{name: "ovs-vswitchd killed", area: ofNodes, reason: lost, object: "Node/" + far, inject: stopped(far, "ovs-vswitchd")},
-		{name: "Open vSwitch's ovsdb-server killed", area: ofNodes, reason: lost, object: "Node/" + far, inject: stopped(far, "ovsdb-server"), slow: true},
+		{name: "Open vSwitch's ovsdb-server killed", area: ofNodes, reason: lost, object: "Node/" + far,
+			inject: stopped(far, "ovsdb-server"), slow: true},
 		{name: "kubelet killed", area: ofNodes, reason: lost, object: "Node/n1", inject: stopped("n1", "kubelet"), slow: true},
 		{name: "node's link down", area: ofNodes, reason: lost, object: "Node/" + far, inject: linkDown(far), slow: true},
-		{name: "northbound server killed", area: ofDatabases, reason: away, object: wholeNetwork, says: "northbound", inject: stopped("cp", "nb")},
-		{name: "northbound server hangs", area: ofDatabases, reason: away, object: wholeNetwork, says: "northbound", inject: frozen("cp", northbound)},
-		{name: "operator cut off from the northbound database", area: ofDatabases, reason: away, object: wholeNetwork, says: "northbound", inject: blocked(home, "6641")},
-		{name: "southbound server killed", area: ofDatabases, reason: away, object: wholeNetwork, says: "southbound", inject: stopped("cp", "sb")},
-		{name: "southbound server hangs", area: ofDatabases, reason: away, object: wholeNetwork, says: "southbound", inject: frozen("cp", southbound)},
-		{name: "ovn-northd killed", area: networkv1alpha1.AreaControlPlane, reason: networkv1alpha1.ReasonNorthdSilent, object: wholeNetwork, inject: northdSilent(stopped("cp", "northd")), slow: true},
-		{name: "ovn-northd forgotten while paused", area: networkv1alpha1.AreaControlPlane, reason: networkv1alpha1.ReasonNorthdSilent, object: wholeNetwork, inject: northdSilent(paused), slow: true},
-		{name: "no operator", area: networkv1alpha1.AreaControlPlane, reason: health.ReasonNoLeader, object: "Deployment/weft-operator", inject: noOperator, slow: true, unwritten: true},
+		{name: "northbound server killed", area: ofDatabases, reason: away, object: wholeNetwork, says: "northbound",
+			inject: stopped("cp", "nb")},
+		{name: "northbound server hangs", area: ofDatabases, reason: away, object: wholeNetwork, says: "northbound",
+			inject: frozen("cp", northbound)},
+		{name: "operator cut off from the northbound database", area: ofDatabases, reason: away, object: wholeNetwork,
+			says: "northbound", inject: blocked(home, ports.Northbound)},
+		{name: "southbound server killed", area: ofDatabases, reason: away, object: wholeNetwork, says: "southbound",
+			inject: stopped("cp", "sb")},
+		{name: "southbound server hangs", area: ofDatabases, reason: away, object: wholeNetwork, says: "southbound",
+			inject: frozen("cp", southbound)},
+		{name: "ovn-northd killed", area: networkv1alpha1.AreaControlPlane,
+			reason: networkv1alpha1.ReasonNorthdSilent, object: wholeNetwork,
+			inject: northdSilent(stopped("cp", "northd")), slow: true},
+		{name: "ovn-northd left paused", area: networkv1alpha1.AreaControlPlane,
+			reason: networkv1alpha1.ReasonNorthdSilent, object: wholeNetwork, inject: northdSilent(paused),
+			slow: true},
+		{name: "no operator", area: networkv1alpha1.AreaControlPlane, reason: health.ReasonNoLeader,
+			object: "Deployment/weft-operator", inject: noOperator, slow: true, unwritten: true},
 	}
 }
 
@@ -63,7 +82,7 @@ func stopped(machine, name string) func(*wound) {
 	}
 }
 
-// frozen lets a daemon live and do nothing: its connections stay.
+// frozen stops a daemon with SIGSTOP: its connections stay open.
 func frozen(machine string, d daemon) func(*wound) {
 	return func(w *wound) {
 		w.cure(func() { bed.signal(w.T, machine, d, syscall.SIGCONT) })
@@ -71,17 +90,20 @@ func frozen(machine string, d daemon) func(*wound) {
 	}
 }
 
-// blocked loses what a node's programs send to a TCP port, without a word: connections are half open.
-func blocked(node, port string) func(*wound) {
+// blocked drops what a node's programs send to a TCP port without a reset, so that connections are half open.
+func blocked(node string, port int) func(*wound) {
 	return func(w *wound) {
 		w.cure(func() { w.on(node, "nft", "delete table inet weft-fault") })
-		w.on(node, "nft", "add table inet weft-fault; add chain inet weft-fault out { type filter hook output priority 0; }; add rule inet weft-fault out tcp dport "+port+" drop")
+		w.on(node, "nft",
+			"add table inet weft-fault; add chain inet weft-fault out { type filter hook output priority 0; }; add "+
+				"rule inet weft-fault out tcp dport "+strconv.Itoa(port)+" drop")
 	}
 }
 
-// controllerCutOff closes the port of ovn-controller alone, and everybody connects again: it would ask by itself, after minutes.
+// controllerCutOff closes the port for ovn-controller only, and makes all clients reconnect. ovn-controller itself
+// would probe its connection only after minutes.
 func controllerCutOff(w *wound) {
-	blocked("n1", "6642")(w)
+	blocked("n1", ports.Southbound)(w)
 	reconnectSouthbound(w)
 }
 
@@ -102,12 +124,15 @@ func paused(w *wound) {
 	northd("pause")
 }
 
-// northdSilent changes a service's endpoints again and again besides: ovn-northd is asked after such a change, at most once a minute.
+// northdSilent also changes a service's endpoints repeatedly, because the operator checks ovn-northd after such a
+// change, at most once a minute.
 func northdSilent(inject func(*wound)) func(*wound) {
 	return func(w *wound) {
 		inject(w)
-		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fault"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-		slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.10"}}}}
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fault"},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.10"}}}}
 		slice.Namespace, slice.Name, slice.Labels = namespace, "fault", map[string]string{discoveryv1.LabelServiceName: "fault"}
 		port := int32(80)
 		slice.Ports = []discoveryv1.EndpointPort{{Port: &port}}
@@ -120,7 +145,7 @@ func northdSilent(inject func(*wound)) func(*wound) {
 	}
 }
 
-// imageGone takes the product's image from a node, whose agent is then to be started: nobody has it to pull.
+// imageGone removes the product's image from a node before its agent restarts. No registry has the image.
 func imageGone(w *wound) {
 	const node, kept = "n1", "weft.invalid/kept:dev"
 	images := func(argv ...string) { w.on(node, append([]string{"ctr", "images"}, argv...)...) }
@@ -135,13 +160,14 @@ func imageGone(w *wound) {
 	w.cure(func() {
 		images("tag", "--force", kept, lab.ProductRef)
 		images("rm", kept)
-		restart() // kubelet would try again only after its back-off
+		restart() // otherwise kubelet retries only after its back-off
 	})
 	images("rm", lab.ProductRef)
 	restart()
 }
 
-// strangersCertificate gives ovn-controller of a node a key pair that another authority has signed, and makes everybody connect again.
+// strangersCertificate gives a node's ovn-controller a key pair signed by another authority, and makes all clients
+// reconnect.
 func strangersCertificate(w *wound) {
 	const pair = "ovn-n1"
 	stranger, err := pki.NewAuthority("stranger", time.Now())

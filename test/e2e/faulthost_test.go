@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ports"
 )
 
 // hostFaults are what people and other programs do to a node.
@@ -22,23 +24,32 @@ func hostFaults(t *testing.T) []fault {
 	const node = "NodeNetwork/n1"
 	host, far := networkv1alpha1.ReasonHostError, other(bed.operatorNode(t))
 	return []fault{
-		{name: "another network's CNI configuration sorts first", area: ofNodes, reason: networkv1alpha1.ReasonOtherConfiguration, object: node, says: "00-other.conflist", inject: otherCNI},
-		{name: "IPv6 switched off on the management port", area: ofNodes, reason: host, object: node, says: names.ManagementInterface, inject: withoutIPv6},
-		{name: "a second link on the bridge to the outside", area: ofNodes, reason: networkv1alpha1.ReasonNoUplink, object: node, says: "may all lead outside", inject: secondOnBridge},
-		{name: "a link that carries less than the others", area: networkv1alpha1.AreaTopology, reason: networkv1alpha1.ReasonMTUMismatch, object: wholeNetwork, says: "n2 (", inject: smallerLink},
-		{name: "Geneve stopped between nodes", area: ofNodes, reason: networkv1alpha1.ReasonTunnelSilent, object: "NodeNetwork/" + far, inject: withoutGeneve(far)},
-		{name: "a Node whose InternalIP is not on the node", area: ofNodes, reason: host, object: node, says: "172.30.0.77", inject: otherInternalIP},
-		{name: "a node without a free address", area: networkv1alpha1.AreaAddresses, reason: networkv1alpha1.ReasonAddressesExhausted, object: node, inject: fullNode, slow: true},
+		{name: "another network's CNI configuration sorts first", area: ofNodes,
+			reason: networkv1alpha1.ReasonOtherConfiguration, object: node, says: "00-other.conflist",
+			inject: otherCNI},
+		{name: "IPv6 switched off on the management port", area: ofNodes, reason: host, object: node,
+			says: names.ManagementInterface, inject: withoutIPv6},
+		{name: "a second link on the bridge to the outside", area: ofNodes, reason: networkv1alpha1.ReasonNoUplink,
+			object: node, says: "may all lead outside", inject: secondOnBridge},
+		{name: "a link with a smaller MTU than the others", area: networkv1alpha1.AreaTopology,
+			reason: networkv1alpha1.ReasonMTUMismatch, object: wholeNetwork, says: "n2 (", inject: smallerLink},
+		{name: "Geneve stopped between nodes", area: ofNodes, reason: networkv1alpha1.ReasonTunnelSilent,
+			object: "NodeNetwork/" + far, inject: withoutGeneve(far)},
+		{name: "a Node whose InternalIP is not on the node", area: ofNodes, reason: host, object: node,
+			says: "172.30.0.77", inject: otherInternalIP},
+		{name: "a node without a free address", area: networkv1alpha1.AreaAddresses,
+			reason: networkv1alpha1.ReasonAddressesExhausted, object: node, inject: fullNode, slow: true},
 	}
 }
 
 func otherCNI(w *wound) {
 	const file = "/etc/cni/net.d/00-other.conflist"
 	w.cure(func() { w.on("n1", "rm", "-f", file) })
-	w.on("n1", "sh", "-c", `echo '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge","bridge":"cni0","ipam":{"type":"host-local"}}]}' > `+file)
+	w.on("n1", "sh", "-c",
+		`echo '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge","bridge":"cni0","ipam":{"type":"host-local"}}]}' > `+file)
 }
 
-// withoutIPv6 is what hardening guides tell people to do.
+// withoutIPv6 disables IPv6, as hardening guides recommend.
 func withoutIPv6(w *wound) {
 	set := func(value string) {
 		w.on("n1", "sh", "-c", "echo "+value+" > /proc/sys/net/ipv6/conf/"+names.ManagementInterface+"/disable_ipv6")
@@ -64,7 +75,8 @@ func smallerLink(w *wound) {
 	set(usual - 100)
 }
 
-// withoutGeneve is a firewall between the nodes: what comes out of a node's cable, on the userspace datapath past the node's own rules.
+// withoutGeneve is a firewall between the nodes. It drops what leaves a node's cable, because the userspace datapath
+// bypasses the node's own rules.
 func withoutGeneve(node string) func(*wound) {
 	return func(w *wound) {
 		nft := func(rules string) {
@@ -74,11 +86,13 @@ func withoutGeneve(node string) func(*wound) {
 			}
 		}
 		w.cure(func() { nft("delete table netdev weft-fault") })
-		nft("add table netdev weft-fault; add chain netdev weft-fault in { type filter hook ingress device " + node + " priority 0; }; add rule netdev weft-fault in udp dport 6081 drop")
+		nft("add table netdev weft-fault; add chain netdev weft-fault in { type filter hook ingress device " + node +
+			" priority 0; }; add rule netdev weft-fault in udp dport " + strconv.Itoa(ports.Geneve) + " drop")
 	}
 }
 
-// otherInternalIP is a node that has got another address while its Node has the former one. kubelet would put that right.
+// otherInternalIP gives a node another address while its Node still has the previous one. kubelet would correct
+// that.
 func otherInternalIP(w *wound) {
 	stopped("n1", "kubelet")(w)
 	addresses := func(change func(*corev1.NodeAddress)) {
@@ -105,7 +119,7 @@ func otherInternalIP(w *wound) {
 	})
 }
 
-// fullNode gives all of a node's addresses away. Its kubelet is away meanwhile: it would have to run as many pods.
+// fullNode allocates all of a node's addresses. Its kubelet is stopped, because it would have to run that many pods.
 func fullNode(w *wound) {
 	var nn networkv1alpha1.NodeNetwork
 	must(w.T, bed.api.Get(w.Context(), types.NamespacedName{Name: "n1"}, &nn))

@@ -19,11 +19,12 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// outside is what the tests of a gateway have: pods, machines that answer outside and on the nodes themselves, and services.
+// outside is the fixture of the gateway tests: pods, servers outside and on the nodes, and services.
 type outside struct {
-	pods  map[string]*corev1.Pod     // node -> a pod there; the one of n1 is the services' only backend
+	pods  map[string]*corev1.Pod     // node -> a pod there; the pod on n1 is the services' only backend
 	all   map[string]*corev1.Service // external traffic policy -> service
 	world *corev1.Service            // its endpoint is the host outside
 	nodes []lab.Machine
@@ -32,7 +33,7 @@ type outside struct {
 	column column
 }
 
-// column is one way in which nodes lead outside.
+// column is one configuration of the gateway.
 type column struct {
 	mode   networkv1alpha1.GatewayMode
 	uplink networkv1alpha1.UplinkType
@@ -40,10 +41,10 @@ type column struct {
 
 func (c column) String() string { return fmt.Sprint(c.mode, " ", c.uplink) }
 
-// apart says that OVN has the nodes' links to the second network alone.
+// apart reports whether only OVN uses the nodes' links to the second network.
 func (c column) apart() bool { return c.uplink == networkv1alpha1.UplinkInterface }
 
-// at is a machine by the addresses with which it, or a node's gateway router, is on the network outside.
+// at returns a machine with the addresses that it, or a node's gateway router, has on the network outside.
 func (c column) at(m lab.Machine) lab.Machine {
 	if c.apart() {
 		return m.Second()
@@ -51,7 +52,8 @@ func (c column) at(m lab.Machine) lab.Machine {
 	return m
 }
 
-// gateway is the part of ClusterNetwork's spec that asks for it; of another column's it leaves nothing.
+// gateway returns the part of ClusterNetwork's spec that requests the column. It clears the settings of other
+// columns.
 func (c column) gateway() map[string]any {
 	spec := map[string]any{"mode": c.mode, "uplink": c.uplink, "interface": nil, "nextHops": nil}
 	if c.apart() {
@@ -63,7 +65,8 @@ func (c column) gateway() map[string]any {
 // secondLink is a node's link to the second network.
 const secondLink = "eth1"
 
-// public are the addresses of a kind that a service of a policy has, one of each family, and that the router brings to a node.
+// public returns the addresses of one kind for a service with a policy, one of each family, which the router
+// forwards to a node.
 func public(kind, policy, node string) []netip.Addr {
 	number := 80
 	for bit, set := range []bool{kind == loadBalancer, policy == "Local", node == "n2"} {
@@ -77,14 +80,16 @@ func public(kind, policy, node string) []netip.Addr {
 // loadBalancer is the kind of the addresses in a service's status.
 const loadBalancer = "LoadBalancer"
 
-// TestGateway sends traffic into the cluster and out of it, in both modes and with both uplinks, and checks whom the other end sees.
+// TestGateway sends traffic into the cluster and out of it, in both modes and with both uplinks, and checks which
+// source address the other end sees.
 func TestGateway(t *testing.T) {
 	o := makeOutside(t)
 	var cells []*cell
 	t.Cleanup(func() { writeCells(t, "gateway.json", cells) })
 	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
 	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
-	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface}, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface},
+		{networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
 		t.Run(c.String(), func(t *testing.T) {
 			o, mode := o, c.mode
 			o.column = c
@@ -100,9 +105,9 @@ func TestGateway(t *testing.T) {
 			o.addHosts(t, m)
 			m.try(t)
 			cells = append(cells, m.cells...)
-			bed.awaitConsistent(t) // nothing of the column before is left
+			bed.awaitConsistent(t) // nothing of the previous column remains
 			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
-			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o, mode) })
+			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o) })
 			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
 			if lost != nil {
 				t.Run("lost fragments", func(t *testing.T) { lost.testNoneComesBack(t, o) })
@@ -130,7 +135,8 @@ func makeOutside(t *testing.T) outside {
 	return o
 }
 
-// publicService is reached from outside by node ports, by external IPs, and as through a load balancer, which passes on what has its address.
+// publicService returns a service reached from outside by node ports, by external IPs, and by a load balancer that
+// forwards packets with the service's address.
 func publicService(t *testing.T, policy string, nodes []lab.Machine) *corev1.Service {
 	t.Helper()
 	var ingress []corev1.LoadBalancerIngress
@@ -154,7 +160,7 @@ func publicService(t *testing.T, policy string, nodes []lab.Machine) *corev1.Ser
 	return s
 }
 
-// routePublic brings the services' addresses to their nodes.
+// routePublic routes the services' addresses to their nodes.
 func (o outside) routePublic(t *testing.T) {
 	t.Helper()
 	for _, n := range o.nodes {
@@ -166,7 +172,7 @@ func (o outside) routePublic(t *testing.T) {
 	}
 }
 
-// routeTo has the lab's router bring addresses to a node, as a network does that was told where external IPs are.
+// routeTo makes the lab's router forward addresses to a node, as a network with static routes to external IPs does.
 func routeTo(t *testing.T, n lab.Machine, addresses []netip.Addr) {
 	t.Helper()
 	for _, a := range addresses {
@@ -183,7 +189,7 @@ func routeTo(t *testing.T, n lab.Machine, addresses []netip.Addr) {
 	}
 }
 
-// worldSlice is the endpoint of a service that selects no pods.
+// worldSlice is the endpoint of a service without a selector.
 func worldSlice(s *corev1.Service, number int, to netip.Addr) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprint(s.Name, "-", number),
 		Labels: map[string]string{discoveryv1.LabelServiceName: s.Name}}, AddressType: discoveryv1.AddressTypeIPv4,
@@ -198,20 +204,22 @@ func worldSlice(s *corev1.Service, number int, to netip.Addr) *discoveryv1.Endpo
 	return slice
 }
 
-// setGateway asks for a column and waits until every node has it, and its second link where OVN does not.
+// setGateway configures a column and waits until every node uses it. It also waits until each node's host has its
+// second link again, unless OVN uses it.
 func (b *testbed) setGateway(t *testing.T, ctx context.Context, c column) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"gateway": c.gateway()}})
 	must(t, err)
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
 	must(t, b.api.Patch(ctx, cn, client.RawPatch("application/merge-patch+json", patch)))
-	must(t, poll(ctx, recoveryTimeout, func() error {
+	must(t, poll.Slowly(ctx, recoveryTimeout, func() error {
 		var all networkv1alpha1.NodeNetworkList
 		if err := b.api.List(ctx, &all); err != nil {
 			return err
 		}
 		for _, nn := range all.Items {
-			if g := nn.Status.Gateway; g == nil || g.Mode != c.mode || g.Uplink != c.uplink || !meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionGatewayReady) {
+			if g := nn.Status.Gateway; g == nil || g.Mode != c.mode || g.Uplink != c.uplink ||
+				!meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionGatewayReady) {
 				return fmt.Errorf("node %s has gateway %+v, conditions %+v", nn.Name, g, nn.Status.Conditions)
 			}
 			if err := b.secondLinkIs(ctx, nn.Name, !c.apart()); err != nil {
@@ -222,7 +230,7 @@ func (b *testbed) setGateway(t *testing.T, ctx context.Context, c column) {
 	}))
 }
 
-// secondLinkIs looks whether a node's second link has its addresses.
+// secondLinkIs returns nil if a node's second link has its addresses exactly when the host uses it.
 func (b *testbed) secondLinkIs(ctx context.Context, node string, hosts bool) error {
 	out, err := b.Exec(ctx, node, "ip", "-o", "address", "show", "scope", "global", "dev", secondLink)
 	if err != nil {
@@ -232,18 +240,19 @@ func (b *testbed) secondLinkIs(ctx context.Context, node string, hosts bool) err
 	if hosts {
 		want = 2
 	}
-	if have := strings.Count(string(out), "172.31.0.") + strings.Count(string(out), "fd00:172:31::"); have < want || want == 0 && have > 0 {
+	if have := strings.Count(string(out), "172.31.0.") + strings.Count(string(out), "fd00:172:31::"); have < want ||
+		want == 0 && have > 0 {
 		return fmt.Errorf("%s of node %s has %q, want %d addresses", secondLink, node, out, want)
 	}
 	return nil
 }
 
-// ofMachine are the addresses of a machine.
+// ofMachine returns the addresses of a machine.
 func ofMachine(m lab.Machine) source {
 	return source{"the address of " + m.Name, []netip.Addr{m.IPv4.Addr(), m.IPv6.Addr()}}
 }
 
-// ofNode are those of a node.
+// ofNode returns the addresses of a node.
 func (b *testbed) ofNode(name string) source {
 	nodes, err := b.Nodes()
 	if i := slices.IndexFunc(nodes, func(m lab.Machine) bool { return m.Name == name }); err == nil && i >= 0 {
@@ -252,15 +261,17 @@ func (b *testbed) ofNode(name string) source {
 	return source{Name: "the address of " + name}
 }
 
-// anyOf are all addresses by which a node sends traffic to pods that is not its own: what masquerades for it, and it is the node's affair which.
+// anyOf returns all addresses from which a node may send foreign traffic to pods. Any of them may masquerade for it.
 func (b *testbed) anyOf(t *testing.T, node string) source {
 	t.Helper()
 	nn := nodeNetwork(node)
 	must(t, b.api.Get(t.Context(), client.ObjectKeyFromObject(nn), nn))
-	return source{"an address of " + node, slices.Concat(b.ofNode(node).Addresses, interfaceAddresses(t, nn.Spec.JoinAddresses), interfaceAddresses(t, nn.Spec.ManagementPort.Addresses))}
+	return source{"an address of " + node, slices.Concat(b.ofNode(node).Addresses,
+		interfaceAddresses(t, nn.Spec.JoinAddresses), interfaceAddresses(t, nn.Spec.ManagementPort.Addresses))}
 }
 
-// addEgress adds what pods reach outside of the pod network. It leaves the node with the node's address; the node itself sees the pod.
+// addEgress adds what pods reach outside the pod network. Traffic leaves the node with the node's address; the node
+// itself sees the pod's.
 func (o outside) addEgress(t *testing.T, m *matrix) {
 	out := ofMachine(lab.Outside()).Addresses
 	for _, n := range o.nodes {
@@ -279,8 +290,8 @@ func (o outside) addEgress(t *testing.T, m *matrix) {
 	}
 }
 
-// addIngress adds what comes from outside to every node. Cluster: any node serves it, and hides the client. Local: nodes with a backend do, and
-// the backend sees the client.
+// addIngress adds traffic from outside to every node. With policy Cluster, any node serves it and hides the client.
+// With policy Local, nodes with a backend serve it, and the backend sees the client.
 func (o outside) addIngress(t *testing.T, m *matrix) {
 	from, server := bed.hostCaller(lab.Outside().Name), []string{o.pods["n1"].Name}
 	for policy, s := range o.all {
@@ -303,17 +314,19 @@ func (o outside) addIngress(t *testing.T, m *matrix) {
 	}
 }
 
-// addHostsNodePorts adds node ports at a node's own addresses, where that is not the gateway router's too: the host serves them, and hides the
-// client, which a service with policy Local does not allow.
+// addHostsNodePorts adds node ports at a node's own addresses, if the gateway router does not have them too. The
+// host serves them and hides the client, which policy Local does not allow.
 func (o outside) addHostsNodePorts(t *testing.T, m *matrix, policy string, n lab.Machine) {
 	p := promise{[]string{o.pods["n1"].Name}, bed.anyOf(t, n.Name)}
 	if policy == "Local" {
 		p = promise{}
 	}
-	m.add(bed.hostCaller(lab.Outside().Name), "outside and pod", nodePort(n.Name)+" at the host", policy, ofMachine(n).Addresses, nodePortsOf(o.all[policy]), p)
+	m.add(bed.hostCaller(lab.Outside().Name), "outside and pod", nodePort(n.Name)+" at the host", policy,
+		ofMachine(n).Addresses, nodePortsOf(o.all[policy]), p)
 }
 
-// testHealthChecks: a load balancer is told which nodes have backends of a service whose external policy is Local.
+// testHealthChecks checks that a load balancer learns which nodes have backends of a service whose external policy
+// is Local.
 func testHealthChecks(t *testing.T, o outside) {
 	port := uint16(o.all["Local"].Spec.HealthCheckNodePort)
 	for _, n := range o.nodes {
@@ -333,7 +346,7 @@ func testHealthChecks(t *testing.T, o outside) {
 	}
 }
 
-// refuses503 is nil when a client complained of this status.
+// refuses503 returns nil if the client's error reports status 503.
 func refuses503(url string, complaint error) error {
 	if complaint == nil {
 		return fmt.Errorf("%s: status 200, want 503", url)
@@ -344,13 +357,15 @@ func refuses503(url string, complaint error) error {
 	return nil
 }
 
-// addHosts adds what processes of the nodes themselves call. It is the cluster's own traffic, whatever the policy for traffic from outside.
+// addHosts adds calls from the nodes' own processes. They are traffic from within the cluster, whatever the policy
+// for traffic from outside.
 func (o outside) addHosts(t *testing.T, m *matrix) {
 	server := []string{o.pods["n1"].Name}
 	for _, n := range o.nodes {
 		from, seen := bed.hostCaller(n.Name), bed.managementOf(t, n.Name)
 		for _, pod := range o.pods {
-			m.add(from, "node and pod of "+pod.Spec.NodeName, "pod", "", addressesOf(pod), fixed(whoPort), promise{[]string{pod.Name}, seen})
+			m.add(from, "node and pod of "+pod.Spec.NodeName, "pod", "", addressesOf(pod), fixed(whoPort),
+				promise{[]string{pod.Name}, seen})
 		}
 		for policy, s := range o.all {
 			m.add(from, "node and service", clusterIP, policy, addressList(s.Spec.ClusterIPs...), fixed(80), promise{server, seen})
@@ -359,6 +374,7 @@ func (o outside) addHosts(t *testing.T, m *matrix) {
 				m.add(from, "node and service", kind, policy, public(kind, policy, n.Name), fixed(80), promise{server, seen})
 			}
 		}
-		m.add(from, "node and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80), promise{[]string{lab.Outside().Name}, ofMachine(o.column.at(n))})
+		m.add(from, "node and outside", clusterIP, "", addressList(o.world.Spec.ClusterIPs...), fixed(80),
+			promise{[]string{lab.Outside().Name}, ofMachine(o.column.at(n))})
 	}
 }

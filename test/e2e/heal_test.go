@@ -16,15 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-// healTime bounds how long a row of ours may be as somebody else left it.
+// healTime bounds how long a foreign change to a Weft row may last.
 const healTime = time.Second
 
-// TestHealUnderASecond damages the port of a running pod while another pings it: the database is as it was within a second, by the
-// dates that its server gives to the two commits; the packets that were lost are counted; and the drift is told in the metric, an event
-// and ClusterNetwork's status.
+// TestHealUnderASecond damages the port of a running pod while another pod pings it. The database is restored within
+// a second, measured by the server's timestamps of the two commits. The lost packets are counted. The metric, an
+// event and ClusterNetwork's status report the drift.
 func TestHealUnderASecond(t *testing.T) {
 	here, there := bed.peerPod("heal-1", "n1"), bed.peerPod("heal-2", "n2")
 	bed.run(t, here, there)
@@ -35,13 +36,15 @@ func TestHealUnderASecond(t *testing.T) {
 	before := portsOf(t, names.NodeSwitch("n1"))
 	for _, damage := range []struct {
 		name  string
-		owner string // of the difference that is told
+		owner string // of the reported difference
 		table string
 		do    func()
 	}{
 		{"the port is deleted", "pod/e2e/heal-1", "Logical_Switch_Port", func() { nbctl("lsp-del", portOf(here)) }},
-		{"its addresses are others", "pod/e2e/heal-1", "Logical_Switch_Port", func() { nbctl("lsp-set-addresses", portOf(here), "0a:58:00:00:00:63 10.244.0.99") }},
-		{"it is taken off its switch", "pod/e2e/heal-1", "Logical_Switch_Port", func() {
+		{"its addresses are changed", "pod/e2e/heal-1", "Logical_Switch_Port", func() {
+			nbctl("lsp-set-addresses", portOf(here), "0a:58:00:00:00:63 10.244.0.99")
+		}},
+		{"it is removed from its switch", "pod/e2e/heal-1", "Logical_Switch_Port", func() {
 			nbctl("remove", "Logical_Switch", names.NodeSwitch("n1"), "ports", portRow(t, here).uuid("_uuid"))
 		}},
 		{"the whole switch is deleted", "node/n1", "Logical_Switch", func() { nbctl("ls-del", names.NodeSwitch("n1")) }},
@@ -57,22 +60,23 @@ func TestHealUnderASecond(t *testing.T) {
 			took := healed(t, commits(t, mark).records)
 			eventually(t, convergence, func() error { return bed.reachEachOther(t.Context(), here, there) })
 			for _, r := range traffic.stop(t) {
-				t.Logf("healed after %s; of %d pings to %s, one each 20 ms, %d were lost", milliseconds(took), r.Sent, r.To, r.Lost)
+				t.Logf("healed after %s; of %d pings to %s, sent every 20 ms, %d were lost", milliseconds(took), r.Sent, r.To, r.Lost)
 			}
 			if took > healTime {
 				t.Errorf("healed after %s, want at most %s", milliseconds(took), healTime)
 			}
 			bed.awaitConsistent(t)
 			if now := repaired(t, damage.table); now <= repairs {
-				t.Errorf("the metric counts %v repairs of %s as before", now, damage.table)
+				t.Errorf("the metric still counts %v repairs of %s", now, damage.table)
 			}
-			eventually(t, convergence, func() error { return driftTold(t, total, damage.owner, damage.table) })
-			eventually(t, convergence, func() error { return eventTold(t, "DriftRepaired") })
+			eventually(t, convergence, func() error { return driftReported(t, total, damage.owner, damage.table) })
+			eventually(t, convergence, func() error { return eventRecorded(t, "DriftRepaired") })
 		})
 	}
 }
 
-// portsOf lists the ports of a switch with their names and addresses; nothing while the switch is absent.
+// portsOf lists a switch's ports with their names and addresses. It returns an empty list while the switch is
+// absent.
 func portsOf(t *testing.T, name string) []string {
 	t.Helper()
 	switches, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "Logical_Switch", "name,ports")
@@ -93,22 +97,22 @@ func portsOf(t *testing.T, name string) []string {
 // commit is a record of the northbound database's file.
 type commit struct {
 	Date       int64           `json:"_date"`    // ms since 1970
-	Comment    string          `json:"_comment"` // Weft's own have none
+	Comment    string          `json:"_comment"` // empty for Weft's commits
 	Switch     json.RawMessage `json:"Logical_Switch"`
 	SwitchPort json.RawMessage `json:"Logical_Switch_Port"`
 }
 
-// committed are the records from a place in the file on, and its size now.
+// committed holds the records after an offset of the file, and the file's size.
 type committed struct {
 	records []commit
 	size    int64
 }
 
-// commits reads the server's file, which has each commit on a line behind one with its checksum.
+// commits reads the server's file. Each commit is a line that follows a line with its checksum.
 func commits(t *testing.T, from int64) (found committed) {
 	t.Helper()
 	file := bed.northboundFile()
-	text := bed.mustExec(t, file.machine, "tail", "-c", fmt.Sprint("+", from+1), file.path) // which counts from 1
+	text := bed.mustExec(t, file.machine, "tail", "-c", fmt.Sprint("+", from+1), file.path) // tail counts from 1
 	found.size = from + int64(len(text))
 	for line := range strings.Lines(text) {
 		var c commit
@@ -119,7 +123,7 @@ func commits(t *testing.T, from int64) (found committed) {
 	return found
 }
 
-// healed is the time from the commit of ovn-nbctl to the last of Weft that touches switches and their ports.
+// healed returns the time from the commit of ovn-nbctl to Weft's last commit that touches switches and their ports.
 func healed(t *testing.T, records []commit) time.Duration {
 	t.Helper()
 	var damaged, repaired int64
@@ -137,12 +141,12 @@ func healed(t *testing.T, records []commit) time.Duration {
 	return time.Duration(repaired-damaged) * time.Millisecond
 }
 
-// repaired is the metric of the operator.
+// repaired reads the operator's metric of repaired differences.
 func repaired(t *testing.T, table string) float64 {
 	t.Helper()
 	p, err := bed.pod(t.Context(), operator, "")
 	must(t, err)
-	samples, err := bed.scrape(t.Context(), p, operatorMetrics)
+	samples, err := bed.scrape(t.Context(), p, ports.OperatorMetrics)
 	must(t, err)
 	return samples.sum("weft_ovsdb_drift_total", `database="OVN_Northbound"`, fmt.Sprintf("table=%q", table), `state="Repaired"`)
 }
@@ -157,22 +161,23 @@ func drifts(t *testing.T) networkv1alpha1.DriftStatus {
 	return *cn.Status.Drift
 }
 
-// driftTold is nil when ClusterNetwork's status counts more differences than before, none that stands, and names the owner's.
-func driftTold(t *testing.T, before int64, owner, table string) error {
+// driftReported returns nil if ClusterNetwork's status counts more differences than before, no standing difference,
+// and names the owner.
+func driftReported(t *testing.T, before int64, owner, table string) error {
 	now := drifts(t)
 	if now.Total <= before || now.Standing != 0 {
-		return fmt.Errorf("status.drift counts %d differences, %d before, and %d that stand", now.Total, before, now.Standing)
+		return fmt.Errorf("status.drift counts %d differences (%d before) and %d standing", now.Total, before, now.Standing)
 	}
 	for _, item := range now.Items {
 		if item.Owner == owner && item.Table == table && item.State == networkv1alpha1.DriftRepaired {
 			return nil
 		}
 	}
-	return fmt.Errorf("status.drift does not speak of %s in %s: %+v", owner, table, now.Items)
+	return fmt.Errorf("status.drift does not name %s in %s: %+v", owner, table, now.Items)
 }
 
-// eventTold is nil when there is an event of the ClusterNetwork with the reason.
-func eventTold(t *testing.T, reason string) error {
+// eventRecorded returns nil if the ClusterNetwork has an event with the reason.
+func eventRecorded(t *testing.T, reason string) error {
 	var list eventsv1.EventList
 	if err := bed.api.List(t.Context(), &list, client.InNamespace(corev1.NamespaceDefault)); err != nil {
 		return err

@@ -16,8 +16,9 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// TestHostEndpoints calls a service whose endpoints are all nodes' own addresses, as those of pods on the host's network are, from everywhere and
-// in all columns: every endpoint answers, also that of the node whose node port is called, and that of the node that calls.
+// TestHostEndpoints calls a service whose endpoints are all nodes' own addresses, like the addresses of pods on the
+// host's network. It calls from everywhere and in all columns. Every endpoint answers, also the endpoint on the
+// called node and on the calling node.
 func TestHostEndpoints(t *testing.T) {
 	nodes, err := bed.Nodes()
 	must(t, err)
@@ -29,19 +30,20 @@ func TestHostEndpoints(t *testing.T) {
 		server.Spec.HostNetwork = true
 		client := bed.peerPod("svc-host-client-"+n.Name, n.Name)
 		bed.run(t, server, client)
-		clients, servers = append(clients, client), append(servers, n.Name) // it tells the host's name
+		clients, servers = append(clients, client), append(servers, n.Name) // the pod on the host's network reports the host's name
 	}
 	bed.awaitEndpoints(t, s, 2*len(nodes))
 	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
 	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
-	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface}, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface},
+		{networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
 		t.Run(c.String(), func(t *testing.T) {
 			bed.setGateway(t, t.Context(), c)
 			m := &matrix{mode: string(c.mode), uplink: string(c.uplink)}
 			seen := source{"any address of the nodes and clients", anyAddress(t, nodes, clients)}
 			for kind, to := range entries(t, s) {
 				if kind == externalIP {
-					continue // the lab's router does not know them
+					continue // the lab's router has no route to them
 				}
 				for _, pod := range clients {
 					m.add(bed.podCaller(pod), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
@@ -50,7 +52,8 @@ func TestHostEndpoints(t *testing.T) {
 					m.add(bed.hostCaller(n.Name), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
 				}
 				if !to.cluster {
-					m.add(bed.hostCaller(lab.Outside().Name), "host's endpoint", kind, "Cluster", to.addresses, to.port, promise{servers, seen})
+					m.add(bed.hostCaller(lab.Outside().Name), "host's endpoint", kind, "Cluster", to.addresses,
+						to.port, promise{servers, seen})
 				}
 			}
 			m.try(t)
@@ -59,12 +62,13 @@ func TestHostEndpoints(t *testing.T) {
 	}
 }
 
-// awaitEndpoints waits until a service has as many endpoints.
+// awaitEndpoints waits until a service has the wanted number of endpoints.
 func (b *testbed) awaitEndpoints(t *testing.T, s *corev1.Service, want int) {
 	t.Helper()
 	eventually(t, readyTimeout, func() error {
 		var list discoveryv1.EndpointSliceList
-		if err := b.api.List(t.Context(), &list, client.InNamespace(s.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
+		if err := b.api.List(t.Context(), &list, client.InNamespace(s.Namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
 			return err
 		}
 		have := 0
@@ -78,8 +82,8 @@ func (b *testbed) awaitEndpoints(t *testing.T, s *corev1.Service, want int) {
 	})
 }
 
-// anyAddress are all addresses that nodes send by, those of pods, and those of the machine outside: who comes by way of which node is the
-// nodes' affair.
+// anyAddress returns all addresses that a server may see: the nodes', the pods' and the outside machine's. Which
+// node forwards a call is not fixed.
 func anyAddress(t *testing.T, nodes []lab.Machine, pods []*corev1.Pod) []netip.Addr {
 	all := ofMachine(lab.Outside()).Addresses
 	for _, n := range nodes {

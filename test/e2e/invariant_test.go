@@ -25,20 +25,20 @@ import (
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/invariant"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // convergence bounds how long the databases may differ from the API; counts in a status are up to 5 s late.
 const convergence = 30 * time.Second
 
-// awaitConsistent fails the test unless all that Weft keeps becomes exactly what the pods need.
+// awaitConsistent fails the test unless all of Weft's state becomes exactly what the pods need.
 func (b *testbed) awaitConsistent(t *testing.T) {
 	t.Helper()
 	eventually(t, convergence, func() error { return b.consistent(t.Context()) })
 }
 
-// consistent compares every place where Weft keeps something with the pods of the cluster: nothing may be missing and
-// nothing left over.
+// consistent compares every place where Weft keeps state with the pods of the cluster. Nothing may be missing or
+// left over.
 func (b *testbed) consistent(ctx context.Context) error {
 	all, err := b.pods(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *testbed) consistent(ctx context.Context) error {
 	return b.invariantsHold(ctx)
 }
 
-// invariantsHold asks the operator for all invariants over its whole database.
+// invariantsHold makes the operator check all invariants over its whole database.
 func (b *testbed) invariantsHold(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, convergence/2) // a check takes milliseconds, and 3 s more if it finds something
 	defer cancel()
@@ -79,7 +79,7 @@ func (b *testbed) invariantsHold(ctx context.Context) error {
 		return fmt.Errorf("weft admin check: %w", err)
 	}
 	if len(answer.Checked) < len(invariant.All()) {
-		return fmt.Errorf("only %v were checked", answer.Checked)
+		return fmt.Errorf("only invariants %v were checked", answer.Checked)
 	}
 	var wrong error
 	for _, v := range answer.Violations {
@@ -109,7 +109,7 @@ func uniqueAddresses(pods []corev1.Pod) error {
 	return nil
 }
 
-// same is nil if two sets of names are.
+// same returns nil if two sets of names are equal.
 func same(what string, want, have []string) error {
 	slices.Sort(want)
 	slices.Sort(have)
@@ -119,7 +119,7 @@ func same(what string, want, have []string) error {
 	return nil
 }
 
-// localnetOf is the port by which a node's gateway router leaves; empty where there is no such router.
+// localnetOf returns the port that connects a node's gateway router to the network; empty without a gateway router.
 func localnetOf(nn *networkv1alpha1.NodeNetwork) string {
 	if g := nn.Status.Gateway; g != nil && g.Mode == networkv1alpha1.GatewayShared {
 		return names.Localnet(g.Bridge, nn.Name)
@@ -127,7 +127,7 @@ func localnetOf(nn *networkv1alpha1.NodeNetwork) string {
 	return ""
 }
 
-// northboundIs compares the ports: those of the pods, with their addresses, and the fixed ones of each node and its gateway.
+// northboundIs compares the pods' ports and addresses, and the fixed ports of each node and its gateway.
 func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	ports, err := b.ports(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	want := []string{names.JoinToRouter(names.ClusterRouter)}
+	want := []string{names.JoinToRouter(names.ClusterRouter), names.RefusalPort}
 	for _, n := range nodes {
 		nn := nodeNetwork(n.Name)
 		if err := b.api.Get(ctx, client.ObjectKeyFromObject(nn), nn); err != nil {
@@ -162,11 +162,11 @@ func portOf(p *corev1.Pod) string { return names.PodPort(names.DefaultNetwork, p
 
 func portIs(port row, p *corev1.Pod) error {
 	if port == nil {
-		return nil // said by the comparison of names
+		return nil // the comparison of names reports it
 	}
 	for _, a := range addressesOf(p) {
 		if !slices.Contains(strings.Fields(port.text("addresses")), a.String()) {
-			return fmt.Errorf("port %s has %q, the pod has %s", port.text("name"), port.text("addresses"), a)
+			return fmt.Errorf("port %s has addresses %q, the pod has %s", port.text("name"), port.text("addresses"), a)
 		}
 	}
 	uid := p.UID
@@ -174,7 +174,7 @@ func portIs(port row, p *corev1.Pod) error {
 		uid = types.UID(hash)
 	}
 	if have := port.pairs("options")["iface-id-ver"]; have != string(uid) {
-		return fmt.Errorf("port %s is of UID %s, the pod has %s", port.text("name"), have, uid)
+		return fmt.Errorf("port %s has UID %s, the pod has %s", port.text("name"), have, uid)
 	}
 	return nil
 }
@@ -186,11 +186,12 @@ func (b *testbed) clusterStatusIs(ctx context.Context, pods int) error {
 		return err
 	}
 	if len(cn.Status.Addresses) != len(cn.Spec.ClusterNetwork) {
-		return fmt.Errorf("ClusterNetwork counts addresses of %d networks, want %d", len(cn.Status.Addresses), len(cn.Spec.ClusterNetwork))
+		return fmt.Errorf("ClusterNetwork counts the addresses of %d networks, want %d", len(cn.Status.Addresses),
+			len(cn.Spec.ClusterNetwork))
 	}
 	for _, a := range cn.Status.Addresses {
 		if a.Used != int64(pods) || a.Total != a.Used+a.Free {
-			return fmt.Errorf("ClusterNetwork says %+v, want %d used", a, pods)
+			return fmt.Errorf("ClusterNetwork reports %+v, want %d used", a, pods)
 		}
 	}
 	return nil
@@ -206,17 +207,18 @@ func (b *testbed) nodeIs(ctx context.Context, node string, pods []corev1.Pod) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, slices.Concat(links, b.moved, lent(&nn)), nn.Status.DatapathType), countIs(&nn, len(pods)))
+	return errors.Join(b.linksAre(ctx, node, links), b.guardsAre(ctx, node, slices.Concat(links, b.moved, lent(&nn)),
+		nn.Status.DatapathType), countIs(&nn, len(pods)))
 }
 
 func countIs(nn *networkv1alpha1.NodeNetwork, pods int) error {
 	if nn.Status.Pods != int32(pods) || nn.Status.Addresses == nil || nn.Status.Addresses.Used != int64(pods) {
-		return fmt.Errorf("NodeNetwork %s says %d pods and addresses %+v, want %d", nn.Name, nn.Status.Pods, nn.Status.Addresses, pods)
+		return fmt.Errorf("NodeNetwork %s reports %d pods and addresses %+v, want %d", nn.Name, nn.Status.Pods, nn.Status.Addresses, pods)
 	}
 	return nil
 }
 
-// interfacesAre compares Open vSwitch's interfaces and returns the links of pods.
+// interfacesAre compares Open vSwitch's interfaces and returns the pods' links.
 func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNetwork, pods []corev1.Pod) (links []string, err error) {
 	node := nn.Name
 	rows, err := b.rows(ctx, node, "ovs-vsctl", "Interface", "name,type,external_ids,error")
@@ -244,13 +246,13 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 		case r.text("type") == "patch":
 			have = append(have, name)
 		case name != names.IntegrationBridge && !slices.Contains(switched, name) && r.text("type") != "geneve":
-			err = errors.Join(err, fmt.Errorf("node %s: interface %s is nobody's", node, name))
+			err = errors.Join(err, fmt.Errorf("node %s: interface %s belongs to no pod", node, name))
 		}
 	}
 	return links, errors.Join(err, same("node "+node+": interfaces in Open vSwitch", want, have))
 }
 
-// patchesOf are the two ends of the cable between br-int and the bridge that leads outside; ovn-controller makes them.
+// patchesOf returns the two ends of the patch between br-int and the outside bridge, which ovn-controller creates.
 func patchesOf(nn *networkv1alpha1.NodeNetwork) []string {
 	localnet := localnetOf(nn)
 	if localnet == "" {
@@ -259,7 +261,7 @@ func patchesOf(nn *networkv1alpha1.NodeNetwork) []string {
 	return []string{names.PatchToIntegration(localnet), "patch-" + names.IntegrationBridge + "-to-" + localnet}
 }
 
-// lent are the node's links that OVN has alone.
+// lent returns the node's links that only OVN uses.
 func lent(nn *networkv1alpha1.NodeNetwork) []string {
 	if g := nn.Status.Gateway; g != nil && g.Uplink == networkv1alpha1.UplinkInterface {
 		return []string{g.Interface}
@@ -279,14 +281,14 @@ func (b *testbed) linksAre(ctx context.Context, node string, want []string) erro
 	}
 	have := []string{}
 	for _, l := range links {
-		if l.IfName != "eth0" && l.IfName != secondLink { // the node's own
+		if l.IfName != "eth0" && l.IfName != secondLink { // the node's own links
 			have = append(have, l.IfName)
 		}
 	}
 	return same("node "+node+": veth links", slices.Concat([]string{}, want), have)
 }
 
-// guardsAre compares the nft chains that keep the host's stack from the frames of pods on the userspace datapath.
+// guardsAre compares the nft chains that keep the host's stack from reading pods' frames on the userspace datapath.
 func (b *testbed) guardsAre(ctx context.Context, node string, links []string, datapath networkv1alpha1.DatapathType) error {
 	out, err := b.Exec(ctx, node, "nft", "-j", "list", "chains")
 	if err != nil {

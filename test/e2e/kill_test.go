@@ -12,16 +12,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/test/poll"
 )
 
 // recoveryTimeout bounds how long new pods may have to wait after a kill.
 const recoveryTimeout = 90 * time.Second
 
-// victim is what gets a SIGKILL.
+// victim is a process that the test kills with SIGKILL.
 type victim struct {
 	name string
 	kill func(t *testing.T)
-	// packets says that existing connections must not notice.
+	// packets is true if existing connections must not be interrupted.
 	packets bool
 }
 
@@ -41,10 +43,10 @@ func victims() []victim {
 	}
 }
 
-// daemon is one of OVN's or Open vSwitch's.
+// daemon is a daemon of OVN or Open vSwitch.
 type daemon struct {
-	name            string // the lab's
-	program, having string // of the product's process: the executable, and a word of its command line
+	name            string // in the lab
+	program, having string // of the product's process: its executable, and a word of its command line
 }
 
 var (
@@ -56,7 +58,7 @@ var (
 	vswitchd       = daemon{"ovs-vswitchd", "ovs-vswitchd", ""}
 )
 
-// signal gives a signal to a daemon of a machine. One that ends by it is started again: by the lab, or by kubelet in a bare one.
+// signal sends a signal to a daemon of a machine. If the daemon ends, the lab restarts it, or kubelet in a bare lab.
 func (b *testbed) signal(t *testing.T, machine string, d daemon, sig syscall.Signal) {
 	t.Helper()
 	if b.bare {
@@ -72,18 +74,20 @@ func (b *testbed) signal(t *testing.T, machine string, d daemon, sig syscall.Sig
 func killOperator(t *testing.T) {
 	p, err := bed.pod(t.Context(), operator, "")
 	must(t, err)
-	signalProgram(t, p.Spec.NodeName, syscall.SIGKILL, "weft", string(p.UID)) // what makes the operands may be another on the node
+	signalProgram(t, p.Spec.NodeName, syscall.SIGKILL, "weft", string(p.UID)) // another process on the node may have the same program
 }
 
 func killAgent(t *testing.T) { signalProgram(t, "n1", syscall.SIGKILL, "weft-agent", "") }
 
-// programs prints the processes of a program that have a word in their command line or the names of their control groups; all if it is empty.
+// programs prints the processes of a program whose command line or control group names contain a word; an empty word
+// matches all.
 const programs = `for p in $(busybox pidof "$1"); do grep -q -e "$2" "/proc/$p/cmdline" "/proc/$p/cgroup" && echo "$p"; done; true`
 
-// signalProgram gives a signal to the one process in a node's own process namespace. If it ends, kubelet must start it again.
+// signalProgram sends a signal to the single matching process in a node's own process namespace. If the process
+// ends, kubelet must restart it.
 func signalProgram(t *testing.T, node string, sig syscall.Signal, program, having string) {
 	t.Helper()
-	found, err := bed.Exec(cleanup(), node, "sh", "-c", programs, "sh", program, having) // at a test's end too
+	found, err := bed.Exec(cleanup(), node, "sh", "-c", programs, "sh", program, having) // also during the test's cleanup
 	must(t, err)
 	pids := strings.Fields(string(found))
 	if len(pids) != 1 {
@@ -93,10 +97,10 @@ func signalProgram(t *testing.T, node string, sig syscall.Signal, program, havin
 	must(t, err)
 }
 
-// TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without anybody's
-// help, and a connection between the nodes must have outlived what does not carry packets.
+// TestKills kills every program in turn while pods come and go. Afterwards new pods must get their network without
+// help. A connection between the nodes must survive the end of every program that forwards no packets.
 func TestKills(t *testing.T) {
-	replacePod(t, operator, "") // kubelet delays the restart of a container that ended a short time ago
+	replacePod(t, operator, "") // kubelet delays the restart of a container that ended recently
 	replacePod(t, agent, "n1")
 	server := bed.peerPod("flow-server", "n2")
 	bed.run(t, server)
@@ -119,38 +123,39 @@ type flowState struct {
 	Error     string
 }
 
-// flowing is nil while the connection stands and carried something.
+// flowing returns nil while the connection is open and has carried data.
 func flowing(ctx context.Context, p *corev1.Pod) error {
-	s, err := ask[flowState](ctx, bed, p, "/flow")
+	s, err := getJSON[flowState](ctx, bed, p, "/flow")
 	if err == nil && (!s.Connected || s.Echoes == 0) {
-		return fmt.Errorf("the connection is %+v", s)
+		return fmt.Errorf("the connection carries no data: %+v", s)
 	}
 	return err
 }
 
 func testKill(t *testing.T, v victim, client *corev1.Pod) {
-	before, err := ask[flowState](t.Context(), bed, client, "/flow?reset")
+	before, err := getJSON[flowState](t.Context(), bed, client, "/flow?reset")
 	must(t, err)
 	killed := time.Now()
 	v.kill(t)
 	a, b := bed.peerPod("canary-1", "n1"), bed.peerPod("canary-2", "n2")
 	bed.create(t, a, b)
-	must(t, poll(t.Context(), recoveryTimeout, func() error { return bed.reachEachOther(t.Context(), a, b) }))
+	must(t, poll.Slowly(t.Context(), recoveryTimeout, func() error { return bed.reachEachOther(t.Context(), a, b) }))
 	recovered := time.Since(killed)
-	after, err := ask[flowState](t.Context(), bed, client, "/flow")
+	after, err := getJSON[flowState](t.Context(), bed, client, "/flow")
 	must(t, err)
 	t.Logf("new pods on both nodes reach each other %s after the kill; the connection's longest gap was %.0f ms (%d echoes)",
 		milliseconds(recovered), after.GapMs, after.Echoes-before.Echoes)
 	if !after.Connected {
 		t.Errorf("the connection ended: %s", after.Error)
 	}
-	// A connection that needs what was killed stands still until that is back; a busy machine alone makes gaps too, and new pods late.
+	// A connection that needs the victim would stall until the victim is back. A busy machine also causes gaps, but
+	// then new pods are late too: the limit grows with them.
 	if limit := max(2*time.Second, recovered/2).Milliseconds(); v.packets && after.GapMs > float64(limit) {
-		t.Errorf("the connection stood still for %.0f ms, want at most %d", after.GapMs, limit)
+		t.Errorf("the connection stalled for %.0f ms, want at most %d", after.GapMs, limit)
 	}
 }
 
-// reachEachOther is nil when pods are Ready and reach each other.
+// reachEachOther returns nil if the pods are Ready and reach each other.
 func (b *testbed) reachEachOther(ctx context.Context, pods ...*corev1.Pod) error {
 	for _, p := range pods {
 		if err := b.api.Get(ctx, named(p.Name), p); err != nil {
@@ -167,7 +172,7 @@ func (b *testbed) reachEachOther(ctx context.Context, pods ...*corev1.Pod) error
 	return failed
 }
 
-// churn lets pods come and go until stop, which leaves a number of them Ready.
+// churn creates and deletes pods until stop, which leaves the given number Ready.
 func churn(t *testing.T) (stop func(replicas int)) {
 	t.Helper()
 	const name, low, high = "churn", 5, 15
@@ -178,9 +183,9 @@ func churn(t *testing.T) (stop func(replicas int)) {
 		n := 0
 		for ctx.Err() == nil {
 			for _, replicas := range []int{high, low} {
-				// A killed part may keep it from settling for a while: the next round comes all the same.
+				// A killed component may delay it. The next round starts regardless.
 				if bed.scale(ctx, name, int32(replicas)) == nil {
-					_ = poll(ctx, 20*time.Second, func() error { return bed.settled(ctx, name, replicas) })
+					_ = poll.Slowly(ctx, 20*time.Second, func() error { return bed.settled(ctx, name, replicas) })
 				}
 			}
 			n++
@@ -190,7 +195,7 @@ func churn(t *testing.T) (stop func(replicas int)) {
 	return func(replicas int) {
 		t.Helper()
 		cancel()
-		t.Logf("%d rounds from %d pods to %d and back", <-rounds, low, high)
+		t.Logf("%d rounds, from %d pods to %d and back", <-rounds, low, high)
 		must(t, bed.scale(t.Context(), name, int32(replicas)))
 		eventually(t, scaleTimeout, func() error { return bed.settled(t.Context(), name, replicas) })
 	}

@@ -21,7 +21,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestPodOfTheSameName: a StatefulSet's pod comes back under its name as another pod, with a port of its own.
+// TestPodOfTheSameName checks that a StatefulSet's pod that returns under the same name is another pod with a port
+// of its own.
 func TestPodOfTheSameName(t *testing.T) {
 	other := bed.peerPod("same-other", "n2")
 	bed.run(t, other)
@@ -37,13 +38,13 @@ func TestPodOfTheSameName(t *testing.T) {
 			return err
 		}
 		if second.UID == first.UID {
-			return errors.New("the first pod is still there")
+			return errors.New("the first pod still exists")
 		}
 		return notReady(second)
 	})
 	after := portRow(t, second)
 	if after.uuid("_uuid") == before.uuid("_uuid") || after.pairs("options")["iface-id-ver"] != string(second.UID) {
-		t.Errorf("the port of the second pod (UID %s) is %v, that of the first was %v", second.UID, after, before)
+		t.Errorf("the port of the second pod (UID %s) is %v, the first pod's was %v", second.UID, after, before)
 	}
 	bed.mustReach(t, second, other)
 	bed.awaitConsistent(t)
@@ -68,12 +69,14 @@ func portRow(t *testing.T, p *corev1.Pod) row {
 	return port
 }
 
-// TestStaticPod: kubelet gives the CNI the UID of the pod's file, the API has that of its mirror.
+// TestStaticPod runs a static pod: kubelet gives the CNI plugin the UID of the pod's file, and the API has the UID
+// of its mirror.
 func TestStaticPod(t *testing.T) {
 	const node, dir = "n1", "/etc/weft-lab/static"
 	bed.mustExec(t, node, "mkdir", "-p", dir)
-	bed.mustExec(t, node, "sh", "-c", "grep -q staticPodPath /etc/weft-lab/kubelet.yaml || { echo staticPodPath: "+dir+" >> /etc/weft-lab/kubelet.yaml; }")
-	must(t, bed.Kill(node, "kubelet")) // it reads its configuration when it starts
+	bed.mustExec(t, node, "sh", "-c",
+		"grep -q staticPodPath /etc/weft-lab/kubelet.yaml || { echo staticPodPath: "+dir+" >> /etc/weft-lab/kubelet.yaml; }")
+	must(t, bed.Kill(node, "kubelet")) // kubelet reads its configuration only when it starts
 	spec := bed.peerPod("static", "")
 	spec.APIVersion, spec.Kind = "v1", "Pod"
 	text, err := json.Marshal(spec)
@@ -84,7 +87,7 @@ func TestStaticPod(t *testing.T) {
 	must(t, cmd.Run())
 
 	mirror, other := bed.peerPod("static-"+node, node), bed.peerPod("static-other", "n2")
-	t.Cleanup(func() { bed.remove(t, mirror) }) // which waits for kubelet to let it go
+	t.Cleanup(func() { bed.remove(t, mirror) }) // remove waits until kubelet releases the pod
 	t.Cleanup(func() {
 		if _, err := bed.Exec(cleanup(), node, "rm", "-f", dir+"/static.json"); err != nil {
 			t.Error(err)
@@ -106,12 +109,12 @@ func TestHostNetworkPodHasNoPort(t *testing.T) {
 	ports, err := bed.ports(t.Context())
 	must(t, err)
 	if port, ok := ports[portOf(p)]; ok {
-		t.Errorf("it has %v", port)
+		t.Errorf("the pod has port %v, want no port", port)
 	}
 	bed.awaitConsistent(t)
 }
 
-// TestEndedPodsReleaseTheirAddresses: the pods of a Job stay in the API, and hold nothing.
+// TestEndedPodsReleaseTheirAddresses checks that a Job's ended pods, which stay in the API, release their addresses.
 func TestEndedPodsReleaseTheirAddresses(t *testing.T) {
 	three := int32(3)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ends"}}
@@ -124,12 +127,14 @@ func TestEndedPodsReleaseTheirAddresses(t *testing.T) {
 	var pods []corev1.Pod
 	eventually(t, readyTimeout, func() (err error) {
 		pods, err = bed.pods(t.Context(), client.InNamespace(namespace), client.MatchingLabels{"job-name": job.Name})
-		if err == nil && (len(pods) != 3 || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodSucceeded })) {
+		if err == nil && (len(pods) != 3 || slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodSucceeded
+		})) {
 			err = fmt.Errorf("the job's %d pods have not succeeded", len(pods))
 		}
 		return err
 	})
-	bed.awaitConsistent(t) // counts pods that have not ended
+	bed.awaitConsistent(t) // it compares the counts with the pods that have not ended
 	ports, err := bed.ports(t.Context())
 	must(t, err)
 	for i := range pods {
@@ -155,7 +160,7 @@ func TestPodRecord(t *testing.T) {
 	networks, err := networkv1alpha1.ParsePodNetworks(p.Annotations[networkv1alpha1.PodNetworksAnnotation])
 	must(t, err)
 	if len(networks) != 1 {
-		t.Fatalf("the record has %d networks: %+v", len(networks), networks)
+		t.Fatalf("the record has %d networks, want 1: %+v", len(networks), networks)
 	}
 	n := networks[0]
 	have := []string{n.InterfaceID, string(n.PodUID), n.MACAddress, fmt.Sprint(n.MTU)}
@@ -172,11 +177,11 @@ func TestPodRecord(t *testing.T) {
 	routes := string(bed.mustIn(t, p, "ip", "route")) + string(bed.mustIn(t, p, "ip", "-6", "route"))
 	for _, g := range n.Gateways {
 		if !strings.Contains(routes, "default via "+g.String()) {
-			t.Errorf("the record's gateway %s is not the pod's:\n%s", g, routes)
+			t.Errorf("the record's gateway %s is not in the pod's routes:\n%s", g, routes)
 		}
 	}
 	must(t, bed.api.Get(t.Context(), named(plain.Name), plain))
 	if text := plain.Annotations[networkv1alpha1.PodNetworksAnnotation]; text != "" {
-		t.Errorf("a pod that did not ask has the record %s", text)
+		t.Errorf("a pod without the annotation has the record %s", text)
 	}
 }

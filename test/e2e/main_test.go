@@ -25,27 +25,29 @@ import (
 
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// namespace holds all that the tests create.
+// namespace holds all objects that the tests create.
 const namespace = "e2e"
 
 // bed is the lab that the tests share.
 var bed *testbed
 
-// began is when the time that go test gives began.
+// began is when the time limit of go test began.
 var began = time.Now()
 
-// needLabsDaemons are the tests that do not run in a bare lab, where dist/install.yaml brings OVN and Open vSwitch: they keep
-// daemons of the lab's own down, where kubelet would start them again, or read and replace the files and key pairs that the lab gave them.
+// needLabsDaemons are the tests that do not run in a bare lab, where dist/install.yaml brings OVN and Open vSwitch.
+// They stop daemons of the lab, which kubelet would restart, or they read and replace the files and key pairs that
+// the lab gave them.
 var needLabsDaemons = []string{
-	"TestNodeReboot",                // ends and starts all of a node, Open vSwitch before kubelet
+	"TestNodeReboot",                // stops and starts all of a node, Open vSwitch before kubelet
 	"TestRebuild",                   // replaces database files in the lab's folder
 	"TestRebuildThatFails",          // the same
 	"TestRotatedAuthority",          // replaces the lab's key pairs
 	"TestSouthboundLost",            // removes database files in the lab's folder
-	"TestStatusNamesInjectedFaults", // keeps daemons down until it is told
-	"TestUninstall",                 // takes config/default off; TestInstall of test/install does it for dist/install.yaml
+	"TestStatusNamesInjectedFaults", // keeps daemons down until the status reports it
+	"TestUninstall",                 // removes config/default; TestInstall of test/install does it for dist/install.yaml
 }
 
 func TestMain(m *testing.M) {
@@ -60,12 +62,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// use says that a lab is up already; it is set in the process that runs the tests.
+// use is the environment variable that makes the tests use a running lab. It is also set in the process that runs
+// the tests.
 const use = "WEFT_E2E_USE"
 
 func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if valueOf("list") != "" {
-		return m.Run(), nil // no test runs
+		return m.Run(), nil // no test to run
 	}
 	cluster, err := lab.Open(lab.Options{Name: cmp.Or(os.Getenv("WEFT_E2E_LAB"), "e2e"), Output: os.Stderr})
 	if err != nil {
@@ -80,41 +83,43 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// valueOf is what a flag of go test was given.
+// valueOf returns the value of a flag of go test.
 func valueOf(name string) string { return flag.Lookup("test." + name).Value.String() }
 
-// runInLabs runs the tests in a bare lab, and then those that need the lab's daemons in one that has them, whatever became of the others.
+// runInLabs runs the tests in a bare lab, and then the tests that need the lab's daemons in a lab with daemons, even
+// if tests failed in the first.
 func runInLabs(ctx context.Context, cluster *lab.Cluster) (code int, err error) {
-	asked, err := askedFor(ctx)
+	selected, err := selectedTests(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, bare := range []bool{true, false} {
 		elsewhere := func(test string) bool { return bare == slices.Contains(needLabsDaemons, test) }
-		if !slices.ContainsFunc(asked, func(test string) bool { return !elsewhere(test) }) {
+		if !slices.ContainsFunc(selected, func(test string) bool { return !elsewhere(test) }) {
 			continue
 		}
-		failed, failure := runInLab(ctx, cluster, bare, slices.DeleteFunc(slices.Clone(asked), func(test string) bool { return !elsewhere(test) }))
+		failed, failure := runInLab(ctx, cluster, bare, slices.DeleteFunc(slices.Clone(selected),
+			func(test string) bool { return !elsewhere(test) }))
 		code, err = max(code, failed), errors.Join(err, failure)
 	}
 	return code, err
 }
 
-// askedFor are the tests that the flags ask for.
-func askedFor(ctx context.Context) (asked []string, err error) {
+// selectedTests lists the tests that the flags select.
+func selectedTests(ctx context.Context) (selected []string, err error) {
 	all, err := list(ctx, ".")
 	if err != nil {
 		return nil, err
 	}
 	for _, test := range needLabsDaemons {
 		if !slices.Contains(all, test) {
-			return nil, fmt.Errorf("needLabsDaemons has %s, and there is no such test", test)
+			return nil, fmt.Errorf("needLabsDaemons lists %s, but no such test exists", test)
 		}
 	}
 	return list(ctx, cmp.Or(topLevel(valueOf("run")), "."))
 }
 
-// list asks this program for tests by their name.
+// list runs this program to list the tests whose names match a pattern.
 func list(ctx context.Context, pattern string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, os.Args[0], "-test.list="+pattern).Output()
 	if err != nil {
@@ -123,10 +128,10 @@ func list(ctx context.Context, pattern string) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// topLevel is what a pattern for tests and their sub-tests says of the tests alone: A|B of A/x|B/y.
+// topLevel reduces a pattern for tests and sub-tests to its pattern for tests: A/x|B/y becomes A|B.
 func topLevel(pattern string) string {
 	var kept bytes.Buffer
-	depth, below, escaped := 0, false, false // in brackets; behind a slash
+	depth, below, escaped := 0, false, false // depth of brackets; after a slash
 	for _, r := range pattern {
 		switch {
 		case escaped:
@@ -151,7 +156,8 @@ func topLevel(pattern string) string {
 
 func TestTopLevel(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"": "", "TestA": "TestA", "^TestA$/^b$": "^TestA$", "TestA/b|TestC/d/e": "TestA|TestC", "Test[A/]/b": "Test[A/]", `Test(A|B)/x\[|C`: "Test(A|B)|C",
+		"": "", "TestA": "TestA", "^TestA$/^b$": "^TestA$", "TestA/b|TestC/d/e": "TestA|TestC",
+		"Test[A/]/b": "Test[A/]", `Test(A|B)/x\[|C`: "Test(A|B)|C",
 	} {
 		if got := topLevel(pattern); got != want {
 			t.Errorf("topLevel(%q) = %q, want %q", pattern, got, want)
@@ -159,7 +165,7 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// runInLab runs the tests, but for those of elsewhere, in a lab of their own.
+// runInLab creates a lab and runs the tests there, except the tests in elsewhere.
 func runInLab(ctx context.Context, cluster *lab.Cluster, bare bool, elsewhere []string) (code int, err error) {
 	down := func() error { return cluster.Down(context.Background()) }
 	if err := down(); err != nil {
@@ -174,12 +180,12 @@ func runInLab(ctx context.Context, cluster *lab.Cluster, bare bool, elsewhere []
 	return runTests(ctx, elsewhere)
 }
 
-// runTests runs them in a process of their own, so that the lab is taken down however they end: a panic and a timeout of go test end the process
-// at once.
+// runTests runs the tests in a child process, so that the lab is removed however they end. A panic and a timeout of
+// go test end the process immediately.
 func runTests(ctx context.Context, elsewhere []string) (code int, err error) {
 	args := append(slices.Clone(os.Args[1:]), "-test.skip="+without(elsewhere))
 	if timeout := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration); timeout > 0 {
-		args = append(args, "-test.timeout="+max(timeout-time.Since(began), time.Second).String()) // go test ends all of it
+		args = append(args, "-test.timeout="+max(timeout-time.Since(began), time.Second).String()) // go test's limit covers both runs
 	}
 	tests := exec.CommandContext(ctx, os.Args[0], args...)
 	tests.Env = append(os.Environ(), use+"=1")
@@ -187,13 +193,13 @@ func runTests(ctx context.Context, elsewhere []string) (code int, err error) {
 	err = tests.Run()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		return 1, nil // it has said why itself
+		return 1, nil // the child process printed the reason
 	}
 	return 0, err
 }
 
-// without is a pattern of tests that are left out, before what the flags leave out: of a pattern's alternatives the first counts that matches a
-// test, also one that is for its sub-tests.
+// without returns a pattern that skips these tests in addition to the flag's pattern. The first matching alternative
+// of a skip pattern wins, even if it only skips sub-tests, so these tests come first.
 func without(tests []string) string {
 	var patterns []string
 	if len(tests) > 0 {
@@ -205,7 +211,7 @@ func without(tests []string) string {
 	return strings.Join(patterns, "|")
 }
 
-// buildPeer puts the tests' own program where the nodes can see it: pods mount it from there.
+// buildPeer builds the tests' own program in a folder that pods mount from the nodes.
 func buildPeer(ctx context.Context, dir string) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -224,7 +230,7 @@ func makeNamespace(ctx context.Context, b *testbed) error {
 	if err := ignoreExists(b.api.Create(ctx, object)); err != nil {
 		return err
 	}
-	return poll(ctx, 30*time.Second, func() error {
+	return poll.Slowly(ctx, 30*time.Second, func() error {
 		return b.api.Get(ctx, named("default"), &corev1.ServiceAccount{})
 	})
 }

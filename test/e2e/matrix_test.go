@@ -20,24 +20,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// whoPort is the port of the peer that tells who answers, and whom it sees.
+// whoPort is the port where the peer reports its name and the caller's address.
 const whoPort = 7001
 
-// cell is one element of a matrix: a call from somewhere to somewhere, what Kubernetes promises of it, and what became of it.
+// cell is one element of a matrix: a call, what Kubernetes guarantees for it, and its outcome.
 type cell struct {
 	Mode     string `json:"mode,omitempty"` // of the gateway
 	Uplink   string `json:"uplink,omitempty"`
 	From     string `json:"from"`
-	Relation string `json:"relation"`         // of who calls and who answers
-	Address  string `json:"address"`          // the kind of address that is called
-	Policy   string `json:"policy,omitempty"` // Cluster or Local: the internal one of a cluster IP, the external one of all others
+	Relation string `json:"relation"`         // between caller and server
+	Address  string `json:"address"`          // the kind of the called address
+	Policy   string `json:"policy,omitempty"` // Cluster or Local: the internal policy for a cluster IP, else the external policy
 	Protocol string `json:"protocol"`
 	Family   string `json:"family"`
 	To       string `json:"to"`
 	promise
-	Seen  []netip.Addr `json:"seen,omitempty"` // the addresses by which the servers saw the caller
+	Seen  []netip.Addr `json:"seen,omitempty"` // the caller's addresses as the servers saw them
 	OK    bool         `json:"ok"`
 	Error string       `json:"error,omitempty"`
 
@@ -45,24 +46,24 @@ type cell struct {
 	to     netip.AddrPort
 }
 
-// promise is what must become of the calls of a cell.
+// promise is the guaranteed outcome of a cell's calls.
 type promise struct {
-	Servers []string `json:"servers"` // who answers, each of them sometimes; nobody: the service is not to be reached from there
-	Source  source   `json:"source"`  // whom they see
+	Servers []string `json:"servers"` // each must answer some of the calls; empty: the service must be unreachable
+	Source  source   `json:"source"`  // the caller's address as the servers see it
 }
 
-// source says which address a server sees of a caller.
+// source is the set of addresses under which a server may see a caller.
 type source struct {
 	Name      string
-	Addresses []netip.Addr // any of these; of the cell's family there is at least one
+	Addresses []netip.Addr // at least one of the cell's family
 }
 
 func (s source) MarshalText() ([]byte, error) { return []byte(s.Name), nil }
 
-// caller is who calls: a pod, or a machine itself.
+// caller is a pod or a machine that makes calls.
 type caller struct {
 	name    string
-	command func(ctx context.Context, argv ...string) (*exec.Cmd, error) // the peer program there
+	command func(ctx context.Context, argv ...string) (*exec.Cmd, error) // runs the peer program there
 }
 
 func (b *testbed) podCaller(p *corev1.Pod) caller {
@@ -78,7 +79,7 @@ func (b *testbed) hostCaller(machine string) caller {
 	}}
 }
 
-// run runs the peer program where the caller is.
+// run runs the peer program at the caller.
 func (c caller) run(ctx context.Context, input []byte, argv ...string) ([]byte, error) {
 	cmd, err := c.command(ctx, argv...)
 	if err != nil {
@@ -93,8 +94,8 @@ func (c caller) run(ctx context.Context, input []byte, argv ...string) ([]byte, 
 	return out, nil
 }
 
-// tell runs the peer program where the caller is, and reads the document that it prints.
-func tell[T any](ctx context.Context, c caller, argv ...string) (document T, err error) {
+// runJSON runs the peer program at the caller and decodes the document that it prints.
+func runJSON[T any](ctx context.Context, c caller, argv ...string) (document T, err error) {
 	out, err := c.run(ctx, nil, argv...)
 	if err != nil {
 		return document, err
@@ -102,21 +103,21 @@ func tell[T any](ctx context.Context, c caller, argv ...string) (document T, err
 	return document, json.Unmarshal(out, &document)
 }
 
-// called is what the peer prints of one call.
+// called is the peer's output for one call.
 type called struct {
 	Server, Client, Error string
 	Refused               bool
 }
 
-// calls are several calls to one address, as the peer reads them.
+// calls are several calls to one address, in the peer's input format.
 type calls struct {
 	Protocol string `json:"protocol"`
 	To       string `json:"to"`
 	Count    int    `json:"count"`
-	Stop     bool   `json:"stop"` // at the first that fails
+	Stop     bool   `json:"stop"` // after the first failed call
 }
 
-// callAll makes all calls of one caller, in one process.
+// callAll makes all calls of one caller in one process.
 func (c caller) callAll(ctx context.Context, wanted []calls) (became [][]called, err error) {
 	input, err := json.Marshal(wanted)
 	if err != nil {
@@ -130,25 +131,26 @@ func (c caller) callAll(ctx context.Context, wanted []calls) (became [][]called,
 		return nil, err
 	}
 	if len(became) != len(wanted) {
-		return nil, fmt.Errorf("%s: %d answers to %d questions", c.name, len(became), len(wanted))
+		return nil, fmt.Errorf("%s: %d results for %d calls", c.name, len(became), len(wanted))
 	}
 	return became, nil
 }
 
-// matrix is a table of cells that is tried as a whole.
+// matrix is a table of cells that are tried together.
 type matrix struct {
 	mode, uplink string
 	cells        []*cell
 }
 
-// add has a caller call addresses over both protocols; port tells the number for each.
+// add makes a caller call addresses over both protocols; port returns the number for each.
 func (m *matrix) add(from caller, relation, address, policy string, to []netip.Addr, port func(protocol string) uint16, p promise) {
 	if len(p.Servers) == 0 {
 		p = promise{Servers: []string{}}
 	}
 	for _, a := range to {
 		for _, protocol := range []string{"tcp", "udp"} {
-			c := &cell{Mode: m.mode, Uplink: m.uplink, From: from.name, Relation: relation, Address: address, Policy: policy, Protocol: protocol, Family: "IPv4", promise: p, caller: from}
+			c := &cell{Mode: m.mode, Uplink: m.uplink, From: from.name, Relation: relation, Address: address,
+				Policy: policy, Protocol: protocol, Family: "IPv4", promise: p, caller: from}
 			if a.Is6() {
 				c.Family = "IPv6"
 			}
@@ -160,22 +162,24 @@ func (m *matrix) add(from caller, relation, address, policy string, to []netip.A
 }
 
 func (c *cell) String() string {
-	return strings.Join(strings.Fields(fmt.Sprint(c.Mode, " ", c.Uplink, " ", c.From, " (", c.Relation, ") calls ", c.Address, " ", c.Policy, " ", c.Protocol, " ", c.To, ", wants ", c.Servers, " to see ", c.Source.Name, ": ", c.Error)), " ")
+	return strings.Join(strings.Fields(fmt.Sprint(c.Mode, " ", c.Uplink, " ", c.From, " (", c.Relation, ") calls ",
+		c.Address, " ", c.Policy, " ", c.Protocol, " ", c.To, ", wants ", c.Servers, " to see ", c.Source.Name, ": ",
+		c.Error)), " ")
 }
 
 func (c *cell) reachable() bool { return len(c.Servers) > 0 }
 
-// try makes the calls until each promise has been kept once: what shall be reached first, since what shall not is not reached either while
-// nothing has come into effect.
+// try makes the calls until each promise holds once. The reachable cells come first: before any change takes effect,
+// unreachable cells pass trivially.
 func (m *matrix) try(t *testing.T) {
 	t.Helper()
 	for _, reachable := range []bool{true, false} {
 		open := slices.DeleteFunc(slices.Clone(m.cells), func(c *cell) bool { return c.reachable() != reachable })
-		err := poll(t.Context(), recoveryTimeout, func() error {
+		err := poll.Slowly(t.Context(), recoveryTimeout, func() error {
 			err := callCells(t.Context(), open)
 			open = slices.DeleteFunc(open, func(c *cell) bool { return c.OK })
 			if err == nil && len(open) > 0 {
-				err = fmt.Errorf("%d promises are not kept", len(open))
+				err = fmt.Errorf("%d cells do not hold yet", len(open))
 			}
 			return err
 		})
@@ -188,7 +192,7 @@ func (m *matrix) try(t *testing.T) {
 	}
 }
 
-// callCells makes the calls of all cells, those of a caller in one process, and judges them.
+// callCells makes the calls of all cells, in one process per caller, and judges them.
 func callCells(ctx context.Context, cells []*cell) error {
 	byCaller := map[string][]*cell{}
 	for _, c := range cells {
@@ -214,7 +218,8 @@ func callCells(ctx context.Context, cells []*cell) error {
 	return group.Wait()
 }
 
-// count is how many calls show what the cell promises: all of twelve go to one of two backends once in 2,048 times.
+// count returns how many calls a cell needs. With two backends, one of 2,048 runs of twelve calls reaches only one
+// of them.
 func (c *cell) count() int {
 	if len(c.Servers) > 1 {
 		return 12
@@ -246,7 +251,7 @@ func (c *cell) answered(all []called) error {
 	}
 	for _, one := range all {
 		if one.Error == "" {
-			return fmt.Errorf("%s answered, whom nobody may reach from here", one.Server)
+			return fmt.Errorf("%s answered, but must not be reachable from here", one.Server)
 		}
 	}
 	return nil
@@ -261,7 +266,7 @@ func (s source) check(seen []netip.Addr) error {
 	return nil
 }
 
-// answered lists who answered; an error says which call failed, or who never did.
+// answered lists the servers that answered. The error names a failed call or a server that never answered.
 func answered(all []called, want []string) (servers []string, err error) {
 	count := map[string]int{}
 	for _, one := range all {
@@ -282,7 +287,7 @@ func answered(all []called, want []string) (servers []string, err error) {
 	return want, nil
 }
 
-// serveOn runs a peer on machines themselves until the test's end.
+// serveOn runs a peer on the machines themselves until the test's end.
 func (b *testbed) serveOn(t *testing.T, machines ...string) {
 	t.Helper()
 	for _, m := range machines {
@@ -301,7 +306,7 @@ func (b *testbed) serveOn(t *testing.T, machines ...string) {
 	}
 }
 
-// writeCells leaves a matrix in _out.
+// writeCells writes a matrix to _out.
 func writeCells(t *testing.T, name string, cells []*cell) {
 	t.Helper()
 	root, err := tools.SourceRoot()
@@ -312,8 +317,8 @@ func writeCells(t *testing.T, name string, cells []*cell) {
 	must(t, os.WriteFile(filepath.Join(root, "_out", name), append(text, '\n'), 0o644))
 }
 
-// call makes calls to one address, from one port where that is not 0.
+// call makes count calls to one address. The peer command gets more as additional flags.
 func (c caller) call(ctx context.Context, protocol string, to netip.AddrPort, count int, more ...string) ([]called, error) {
 	argv := append([]string{"call", "--protocol=" + protocol, "--to=" + to.String(), fmt.Sprint("--count=", count)}, more...)
-	return tell[[]called](ctx, c, argv...)
+	return runJSON[[]called](ctx, c, argv...)
 }

@@ -14,13 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ports of the metrics: those of the manifests.
-const (
-	operatorMetrics = 9441
-	agentMetrics    = 9443
-)
-
-// metrics are the samples of a process by name and labels as they are printed.
+// metrics are the samples of a process by name and labels as printed.
 type metrics map[string]float64
 
 // scrape reads the metrics of a pod on its node's network.
@@ -65,7 +59,7 @@ func parseMetrics(text []byte) (metrics, error) {
 	return samples, nil
 }
 
-// sum adds the samples of a metric that have all of these labels, as name="value".
+// sum adds the samples of a metric with all of these labels, each in the form name="value".
 func (m metrics) sum(name string, labels ...string) (total float64) {
 	for sample, value := range m {
 		if base, _, _ := strings.Cut(sample, "{"); base == name && hasAll(sample, labels) {
@@ -84,12 +78,12 @@ func hasAll(sample string, labels []string) bool {
 	return true
 }
 
-// transactions counts what was sent to a database, whatever came of it.
+// transactions counts the transactions sent to a database, whatever their result.
 func (m metrics) transactions(database, kind string) float64 {
 	return m.sum("weft_ovsdb_transactions_total", fmt.Sprintf("database=%q", database), fmt.Sprintf("kind=%q", kind))
 }
 
-// idle is nil when a process is connected to its databases and has nothing left to reconcile.
+// idle returns nil if a process is connected to its databases and has nothing left to reconcile.
 func (m metrics) idle(databases ...string) error {
 	for _, d := range databases {
 		if m.sum("weft_ovsdb_connected", fmt.Sprintf("database=%q", d)) != 1 {
@@ -97,7 +91,7 @@ func (m metrics) idle(databases ...string) error {
 		}
 	}
 	if queued, working := m.sum("workqueue_depth"), m.sum("controller_runtime_active_workers"); queued+working > 0 {
-		return fmt.Errorf("%v requests wait and %v are worked on", queued, working)
+		return fmt.Errorf("%v requests are queued and %v are being processed", queued, working)
 	}
 	return nil
 }

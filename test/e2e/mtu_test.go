@@ -13,8 +13,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestALinkBecomesSmaller: the pods of all nodes follow the smallest link, those that run as well, so that no packet that a pod may send is
-// lost; the ClusterNetwork says which node it is. It all goes back when the link does.
+// TestALinkBecomesSmaller checks that the pods of all nodes, including running pods, follow the smallest link, so
+// that no packet of a pod is lost. ClusterNetwork names the node with that link. Everything returns to normal when
+// the link does.
 func TestALinkBecomesSmaller(t *testing.T) {
 	here, there := bed.peerPod("mtu-1", "n1"), bed.peerPod("mtu-2", "n2")
 	bed.run(t, here, there)
@@ -33,7 +34,8 @@ func TestALinkBecomesSmaller(t *testing.T) {
 	t.Logf("both pods had MTU %d after %s", usual-smaller, milliseconds(took))
 	testMTU(t, here, address(t, there, is4))
 	testMTU(t, there, address(t, here, is6))
-	if said := bed.degraded(t); !strings.Contains(said, networkv1alpha1.ReasonMTUMismatch) || !strings.Contains(said, fmt.Sprintf("n2 (%d)", usual-smaller)) {
+	if said := bed.degraded(t); !strings.Contains(said, networkv1alpha1.ReasonMTUMismatch) ||
+		!strings.Contains(said, fmt.Sprintf("n2 (%d)", usual-smaller)) {
 		t.Errorf("Degraded is %q", said)
 	}
 
@@ -62,7 +64,7 @@ func (b *testbed) podsHaveMTU(t *testing.T, want int) error {
 	return nil
 }
 
-// degraded is reason and message of the ClusterNetwork's condition.
+// degraded returns reason and message of the ClusterNetwork's condition Degraded.
 func (b *testbed) degraded(t *testing.T) string {
 	t.Helper()
 	var cn networkv1alpha1.ClusterNetwork

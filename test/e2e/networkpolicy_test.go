@@ -24,14 +24,15 @@ import (
 // isolated is the namespace whose pods have policies.
 const isolated = "e2e-isolated"
 
-// isle is what the test of policies has.
+// isle is the fixture of the network policy test.
 type isle struct {
 	web, client, other *corev1.Pod // in the namespace
-	visitor, stranger  *corev1.Pod // in another, one with a label
+	visitor, stranger  *corev1.Pod // in another namespace; visitor has a label
 	balanced           *corev1.Service
 }
 
-// TestNetworkPolicy sends packets between pods whose policies change, over both families; make e2e-upstream has Kubernetes' own tests of them.
+// TestNetworkPolicy sends packets between pods whose policies change, over both families. The target e2e-upstream
+// runs Kubernetes' own policy tests.
 func TestNetworkPolicy(t *testing.T) {
 	before := rowsOfRules(t)
 	w := makeIsle(t)
@@ -39,7 +40,7 @@ func TestNetworkPolicy(t *testing.T) {
 	tcp, udp := []string{"tcp"}, []string{"udp"}
 	who := intstr.FromInt32(whoPort)
 
-	t.Run("a pod that starts under default deny", func(t *testing.T) { testDeniedFromTheFirstPacket(t, w) })
+	t.Run("the first packet of a pod under default deny", func(t *testing.T) { testDeniedFromTheFirstPacket(t, w) })
 	t.Run("default deny", func(t *testing.T) {
 		deny := policy("deny", metav1.LabelSelector{}, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 		bed.create(t, deny)
@@ -55,7 +56,8 @@ func TestNetworkPolicy(t *testing.T) {
 		p := policy("web", app("web"), networkingv1.PolicyTypeIngress)
 		named := intstr.FromString("who")
 		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{
-			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))}, {NamespaceSelector: &metav1.LabelSelector{}, PodSelector: ptr(app("visitor"))}},
+			From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app("client"))},
+				{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: ptr(app("visitor"))}},
 			Ports: []networkingv1.NetworkPolicyPort{{Port: &named}},
 		}}
 		bed.create(t, p)
@@ -63,7 +65,7 @@ func TestNetworkPolicy(t *testing.T) {
 			reach(t, tcp, from, []*corev1.Pod{w.web}, only(want, w.web))
 			reach(t, udp, from, []*corev1.Pod{w.web}, nil)
 		}
-		reach(t, tcp, w.web, all, all) // what it opens itself, and the answers
+		reach(t, tcp, w.web, all, all) // connections that the pod opens, and their replies
 		bed.relabel(t, w.stranger, "app", "visitor")
 		reach(t, tcp, w.stranger, []*corev1.Pod{w.web}, []*corev1.Pod{w.web})
 		bed.relabel(t, w.stranger, "app", "stranger")
@@ -79,8 +81,9 @@ func TestNetworkPolicy(t *testing.T) {
 		}
 		bed.create(t, p)
 		f := &fence{inside: w.web}
-		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, far, addressesOf(w.web), addressesOf(w.visitor)), slices.Concat(out, addressesOf(w.web))...)
-		service := addressList(w.balanced.Spec.ClusterIPs...) // its port is another, its address is nobody's
+		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, far, addressesOf(w.web),
+			addressesOf(w.visitor)), slices.Concat(out, addressesOf(w.web))...)
+		service := addressList(w.balanced.Spec.ClusterIPs...) // the service's port differs from its backends', and no pod has its address
 		for _, from := range []*corev1.Pod{w.client, w.visitor} {
 			var wanted []calls
 			for _, a := range service {
@@ -88,7 +91,7 @@ func TestNetworkPolicy(t *testing.T) {
 			}
 			eventually(t, recoveryTimeout, func() error { return reaches(t.Context(), from, wanted, service) })
 		}
-		bed.relabel(t, w.web, "app", "other") // the service has no backend then, and nothing is allowed
+		bed.relabel(t, w.web, "app", "other") // without a backend, the policy allows nothing
 		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, addressesOf(w.web)), out...)
 		bed.relabel(t, w.web, "app", "web")
 		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, addressesOf(w.web)), slices.Concat(out, addressesOf(w.web))...)
@@ -96,10 +99,10 @@ func TestNetworkPolicy(t *testing.T) {
 		f.reachOf(t, tcp, []*corev1.Pod{w.client}, slices.Concat(out, far, addressesOf(w.web)), slices.Concat(out, addressesOf(w.web))...)
 		bed.remove(t, p)
 	})
-	t.Run("what is decided is told and counted", func(t *testing.T) { testDecisionsAreTold(t, w) })
+	t.Run("decisions are logged and counted", func(t *testing.T) { testDecisionsAreLogged(t, w) })
 	bed.awaitConsistent(t)
 	if left := rowsOfRules(t); !slices.Equal(left, before) {
-		t.Errorf("rows of rules are %v, and were %v before", left, before)
+		t.Errorf("rule rows are %v, were %v before the test", left, before)
 	}
 }
 
@@ -138,7 +141,8 @@ func makeIsle(t *testing.T) *isle {
 		return p
 	}
 	w := &isle{web: inside("web", "n1"), client: inside("client", "n2"), other: inside("other", "n1"),
-		visitor: labelled(bed.peerPod("isle-visitor", "n2"), "visitor"), stranger: labelled(bed.peerPod("isle-stranger", "n1"), "stranger")}
+		visitor:  labelled(bed.peerPod("isle-visitor", "n2"), "visitor"),
+		stranger: labelled(bed.peerPod("isle-stranger", "n1"), "stranger")}
 	w.balanced = service("web", "web")
 	w.balanced.Namespace = isolated
 	bed.create(t, w.balanced)
@@ -147,7 +151,7 @@ func makeIsle(t *testing.T) *isle {
 	return w
 }
 
-// reach waits until a pod reaches exactly those that are wanted; everybody reaches itself.
+// reach waits until a pod reaches exactly the wanted pods. Every pod reaches itself.
 func reach(t *testing.T, protocols []string, from *corev1.Pod, to, want []*corev1.Pod) {
 	t.Helper()
 	var all, reached []netip.Addr
@@ -162,12 +166,13 @@ func reach(t *testing.T, protocols []string, from *corev1.Pod, to, want []*corev
 	(&fence{}).reachOf(t, protocols, []*corev1.Pod{from}, all, reached...)
 }
 
-// testDeniedFromTheFirstPacket: a pod whose address is known beforehand is asked every two milliseconds from before it is created until it is
-// Ready, which kubelet's probe from its own node makes it; it calls others itself as soon as it runs. No packet passes.
+// testDeniedFromTheFirstPacket pings a pod's requested addresses every 2 ms, from before its creation until it is
+// Ready. It becomes Ready because kubelet's probe from its own node always passes. The pod itself opens a connection
+// as soon as it runs. If the pod is denied, no other packet passes.
 func testDeniedFromTheFirstPacket(t *testing.T, w *isle) {
 	deny := policy("deny", metav1.LabelSelector{}, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
 	bed.create(t, deny)
-	reach(t, []string{"tcp"}, w.web, []*corev1.Pod{w.stranger}, nil) // it is in force
+	reach(t, []string{"tcp"}, w.web, []*corev1.Pod{w.stranger}, nil) // the policy is in force
 	start := func(namespace, name string) *corev1.Pod {
 		p := bed.peerPod(name, "n1", "--flow="+netip.AddrPortFrom(addressesOf(w.visitor)[0], 7000).String())
 		p.Namespace = namespace
@@ -175,12 +180,12 @@ func testDeniedFromTheFirstPacket(t *testing.T, w *isle) {
 		return p
 	}
 	for _, p := range []*corev1.Pod{start(isolated, "isle-denied"), start(namespace, "isle-allowed")} {
-		asked := strings.Split(p.Annotations[networkv1alpha1.RequestedIPsAnnotation], ",")
-		answers := startAsking(t, w.visitor, asked)
+		requested := strings.Split(p.Annotations[networkv1alpha1.RequestedIPsAnnotation], ",")
+		answers := startProbing(t, w.visitor, requested)
 		bed.run(t, p)
 		for _, a := range addressesOf(p) {
-			if !slices.Contains(asked, a.String()) {
-				t.Fatalf("pod %s has %s, and asked for %v", p.Name, a, asked)
+			if !slices.Contains(requested, a.String()) {
+				t.Fatalf("pod %s has address %s, want one of the requested %v", p.Name, a, requested)
 			}
 		}
 		denied := p.Namespace == isolated
@@ -190,17 +195,17 @@ func testDeniedFromTheFirstPacket(t *testing.T, w *isle) {
 				t.Errorf("pod %s, denied: %t: %d of %d requests to %s were not answered", p.Name, denied, r.Lost, r.Sent, r.To)
 			}
 		}
-		state, err := ask[flowState](t.Context(), bed, p, "/flow")
+		state, err := getJSON[flowState](t.Context(), bed, p, "/flow")
 		must(t, err)
 		if (state.Echoes == 0) != denied {
-			t.Errorf("pod %s, denied: %t: what it sent to another was answered: %+v", p.Name, denied, state)
+			t.Errorf("pod %s, denied: %t: its own connection: %+v", p.Name, denied, state)
 		}
 		bed.remove(t, p)
 	}
 	bed.remove(t, deny)
 }
 
-// free are two addresses of a node that no pod has.
+// free returns an unused address of each family in a node's subnets.
 func free(t *testing.T, node string) (addresses []string) {
 	t.Helper()
 	nn := nodeNetwork(node)
@@ -217,10 +222,12 @@ func free(t *testing.T, node string) (addresses []string) {
 	return addresses
 }
 
-// startAsking sends echo requests that nobody may answer; the function that it returns ends them, and tells.
-func startAsking(t *testing.T, from *corev1.Pod, to []string) func() []pinged {
+// startProbing sends echo requests without waiting for answers. The returned function stops it and returns the
+// results.
+func startProbing(t *testing.T, from *corev1.Pod, to []string) func() []pinged {
 	t.Helper()
-	cmd := bed.KubectlCommand(t.Context(), "-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath, "ping", "--every=2ms", "--to="+strings.Join(to, ","))
+	cmd := bed.KubectlCommand(t.Context(), "-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath, "ping",
+		"--every=2ms", "--to="+strings.Join(to, ","))
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.StdoutPipe()

@@ -14,7 +14,7 @@ import (
 // row is a row of an OVSDB table as the ctl programs print it.
 type row map[string]any
 
-// rows reads columns of a table by one of the ctl programs inside a machine.
+// rows reads columns of a table by running a ctl program inside a machine.
 func (b *testbed) rows(ctx context.Context, machine, program, table, columns string) ([]row, error) {
 	out, err := b.Exec(ctx, machine, program, "--timeout=10", "--format=json", "--columns="+columns, "list", table)
 	if err != nil {
@@ -37,13 +37,13 @@ func (b *testbed) rows(ctx context.Context, machine, program, table, columns str
 	return rows, nil
 }
 
-// text is a column that holds one string; empty if it holds none.
+// text returns the string in a column; empty if the column has no string.
 func (r row) text(column string) string {
 	s, _ := r[column].(string)
 	return s
 }
 
-// pairs is a column that holds a map (RFC 7047 §5.1).
+// pairs returns the map in a column (RFC 7047 §5.1).
 func (r row) pairs(column string) map[string]string {
 	found := map[string]string{}
 	value, _ := r[column].([]any)
@@ -59,7 +59,7 @@ func (r row) pairs(column string) map[string]string {
 	return found
 }
 
-// uuid is a column that holds one UUID.
+// uuid returns the UUID in a column.
 func (r row) uuid(column string) string {
 	if value, _ := r[column].([]any); len(value) == 2 && value[0] == "uuid" {
 		return fmt.Sprint(value[1])
@@ -67,7 +67,7 @@ func (r row) uuid(column string) string {
 	return ""
 }
 
-// ports are the logical switch ports by their name.
+// ports returns the logical switch ports by name.
 func (b *testbed) ports(ctx context.Context) (map[string]row, error) {
 	rows, err := b.rows(ctx, b.central, "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
 	if err != nil {
@@ -89,13 +89,13 @@ type transaction struct {
 	tables  []string
 }
 
-// heartbeat is the comment of the transactions by which the operator proves that it sees the database.
+// heartbeat is the comment of the transactions with which the operator checks its connection to the database.
 const heartbeat = "weft-heartbeat"
 
-// databaseFile is where a database server writes.
+// databaseFile is the file of a database server.
 type databaseFile struct{ machine, path string }
 
-// northboundFile is the lab's own, or that of the product's server.
+// northboundFile is the file of the lab's own northbound server, or of the product's in a bare lab.
 func (b *testbed) northboundFile() databaseFile {
 	if b.bare {
 		return databaseFile{b.central, "/var/lib/ovn/ovnnb_db.db"}
@@ -103,7 +103,7 @@ func (b *testbed) northboundFile() databaseFile {
 	return databaseFile{b.central, filepath.Join(b.Dir, b.central, "nb.db")}
 }
 
-// switchFile is that of a node's Open vSwitch.
+// switchFile is the file of a node's Open vSwitch database.
 func (b *testbed) switchFile(node string) databaseFile {
 	if b.bare {
 		return databaseFile{node, "/run/openvswitch/conf.db"}
@@ -111,7 +111,7 @@ func (b *testbed) switchFile(node string) databaseFile {
 	return databaseFile{node, filepath.Join(b.Dir, node, "conf.db")}
 }
 
-// log reads all transactions that a database server has written, heartbeats left out.
+// log reads all transactions in a database server's file except heartbeats.
 func (b *testbed) log(ctx context.Context, file databaseFile) ([]transaction, error) {
 	out, err := b.Exec(ctx, file.machine, "ovsdb-tool", "-m", "show-log", file.path)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pings are echo requests from one pod to all addresses of others, every 20 ms to each.
+// pings are echo requests from one pod to all addresses of other pods, every 20 ms to each.
 type pings struct {
 	cmd  *exec.Cmd
-	end  io.Closer // its input: the pings end with it
+	end  io.Closer // standard input: closing it ends the pings
 	out  *bufio.Reader
 	errs *strings.Builder
 }
 
-// pinged is what became of the requests to one address.
+// pinged is the result for one address.
 type pinged struct {
 	To   netip.Addr
 	Sent int
@@ -34,7 +34,7 @@ type pinged struct {
 	}
 }
 
-// startPings returns when every address has answered; what was sent before does not count.
+// startPings returns when every address has answered. Earlier requests do not count.
 func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
 	t.Helper()
 	argv := []string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath, "ping", "--every=20ms"}
@@ -58,7 +58,7 @@ func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
 	return p
 }
 
-// stop ends the pings and tells what became of them.
+// stop ends the pings and returns the results.
 func (p *pings) stop(t *testing.T) []pinged {
 	t.Helper()
 	must(t, p.end.Close())

@@ -18,14 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// readyTimeout bounds how long a pod may take on a busy machine of two cores.
+// readyTimeout bounds how long a pod may take to be Ready on a busy machine with two cores.
 const readyTimeout = 60 * time.Second
 
 const peerPath = "/e2e/peer"
 
-// peerSpec runs the peer program; kubelet's probe of it comes from the host.
+// peerSpec runs the peer program. kubelet's probe of it comes from the host.
 func (b *testbed) peerSpec(node string, args ...string) corev1.PodSpec {
 	grace, no := int64(1), false
 	return corev1.PodSpec{
@@ -39,7 +40,8 @@ func (b *testbed) peerSpec(node string, args ...string) corev1.PodSpec {
 			ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 				HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}}},
 		}},
-		Volumes: []corev1.Volume{{Name: "e2e", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: b.peerDir}}}},
+		Volumes: []corev1.Volume{{Name: "e2e",
+			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: b.peerDir}}}},
 	}
 }
 
@@ -55,7 +57,7 @@ func (b *testbed) peerDeployment(name string, replicas int32) *appsv1.Deployment
 	return d
 }
 
-// create makes objects that the test's end removes, and waits for.
+// create creates objects. The test's cleanup removes them and waits until they are gone.
 func (b *testbed) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
@@ -71,11 +73,11 @@ func (b *testbed) remove(t *testing.T, o client.Object) {
 	if err := b.api.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}
-	err := poll(ctx, readyTimeout, func() error {
+	err := poll.Slowly(ctx, readyTimeout, func() error {
 		if err := b.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		return fmt.Errorf("%T %s is still there", o, o.GetName())
+		return fmt.Errorf("%T %s still exists", o, o.GetName())
 	})
 	if err != nil {
 		t.Error(err)
@@ -93,7 +95,7 @@ func (b *testbed) run(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// awaitReady waits until a pod is Ready and leaves its state in p.
+// awaitReady waits until a pod is Ready and stores its state in p.
 func (b *testbed) awaitReady(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	eventually(t, readyTimeout, func() error {
@@ -119,14 +121,14 @@ func notReady(p *corev1.Pod) error {
 	return fmt.Errorf("pod %s/%s on %s is %s and not Ready %s", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase, waits)
 }
 
-// scale sets the replicas of a Deployment.
+// scale sets a Deployment's replicas.
 func (b *testbed) scale(ctx context.Context, name string, replicas int32) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	return b.api.Patch(ctx, d, client.RawPatch("application/merge-patch+json", patch))
 }
 
-// settled is nil when a Deployment has as many pods as asked for, all Ready, and none that ends.
+// settled returns nil if a Deployment has the requested number of pods, all Ready, and no terminating pod.
 func (b *testbed) settled(ctx context.Context, name string, replicas int) error {
 	pods, err := b.pods(ctx, client.InNamespace(namespace), client.MatchingLabels{"app": name})
 	if err != nil {
@@ -161,7 +163,7 @@ func addressesOf(p *corev1.Pod) []netip.Addr {
 func is4(a netip.Addr) bool { return a.Is4() }
 func is6(a netip.Addr) bool { return a.Is6() }
 
-// address is the one address of a family that a pod has.
+// address returns a pod's address of a family.
 func address(t *testing.T, p *corev1.Pod, family func(netip.Addr) bool) netip.Addr {
 	t.Helper()
 	for _, a := range addressesOf(p) {
@@ -169,11 +171,11 @@ func address(t *testing.T, p *corev1.Pod, family func(netip.Addr) bool) netip.Ad
 			return a
 		}
 	}
-	t.Fatalf("pod %s lacks an address of a family: %v", p.Name, p.Status.PodIPs)
+	t.Fatalf("pod %s has no address of the family: %v", p.Name, p.Status.PodIPs)
 	return netip.Addr{}
 }
 
-// in runs a program inside a pod, through kubelet and not the pod network.
+// in runs a program inside a pod, through kubelet and not over the pod network.
 func (b *testbed) in(ctx context.Context, p *corev1.Pod, argv ...string) ([]byte, error) {
 	return b.Kubectl(ctx, append([]string{"-n", p.Namespace, "exec", p.Name, "--"}, argv...)...)
 }
@@ -185,8 +187,8 @@ func (b *testbed) mustIn(t *testing.T, p *corev1.Pod, argv ...string) []byte {
 	return out
 }
 
-// ask gets a document from a peer, through kubelet.
-func ask[T any](ctx context.Context, b *testbed, p *corev1.Pod, path string) (document T, err error) {
+// getJSON gets a document from a peer, through kubelet.
+func getJSON[T any](ctx context.Context, b *testbed, p *corev1.Pod, path string) (document T, err error) {
 	out, err := b.in(ctx, p, "wget", "-q", "-O-", "http://127.0.0.1:8080"+path)
 	if err != nil {
 		return document, err

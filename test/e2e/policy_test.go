@@ -19,7 +19,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// kube-controller-manager checks the expressions of policies against the kinds that they are for.
+// kube-controller-manager checks the expressions of policies against the types of the kinds that they match.
 func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 	eventually(t, convergence, func() error {
 		var policies admissionv1.ValidatingAdmissionPolicyList
@@ -33,33 +33,35 @@ func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 			}
 			ours++
 			if p.Status.ObservedGeneration != p.Generation {
-				return fmt.Errorf("policy %s has not been checked yet", p.Name)
+				return fmt.Errorf("policy %s has not been type-checked yet", p.Name)
 			}
 			if checked := p.Status.TypeChecking; checked != nil && len(checked.ExpressionWarnings) > 0 {
 				return fmt.Errorf("policy %s: %+v", p.Name, checked.ExpressionWarnings)
 			}
 		}
 		if ours == 0 {
-			return errors.New("no policy of ours is there")
+			return errors.New("the cluster has no policy of Weft")
 		}
 		return nil
 	})
 }
 
-// The token is the one that kubelet gave to the agent's pod.
+// The token is the token that kubelet gave to the agent's pod.
 func TestAgentsTokenIsForItsOwnNode(t *testing.T) {
 	agent, err := bed.pod(t.Context(), agent, "n1")
 	must(t, err)
 	api := clientWith(t, tokenOf(t, agent))
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"encapType":"Geneve"}}`)) // as it is
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"encapType":"Geneve"}}`)) // the present value
 	own, other := nodeNetwork("n1"), nodeNetwork("n2")
 	if err := api.Status().Patch(t.Context(), own, patch); err != nil {
 		t.Errorf("its own status: %v", err)
 	}
-	if err := api.Status().Patch(t.Context(), other, patch); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NodeNetwork n2") {
+	if err := api.Status().Patch(t.Context(), other, patch); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "NodeNetwork n2") {
 		t.Errorf("another node's status: %v", err)
 	}
-	if err := api.Patch(t.Context(), nodeNetwork("n1"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))); !apierrors.IsForbidden(err) {
+	if err := api.Patch(t.Context(), nodeNetwork("n1"), client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`))); !apierrors.IsForbidden(err) {
 		t.Errorf("its own labels: %v", err)
 	}
 }
@@ -75,7 +77,8 @@ func tokenOf(t *testing.T, p *corev1.Pod) string {
 	t.Helper()
 	for _, volume := range p.Spec.Volumes {
 		if strings.HasPrefix(volume.Name, "kube-api-access-") {
-			return bed.mustExec(t, p.Spec.NodeName, "cat", fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~projected/%s/token", p.UID, volume.Name))
+			return bed.mustExec(t, p.Spec.NodeName, "cat",
+				fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~projected/%s/token", p.UID, volume.Name))
 		}
 	}
 	t.Fatalf("pod %s has no token", p.Name)
@@ -90,7 +93,7 @@ func clientWith(t *testing.T, token string) client.Client {
 	return clientOf(t, anonymous)
 }
 
-// asAgent is the client of an agent on a node where none runs.
+// asAgent returns a client with the rights of an agent, for a node where no agent runs.
 func asAgent(t *testing.T, node string) client.Client {
 	t.Helper()
 	config := adminConfig(t)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-// TestServicePropagation: after a change of endpoints, the operator tells how long it took to the database, and from there to the flows of
-// every node. It asks OVN at most once a minute.
+// TestServicePropagation checks the operator's metrics after a change of endpoints: the time until the change is in
+// the database, and the time from there to the flows of every node. The operator measures at most once a minute.
 func TestServicePropagation(t *testing.T) {
 	const metric = "weft_service_propagation_seconds"
 	changing := service("propagating", "propagating")
@@ -21,12 +23,12 @@ func TestServicePropagation(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		m, err := bed.scrape(t.Context(), p, operatorMetrics)
+		m, err := bed.scrape(t.Context(), p, ports.OperatorMetrics)
 		if err != nil {
 			return err
 		}
 		if m.sum(metric+"_count") > 0 && m.sum(metric+"_sum") > 0 && m.sum("weft_service_programming_seconds_count") > 0 {
-			t.Logf("%v changes measured, the mean was %.0f ms", m.sum(metric+"_count"), 1000*m.sum(metric+"_sum")/m.sum(metric+"_count"))
+			t.Logf("%v changes measured, mean %.0f ms", m.sum(metric+"_count"), 1000*m.sum(metric+"_sum")/m.sum(metric+"_count"))
 			return nil
 		}
 		return errors.New("no propagation was measured")

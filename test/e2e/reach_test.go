@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// target and result are those of probe check.
+// target and result are the input and output of probe check.
 type target struct {
 	Name string `json:"name"`
 	Ping string `json:"ping,omitempty"`
@@ -34,7 +34,7 @@ type result struct {
 	} `json:"answer"`
 }
 
-// targetsOf are all addresses of pods, to ping and to ask.
+// targetsOf returns all addresses of pods, for ping and HTTP.
 func targetsOf(pods ...*corev1.Pod) []target {
 	var targets []target
 	for _, p := range pods {
@@ -46,8 +46,8 @@ func targetsOf(pods ...*corev1.Pod) []target {
 	return targets
 }
 
-// reach tries from a pod, three times each: the first packets to a node whose tunnel endpoint is not resolved yet are lost.
-// Each server must be the one meant, and see the client by one of these addresses.
+// reach tries every target from a pod, three times each, because the first packets to a node with an unresolved
+// tunnel endpoint are lost. The right server must answer and see the client under one of the given addresses.
 func (b *testbed) reach(ctx context.Context, from *corev1.Pod, clients []netip.Addr, targets []target) error {
 	text, err := json.Marshal(targets)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *testbed) reach(ctx context.Context, from *corev1.Pod, clients []netip.A
 		}
 	}
 	if wrong == nil && len(results) == 0 {
-		return errors.New("nothing was tried")
+		return errors.New("no target was tried")
 	}
 	return wrong
 }
@@ -91,7 +91,7 @@ func (r result) check(clients []netip.Addr) error {
 	return fmt.Errorf("seen as %s, want one of %v", seen.Addr(), clients)
 }
 
-// mustReach tries every pod from every pod.
+// mustReach calls every pod from every pod.
 func (b *testbed) mustReach(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, from := range pods {
@@ -101,7 +101,7 @@ func (b *testbed) mustReach(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// hostReach asks pods from a node itself.
+// hostReach calls pods from a node itself.
 func (b *testbed) hostReach(ctx context.Context, node string, pods ...*corev1.Pod) error {
 	var failed error
 	for _, p := range pods {

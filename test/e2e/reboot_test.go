@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// endContainers ends what a reboot ends: all containers, their network namespaces and, with those, their links. The node's own process
-// namespace holds nothing of others.
+// endContainers ends what a reboot ends: all containers, their network namespaces and so their links. The node's own
+// process namespace contains no processes of other machines.
 const endContainers = `
 for p in /proc/[0-9]*; do
 	if grep -q kubepods $p/cgroup 2>/dev/null; then kill -9 ${p#/proc/} 2>/dev/null; fi
@@ -25,8 +25,8 @@ for n in /run/netns/*; do
 done
 true`
 
-// TestNodeReboot ends everything on a node and starts it again, as the lab cannot boot a machine a second time. The Open
-// vSwitch database outlives a reboot, and with it the interfaces of links that are gone.
+// TestNodeReboot stops everything on a node and starts it again, because the lab cannot boot a machine a second
+// time. The Open vSwitch database survives a reboot, and with it the interfaces of links that no longer exist.
 func TestNodeReboot(t *testing.T) {
 	here, there := bed.peerPod("reboot-1", "n1"), bed.peerPod("reboot-2", "n2")
 	bed.run(t, here, there, bed.peerPod("reboot-3", "n1"))
@@ -54,10 +54,10 @@ func TestNodeReboot(t *testing.T) {
 	})
 	t.Logf("the pods of the node were back %s after its start", milliseconds(took))
 	if after := addressesOf(here); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the pod has %v, before %v", after, before)
+		t.Errorf("the pod has addresses %v, before the reboot %v", after, before)
 	}
 	if sandboxOf(t, here) == sandbox {
-		t.Errorf("the pod is in its old sandbox %s: this was no reboot", sandbox)
+		t.Errorf("the pod is in its old sandbox %s, so the test made no reboot", sandbox)
 	}
 	late := bed.peerPod("reboot-4", "n1")
 	bed.run(t, late)
@@ -66,7 +66,7 @@ func TestNodeReboot(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
-// sandboxOf is the sandbox that a pod's interface in Open vSwitch belongs to.
+// sandboxOf returns the sandbox that owns a pod's interface in Open vSwitch.
 func sandboxOf(t *testing.T, p *corev1.Pod) string {
 	t.Helper()
 	rows, err := bed.rows(t.Context(), p.Spec.NodeName, "ovs-vsctl", "Interface", "external_ids")

@@ -12,9 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/ports"
 )
 
-// product is the namespace that the manifests install into.
+// product is the namespace into which the manifests install.
 const product = "weft-system"
 
 // part names one of the product's workloads by its label.
@@ -25,7 +27,7 @@ const (
 	agent    part = "agent"
 )
 
-// pod finds the one pod of a part; node is empty for the operator.
+// pod returns the single pod of a part; node is empty for the operator.
 func (b *testbed) pod(ctx context.Context, p part, node string) (*corev1.Pod, error) {
 	list, err := b.pods(ctx, client.InNamespace(product), client.MatchingLabels{"app.kubernetes.io/component": string(p)})
 	if err != nil {
@@ -43,14 +45,15 @@ func (b *testbed) pod(ctx context.Context, p part, node string) (*corev1.Pod, er
 	return found[0], nil
 }
 
-// TestOperatorRestartWritesNothing: with nothing changed, a new operator takes the epoch and does nothing else.
+// TestOperatorRestartWritesNothing checks that a new operator takes the epoch and writes nothing else if nothing has
+// changed.
 func TestOperatorRestartWritesNothing(t *testing.T) {
 	pods := runBystanders(t)
 	before := logOf(t, bed.northboundFile())
 	fresh := replacePod(t, operator, "")
-	samples := awaitIdle(t, fresh, operatorMetrics, "OVN_Northbound", func(m metrics) error {
+	samples := awaitIdle(t, fresh, ports.OperatorMetrics, "OVN_Northbound", func(m metrics) error {
 		if n := m.sum("controller_runtime_reconcile_total", `controller="pod"`, `result="success"`); n < float64(pods) {
-			return fmt.Errorf("the operator has looked at %v pods, want at least %d", n, pods)
+			return fmt.Errorf("the operator has reconciled %v pods, want at least %d", n, pods)
 		}
 		if n := m.sum("controller_runtime_reconcile_total", `controller="sweep"`, `result="success"`); n == 0 {
 			return errors.New("the operator has not swept")
@@ -69,14 +72,14 @@ func TestOperatorRestartWritesNothing(t *testing.T) {
 	}
 }
 
-// TestAgentRestartWritesNothing: with nothing changed, a new agent leaves Open vSwitch as it is.
+// TestAgentRestartWritesNothing checks that a new agent leaves Open vSwitch unchanged if nothing has changed.
 func TestAgentRestartWritesNothing(t *testing.T) {
 	runBystanders(t)
 	before := logOf(t, bed.switchFile("n1"))
 	fresh := replacePod(t, agent, "n1")
-	samples := awaitIdle(t, fresh, agentMetrics, "Open_vSwitch", func(m metrics) error {
+	samples := awaitIdle(t, fresh, ports.AgentMetrics, "Open_vSwitch", func(m metrics) error {
 		if n := m.sum("controller_runtime_reconcile_total", `controller="node"`, `result="success"`); n == 0 {
-			return errors.New("the agent has not looked at its node")
+			return errors.New("the agent has not reconciled its node")
 		}
 		return m.idle("OVN_Southbound")
 	})
@@ -88,7 +91,7 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	}
 }
 
-// runBystanders gives the restarted process something that it could spoil, and returns the number of pods in the cluster.
+// runBystanders creates pods that a restarted process could damage, and returns the number of pods in the cluster.
 func runBystanders(t *testing.T) int {
 	t.Helper()
 	bed.run(t, bed.peerPod("bystander-1", "n1"), bed.peerPod("bystander-2", "n1"), bed.peerPod("bystander-3", "n2"))
@@ -98,7 +101,7 @@ func runBystanders(t *testing.T) int {
 	return len(all)
 }
 
-// replacePod deletes a pod of the product and waits for its successor to be Ready.
+// replacePod deletes a pod of the product and waits until its successor is Ready.
 func replacePod(t *testing.T, p part, node string) *corev1.Pod {
 	t.Helper()
 	old, err := bed.pod(t.Context(), p, node)
@@ -110,7 +113,7 @@ func replacePod(t *testing.T, p part, node string) *corev1.Pod {
 			return err
 		}
 		if fresh.UID == old.UID {
-			return fmt.Errorf("pod %s is still there", old.Name)
+			return fmt.Errorf("pod %s still exists", old.Name)
 		}
 		return notReady(fresh)
 	})
@@ -118,7 +121,7 @@ func replacePod(t *testing.T, p part, node string) *corev1.Pod {
 	return fresh
 }
 
-// awaitIdle waits until a process has done what it found at its start.
+// awaitIdle waits until a process has finished its work after the start.
 func awaitIdle(t *testing.T, p *corev1.Pod, port int, database string, more func(metrics) error) metrics {
 	t.Helper()
 	var samples metrics
@@ -131,7 +134,8 @@ func awaitIdle(t *testing.T, p *corev1.Pod, port int, database string, more func
 	return samples
 }
 
-// logOf waits until nothing is added to a database's log any more: ovn-controller and northd follow the product.
+// logOf waits until nothing is added to a database's log any more, because ovn-controller and northd write after the
+// product.
 func logOf(t *testing.T, file databaseFile) []transaction {
 	t.Helper()
 	const quiet = 3 * time.Second
@@ -145,20 +149,20 @@ func logOf(t *testing.T, file databaseFile) []transaction {
 			last, since = len(log), time.Now()
 		}
 		if quietFor := time.Since(since); quietFor < quiet {
-			return fmt.Errorf("%s on %s was written %s ago", file.path, file.machine, quietFor)
+			return fmt.Errorf("%s on %s was written %s ago and is not quiet yet", file.path, file.machine, quietFor)
 		}
 		return nil
 	})
 	return log
 }
 
-// addedTo is what a database's log has more than before.
+// addedTo returns the transactions added to a database's log.
 func addedTo(t *testing.T, before []transaction, file databaseFile) []transaction {
 	t.Helper()
 	after, err := bed.log(t.Context(), file)
 	must(t, err)
 	if len(after) < len(before) {
-		t.Fatalf("the log of %s was compacted meanwhile: %d records, %d before", file.path, len(after), len(before))
+		t.Fatalf("the log of %s was compacted during the test: %d records, %d before", file.path, len(after), len(before))
 	}
 	return after[len(before):]
 }

@@ -18,11 +18,12 @@ import (
 	"github.com/weft-network/weft/test/lab/pki"
 )
 
-// southboundCA is the file of those whom clients and server of the southbound database trust.
+// southboundCA is the file of the authorities that clients and server of the southbound database trust.
 const southboundCA = "ovn-sb-ca.crt"
 
-// TestRotatedAuthority: L12 with a cluster at work: the southbound database gets another authority, and server, ovn-controllers and agents
-// other key pairs, in the order in which nobody is refused. Nothing is started again; in the end the old authority is nobody's.
+// TestRotatedAuthority covers failure mode L12 in a working cluster. The southbound database gets another authority,
+// and server, ovn-controllers and agents get other key pairs, in an order in which no connection is refused. Nothing
+// restarts. In the end no process trusts the old authority.
 func TestRotatedAuthority(t *testing.T) {
 	from, to := bed.peerPod("rotated-1", "n1"), bed.peerPod("rotated-2", "n2")
 	bed.run(t, from, to)
@@ -33,23 +34,26 @@ func TestRotatedAuthority(t *testing.T) {
 	must(t, err)
 	pings := startPings(t, from, to)
 
-	rotate(t, func(dir string) error { // everybody trusts both, and clients show the new one
-		return errors.Join(os.WriteFile(filepath.Join(dir, southboundCA), append(bytes.Clone(old), next.Cert...), 0o644), signClients(next, dir))
+	rotate(t, func(dir string) error { // all trust both authorities, and clients have new key pairs
+		return errors.Join(os.WriteFile(filepath.Join(dir, southboundCA), append(bytes.Clone(old), next.Cert...),
+			0o644), signClients(next, dir))
 	})
-	rotate(t, func(dir string) error { // so does the server, and the old one is forgotten
+	rotate(t, func(dir string) error { // the server has a new key pair, and the old authority is removed
 		return errors.Join(os.WriteFile(filepath.Join(dir, southboundCA), next.Cert, 0o644), signServer(next, dir))
 	})
-	if _, err := bed.Exec(t.Context(), "n1", append(append([]string{"ovsdb-client", "--timeout=10"}, bed.AgentTLS()...), "list-dbs", lab.SouthboundReader)...); err != nil {
+	if _, err := bed.Exec(t.Context(), "n1",
+		append(append([]string{"ovsdb-client", "--timeout=10"}, bed.AgentTLS()...), "list-dbs",
+			lab.SouthboundReader)...); err != nil {
 		t.Error(err)
 	}
 	pings.mustLoseNothing(t)
 	mustServeNewPods(t, "rotated-new", from, to)
 	if after := starts(t); after != before {
-		t.Errorf("something was started again: %s, before %s", after, before)
+		t.Errorf("something restarted: starts %s, before %s", after, before)
 	}
 }
 
-// rotate replaces files, waits until kubelet has given the agents theirs, and makes everybody connect again.
+// rotate replaces files, waits until kubelet has delivered the agents' files, and makes all clients reconnect.
 func rotate(t *testing.T, change func(dir string) error) {
 	t.Helper()
 	must(t, bed.RotateSouthbound(t.Context(), change))
@@ -63,7 +67,7 @@ func rotate(t *testing.T, change func(dir string) error) {
 			}
 			have, err := bed.in(t.Context(), pod, "cat", "/etc/weft/tls/ca.crt")
 			if err == nil && !bytes.Equal(have, want) {
-				err = fmt.Errorf("the agent of node %s has the former authorities", node)
+				err = fmt.Errorf("the agent of node %s still has the previous authorities", node)
 			}
 			return err
 		})
@@ -72,7 +76,7 @@ func rotate(t *testing.T, change func(dir string) error) {
 	eventually(t, 30*time.Second, func() error { return connected(t.Context()) })
 }
 
-// connected is nil when each node's ovn-controller and agent have a connection to the southbound database.
+// connected returns nil if each node's ovn-controller and agent have a connection to the southbound database.
 func connected(ctx context.Context) error {
 	for _, node := range []string{"n1", "n2"} {
 		out, err := bed.Exec(ctx, node, "ovn-appctl", "-t", "ovn-controller", "connection-status")
@@ -113,7 +117,7 @@ func sign(ca *pki.Authority, dir, file string, subject pki.Subject) error {
 	return pair.Write(dir, file)
 }
 
-// starts tells how often each daemon and each container of the product was started.
+// starts returns how often each daemon and each container of the product was started.
 func starts(t *testing.T) string {
 	t.Helper()
 	var all []string

@@ -21,7 +21,7 @@ const (
 	scaleTimeout = 3 * time.Minute
 )
 
-// TestScale takes a Deployment up, down and up again: all pods get a network of their own, and nothing stays of those gone.
+// TestScale scales a Deployment up, down and up again. All pods get a network, and nothing remains of deleted pods.
 func TestScale(t *testing.T) {
 	bed.create(t, bed.peerDeployment("scale", 0))
 	for round, replicas := range []int{many, 0, many, 0} {
@@ -36,8 +36,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// startTimes watches the pods of a Deployment from now on; the result ends that and sums up how long each took to be Ready.
-// The API's own times are whole seconds.
+// startTimes watches the pods of a Deployment. The returned function stops the watch and summarizes how long each
+// pod took to be Ready. The API's own timestamps are whole seconds.
 func startTimes(t *testing.T, app string) (summary func() string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var list corev1.PodList
@@ -55,7 +55,7 @@ func startTimes(t *testing.T, app string) (summary func() string) {
 }
 
 func collectStarts(pods watch.Interface) (took []time.Duration) {
-	created := map[types.UID]time.Time{} // of those that are not Ready yet
+	created := map[types.UID]time.Time{} // pods that are not Ready yet
 	for event := range pods.ResultChan() {
 		pod, ok := event.Object.(*corev1.Pod)
 		if !ok {
@@ -82,7 +82,7 @@ func percentiles(took []time.Duration) string {
 	return fmt.Sprintf("%d pods, p50 %s, p95 %s, max %s", len(took), at(50), at(95), at(100))
 }
 
-// logSandboxTimes tells what kubelet measured: making a sandbox is CNI ADD and little else.
+// logSandboxTimes logs the time that kubelet measured for creating sandboxes, most of which is CNI ADD.
 func logSandboxTimes(t *testing.T, node string) {
 	out, err := bed.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+node+"/proxy/metrics")
 	must(t, err)
@@ -92,7 +92,7 @@ func logSandboxTimes(t *testing.T, node string) {
 	operation := `operation_type="run_podsandbox"`
 	count := samples.sum(name+"_count", operation)
 	if count == 0 {
-		t.Errorf("kubelet of %s counts no sandboxes", node)
+		t.Errorf("kubelet of %s has no sandboxes in its metrics", node)
 		return
 	}
 	t.Logf("%s: %v sandboxes (with CNI ADD), mean %.0f ms", node, count, 1000*samples.sum(name+"_sum", operation)/count)

@@ -34,7 +34,7 @@ func service(name, app string, change ...func(*corev1.ServiceSpec)) *corev1.Serv
 	return s
 }
 
-// labelled gives a pod the label app.
+// labelled sets a pod's label app.
 func labelled(p *corev1.Pod, app string) *corev1.Pod {
 	p.Labels = map[string]string{"app": app}
 	return p
@@ -46,16 +46,18 @@ const (
 	externalIP = "ExternalIP"
 )
 
-// nodePort is the kind of the node port of a node's address.
+// nodePort is the kind of address for the node port at a node's address.
 func nodePort(node string) string { return "NodePort " + node }
 
-// TestServices calls services from everywhere, over both protocols and families, with both traffic policies. What a pod, or a node itself, has
-// for a node port of its own node or for an external IP is the cluster's own traffic: it goes to all endpoints, also where the policy for
-// traffic from outside is Local. What it has for a node port of another node comes from outside there.
+// TestServices calls services from everywhere, over both protocols and families, with both traffic policies. A call
+// from a pod or a node to a node port of its own node, or to an external IP, is traffic from within the cluster: it
+// goes to all endpoints even if the policy for traffic from outside is Local. A call to a node port of another node
+// counts there as traffic from outside.
 func TestServices(t *testing.T) {
-	b1, b2, alone := labelled(bed.peerPod("svc-b1", "n1"), "svc"), labelled(bed.peerPod("svc-b2", "n2"), "svc"), labelled(bed.peerPod("svc-alone", "n1"), "svc-alone")
+	b1, b2, alone := labelled(bed.peerPod("svc-b1", "n1"), "svc"), labelled(bed.peerPod("svc-b2", "n2"), "svc"),
+		labelled(bed.peerPod("svc-alone", "n1"), "svc-alone")
 	near, far := bed.peerPod("svc-near", "n1"), bed.peerPod("svc-far", "n2")
-	services := map[string][2]*corev1.Service{ // policy -> of two backends, of one
+	services := map[string][2]*corev1.Service{ // policy -> service with two backends, service with one
 		"Cluster": {service("svc", "svc", published(1)), service("svc-alone", "svc-alone", published(2))},
 		"Local":   {service("svc-local", "svc", published(3), local), service("svc-alone-local", "svc-alone", published(4), local)},
 	}
@@ -67,7 +69,8 @@ func TestServices(t *testing.T) {
 	m := &matrix{}
 	for policy, s := range services {
 		for kind, to := range entries(t, s[0]) {
-			for relation, from := range map[string]*corev1.Pod{"same node and other node": near, "other node and same node": far, "hairpin and other node": b1} {
+			for relation, from := range map[string]*corev1.Pod{"same node and other node": near,
+				"other node and same node": far, "hairpin and other node": b1} {
 				m.add(bed.podCaller(from), relation, kind, policy, to.addresses, to.port, bed.promised(t, policy, to, from, b1, b2))
 			}
 		}
@@ -80,18 +83,19 @@ func TestServices(t *testing.T) {
 		if policy == "Local" {
 			onN2 = nil
 		}
-		m.add(bed.hostCaller("n1"), "host, same node", clusterIP, policy, to.addresses, to.port, promise{[]string{alone.Name}, bed.managementOf(t, "n1")})
+		m.add(bed.hostCaller("n1"), "host, same node", clusterIP, policy, to.addresses, to.port,
+			promise{[]string{alone.Name}, bed.managementOf(t, "n1")})
 		m.add(bed.hostCaller("n2"), "host, other node", clusterIP, policy, to.addresses, to.port, promise{onN2, bed.managementOf(t, "n2")})
 	}
 	m.try(t)
 	writeCells(t, "services.json", m.cells)
 }
 
-// promised is what becomes of a pod's calls to one kind of address of a service that has these backends.
+// promised returns the expected outcome of a pod's calls to one kind of address of a service with these backends.
 func (b *testbed) promised(t *testing.T, policy string, to entry, from *corev1.Pod, backends ...*corev1.Pod) promise {
 	t.Helper()
 	own := from.Spec.NodeName
-	where := "" // the node whose backends alone are used
+	where := "" // if set, only this node's backends answer
 	switch {
 	case policy == "Local" && to.node != "" && to.node != own:
 		where = to.node
@@ -110,7 +114,7 @@ func (b *testbed) promised(t *testing.T, policy string, to entry, from *corev1.P
 	}
 	switch {
 	case to.node != "" && to.node != own && policy == "Local":
-		// It leaves its node as everything does, and the node that it comes to keeps the client's address.
+		// The call leaves its node like any other traffic, and the receiving node keeps the client's address.
 		p.Source = either(itself(from), b.ofNode(own))
 	case to.node != "" && to.node != own:
 		p.Source = either(either(itself(from), b.anyOf(t, own)), b.anyOf(t, to.node))
@@ -120,7 +124,8 @@ func (b *testbed) promised(t *testing.T, policy string, to entry, from *corev1.P
 	return p
 }
 
-// published makes a service of node ports and of two external IPs, of numbers that no other service has: the lab's router has no route to them.
+// published gives a service node ports and two external IPs, with numbers unique to the service. The lab's router
+// has no route to them.
 func published(number int) func(*corev1.ServiceSpec) {
 	return func(s *corev1.ServiceSpec) {
 		s.Type = corev1.ServiceTypeNodePort
@@ -128,7 +133,7 @@ func published(number int) func(*corev1.ServiceSpec) {
 	}
 }
 
-// local has both policies keep traffic on the node where it is.
+// local sets both policies to keep traffic on its node.
 func local(s *corev1.ServiceSpec) {
 	policy := corev1.ServiceInternalTrafficPolicyLocal
 	s.InternalTrafficPolicy, s.ExternalTrafficPolicy = &policy, corev1.ServiceExternalTrafficPolicyLocal
@@ -138,11 +143,11 @@ func local(s *corev1.ServiceSpec) {
 type entry struct {
 	addresses []netip.Addr
 	port      func(protocol string) uint16
-	cluster   bool   // it is for traffic from within the cluster
-	node      string // whose node port it is; empty: none's
+	cluster   bool   // for traffic from within the cluster
+	node      string // the node of a node port; else empty
 }
 
-// entries are the addresses of a service, by kind.
+// entries returns a service's addresses by kind.
 func entries(t *testing.T, s *corev1.Service) map[string]entry {
 	t.Helper()
 	nodes, err := bed.Nodes()
@@ -157,14 +162,14 @@ func entries(t *testing.T, s *corev1.Service) map[string]entry {
 	return all
 }
 
-// fixed is a port that is the same of both protocols.
+// fixed returns the same port for both protocols.
 func fixed(port uint16) func(string) uint16 { return func(string) uint16 { return port } }
 
 func nodePortsOf(s *corev1.Service) func(protocol string) uint16 {
 	return func(protocol string) uint16 { return nodePortOf(s, protocol) }
 }
 
-// nodePortOf is 0 for a service that has none.
+// nodePortOf returns a service's node port, or 0.
 func nodePortOf(s *corev1.Service, protocol string) uint16 {
 	for _, p := range s.Spec.Ports {
 		if strings.EqualFold(string(p.Protocol), protocol) {
@@ -174,12 +179,12 @@ func nodePortOf(s *corev1.Service, protocol string) uint16 {
 	return 0
 }
 
-// hairpin is whom a pod sees that reaches itself.
+// hairpin is the address that a pod sees when it reaches itself through a service.
 var hairpin = source{"the hairpin address", addressList("169.254.169.5", "fd69::5")}
 
 func itself(p *corev1.Pod) source { return source{"the pod " + p.Name, addressesOf(p)} }
 
-// managementOf are the addresses of a node's management port, by which pods see the node.
+// managementOf returns the addresses of a node's management port, under which pods see the node.
 func (b *testbed) managementOf(t *testing.T, node string) source {
 	t.Helper()
 	nn := nodeNetwork(node)
@@ -202,8 +207,8 @@ func either(a, b source) source {
 	return source{a.Name + " or " + b.Name, slices.Concat(a.Addresses, b.Addresses)}
 }
 
-// A service without endpoints refuses at once, whatever the protocol and family, and works as soon as there is one. A UDP client
-// that keeps its port is no exception.
+// TestServiceWithoutEndpoints checks that a service without endpoints immediately refuses calls over all protocols
+// and families, and works as soon as it has an endpoint, even for a UDP client that keeps its port.
 func TestServiceWithoutEndpoints(t *testing.T) {
 	client := bed.peerPod("svc-empty-client", "n2")
 	empty := service("svc-empty", "svc-empty")
@@ -211,7 +216,7 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	bed.run(t, client)
 	from := func(protocol string, to netip.AddrPort) ([]called, error) {
 		var more []string
-		if protocol == "udp" { // the connection tracker's entry outlives the backends
+		if protocol == "udp" { // the connection tracker's entry survives the backends
 			more = append(more, "--from=40077")
 		}
 		return bed.podCaller(client).call(t.Context(), protocol, to, 1, more...)
@@ -249,22 +254,26 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	each(refused)
 }
 
-// A client with affinity has the same backend at whichever address of a service, from its first connection on: nobody calls twice here. Another
-// node, whose node port it calls, sees its own node as the client.
+// TestServiceAffinity checks that a client with affinity reaches the same backend at every address of a service,
+// from its first connection on, without a retry. If the client calls the node port of another node, that node sees
+// the client's node as the client.
 func TestServiceAffinity(t *testing.T) {
 	b1, b2 := labelled(bed.peerPod("svc-aff-1", "n1"), "svc-aff"), labelled(bed.peerPod("svc-aff-2", "n2"), "svc-aff")
 	scout, near, far := bed.peerPod("svc-aff-scout", "n1"), bed.peerPod("svc-aff-near", "n1"), bed.peerPod("svc-aff-far", "n2")
-	affine := service("svc-aff", "svc-aff", published(7), func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP })
+	affine := service("svc-aff", "svc-aff", published(7), func(s *corev1.ServiceSpec) {
+		s.SessionAffinity = corev1.ServiceAffinityClientIP
+	})
 	bed.create(t, affine)
 	bed.run(t, b1, b2, scout, near, far)
 	call := func(from *corev1.Pod) error {
 		var wanted []calls
-		var as []string // by whom a backend is chosen
+		var as []string // what identifies the client when a backend is chosen
 		for _, to := range entries(t, affine) {
 			for _, address := range to.addresses {
 				for _, protocol := range []string{"tcp", "udp"} {
 					wanted = append(wanted, calls{protocol, netip.AddrPortFrom(address, to.port(protocol)).String(), 10, false})
-					as = append(as, fmt.Sprintf("%s, IPv4: %t, by another node: %t", protocol, address.Is4(), to.node != "" && to.node != from.Spec.NodeName))
+					as = append(as, fmt.Sprintf("%s, IPv4: %t, by another node: %t", protocol, address.Is4(),
+						to.node != "" && to.node != from.Spec.NodeName))
 				}
 			}
 		}

@@ -16,23 +16,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// strangerMAC is that of nobody.
+// strangerMAC is a MAC that no machine has.
 const strangerMAC = "0a:58:00:00:00:63"
 
-// flags are those of peer frame.
+// flags are the flags of peer frame.
 type flags map[string]string
 
-// story is one kind of frame: as it is true, and the same with one field that lies.
+// story is one kind of frame: a true frame, and variants with one false field.
 type story struct {
 	name  string
 	truth flags
-	lies  map[string]flags // what it lies about -> what differs from the truth
+	lies  map[string]flags // description of the lie -> the changed fields
 }
 
-// TestSpoofedFramesAreDropped sends frames from within a pod. The true one of each kind arrives, which shows that the path and the
-// sender work; the same with a false source does not, though whoever listens hears what the kernel would drop.
+// TestSpoofedFramesAreDropped sends frames from within a pod. The true frame of each kind arrives, which shows that
+// path and sender work. Frames with a false source do not arrive. The listener also receives frames that the kernel
+// would drop.
 func TestSpoofedFramesAreDropped(t *testing.T) {
-	liar, peer, far := bed.peerPod("liar", "n1"), bed.peerPod("hears", "n1"), bed.peerPod("hears-far", "n2")
+	liar, peer, far := bed.peerPod("liar", "n1"), bed.peerPod("listens", "n1"), bed.peerPod("listens-far", "n2")
 	bed.run(t, liar, peer, far)
 	bed.mustReach(t, liar, peer, far) // tunnels and neighbours are resolved
 	t.Run("to a pod of the same switch", func(t *testing.T) {
@@ -43,72 +44,76 @@ func TestSpoofedFramesAreDropped(t *testing.T) {
 	})
 }
 
-// datagrams lie about their source in IP and Ethernet.
+// datagrams lie about their IP or Ethernet source.
 func datagrams(t *testing.T, from, to *corev1.Pod, dstMAC string) []story {
 	t.Helper()
 	var all []story
 	for name, family := range map[string]func(netip.Addr) bool{"IPv4": is4, "IPv6": is6} {
 		own, dst := address(t, from, family), address(t, to, family)
 		stranger := strangerOf(own)
-		s := story{name: name, truth: flags{"kind": "udp", "src": own.String(), "dst": dst.String(), "dst-mac": dstMAC}, lies: map[string]flags{
-			"address of nobody":            {"src": stranger.String()},
+		s := story{name: name, truth: flags{"kind": "udp", "src": own.String(), "dst": dst.String(),
+			"dst-mac": dstMAC}, lies: map[string]flags{
+			"unused address":               {"src": stranger.String()},
 			"address of the victim":        {"src": dst.String()},
-			"MAC of nobody":                {"src-mac": strangerMAC},
+			"unused MAC":                   {"src-mac": strangerMAC},
 			"MAC of the victim":            {"src-mac": macOf(t, to)},
-			"MAC and address of nobody":    {"src-mac": strangerMAC, "src": stranger.String()},
+			"unused MAC and address":       {"src-mac": strangerMAC, "src": stranger.String()},
 			"unspecified address":          {"src": unspecified(own)},
 			"MAC of the victim's gateway":  {"src-mac": routerMAC(t, to.Spec.NodeName)},
 			"address of the liar's router": {"src": gatewayOf(own).String()},
 		}}
 		if own.Is6() {
-			s.lies["link-local address of nobody"] = flags{"src": "fe80::1"}
+			s.lies["unused link-local address"] = flags{"src": "fe80::1"}
 		}
 		all = append(all, s)
 	}
 	return all
 }
 
-// announcements lie about who has an address (ARP) and about their source or target (Neighbor Discovery). They are sent to the victim's MAC
-// about addresses that OVN does not answer for, so that the true ones arrive.
+// announcements lie about the owner of an address (ARP), or about their source or target (Neighbor Discovery). They
+// are sent to the victim's MAC and concern addresses for which OVN does not answer, so that the true frames arrive.
 func announcements(t *testing.T, from, to *corev1.Pod) []story {
 	t.Helper()
 	own4, own6, dst4, dst6 := address(t, from, is4), address(t, from, is6), address(t, to, is4), address(t, to, is6)
 	gateway4, gateway6 := gatewayOf(own4).String(), gatewayOf(own6).String()
-	asked4, asked6 := strangerOf(dst4).String(), strangerOf(dst6).String()
+	asked4, queried6 := strangerOf(dst4).String(), strangerOf(dst6).String()
 	mac := macOf(t, to)
 	sender := map[string]flags{
 		"sender is the gateway":                {"src": gateway4},
 		"sender is the victim":                 {"src": dst4.String()},
-		"sender's MAC is of nobody":            {"mac": strangerMAC},
+		"sender's MAC is unused":               {"mac": strangerMAC},
 		"sender's MAC is the victim's":         {"mac": mac},
-		"Ethernet source is of nobody":         {"src-mac": strangerMAC},
+		"Ethernet source is unused":            {"src-mac": strangerMAC},
 		"Ethernet source and sender's MAC lie": {"src-mac": strangerMAC, "mac": strangerMAC},
 	}
 	return []story{
 		{"ARP reply", flags{"kind": "arp-reply", "src": own4.String(), "dst": dst4.String(), "dst-mac": mac}, sender},
 		{"ARP request", flags{"kind": "arp-request", "src": own4.String(), "dst": asked4, "dst-mac": mac}, sender},
-		{"ND advertisement", flags{"kind": "advertisement", "src": own6.String(), "dst": dst6.String(), "claim": own6.String(), "dst-mac": mac}, map[string]flags{
-			"target is the gateway":        {"claim": gateway6},
-			"target is the victim":         {"claim": dst6.String()},
-			"source is the gateway":        {"src": gateway6},
-			"target's MAC is of nobody":    {"mac": strangerMAC},
-			"Ethernet source is of nobody": {"src-mac": strangerMAC},
-			"all of it":                    {"claim": gateway6, "src": gateway6, "mac": strangerMAC, "src-mac": strangerMAC},
+		{"ND advertisement", flags{"kind": "advertisement", "src": own6.String(), "dst": dst6.String(),
+			"claim": own6.String(), "dst-mac": mac}, map[string]flags{
+			"target is the gateway":     {"claim": gateway6},
+			"target is the victim":      {"claim": dst6.String()},
+			"source is the gateway":     {"src": gateway6},
+			"target's MAC is unused":    {"mac": strangerMAC},
+			"Ethernet source is unused": {"src-mac": strangerMAC},
+			"all of it":                 {"claim": gateway6, "src": gateway6, "mac": strangerMAC, "src-mac": strangerMAC},
 		}},
-		// OVN 25.03 lets any MAC pass in the option of a solicitation: who lies there misleads others about its own address only, since the
-		// source must be its own.
-		{"ND solicitation", flags{"kind": "solicitation", "src": own6.String(), "dst": dst6.String(), "claim": asked6, "dst-mac": mac}, map[string]flags{
-			"source is the gateway":        {"src": gateway6},
-			"source is of nobody":          {"src": asked6},
-			"source and its MAC lie":       {"src": gateway6, "mac": strangerMAC},
-			"Ethernet source is of nobody": {"src-mac": strangerMAC},
+		// OVN 25.03 accepts any MAC in the option of a solicitation. A sender that lies there only misleads others
+		// about its own address, because the source address must be its own.
+		{"ND solicitation", flags{"kind": "solicitation", "src": own6.String(), "dst": dst6.String(),
+			"claim": queried6, "dst-mac": mac}, map[string]flags{
+			"source is the gateway":     {"src": gateway6},
+			"source is unused":          {"src": queried6},
+			"source and its MAC lie":    {"src": gateway6, "mac": strangerMAC},
+			"Ethernet source is unused": {"src-mac": strangerMAC},
 		}},
 	}
 }
 
-// testStories sends all lies and then each truth; once a truth has come, what was sent before it has come or never will.
+// testStories sends all lies and then each truth. Frames arrive in order, so after a truth no earlier lie can still
+// arrive.
 func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
-	heard := startListening(t, bed.podCaller(to), "eth0")
+	listener := startListening(t, bed.podCaller(to), "eth0")
 	send := func(label string, f ...flags) {
 		t.Helper()
 		all := flags{"label": label}
@@ -130,23 +135,23 @@ func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
 	}
 	for _, s := range stories {
 		send(s.name+truly, s.truth)
-		got := heard.until(t, s.name+truly)
+		got := listener.until(t, s.name+truly)
 		for _, label := range got {
 			if !strings.HasSuffix(label, truly) {
-				t.Errorf("this came through: %s", label)
+				t.Errorf("the listener received %q, want it dropped", label)
 			}
 		}
 	}
-	t.Logf("%d lies dropped, %d truths heard", lies, len(stories))
+	t.Logf("%d lies dropped, %d truths received", lies, len(stories))
 }
 
-// truly ends the label of a frame that does not lie.
+// truly ends the label of a true frame.
 const truly = ", truly"
 
-// listener tells which frames come to a link.
+// listener lists the frames that arrive at a link.
 type listener struct{ lines chan string }
 
-// startListening returns when every frame will be heard; it ends with the test.
+// startListening returns when the listener receives every frame. It stops with the test.
 func startListening(t *testing.T, at caller, link string) *listener {
 	t.Helper()
 	cmd, err := at.command(t.Context(), "listen", "--link="+link)
@@ -173,7 +178,7 @@ func end(t *testing.T, cmd *exec.Cmd, in io.Closer) {
 	_ = cmd.Wait() // the test's context may have ended it
 }
 
-// until returns what was heard before this label and with it.
+// until returns the labels received up to and including this label.
 func (l *listener) until(t *testing.T, label string) []string {
 	t.Helper()
 	var got []string
@@ -182,17 +187,17 @@ func (l *listener) until(t *testing.T, label string) []string {
 		select {
 		case line, ok := <-l.lines:
 			if !ok {
-				t.Fatalf("the listener has ended; it heard %q and not %q", got, label)
+				t.Fatalf("the listener ended after %q, before %q", got, label)
 			}
 			got = append(got, line)
 		case <-deadline:
-			t.Fatalf("%q has not come, only %q", label, got)
+			t.Fatalf("%q has not arrived, only %q", label, got)
 		}
 	}
 	return got
 }
 
-// strangerOf is an address near this one that nobody has.
+// strangerOf returns a nearby address that no machine has.
 func strangerOf(a netip.Addr) netip.Addr {
 	for range 100 {
 		a = a.Next()
@@ -207,7 +212,7 @@ func unspecified(a netip.Addr) string {
 	return netip.IPv6Unspecified().String()
 }
 
-// gatewayOf is the first address of the pod's subnet.
+// gatewayOf returns the first address of the pod's subnet.
 func gatewayOf(a netip.Addr) netip.Addr {
 	bits := 24
 	if a.Is6() {
@@ -216,7 +221,7 @@ func gatewayOf(a netip.Addr) netip.Addr {
 	return netip.PrefixFrom(a, bits).Masked().Addr().Next()
 }
 
-// routerMAC is that of the cluster router on a node's switch.
+// routerMAC returns the MAC of the cluster router on a node's switch.
 func routerMAC(t *testing.T, node string) string {
 	t.Helper()
 	rows, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "Logical_Router_Port", "name,mac")

@@ -15,8 +15,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestAgentBeforeOpenVSwitch: an agent that starts while Open vSwitch's database does not answer says so, and recovers by
-// itself. The server is only frozen: without it ovs-vswitchd forwards nothing in userspace, and kubelet has no API server.
+// TestAgentBeforeOpenVSwitch starts an agent while Open vSwitch's database does not answer. The agent reports that
+// and recovers without help. The server is only frozen: without it ovs-vswitchd forwards nothing in userspace, and
+// kubelet cannot reach the API server.
 func TestAgentBeforeOpenVSwitch(t *testing.T) {
 	bystander := bed.peerPod("order-1", "n1")
 	bed.run(t, bystander)
@@ -52,9 +53,10 @@ func TestAgentBeforeOpenVSwitch(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
-// TestNodeLosesEverything: the agent, Open vSwitch and ovn-controller die together, and with them the node's own network.
+// TestNodeLosesEverything kills the agent, Open vSwitch and ovn-controller together, and with them the node's own
+// network.
 func TestNodeLosesEverything(t *testing.T) {
-	replacePod(t, agent, "n2") // kubelet delays the restart of a container that ended a short time ago
+	replacePod(t, agent, "n2") // kubelet delays the restart of a container that ended recently
 	bystander, other := bed.peerPod("order-1", "n2"), bed.peerPod("order-2", "n1")
 	bed.run(t, bystander, other)
 	loseSwitch(t, "n2")
@@ -65,8 +67,8 @@ func TestNodeLosesEverything(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
-// loseSwitch ends the agent, Open vSwitch and ovn-controller of a node. In a bare lab kubelet starts them again, and in the other the lab, once all
-// are gone.
+// loseSwitch kills the agent, Open vSwitch and ovn-controller of a node. kubelet restarts them in a bare lab.
+// Otherwise the lab restarts them once all have ended.
 func loseSwitch(t *testing.T, node string) {
 	t.Helper()
 	all := []daemon{controller, vswitchd, switchDatabase}

@@ -14,7 +14,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-func TestStatusTellsThatTheNetworkIsReady(t *testing.T) {
+func TestStatusReportsReadyNetwork(t *testing.T) {
 	nodes, err := bed.Nodes()
 	must(t, err)
 	for _, n := range nodes {
@@ -22,7 +22,7 @@ func TestStatusTellsThatTheNetworkIsReady(t *testing.T) {
 		eventually(t, convergence, func() error { return nodeReady(t, n.Name) })
 	}
 	eventually(t, convergence, func() error { return clusterReady(t, len(nodes)) })
-	bed.awaitConsistent(t) // the counts too
+	bed.awaitConsistent(t) // this includes the counts
 }
 
 func nodeReady(t *testing.T, name string) error {
@@ -44,13 +44,14 @@ func nodeReady(t *testing.T, name string) error {
 	case len(want) > 0:
 		return fmt.Errorf("node %s lacks conditions %v", name, want)
 	case node.Spec.PodCIDR != "" || len(node.Spec.PodCIDRs) > 0:
-		return fmt.Errorf("node %s has a podCIDR %s, which is not Weft's to give", name, node.Spec.PodCIDR)
+		return fmt.Errorf("node %s has podCIDR %s, which Weft must not set", name, node.Spec.PodCIDR)
 	case len(nn.Spec.PodSubnets) != 2 || len(nn.Spec.Gateways) != 2:
 		return fmt.Errorf("NodeNetwork %s has subnets %v and gateways %v", name, nn.Spec.PodSubnets, nn.Spec.Gateways)
 	case nn.Status.ObservedGeneration != nn.Generation:
-		return fmt.Errorf("NodeNetwork %s speaks of generation %d, want %d", name, nn.Status.ObservedGeneration, nn.Generation)
+		return fmt.Errorf("NodeNetwork %s reports generation %d, want %d", name, nn.Status.ObservedGeneration, nn.Generation)
 	}
-	for _, condition := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady, networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionControllerReady,
+	for _, condition := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady,
+		networkv1alpha1.ConditionOVSReady, networkv1alpha1.ConditionControllerReady,
 		networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ConditionCNIReady} {
 		if !meta.IsStatusConditionTrue(nn.Status.Conditions, condition) {
 			return fmt.Errorf("NodeNetwork %s is not %s: %+v", name, condition, nn.Status.Conditions)
@@ -76,23 +77,25 @@ func clusterReady(t *testing.T, nodes int) error {
 		len(s.Problems) > 0, len(s.Areas) != 6,
 		!meta.IsStatusConditionFalse(s.Conditions, networkv1alpha1.ConditionDegraded):
 		return fmt.Errorf("ClusterNetwork: %+v, problems %+v", s.Conditions, s.Problems)
-	case s.Computed == nil || len(s.Computed.ClusterNetwork) == 0 || s.Computed.ClusterNetwork[0].HostPrefix == 0 || s.Computed.MTU != s.MTU:
+	case s.Computed == nil || len(s.Computed.ClusterNetwork) == 0 || s.Computed.ClusterNetwork[0].HostPrefix == 0 ||
+		s.Computed.MTU != s.MTU:
 		return fmt.Errorf("ClusterNetwork computes %+v", s.Computed)
 	case s.ObservedGeneration != cn.Generation:
-		return fmt.Errorf("ClusterNetwork speaks of generation %d, want %d", s.ObservedGeneration, cn.Generation)
+		return fmt.Errorf("ClusterNetwork reports generation %d, want %d", s.ObservedGeneration, cn.Generation)
 	}
-	return versionsTold(s.Versions)
+	return versionsReported(s.Versions)
 }
 
-// versionsTold wants those of all that is the product's on nodes, and of the databases' where it brings them.
-func versionsTold(told []networkv1alpha1.ComponentVersion) error {
+// versionsReported returns nil if the status has the version of each component of the product on the nodes, and of
+// ovn-northd if the product brings the databases.
+func versionsReported(reported []networkv1alpha1.ComponentVersion) error {
 	want, have := []string{"operator", "agent", "openvswitch", "ovn-controller"}, []string{}
 	if bed.bare {
 		want = append(want, "ovn-northd")
 	}
-	for _, c := range told {
+	for _, c := range reported {
 		if have = append(have, c.Name); c.Version == "" {
-			return fmt.Errorf("ClusterNetwork has versions %+v", told)
+			return fmt.Errorf("ClusterNetwork has versions %+v", reported)
 		}
 	}
 	return same("components with a version", want, have)

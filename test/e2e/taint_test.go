@@ -14,14 +14,16 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestStartupTaint: kubelets of the lab register with the taint, and a ready network takes it off, with the operator's own rights; again
-// where somebody puts it back.
+// TestStartupTaint checks that the operator removes the startup taint, with which the lab's kubelets register, when
+// the node's network is ready, and removes it again if it is restored.
 func TestStartupTaint(t *testing.T) {
 	for _, name := range []string{"n1", "n2"} {
 		node := &corev1.Node{}
 		must(t, bed.api.Get(t.Context(), types.NamespacedName{Name: name}, node))
-		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == networkv1alpha1.AgentNotReadyTaint }) {
-			t.Errorf("node %s, which is ready, has taints %v", name, node.Spec.Taints)
+		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == networkv1alpha1.AgentNotReadyTaint
+		}) {
+			t.Errorf("node %s is ready, but has taints %v", name, node.Spec.Taints)
 		}
 	}
 	node := &corev1.Node{}
@@ -30,10 +32,12 @@ func TestStartupTaint(t *testing.T) {
 	must(t, err)
 	took := eventually(t, 10*time.Second, func() error {
 		must(t, bed.api.Get(t.Context(), key, node))
-		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == networkv1alpha1.AgentNotReadyTaint }) {
+		if slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == networkv1alpha1.AgentNotReadyTaint
+		}) {
 			return fmt.Errorf("node n2 has taints %v", node.Spec.Taints)
 		}
 		return nil
 	})
-	t.Logf("taken off after %s", milliseconds(took))
+	t.Logf("taint removed after %s", milliseconds(took))
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,16 +23,17 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// testbed is a lab that is up, with a client of its API server.
+// testbed is a running lab with a client of its API server.
 type testbed struct {
 	*lab.Cluster
 	api     client.WithWatch
-	peerDir string   // has the peer program, on this machine and on the nodes
+	peerDir string   // contains the peer program, on this machine and on the nodes
 	bare    bool     // the product brought OVN and Open vSwitch
 	central string   // the machine with OVN's databases
-	moved   []string // the nodes' links that the product put onto bridges
+	moved   []string // the nodes' links that the product moved onto bridges
 }
 
 func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
@@ -51,7 +54,7 @@ func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
 	return b, errors.Join(buildPeer(ctx, b.peerDir), makeNamespace(ctx, b))
 }
 
-// bridge is the one that nodes have their addresses on: the lab's, or the product's.
+// bridge is the bridge with the nodes' addresses: the lab's or the product's.
 func (b *testbed) bridge() string {
 	if b.bare {
 		return uplink.BridgeName("eth0")
@@ -68,18 +71,18 @@ func newClient(cluster *lab.Cluster) (client.WithWatch, error) {
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// named is the key of an object in the tests' namespace.
+// named returns the key of an object in the tests' namespace.
 func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// cleanup is the context of what a test does at its end, when its own is over.
+// cleanup is the context for a test's cleanup, when the test's own context has ended.
 func cleanup() context.Context { return context.Background() }
 
 func ignoreExists(err error) error {
@@ -89,7 +92,7 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// mustExec runs a program inside a machine.
+// mustExec runs a program inside a machine and fails the test on an error.
 func (b *testbed) mustExec(t *testing.T, machine string, argv ...string) string {
 	t.Helper()
 	out, err := b.Exec(t.Context(), machine, argv...)
@@ -104,33 +107,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// interval is the time between two looks at state that has no event.
-const interval = 100 * time.Millisecond
-
-// poll looks again until there is no error, which it returns when the time is over.
-func poll(ctx context.Context, timeout time.Duration, look func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		err := look()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("still after %s: %w", timeout, err)
-		}
-	}
-}
-
-// eventually fails the test unless look succeeds in time; it returns how long that took.
-func eventually(t *testing.T, timeout time.Duration, look func() error) time.Duration {
+// eventually fails the test unless check succeeds in time. It returns how long that took.
+func eventually(t *testing.T, timeout time.Duration, check func() error) time.Duration {
 	t.Helper()
 	start := time.Now()
-	must(t, poll(t.Context(), timeout, look))
+	must(t, poll.Slowly(t.Context(), timeout, check))
 	return time.Since(start)
 }
 

@@ -14,11 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/test/lab"
 )
 
-// A node has two key pairs, ovn-controller's and the agent's; somebody on it has no more. Each of his attempts must be refused, and in the
-// words of who is meant to refuse it.
+// TestNodesReachOnlyWhatTheyAreFor uses a node's two key pairs, ovn-controller's and the agent's, as an intruder on
+// the node could. Each attempt must be refused with the message of the component that is meant to refuse it.
 func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 	node, keys := lab.Node(1), keysOf(t, lab.Node(1))
 	controller, agent := keys.controller, keys.agent
@@ -51,13 +52,20 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 		"the northbound database, without TLS":         {list(nil, plain(keys.northbound)), ""},
 		"the southbound database, without TLS":         {list(nil, plain(keys.southbound)), ""},
 		"the readers' listener, without TLS":           {list(nil, plain(keys.reader)), ""},
-		"a write at the readers' listener":             {sbctl(agent, keys.reader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
-		"the same by the chassis' key":                 {sbctl(controller, keys.reader, "set", "Chassis", node.Name, "other_config:e2e=1"), "not allowed"},
-		"another's chassis":                            {sbctl(controller, keys.southbound, "set", "Chassis", "n2", "other_config:e2e=1"), "permission error"},
-		"no chassis of another":                        {sbctl(controller, keys.southbound, "destroy", "Chassis", "n2"), "permission error"},
-		"a logical flow":                               {sbctl(controller, keys.southbound, "--all", "destroy", "Logical_Flow"), "permission error"},
-		"a port's addresses":                           {sbctl(controller, keys.southbound, "set", "Port_Binding", "k8s-n2", "mac=unknown"), "permission error"},
-		"a chassis by the agent's key":                 {sbctl(agent, keys.southbound, "set", "Chassis", node.Name, "other_config:e2e=1"), "permission error"},
+		"a write at the readers' listener": {sbctl(agent, keys.reader, "set", "Chassis", node.Name,
+			"other_config:e2e=1"), "not allowed"},
+		"the same by the chassis' key": {sbctl(controller, keys.reader, "set", "Chassis", node.Name,
+			"other_config:e2e=1"), "not allowed"},
+		"another node's chassis": {sbctl(controller, keys.southbound, "set", "Chassis", "n2",
+			"other_config:e2e=1"), "permission error"},
+		"another node's chassis, destroyed": {sbctl(controller, keys.southbound, "destroy", "Chassis",
+			"n2"), "permission error"},
+		"a logical flow": {sbctl(controller, keys.southbound, "--all", "destroy",
+			"Logical_Flow"), "permission error"},
+		"a port's addresses": {sbctl(controller, keys.southbound, "set", "Port_Binding",
+			"k8s-n2", "mac=unknown"), "permission error"},
+		"a chassis by the agent's key": {sbctl(agent, keys.southbound, "set", "Chassis", node.Name,
+			"other_config:e2e=1"), "permission error"},
 	} {
 		if out, err := bed.Exec(t.Context(), node.Name, c.argv...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %q, %v, want it refused: %s", name, out, err, c.says)
@@ -65,32 +73,33 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// keys are the flags by which programs on a node show key pairs, and where OVN's databases listen.
+// keys holds the TLS flags of programs on a node, and the addresses of OVN's databases.
 type keys struct {
 	controller, agent, operator    []string
 	northbound, southbound, reader string
 }
 
-// keysOf are the lab's, or in a bare lab the product's.
+// keysOf returns the lab's keys, or the product's in a bare lab.
 func keysOf(t *testing.T, node lab.Machine) keys {
 	t.Helper()
 	if !bed.bare {
 		return keys{bed.ControllerTLS(node), bed.AgentTLS(), bed.OperatorTLS(), lab.Northbound, lab.Southbound, lab.SouthboundReader}
 	}
 	pair := func(secret string) []string { return tlsFlags(secretFiles(t, secret)) }
-	const chassis = "/run/weft/identity/chassis-current.pem" // the key too
+	const chassis = "/run/weft/identity/chassis-current.pem" // certificate and key
 	_, _, ca := secretFiles(t, "weft-sb-tls")
 	at := func(port int) string {
 		return fmt.Sprint("ssl:", netip.AddrPortFrom(bed.ofNode(bed.central).Addresses[0], uint16(port)))
 	}
-	return keys{tlsFlags(chassis, chassis, ca), pair("weft-sb-tls"), pair("weft-nb-tls"), at(6641), at(6642), at(16642)}
+	return keys{tlsFlags(chassis, chassis, ca), pair("weft-sb-tls"), pair("weft-nb-tls"),
+		at(ports.Northbound), at(ports.Southbound), at(ports.SouthboundReader)}
 }
 
 func tlsFlags(key, certificate, ca string) []string {
 	return []string{"--private-key=" + key, "--certificate=" + certificate, "--ca-cert=" + ca}
 }
 
-// secretFiles puts a key pair of the product where the nodes see it.
+// secretFiles writes a key pair of the product to a folder that the nodes see.
 func secretFiles(t *testing.T, name string) (key, certificate, ca string) {
 	t.Helper()
 	var secret corev1.Secret

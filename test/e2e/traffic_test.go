@@ -16,7 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestTraffic runs two pods on each node. That they become Ready shows kubelet's way from the host to its own pods.
+// TestTraffic runs two pods on each node. They become Ready only if kubelet on the host reaches its own pods.
 func TestTraffic(t *testing.T) {
 	a1, b1 := bed.peerPod("a1", "n1"), bed.peerPod("b1", "n1")
 	a2, b2 := bed.peerPod("a2", "n2"), bed.peerPod("b2", "n2")
@@ -29,13 +29,13 @@ func TestTraffic(t *testing.T) {
 		}
 	})
 	for name, family := range map[string]func(netip.Addr) bool{"IPv4": is4, "IPv6": is6} {
-		t.Run("packets of the MTU pass and larger ones are refused/"+name, func(t *testing.T) {
+		t.Run("packets of the MTU pass and larger packets are refused/"+name, func(t *testing.T) {
 			for _, to := range []*corev1.Pod{b1, a2} {
 				testMTU(t, a1, address(t, to, family))
 			}
 		})
 	}
-	t.Run("the pods' MTU is that of the status", func(t *testing.T) {
+	t.Run("the pods' MTU equals the status", func(t *testing.T) {
 		for _, p := range []*corev1.Pod{a1, a2} {
 			if have := linkMTU(t, p); have != clusterMTU(t) {
 				t.Errorf("pod %s: eth0 has MTU %d, ClusterNetwork says %d", p.Name, have, clusterMTU(t))
@@ -71,7 +71,7 @@ func testMTU(t *testing.T, from *corev1.Pod, to netip.Addr) {
 		t.Errorf("%d bytes to %s: %+v", mtu, to, o)
 	}
 	if o := send(mtu + 1); !o.TooLong {
-		t.Errorf("%d bytes to %s are not refused: %+v", mtu+1, to, o)
+		t.Errorf("%d bytes to %s: %+v, want them refused", mtu+1, to, o)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// TestUninstall takes the product off the nodes as docs/operations.md says, looks at what is left, and installs it again.
+// TestUninstall removes the product from the nodes as docs/user/remove.md describes, checks that nothing remains, and
+// installs it again.
 func TestUninstall(t *testing.T) {
 	source, err := tools.SourceRoot()
 	must(t, err)
@@ -23,7 +24,7 @@ func TestUninstall(t *testing.T) {
 		_, err := bed.Kubectl(t.Context(), args...)
 		must(t, err)
 	}
-	// Pods that run keep their network: the uninstaller waits until there are none.
+	// Running pods keep their network: the uninstaller waits until no pod runs.
 	scaleDNS := func(replicas int) {
 		t.Helper()
 		_, err := bed.Kubectl(cleanup(), "-n", "kube-system", "scale", "deployment", "coredns", fmt.Sprintf("--replicas=%d", replicas))
@@ -40,14 +41,14 @@ func TestUninstall(t *testing.T) {
 	must(t, err)
 	kubectl("-n", "weft-system", "delete", "daemonset", "weft-agent", "--cascade=foreground", "--timeout=60s")
 	if left := productOn(t.Context(), "n1"); len(left) < 4 {
-		t.Fatalf("the agent took something along when it ended: only %q is there", left)
+		t.Fatalf("the agent removed something when it ended: only %q is left", left)
 	}
 	kubectl("apply", "-k", manifests("uninstall"))
 	kubectl("-n", "weft-system", "rollout", "status", "--timeout=60s", "daemonset/weft-uninstall")
 	for _, node := range []string{"n1", "n2"} {
 		eventually(t, 10*time.Second, func() error {
 			if left := productOn(t.Context(), node); len(left) > 0 {
-				return fmt.Errorf("node %s: %q is left", node, left)
+				return fmt.Errorf("node %s: %q remains", node, left)
 			}
 			return nil
 		})
@@ -59,7 +60,7 @@ func TestUninstall(t *testing.T) {
 	bed.mustReach(t, a, b)
 }
 
-// productOn lists what of the product is on a node.
+// productOn lists the product's traces on a node.
 func productOn(ctx context.Context, node string) (found []string) {
 	for _, argv := range [][]string{
 		{"ls", "/etc/cni/net.d/05-weft.conflist"}, {"ls", "/opt/cni/bin/weft-cni"}, {"ls", "/run/weft/cni.sock"},
@@ -72,7 +73,7 @@ func productOn(ctx context.Context, node string) (found []string) {
 	return found
 }
 
-// reinstall applies the product again and waits until it is ready; that it is there already is no error.
+// reinstall applies the product again and waits until it is ready. It is no error if the product exists already.
 func reinstall(t *testing.T, manifests string) {
 	t.Helper()
 	for _, args := range [][]string{

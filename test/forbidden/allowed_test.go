@@ -3,11 +3,13 @@ package forbidden
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,7 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/options"
 )
 
-// allowed sends writes that must pass.
+// allowed sends writes that must succeed.
 func allowed(t *testing.T, who *identity, writes []attempt) {
 	t.Helper()
 	for _, w := range writes {
@@ -30,26 +32,39 @@ func TestTheOperatorWritesWhatItIsFor(t *testing.T) {
 	allowed(t, w.operator, []attempt{
 		{"a record", request{"PATCH", pods + "/plain", annotation(v1alpha1.PodNetworksAnnotation, record)}, nil},
 		{"another record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodNetworksAnnotation, `{"version":"v1"}`)}, nil},
-		{"no record any more", request{"PATCH", pods + "/recorded", `{"metadata":{"annotations":{"network.weft.dev/pod-networks":null}}}`}, nil},
-		{"a Node's condition", request{"PATCH", nodes + "/n2/status", status(`"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"WeftReady"}]`)}, nil},
-		{"no startup taint any more", request{"PATCH", nodes + "/n2", taints(t, "n2", []corev1.Taint{startup})}, nil},
-		{"a pod's condition", request{"PATCH", pods + "/plain/status", status(`"conditions":[{"type":"network.weft.dev/PortReady","status":"False","reason":"DatabaseRefused"}]`)}, nil},
-		{"a NodeNetwork's condition", request{"PATCH", networks + "/n1/status", status(`"conditions":[{"type":"TopologyReady","status":"True","reason":"AsExpected","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}]`)}, nil},
+		{"a removed record", request{"PATCH", pods + "/recorded",
+			`{"metadata":{"annotations":{"network.weft.dev/pod-networks":null}}}`}, nil},
+		{"a Node's condition", request{"PATCH", nodes + "/n2/status",
+			status(`"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"WeftReady"}]`)}, nil},
+		{"a removed startup taint", request{"PATCH", nodes + "/n2", taints(t, "n2", []corev1.Taint{startup})}, nil},
+		{"a pod's condition", request{"PATCH", pods + "/plain/status",
+			status(
+				`"conditions":[{"type":"network.weft.dev/PortReady","status":"False","reason":"DatabaseRefused"}]`)},
+			nil},
+		{"a service's condition", request{"PATCH", apiService + "/status",
+			status(
+				`"conditions":[{"type":"network.weft.dev/AddressesReady","status":"False","reason":"Reserved",` +
+					`"message":"m","lastTransitionTime":"2026-01-02T03:04:05Z"}]`)}, nil},
+		{"a NodeNetwork's condition", request{"PATCH", networks + "/n1/status",
+			status(
+				`"conditions":[{"type":"TopologyReady","status":"True","reason":"AsExpected","message":"",` +
+					`"lastTransitionTime":"2026-01-02T03:04:05Z"}]`)}, nil},
 		{"a spec", request{"PATCH", networks + "/n2", `{"spec":{"mtu":1300}}`}, nil},
 		{"the ClusterNetwork's status", request{"PATCH", clusterNetwork + "/default/status", status(`"mtu":1300`)}, nil},
 		{"an event", request{"POST", eventsPath, eventBody("e1", "weft-operator", "weft", "Pod", "plain")}, nil},
 		{"no NodeNetwork", request{"DELETE", networks + "/n2", ""}, nil},
-		{"a NodeNetwork again", request{"POST", networks, nodeNetworkBody("n2", 2)}, nil},
+		{"a recreated NodeNetwork", request{"POST", networks, nodeNetworkBody("n2", 2)}, nil},
 	})
 }
 
 func TestTheOperatorHoldsItsLease(t *testing.T) {
 	w := newWorld(t)
-	lock, err := controllers.Lease(w.operator.config, options.Operator{Namespace: system, Identity: "test"})
+	lock, err := controllers.Lease(options.Operator{Namespace: system, Identity: "test"}).Lock(w.operator.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := resourcelock.LeaderElectionRecord{HolderIdentity: "test", LeaseDurationSeconds: 8, AcquireTime: metav1.Now(), RenewTime: metav1.Now()}
+	held := resourcelock.LeaderElectionRecord{HolderIdentity: "test", LeaseDurationSeconds: 8,
+		AcquireTime: metav1.Now(), RenewTime: metav1.Now()}
 	if err := lock.Create(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +82,51 @@ func TestTheOperatorHoldsItsLease(t *testing.T) {
 	}
 }
 
-// The status is the one that the agent computes, in the patch that it sends. I10: a node that is installed again has another
-// chassis, and must come back without a human.
+// TestLeasesHaveAPriorityOfTheirOwn checks that a renewal does not wait behind other requests: the API server treats
+// it like a component's own request, but not the operator's other requests.
+func TestLeasesHaveAPriorityOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	own, err := admin.FlowcontrolV1().FlowSchemas().Get(t.Context(), "weft-leases", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.HTTPClientFor(w.operator.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := func(path string) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.operator.config.Host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		return response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid")
+	}
+	for path, want := range map[string]bool{"/apis/coordination.k8s.io/v1/namespaces/" + system +
+		"/leases/weft-operator": true, "/api/v1/pods": false} {
+		if got := schema(path); got == "" || (got == string(own.UID)) != want {
+			t.Errorf("%s is served by FlowSchema %q; weft-leases is %q, expected to serve it: %t", path, got, own.UID, want)
+		}
+	}
+}
+
+// TestAnAgentWritesItsOwnStatus sends the agent's computed status as the agent's patch. Failure mode I10: a
+// reinstalled node has another chassis, and must recover without help.
 func TestAnAgentWritesItsOwnStatus(t *testing.T) {
 	w := newWorld(t)
 	api := typed(t, w.agent["n1"])
 	for _, chassis := range []string{"n1", "5f3c2c1e-7a38-4d3f-8f0f-0a3f4a4d6b11", "{0a}.b:c_d"} {
 		nn := nodeNetwork(t, "n1")
-		health := desired.Health{Used: 3, Status: v1alpha1.NodeNetworkStatus{Chassis: chassis, EncapIP: "2001:db8::1", EncapType: v1alpha1.EncapsulationGeneve,
+		health := desired.Health{Used: 3, Status: v1alpha1.NodeNetworkStatus{Chassis: chassis, EncapIP: "2001:db8::1",
+			EncapType:    v1alpha1.EncapsulationGeneve,
 			DatapathType: v1alpha1.DatapathSystem, LinkMTU: 1500, OVSVersion: "3.5.0", OVNVersion: "25.03.1", Pods: 3},
-			Stages: []desired.Stage{{Type: v1alpha1.ConditionOVSReady}, {Type: v1alpha1.ConditionCNIReady, Reason: v1alpha1.ReasonNotReady, Err: context.Canceled}}}
+			Stages: []desired.Stage{{Type: v1alpha1.ConditionOVSReady}, {Type: v1alpha1.ConditionCNIReady,
+				Reason: v1alpha1.ReasonNotReady, Err: context.Canceled}}}
 		patched := nn.DeepCopy()
 		patched.Status = desired.NodeStatus(nn, health)
 		if err := api.Status().Patch(t.Context(), patched, client.MergeFrom(nn)); err != nil {
@@ -87,9 +137,9 @@ func TestAnAgentWritesItsOwnStatus(t *testing.T) {
 		}
 	}
 	allowed(t, w.agent["n1"], []attempt{
-		{"its first words", request{"PATCH", networks + "/n1/status", status(`"conditions":[]`)}, nil},
+		{"its first conditions", request{"PATCH", networks + "/n1/status", status(`"conditions":[]`)}, nil},
 		{"an event about a pod", request{"POST", eventsPath, eventBody("e1", "n1", "weft-agent", "Pod", "plain")}, nil},
-		{"the event again", request{"PATCH", eventsPath + "/e1", repeated}, nil},
+		{"a repeated event", request{"PATCH", eventsPath + "/e1", repeated}, nil},
 		{"an event about its Node", request{"POST", nodeEvents, eventBody("e2", "n1", "weft-agent", "Node", "n1")}, nil},
 	})
 	if err := admin.EventsV1().Events("default").Delete(t.Context(), "e2", metav1.DeleteOptions{}); err != nil {
@@ -97,19 +147,20 @@ func TestAnAgentWritesItsOwnStatus(t *testing.T) {
 	}
 }
 
-// A status endpoint drops what is not status, so that an agent that sends more has written only status.
+// TestAnAgentsStatusCarriesNothingElse checks that a status endpoint ignores everything except the status.
 func TestAnAgentsStatusCarriesNothingElse(t *testing.T) {
 	w := newWorld(t)
 	before := nodeNetwork(t, "n1")
 	must(t, w.agent["n1"], request{"PATCH", networks + "/n1/status",
-		`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"},"finalizers":["a.example/b"],"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n2","uid":"1"}]},
+		`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"},"finalizers":["a.example/b"],
+			"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n2","uid":"1"}]},
 "spec":{"mtu":9000},"status":{"pods":9}}`})
 	after := nodeNetwork(t, "n1")
 	if after.Status.Pods != 9 {
 		t.Errorf("the status has %d pods", after.Status.Pods)
 	}
 	if len(after.Labels)+len(after.Annotations)+len(after.Finalizers)+len(after.OwnerReferences) > 0 || after.Spec.MTU != before.Spec.MTU {
-		t.Errorf("more than the status was written: %+v", after)
+		t.Errorf("something besides the status was written: %+v", after)
 	}
 }
 
@@ -119,35 +170,46 @@ func TestUsersDoAsBefore(t *testing.T) {
 	allowed(t, user, []attempt{
 		{"a request", request{"PATCH", pods + "/plain", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
 		{"a request for addresses", request{"PATCH", pods + "/recorded", annotation(v1alpha1.RequestedIPsAnnotation, "10.244.1.77")}, nil},
-		{"a request of a pod that has a record", request{"PATCH", pods + "/recorded", annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
+		{"a request of a pod that has a record", request{"PATCH", pods + "/recorded",
+			annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
 		{"a pod with a request", request{"POST", pods, podBody("new", `{"network.weft.dev/pod-record":"true"}`)}, nil},
-		{"a pod without a name", request{"POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-"},"spec":{"containers":[{"name":"c","image":"example.org/c:1"}]}}`}, nil},
+		{"a pod without a name", request{"POST", pods,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-"},"spec":{"containers":[{"name":"c",` +
+				`"image":"example.org/c:1"}]}}`}, nil},
 		{"a label", request{"PATCH", pods + "/recorded", `{"metadata":{"labels":{"a":"b"}}}`}, nil},
 		{"other annotations", request{"PATCH", pods + "/recorded", annotation("a", "b")}, nil},
 		{"no pod", request{"DELETE", pods + "/new", ""}, nil},
 	})
 }
 
-// What the control plane does by itself: bind, report, collect garbage, label.
+// TestTheControlPlaneDoesAsBefore checks the control plane's own writes: binding, status, garbage collection,
+// labels.
 func TestTheControlPlaneDoesAsBefore(t *testing.T) {
 	newWorld(t)
-	controlPlane := person(t, "control-plane", "", rule("", "pods pods/status pods/binding nodes nodes/status", "*"), rule("network.weft.dev", "*", "*"))
+	controlPlane := person(t, "control-plane", "", rule("", "pods pods/status pods/binding nodes nodes/status", "*"),
+		rule("network.weft.dev", "*", "*"))
 	allowed(t, controlPlane, []attempt{
-		{"a binding", request{"POST", pods + "/unbound/binding", `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"unbound"},"target":{"kind":"Node","name":"n2"}}`}, nil},
-		{"the status of a pod with a record", request{"PATCH", pods + "/recorded/status", status(`"phase":"Running","podIP":"10.244.1.5"`)}, nil},
-		{"a Node's status", request{"PATCH", nodes + "/n1/status", status(`"capacity":{"cpu":"4"},"conditions":[{"type":"NetworkUnavailable","status":"True"}]`)}, nil},
-		{"a NodeNetwork's owner", request{"PATCH", networks + "/n1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n1","uid":"1"}]}}`}, nil},
+		{"a binding", request{"POST", pods + "/unbound/binding",
+			`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"unbound"},"target":{"kind":"Node","name":"n2"}}`}, nil},
+		{"the status of a pod with a record", request{"PATCH", pods + "/recorded/status",
+			status(`"phase":"Running","podIP":"10.244.1.5"`)}, nil},
+		{"a Node's status", request{"PATCH", nodes + "/n1/status",
+			status(`"capacity":{"cpu":"4"},"conditions":[{"type":"NetworkUnavailable","status":"True"}]`)}, nil},
+		{"a NodeNetwork's owner", request{"PATCH", networks + "/n1",
+			`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n1","uid":"1"}]}}`}, nil},
 		{"a NodeNetwork's label", request{"PATCH", networks + "/n1", `{"metadata":{"labels":{"a":"b"}}}`}, nil},
 		{"no NodeNetwork", request{"DELETE", networks + "/n1", ""}, nil},
 		{"a ClusterNetwork's spec", request{"PATCH", clusterNetwork + "/default", `{"spec":{"mtu":1300}}`}, nil},
 	})
 }
 
-// Weft goes when its manifests are deleted, in whichever order; what is left of it must not stop pods.
+// TestPoliciesGoWithTheOperator deletes Weft's manifests in different orders. What remains of it must not block
+// pods.
 func TestPoliciesGoWithTheOperator(t *testing.T) {
 	newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
+	withoutNetwork(t)
 	if err := admin.CoreV1().ServiceAccounts(system).Delete(ctx, "weft-operator", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +221,7 @@ func TestPoliciesGoWithTheOperator(t *testing.T) {
 		{"no record", request{"PATCH", pods + "/recorded", `{"metadata":{"annotations":null}}`}, nil},
 		{"no NodeNetwork", request{"DELETE", networks + "/n1", ""}, nil},
 	})
-	if err := install(ctx); err != nil { // again, over what is there
+	if err := install(ctx); err != nil { // again, over the existing objects
 		t.Fatal(err)
 	}
 }
@@ -168,6 +230,7 @@ func TestUninstall(t *testing.T) {
 	newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	withoutNetwork(t)
 	if err := kubectl(ctx, "delete", "-f", bundle, "--wait=false"); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +241,7 @@ func TestUninstall(t *testing.T) {
 	}
 	left, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
 	if err != nil || len(left.Items) > 0 {
-		t.Errorf("%d policies are left: %v", len(left.Items), err)
+		t.Errorf("%d policies remain: %v", len(left.Items), err)
 	}
 	if err := enforced(ctx, false); err != nil {
 		t.Error(err)
@@ -188,7 +251,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// endNamespace does what the namespace controller would: nobody else runs here.
+// endNamespace finishes a namespace's deletion as the namespace controller would; it does not run here.
 func endNamespace(t *testing.T, name string) {
 	t.Helper()
 	namespace, err := admin.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
@@ -203,7 +266,7 @@ func endNamespace(t *testing.T, name string) {
 
 func typed(t *testing.T, who *identity) client.Client {
 	t.Helper()
-	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	managerOptions, err := controllers.ManagerOptions()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BenchmarkPod tells what the policies cost an ordinary pod: rounds of pods with them and without, by turns. Each pod is created
-// and has its status written three times. The figures are the medians of both requests, the API server's own measure of its policy
-// plugin, and its CPU time for everything, for a pod's life.
+// BenchmarkPod measures what the policies cost an ordinary pod: rounds of pods with and without policies alternate.
+// Each pod is created and its status is written three times. The figures are the medians of both requests, the API
+// server's own metric of its policy plugin, and the API server's total CPU time per pod.
 //
 //	go test ./test/forbidden -run '^$' -bench Pod -benchtime 1x
 func BenchmarkPod(b *testing.B) {
@@ -38,7 +38,8 @@ func BenchmarkPod(b *testing.B) {
 			figure.plugin += pluginAfter - pluginBefore
 			figure.cpu += cpuAfter - cpuBefore
 			now := int64(0)
-			if err := admin.CoreV1().Pods("default").DeleteCollection(b.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
+			if err := admin.CoreV1().Pods("default").DeleteCollection(b.Context(),
+				metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -48,7 +49,7 @@ func BenchmarkPod(b *testing.B) {
 	figures[false].report(b, "without")
 }
 
-// cost is what pods took.
+// cost is the measured cost of pods.
 type cost struct {
 	create, status []time.Duration
 	pods           int
@@ -74,18 +75,20 @@ func live(b *testing.B, name string, writes int, c *cost) {
 	for i := range writes {
 		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False","message":"%d"}]}}`, i)
 		start = time.Now()
-		if _, err := admin.CoreV1().Pods("default").Patch(b.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := admin.CoreV1().Pods("default").Patch(b.Context(), name, types.StrategicMergePatchType,
+			[]byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 			b.Fatal(err)
 		}
 		c.status = append(c.status, time.Since(start))
 	}
 }
 
-// ordinaryPod is one of a usual size: labels, variables, volumes, probes.
+// ordinaryPod returns a pod of usual size, with labels, variables, volumes and probes.
 func ordinaryPod(name string) *corev1.Pod {
 	pod := podOf("default", name, "")
 	pod.Labels = map[string]string{"app": "bench", "pod-template-hash": "6d4cf56db6"}
-	pod.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z", "checksum/config": strings.Repeat("0", 64)}
+	pod.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z",
+		"checksum/config": strings.Repeat("0", 64)}
 	c := &pod.Spec.Containers[0]
 	for i := range 15 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", i), Value: "value"})
@@ -98,7 +101,7 @@ func ordinaryPod(name string) *corev1.Pod {
 	return pod
 }
 
-// enforce binds the policies, or not, and waits until that holds.
+// enforce binds or unbinds the policies, and waits until that is in effect.
 func enforce(b *testing.B, on bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
@@ -114,7 +117,7 @@ func enforce(b *testing.B, on bool) {
 	}
 }
 
-// spent is the time that the API server has spent on policies when something was created or updated, and its CPU time.
+// spent returns the API server's time in policies for creations and updates, and its CPU time.
 func spent(b *testing.B) (plugin, cpu time.Duration) {
 	b.Helper()
 	text, err := admin.RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())

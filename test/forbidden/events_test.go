@@ -15,7 +15,8 @@ import (
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 )
 
-// The agent's recorder goes through, the first time and again; client-go's would not, on a host with another name than its Node.
+// TestAnAgentRecordsEvents checks that the agent's recorder is allowed, for new and repeated events. client-go's
+// recorder would be refused on a host whose name differs from its Node's.
 func TestAnAgentRecordsEvents(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -32,14 +33,16 @@ func TestAnAgentRecordsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := broadcaster.NewRecorder(api.Scheme(), nodeevents.Controller)
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "plain"}}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "plain"}}
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedInterfaceCreation", "AddInterface", "no flows")
 	first := await(t, seen, watch.Added, func(e *eventsv1.Event) bool { return e.Reason == "FailedInterfaceCreation" })
 	if first.ReportingInstance != "n1" || first.Note != "no flows" {
 		t.Errorf("the event is %+v", first)
 	}
-	idle := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "idle"}}
-	recorder.Eventf(idle, nil, corev1.EventTypeNormal, networkv1alpha1.EventNeedPods, "WakeService", "it is asked for")
+	idle := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "idle"}}
+	recorder.Eventf(idle, nil, corev1.EventTypeNormal, networkv1alpha1.EventNeedPods, "WakeService", "it is needed")
 	await(t, seen, watch.Added, func(e *eventsv1.Event) bool { return e.Reason == networkv1alpha1.EventNeedPods })
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedInterfaceCreation", "AddInterface", "no flows")
 	again := await(t, seen, watch.Modified, func(e *eventsv1.Event) bool { return e.Name == first.Name })
@@ -48,7 +51,7 @@ func TestAnAgentRecordsEvents(t *testing.T) {
 	}
 }
 
-// await returns the first event of a kind that is as wanted.
+// await returns the first event of a kind that wanted accepts.
 func await(t *testing.T, seen watch.Interface, kind watch.EventType, wanted func(*eventsv1.Event) bool) *eventsv1.Event {
 	t.Helper()
 	for change := range seen.ResultChan() {
@@ -56,6 +59,6 @@ func await(t *testing.T, seen watch.Interface, kind watch.EventType, wanted func
 			return event
 		}
 	}
-	t.Fatal("the event did not come")
+	t.Fatal("the event did not arrive")
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 	team   = "team-a" // a namespace of users
 )
 
-// identity is somebody with a token.
+// identity is a user with a token.
 type identity struct {
 	config *rest.Config
 	client *kubernetes.Clientset
@@ -37,7 +37,7 @@ func identityOf(t *testing.T, config *rest.Config) *identity {
 	return &identity{config, client}
 }
 
-// requestToken asks for a token as kubelet does: bound to the pod, if there is one.
+// requestToken requests a token as kubelet does: bound to the pod, if there is one.
 func requestToken(t *testing.T, namespace, account string, pod *corev1.Pod) *identity {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -53,7 +53,7 @@ func requestToken(t *testing.T, namespace, account string, pod *corev1.Pod) *ide
 	return identityOf(t, config)
 }
 
-// onNode starts a pod of a ServiceAccount on a node, as far as the API server is concerned, and returns its identity.
+// onNode creates a pod of a ServiceAccount on a node, as far as the API server is concerned, and returns its identity.
 func onNode(t *testing.T, account, node string) *identity {
 	t.Helper()
 	pod := podOf(system, account+"-"+node, node)
@@ -64,14 +64,16 @@ func onNode(t *testing.T, account, node string) *identity {
 	}
 	t.Cleanup(func() {
 		now := int64(0)
-		if err := admin.CoreV1().Pods(system).Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		if err := admin.CoreV1().Pods(system).Delete(context.Background(), pod.Name,
+			metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 			t.Error(err)
 		}
 	})
 	return requestToken(t, system, account, pod)
 }
 
-// person makes a ServiceAccount in a namespace of users, with a role in that namespace or, if namespace is empty, everywhere.
+// person creates a ServiceAccount in a namespace of users, with a role in that namespace, or in all namespaces if
+// namespace is empty.
 func person(t *testing.T, name, namespace string, rules ...rbacv1.PolicyRule) *identity {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: team}}
@@ -87,7 +89,7 @@ func person(t *testing.T, name, namespace string, rules ...rbacv1.PolicyRule) *i
 	return requestToken(t, team, name, nil)
 }
 
-// grant gives rights to a subject until the test ends, and returns when the API server knows.
+// grant gives rights to a subject until the test ends, and returns when they are in effect.
 func grant(t *testing.T, name, namespace string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	ctx := t.Context()
@@ -99,9 +101,11 @@ func grant(t *testing.T, name, namespace string, subject rbacv1.Subject, rules .
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}
 	var err error
 	if namespace == "" {
-		_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
+		_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef: ref, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
 	} else {
-		_, err = admin.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
+		_, err = admin.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef: ref, Subjects: []rbacv1.Subject{subject}}, metav1.CreateOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -123,12 +127,12 @@ func grant(t *testing.T, name, namespace string, subject rbacv1.Subject, rules .
 	last := rules[len(rules)-1]
 	group, resource, sub := last.APIGroups[0], last.Resources[0], ""
 	resource, sub, _ = strings.Cut(resource, "/")
-	known(t, "system:serviceaccount:"+subject.Namespace+":"+subject.Name,
+	awaitRight(t, "system:serviceaccount:"+subject.Namespace+":"+subject.Name,
 		authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: last.Verbs[0]})
 }
 
-// known returns when the API server knows that a user has a right.
-func known(t *testing.T, user string, right authorizationv1.ResourceAttributes) {
+// awaitRight returns when a user has a right according to the API server.
+func awaitRight(t *testing.T, user string, right authorizationv1.ResourceAttributes) {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &right}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -146,12 +150,13 @@ func rule(group, resources, verbs string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs)}
 }
 
-// request is one write, as it goes over the wire.
+// request is one write as sent to the API server.
 type request struct {
 	method, path, body string
 }
 
-// do sends a request. PATCH is a merge patch, but a body that starts as a list is a JSON patch, and APPLY is a server-side apply.
+// do sends a request. PATCH is a merge patch, or a JSON patch if the body starts as a list. APPLY is a server-side
+// apply.
 func (i *identity) do(ctx context.Context, r request) error {
 	method, contentType := r.method, "application/json"
 	switch {
@@ -163,5 +168,6 @@ func (i *identity) do(ctx context.Context, r request) error {
 	case method == "PATCH":
 		contentType = string(types.MergePatchType)
 	}
-	return i.client.RESTClient().Verb(method).RequestURI(r.path).SetHeader("Content-Type", contentType).Body([]byte(r.body)).Do(ctx).Error()
+	return i.client.RESTClient().Verb(method).RequestURI(r.path).SetHeader("Content-Type",
+		contentType).Body([]byte(r.body)).Do(ctx).Error()
 }

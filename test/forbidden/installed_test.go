@@ -15,10 +15,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// object is one of a manifest.
+// object is an object of a manifest.
 type object = map[string]any
 
-// installed calls do with each object of all that is given to a cluster.
+// installed calls do for each object that an installation applies.
 func installed(t *testing.T, do func(file string, o object)) {
 	t.Helper()
 	count := 0
@@ -50,11 +50,11 @@ func installed(t *testing.T, do func(file string, o object)) {
 		}
 	}
 	if count < 50 {
-		t.Fatalf("only %d objects were looked at", count)
+		t.Fatalf("only %d objects were checked", count)
 	}
 }
 
-// within calls do with each map in a value, at any depth.
+// within calls do for each map in a value, at any depth.
 func within(value any, do func(object)) {
 	switch value := value.(type) {
 	case object:
@@ -69,8 +69,8 @@ func within(value any, do func(object)) {
 	}
 }
 
-// O1: what Weft installs calls no webhook: one whose backend needs the network could keep the network from starting. What it checks the API
-// server checks by itself, in CEL.
+// TestNoWebhookIsInstalled covers failure mode O1. Weft installs no webhook, because a webhook whose backend needs
+// the network could block the network's start. The API server itself runs Weft's checks, in CEL.
 func TestNoWebhookIsInstalled(t *testing.T) {
 	installed(t, func(file string, o object) {
 		kind, _ := o["kind"].(string)
@@ -78,7 +78,7 @@ func TestNoWebhookIsInstalled(t *testing.T) {
 			t.Errorf("%s has a %s", file, kind)
 		}
 		within(o, func(inner object) {
-			if definitions, ok := inner["webhookdefinitions"]; ok { // of a ClusterServiceVersion
+			if definitions, ok := inner["webhookdefinitions"]; ok { // in a ClusterServiceVersion
 				t.Errorf("%s has webhooks: %v", file, definitions)
 			}
 			if strategy, _ := inner["strategy"].(string); kind == "CustomResourceDefinition" && strategy == "Webhook" {
@@ -88,8 +88,9 @@ func TestNoWebhookIsInstalled(t *testing.T) {
 	})
 }
 
-// O2: what makes and keeps the network has requests and no limit of memory: the operator's peak grows with the cluster (docs/performance.md), and
-// a limit that is enough on one would end it at the first look at a larger one, again and again.
+// TestNoContainerHasALimitOfMemory covers failure mode O2. The network's containers have requests but no memory
+// limit. The operator's peak grows with the cluster (docs/evidence/performance.md), and a limit that suffices in one cluster
+// would kill it repeatedly in a larger one.
 func TestNoContainerHasALimitOfMemory(t *testing.T) {
 	containers := 0
 	installed(t, func(file string, o object) {
@@ -103,11 +104,11 @@ func TestNoContainerHasALimitOfMemory(t *testing.T) {
 				t.Errorf("%s: container %v has a limit of memory of %v", file, inner["name"], limits["memory"])
 			}
 			if requests, ok := resources["requests"].(object); !ok || requests["memory"] == nil {
-				t.Errorf("%s: container %v asks for no memory", file, inner["name"])
+				t.Errorf("%s: container %v has no memory request", file, inner["name"])
 			}
 		})
 	})
 	if containers < 10 {
-		t.Errorf("only %d containers were looked at", containers)
+		t.Errorf("only %d containers were checked", containers)
 	}
 }

@@ -1,5 +1,5 @@
-// Package forbidden proves who may write what: the product's manifests are applied to a real API server as a user applies them,
-// then agents, users, administrators and the operator try what they must not, each with a token of its own, and what they must.
+// Package forbidden tests who may write what. It applies the product's manifests to a real API server as a user
+// does. Then agents, users, administrators and the operator, each with a token, try forbidden and allowed writes.
 package forbidden
 
 import (
@@ -24,17 +24,17 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// bundle is what a user applies.
-const bundle = "../../bundle/weft.yaml"
+// bundle is the file that a user applies.
+const bundle = "../../dist/weft.yaml"
 
 var (
 	programs   tools.Cache
-	kubeconfig string // of the administrator, a file
+	kubeconfig string // file of the administrator's kubeconfig
 	restConfig *rest.Config
 	admin      *kubernetes.Clientset
 )
 
-// TestMain starts the API server once.
+// TestMain starts the API server once for all tests.
 func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -48,12 +48,11 @@ func run(m *testing.M) (code int, err error) {
 	if programs, err = tools.DefaultCache(); err != nil {
 		return 0, err
 	}
-	for _, program := range []string{"kube-apiserver", "etcd", "kubectl"} {
-		if _, err := os.Stat(programs.Bin(program)); err != nil {
-			return 0, fmt.Errorf("%w: make it with: go run ./test/lab/cmd/weft-lab tools envtest", err)
-		}
+	assets, err := programs.Envtest()
+	if err != nil {
+		return 0, err
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd"))}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
 	if restConfig, err = environment.Start(); err != nil {
 		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
 	}
@@ -79,19 +78,21 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// install applies the bundle with one command and returns when its policies are in force. The API server reads policies and
-// bindings in the order in which they were made, and weft-pods is the last.
+// install applies the bundle with one command and returns when its policies are in force. The API server reads
+// policies and bindings in the order of their creation, and weft-pods is the last.
 func install(ctx context.Context) error {
 	if err := kubectl(ctx, "apply", "-f", bundle); err != nil {
 		return err
 	}
-	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev"); err != nil {
+	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+		"crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev",
+		"crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev"); err != nil {
 		return err
 	}
 	return enforced(ctx, true)
 }
 
-// enforced waits until the policies are in force, or no more.
+// enforced waits until the policies are in force, or no longer in force.
 func enforced(ctx context.Context, want bool) error {
 	probe := podOf("default", "probe", "")
 	probe.Annotations = map[string]string{v1alpha1.PodNetworksAnnotation: "probe"}
@@ -103,20 +104,21 @@ func enforced(ctx context.Context, want bool) error {
 		return apierrors.IsForbidden(err) == want, nil
 	})
 	if err != nil {
-		return fmt.Errorf("policies in force: %t is awaited: %w", want, err)
+		return fmt.Errorf("waiting for policies in force to be %t: %w", want, err)
 	}
 	return nil
 }
 
 func kubectl(ctx context.Context, args ...string) error {
-	out, err := exec.CommandContext(ctx, programs.Bin("kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, programs.Bin("kubectl"), append([]string{"--kubeconfig=" + kubeconfig},
+		args...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 	}
 	return nil
 }
 
-// podOf is a pod that nobody runs.
+// podOf returns a pod that no kubelet runs.
 func podOf(namespace, name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

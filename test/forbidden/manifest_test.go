@@ -21,18 +21,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write testdata/rights.golden")
 
-// manifests are the objects of a bundle that say who may do what.
+// manifests are the objects of a bundle that define rights.
 type manifests struct {
 	accounts     []corev1.ServiceAccount
-	roles        []rbacv1.ClusterRole // Roles as well
+	roles        []rbacv1.ClusterRole // and Roles
 	roleBindings []rbacv1.ClusterRoleBinding
 	policies     []admissionv1.ValidatingAdmissionPolicy
 	bindings     []admissionv1.ValidatingAdmissionPolicyBinding
-	pods         map[string]corev1.PodSpec // Deployment or DaemonSet -> its pods
+	pods         map[string]corev1.PodSpec // Deployment or DaemonSet -> its pod template
 }
 
 func parse(t *testing.T, text []byte) manifests {
@@ -82,7 +84,7 @@ func decode[T any](t *testing.T, document []byte, into *T) T {
 	return *into
 }
 
-// rights are the lines of testdata/rights.golden: each right that the product has.
+// rights returns the lines of testdata/rights.golden: each right of the product.
 func (m *manifests) rights() string {
 	var lines []string
 	for _, role := range m.roles {
@@ -93,7 +95,8 @@ func (m *manifests) rights() string {
 		for _, rule := range role.Rules {
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
-					line := fmt.Sprintf("%-14s %-14s %-22s %-22s %s", role.Name, where, cmp.Or(group, "core"), resource, strings.Join(rule.Verbs, " "))
+					line := fmt.Sprintf("%-14s %-14s %-22s %-22s %s", role.Name, where, cmp.Or(group, "core"),
+						resource, strings.Join(rule.Verbs, " "))
 					if len(rule.ResourceNames) > 0 {
 						line += " (" + strings.Join(rule.ResourceNames, " ") + ")"
 					}
@@ -106,9 +109,11 @@ func (m *manifests) rights() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Every right of the product is one line of a file that is read when it changes: for each way to install it.
+// TestRights compares every right of the product with a line of a file, for each way to install it, so that a change
+// is reviewed.
 func TestRights(t *testing.T) {
-	for manifests, golden := range map[string]string{bundle: "testdata/rights.golden", "../../dist/install.yaml": "testdata/rights-install.golden"} {
+	for manifests, golden := range map[string]string{bundle: "testdata/rights.golden",
+		"../../dist/install.yaml": "testdata/rights-install.golden"} {
 		text, err := os.ReadFile(manifests)
 		if err != nil {
 			t.Fatal(err)
@@ -124,19 +129,21 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(string(want), found.rights()); diff != "" {
-			t.Errorf("the rights that %s gives changed (-update writes them):\n%s", manifests, diff)
+			t.Errorf("the rights in %s changed (-update writes them):\n%s", manifests, diff)
 		}
 	}
 }
 
-// What would be as good as all rights is never among them.
+// TestNoRightThatLeadsToOthers checks that no right of the product allows to obtain all others.
 func TestNoRightThatLeadsToOthers(t *testing.T) {
 	text, err := os.ReadFile(bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	strong := []string{"*", "secrets", "serviceaccounts", "serviceaccounts/token", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "pods/exec",
-		"pods/attach", "pods/ephemeralcontainers", "nodes/proxy", "certificatesigningrequests", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+	strong := []string{"*", "secrets", "serviceaccounts", "serviceaccounts/token", "roles", "rolebindings",
+		"clusterroles", "clusterrolebindings", "pods/exec",
+		"pods/attach", "pods/ephemeralcontainers", "nodes/proxy", "certificatesigningrequests",
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings"}
 	verbs := []string{"*", "escalate", "bind", "impersonate", "deletecollection"}
 	for _, role := range parse(t, text).roles {
 		for _, rule := range role.Rules {
@@ -157,7 +164,7 @@ func TestNoRightThatLeadsToOthers(t *testing.T) {
 	}
 }
 
-func TestPoliciesKnowTheOperatorAndTheAgent(t *testing.T) {
+func TestPoliciesNameTheOperatorAndTheAgent(t *testing.T) {
 	text, err := os.ReadFile(bundle)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +172,7 @@ func TestPoliciesKnowTheOperatorAndTheAgent(t *testing.T) {
 	checkNames(t, parse(t, text), "weft-operator", "weft-agent", "weft-system")
 }
 
-// Who installs Weft in another namespace, or under other names, does so by kustomize.
+// TestPoliciesFollowOtherNames installs Weft in another namespace and with other names by kustomize.
 func TestPoliciesFollowOtherNames(t *testing.T) {
 	base, err := filepath.Abs("../../config/default")
 	if err != nil {
@@ -190,7 +197,7 @@ func TestPoliciesFollowOtherNames(t *testing.T) {
 	checkNames(t, parse(t, text), "my-weft-operator", "my-weft-agent", "network")
 }
 
-// checkNames wants each policy to be bound, with a ServiceAccount that exists and that the product runs as.
+// checkNames checks that each policy is bound and names an existing ServiceAccount that the product uses.
 func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 	t.Helper()
 	if got := m.pods[operator].ServiceAccountName; got != operator {
@@ -204,16 +211,24 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 		if strings.HasSuffix(policy.Name, "weft-agents") {
 			want = agent
 		}
-		i := slices.IndexFunc(m.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == policy.Name })
+		i := slices.IndexFunc(m.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == policy.Name
+		})
 		if i < 0 {
-			t.Errorf("policy %s is bound by nobody", policy.Name)
+			t.Errorf("policy %s has no binding", policy.Name)
+			continue
+		}
+		if kind := policy.Spec.ParamKind; kind != nil && kind.Kind == "ClusterNetwork" {
+			if ref := m.bindings[i].Spec.ParamRef; ref == nil || ref.Name != v1alpha1.ClusterNetworkName || ref.Namespace != "" {
+				t.Errorf("policy %s has the parameter %+v, want the ClusterNetwork", policy.Name, ref)
+			}
 			continue
 		}
 		if ref := m.bindings[i].Spec.ParamRef; ref == nil || ref.Name != want || ref.Namespace != namespace {
-			t.Errorf("policy %s knows %+v, not the ServiceAccount %s/%s", policy.Name, ref, namespace, want)
+			t.Errorf("policy %s has the parameter %+v, want the ServiceAccount %s/%s", policy.Name, ref, namespace, want)
 		}
 		if !slices.ContainsFunc(m.accounts, func(a corev1.ServiceAccount) bool { return a.Name == want && a.Namespace == namespace }) {
-			t.Errorf("there is no ServiceAccount %s/%s", namespace, want)
+			t.Errorf("ServiceAccount %s/%s does not exist", namespace, want)
 		}
 	}
 	for _, binding := range m.roleBindings {
@@ -223,7 +238,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 6 || len(m.bindings) != 6 {
-		t.Errorf("%d policies and %d bindings, not 6", len(m.policies), len(m.bindings))
+	if len(m.policies) != 9 || len(m.bindings) != 9 {
+		t.Errorf("%d policies and %d bindings, want 9 each", len(m.policies), len(m.bindings))
 	}
 }

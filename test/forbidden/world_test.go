@@ -14,25 +14,26 @@ import (
 	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Paths of the objects that somebody tries to write.
+// Paths of the objects for the attempted writes.
 const (
 	networks       = "/apis/network.weft.dev/v1alpha1/nodenetworks"
 	clusterNetwork = "/apis/network.weft.dev/v1alpha1/clusternetworks"
 	nodes          = "/api/v1/nodes"
 	pods           = "/api/v1/namespaces/team-a/pods"
+	apiService     = "/api/v1/namespaces/default/services/kubernetes"
 	eventsPath     = "/apis/events.k8s.io/v1/namespaces/team-a/events"
-	nodeEvents     = "/apis/events.k8s.io/v1/namespaces/default/events" // of objects without a namespace
+	nodeEvents     = "/apis/events.k8s.io/v1/namespaces/default/events" // for objects without a namespace
 )
 
 const record = `{"version":"v1","networks":[]}`
 
-// Taints that both nodes are registered with; the API server may add others.
+// Taints with which both nodes are registered; the API server may add others.
 var (
 	startup   = corev1.Taint{Key: v1alpha1.AgentNotReadyTaint, Effect: corev1.TaintEffectNoExecute}
 	dedicated = corev1.Taint{Key: "dedicated", Value: "team-a", Effect: corev1.TaintEffectNoSchedule}
 )
 
-// taints is a patch of a Node's taints to those that it has, without some and with others.
+// taints returns a patch of a Node's taints that removes and adds taints.
 func taints(t *testing.T, node string, without []corev1.Taint, with ...corev1.Taint) string {
 	t.Helper()
 	have, err := admin.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
@@ -47,7 +48,8 @@ func taints(t *testing.T, node string, without []corev1.Taint, with ...corev1.Ta
 	return string(text)
 }
 
-// world is a cluster of two nodes with a ready network, and a namespace with two pods: recorded has a VIF record, plain has none.
+// world is a cluster of two nodes with a ready network, and a namespace with two pods: recorded has a VIF record,
+// plain has none.
 type world struct {
 	operator *identity // on node n1
 	agent    map[string]*identity
@@ -69,7 +71,8 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	t.Cleanup(func() { clear(t) })
-	w := &world{operator: onNode(t, "weft-operator", "n1"), agent: map[string]*identity{"n1": onNode(t, "weft-agent", "n1"), "n2": onNode(t, "weft-agent", "n2")}}
+	w := &world{operator: onNode(t, "weft-operator", "n1"),
+		agent: map[string]*identity{"n1": onNode(t, "weft-agent", "n1"), "n2": onNode(t, "weft-agent", "n2")}}
 	administrator := identityOf(t, restConfig)
 	must(t, administrator, request{"POST", clusterNetwork, clusterNetworkBody})
 	must(t, w.operator, request{"PATCH", clusterNetwork + "/default/status", `{"status":{"mtu":1400}}`})
@@ -106,40 +109,46 @@ func statusBody(chassis string) string {
 func annotation(key, value string) string {
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
 	if err != nil {
-		panic(err) // strings always marshal
+		panic(err) // cannot fail for strings
 	}
 	return string(text)
 }
 
-// eventBody is an Event about a namespaced object of team-a or, in the namespace "default", about a Node.
+// eventBody returns an Event about a namespaced object of team-a or, in the namespace "default", about a Node.
 func eventBody(name, instance, controller, kind, regarding string) string {
 	namespace, object := team, fmt.Sprintf(`"namespace":%q,"name":%q`, team, regarding)
 	if kind == "Node" {
 		namespace, object = "default", fmt.Sprintf(`"name":%q`, regarding)
 	}
-	return fmt.Sprintf(`{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":%q,"namespace":%q},"eventTime":"2026-01-02T03:04:05.000000Z",
+	return fmt.Sprintf(`{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":%q,"namespace":%q},
+"eventTime":"2026-01-02T03:04:05.000000Z",
 "reportingController":%q,"reportingInstance":%q,"action":"Attach","reason":"FailedAttach","type":"Warning","note":"text",
 "regarding":{"apiVersion":"v1","kind":%q,%s}}`, name, namespace, controller, instance, kind, object)
 }
 
-// repeated is the patch that says that an event came again: nothing else of an event can change.
+// repeated is the patch for a repeated event; nothing else of an event can change.
 const repeated = `{"series":{"count":2,"lastObservedTime":"2026-01-02T03:05:05.000000Z"}}`
 
 func podBody(name, annotations string) string {
-	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"annotations":%s},"spec":{"containers":[{"name":"c","image":"example.org/c:1"}]}}`, name, annotations)
+	return fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"annotations":%s},"spec":{"containers":[{"name":"c",`+
+			`"image":"example.org/c:1"}]}}`, name, annotations)
 }
 
 func must(t *testing.T, who *identity, r request) {
 	t.Helper()
-	if err := who.do(t.Context(), r); err != nil {
+	if err := who.do(context.WithoutCancel(t.Context()), r); err != nil { // also during cleanup
 		t.Fatalf("%s %s: %v", r.method, r.path, err)
 	}
 }
 
-// clear removes what newWorld made.
+// clear removes the objects of newWorld.
 func clear(t *testing.T) {
 	t.Helper()
 	ctx, administrator := context.Background(), identityOf(t, restConfig)
+	if uid := networkUID(ctx, t); uid != "" {
+		must(t, administrator, confirmation(uid))
+	}
 	for _, path := range []string{pods + "?gracePeriodSeconds=0", eventsPath, networks, clusterNetwork, nodes} {
 		if err := administrator.do(ctx, request{"DELETE", path, ""}); err != nil {
 			t.Error(err)
@@ -147,13 +156,15 @@ func clear(t *testing.T) {
 	}
 }
 
-// versions tells every object that can be written, with its resource version: equal texts mean that nothing was written.
+// versions lists every writable object with its resource version, so that equal texts mean that nothing was written.
 func versions(t *testing.T) string {
 	t.Helper()
 	var lines []string
-	for _, path := range []string{nodes, networks, clusterNetwork, pods, eventsPath, "/api/v1/namespaces/weft-system/pods", "/api/v1/namespaces/weft-system/serviceaccounts",
+	for _, path := range []string{nodes, networks, clusterNetwork, pods, eventsPath,
+		"/api/v1/namespaces/weft-system/pods", "/api/v1/namespaces/weft-system/serviceaccounts",
 		"/apis/coordination.k8s.io/v1/namespaces/weft-system/leases", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"/apis/rbac.authorization.k8s.io/v1/namespaces/weft-system/rolebindings"} {
 		raw, err := admin.RESTClient().Get().RequestURI(path).DoRaw(t.Context())
 		if err != nil {

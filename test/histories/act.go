@@ -23,10 +23,11 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// do lets one step happen.
+// do executes one step.
 func (w *world) do(ctx context.Context, s Step) error {
-	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy, w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase} {
-		if known, err := part(ctx, s); known {
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy,
+		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario} {
+		if handled, err := part(ctx, s); handled {
 			return err
 		}
 	}
@@ -38,11 +39,18 @@ func podKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: pod}
 }
 
-// doPod does what users, the scheduler and kubelets do.
-func (w *world) doPod(ctx context.Context, s Step) (known bool, err error) {
+// doPod executes steps of users, the scheduler and kubelets.
+func (w *world) doPod(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "pod":
 		return true, w.createPod(ctx, s)
+	case "clear": // as a scale to zero does
+		var pods corev1.PodList
+		err := w.api.List(ctx, &pods, client.InNamespace(s.Name))
+		for i := range pods.Items {
+			err = errors.Join(err, client.IgnoreNotFound(w.api.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))))
+		}
+		return true, err
 	case "delete-pod":
 		return true, w.deletePod(ctx, s.Name)
 	case "renew-pod":
@@ -77,17 +85,21 @@ func (w *world) createPod(ctx context.Context, s Step) error {
 	case "host":
 		pod.Spec.HostNetwork = true
 	case "mirror":
-		pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash-" + key.Name, "kubernetes.io/config.hash": "hash-" + key.Namespace + key.Name}
+		pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash-" + key.Name,
+			"kubernetes.io/config.hash": "hash-" + key.Namespace + key.Name}
 	case "asking":
 		pod.Annotations = map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}
 	case "unscheduled":
 		pod.Spec.NodeName = ""
 	}
-	if strings.HasSuffix(key.Name, "1") { // the pods of this number ask for a port of their node
-		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8000 + int32(key.Namespace[0]), Protocol: corev1.ProtocolTCP}}
+	if strings.HasSuffix(key.Name, "1") { // pods with this number request a host port
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8000 +
+			int32(key.Namespace[0]), Protocol: corev1.ProtocolTCP},
+			{ContainerPort: 80, HostPort: 10250, Protocol: corev1.ProtocolTCP}} // and kubelet's port, which they do not get
 	}
-	if number := key.Name[len(key.Name)-1]; number > '1' { // and the others give a port a name, two numbers in all
-		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080 + int32(number%2), Name: "web", Protocol: corev1.ProtocolTCP}}
+	if number := key.Name[len(key.Name)-1]; number > '1' { // the others name a port; two numbers occur
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080 + int32(number%2), Name: "web",
+			Protocol: corev1.ProtocolTCP}}
 	}
 	return ignoreExists(w.api.Create(ctx, pod))
 }
@@ -106,7 +118,7 @@ func (w *world) schedule(ctx context.Context, s Step) error {
 	return w.api.SubResource("binding").Create(ctx, &pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: s.Node}})
 }
 
-// changePod changes a pod that is there, or its status.
+// changePod changes an existing pod or its status.
 func (w *world) changePod(ctx context.Context, name string, status bool, change func(*corev1.Pod)) error {
 	var pod corev1.Pod
 	if err := w.api.Get(ctx, podKey(name), &pod); err != nil {
@@ -120,7 +132,8 @@ func (w *world) changePod(ctx context.Context, name string, status bool, change 
 	return w.api.Patch(ctx, &pod, patch)
 }
 
-// reportPod lets kubelet report what CNI gave to the pod: the addresses of the port that is in the database now.
+// reportPod reports, as kubelet does, the addresses that CNI gave to the pod: the addresses of its port in the
+// database.
 func (w *world) reportPod(ctx context.Context, name string) error {
 	rows, up := w.mirror.snapshot()
 	if !up {
@@ -139,8 +152,8 @@ func (w *world) reportPod(ctx context.Context, name string) error {
 	})
 }
 
-// doNode does what happens to nodes and what their agents and the garbage collector do.
-func (w *world) doNode(ctx context.Context, s Step) (known bool, err error) {
+// doNode executes steps of nodes, their agents and the garbage collector.
+func (w *world) doNode(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "node":
 		return true, w.createNode(ctx, s.Name)
@@ -168,7 +181,7 @@ func (w *world) createNode(ctx context.Context, name string) error {
 	return ignoreExists(w.api.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// deleteNode removes a Node. The pods on it have lost their addresses, should they outlive it.
+// deleteNode removes a Node. If pods on it survive, they have lost their addresses.
 func (w *world) deleteNode(ctx context.Context, name string) error {
 	var pods corev1.PodList
 	if err := w.api.List(ctx, &pods); err != nil {
@@ -182,7 +195,7 @@ func (w *world) deleteNode(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(w.api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// report lets an agent report, if its node has a network.
+// report makes an agent report, if its node has a network.
 func (w *world) report(ctx context.Context, s Step) error {
 	if s.What == "renamed" {
 		w.chassis[s.Name] = fmt.Sprintf("chassis-%s-%d", s.Name, s.N)
@@ -194,33 +207,37 @@ func (w *world) report(ctx context.Context, s Step) error {
 		}
 		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		w.fill(nn, s)
-		// The operator writes a condition of its own into the same list.
+		// The operator writes its own condition into the same list.
 		if err := w.api.Status().Patch(ctx, nn, patch); !apierrors.IsConflict(err) {
 			return client.IgnoreNotFound(err)
 		}
 	}
 }
 
-// fill sets what an agent finds on its node.
+// fill sets what an agent detects on its node.
 func (w *world) fill(nn *networkv1alpha1.NodeNetwork, s Step) {
 	if nn.Status.Chassis = w.chassis[s.Name]; nn.Status.Chassis == "" {
 		nn.Status.Chassis = "chassis-" + s.Name
 	}
 	nn.Status.EncapIP, nn.Status.LinkMTU = "192.0.2.1", 1500-100*int32(s.N)
 	nn.Status.Gateway = foundGateway(s)
-	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready"}
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, Message: "ready"}
 	if s.What == "unready" {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "OVNControllerDown", "ovn-controller does not run"
 	}
 	meta.SetStatusCondition(&nn.Status.Conditions, ready)
 }
 
-// foundGateway is what an agent finds of its node's link: another mode with each report of another number, and none at times.
+// foundGateway returns what an agent detects about its node's link. It varies with the step's number; for some
+// numbers it is nil.
 func foundGateway(s Step) *networkv1alpha1.NodeGatewayStatus {
 	number := s.Name[len(s.Name)-1:]
-	found := &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
+	found := &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared,
+		Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
 		MACAddress: networkv1alpha1.MACAddress("02:00:00:00:00:0" + number), Addresses: []networkv1alpha1.InterfaceAddress{
-			networkv1alpha1.InterfaceAddress("192.0.2.1" + number + "/24"), networkv1alpha1.InterfaceAddress("2001:db8::1" + number + "/64")},
+			networkv1alpha1.InterfaceAddress("192.0.2.1" + number + "/24"),
+			networkv1alpha1.InterfaceAddress("2001:db8::1" + number + "/64")},
 		NextHops: []networkv1alpha1.IP{"192.0.2.254", "2001:db8::fe"}}
 	switch (int(number[0]) + s.N) % 3 {
 	case 1:
@@ -234,7 +251,7 @@ func foundGateway(s Step) *networkv1alpha1.NodeGatewayStatus {
 	return found
 }
 
-// collect does the garbage collector's work: NodeNetworks whose Node is gone go too.
+// collect deletes NodeNetworks without a Node, as the garbage collector does.
 func (w *world) collect(ctx context.Context) error {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
@@ -248,7 +265,8 @@ func (w *world) collect(ctx context.Context) error {
 	for i := range networks.Items {
 		nn := &networks.Items[i]
 		if owner := metav1.GetControllerOf(nn); owner != nil && !alive[owner.UID] {
-			if err := client.IgnoreNotFound(w.api.Delete(ctx, nn, client.Preconditions{UID: &nn.UID})); err != nil && !apierrors.IsConflict(err) {
+			if err := client.IgnoreNotFound(w.api.Delete(ctx, nn, client.Preconditions{UID: &nn.UID})); err != nil &&
+				!apierrors.IsConflict(err) {
 				return err
 			}
 		}

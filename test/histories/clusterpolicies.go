@@ -20,10 +20,10 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// clusterPolicies are the resource of ClusterNetworkPolicies.
+// clusterPolicies is the resource of ClusterNetworkPolicies.
 const clusterPolicies = "clusternetworkpolicies"
 
-// clusterPolicyChoices are the steps of administrators, drawn apart from the others.
+// clusterPolicyChoices are the steps of administrators, drawn separately from the others.
 var clusterPolicyChoices = []choice{
 	{8, func(r *rand.Rand) Step {
 		return Step{Do: "cluster-policy", Name: oneOf(r, "x", "y", "z"), N: r.IntN(10_000)}
@@ -44,7 +44,7 @@ var clusterPolicyChoices = []choice{
 	{1, func(r *rand.Rand) Step { return Step{Do: "double", Name: clusterPolicies} }},
 }
 
-// withClusterPolicies puts their steps between the others, in one of three histories.
+// withClusterPolicies inserts these steps into one of three histories.
 func withClusterPolicies(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 7))
 	if r.IntN(3) > 0 {
@@ -53,8 +53,8 @@ func withClusterPolicies(p Plan) Plan {
 	return sprinkled(p, r, 5+r.IntN(10), clusterPolicyChoices)
 }
 
-// doClusterPolicy does what an administrator does.
-func (w *world) doClusterPolicy(ctx context.Context, s Step) (known bool, err error) {
+// doClusterPolicy executes an administrator's step.
+func (w *world) doClusterPolicy(ctx context.Context, s Step) (handled bool, err error) {
 	policy := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
 	switch s.Do {
 	case "cluster-policy":
@@ -74,10 +74,11 @@ func (w *world) doClusterPolicy(ctx context.Context, s Step) (known bool, err er
 	return false, nil
 }
 
-// clusterPolicyOf is a policy that follows from a number.
+// clusterPolicyOf derives a policy from a number.
 func clusterPolicyOf(n int) policyv1alpha2.ClusterNetworkPolicySpec {
 	r := rand.New(rand.NewPCG(uint64(n), 8))
-	spec := policyv1alpha2.ClusterNetworkPolicySpec{Tier: policyv1alpha2.Tier(oneOf(r, string(policyv1alpha2.AdminTier), string(policyv1alpha2.BaselineTier))), Priority: int32(r.IntN(4))}
+	spec := policyv1alpha2.ClusterNetworkPolicySpec{Tier: policyv1alpha2.Tier(oneOf(r,
+		string(policyv1alpha2.AdminTier), string(policyv1alpha2.BaselineTier))), Priority: int32(r.IntN(4))}
 	spec.Subject.Namespaces, spec.Subject.Pods = clusterPods(r)
 	for range r.IntN(3) {
 		rule := policyv1alpha2.ClusterNetworkPolicyIngressRule{Action: clusterAction(r), Protocols: clusterPorts(r)}
@@ -102,7 +103,7 @@ func clusterAction(r *rand.Rand) policyv1alpha2.ClusterNetworkPolicyRuleAction {
 		policyv1alpha2.ClusterNetworkPolicyRuleActionDeny, policyv1alpha2.ClusterNetworkPolicyRuleActionPass}[r.IntN(3)]
 }
 
-// clusterPods are namespaces, or pods.
+// clusterPods selects namespaces or pods.
 func clusterPods(r *rand.Rand) (*metav1.LabelSelector, *policyv1alpha2.NamespacedPod) {
 	namespaces := teams(r)
 	if r.IntN(2) == 0 {
@@ -118,7 +119,7 @@ func clusterEgressPeer(r *rand.Rand) (peer policyv1alpha2.ClusterNetworkPolicyEg
 	case 1:
 		nodes := teams(r)
 		peer.Nodes = &nodes
-	case 2: // nobody asks for names
+	case 2: // names are not supported
 		peer.DomainNames = []policyv1alpha2.DomainName{"www.example.org"}
 	default:
 		peer.Namespaces, peer.Pods = clusterPods(r)
@@ -135,7 +136,7 @@ func clusterPorts(r *rand.Rand) (ports []policyv1alpha2.ClusterNetworkPolicyProt
 	return ports
 }
 
-// clusterFacts reads a policy as it is.
+// clusterFacts reads a policy's present spec.
 func (o *oracle) clusterFacts(policy *policyv1alpha2.ClusterNetworkPolicy) (facts topology.ClusterPolicy, invalid error) {
 	facts, invalid = topology.ParseClusterPolicy(policy, o.numbers, func(selector labels.Selector) []netip.Addr {
 		var nodes []corev1.Node
@@ -148,19 +149,20 @@ func (o *oracle) clusterFacts(policy *policyv1alpha2.ClusterNetworkPolicy) (fact
 	return facts, invalid
 }
 
-// checkClusterPolicies: a policy says whether its rules are in force.
+// checkClusterPolicies checks that each policy reports whether its rules are in force.
 func (o *oracle) checkClusterPolicies() {
 	for i := range o.clusterPolicies {
 		policy := &o.clusterPolicies[i]
 		_, invalid := o.clusterFacts(policy)
 		c := meta.FindStatusCondition(policy.Status.Conditions, networkv1alpha1.ConditionReady)
 		if c == nil || (c.Status == metav1.ConditionTrue) != (invalid == nil) || c.ObservedGeneration != policy.Generation {
-			o.complain("ClusterNetworkPolicy %s of generation %d has condition %+v, and is invalid: %v", policy.Name, policy.Generation, c, invalid)
+			o.complain("ClusterNetworkPolicy %s of generation %d has condition %+v; its error is %v", policy.Name,
+				policy.Generation, c, invalid)
 		}
 	}
 }
 
-// sprinkled puts so many steps between those of a plan.
+// sprinkled inserts a number of steps into a plan.
 func sprinkled(p Plan, r *rand.Rand, steps int, from []choice) Plan {
 	for range steps {
 		p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), draw(r, from))

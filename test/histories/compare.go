@@ -13,16 +13,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// wanted is what the rows of a table shall be: columns as sorted texts.
+// wanted is the expected content of a table's row: columns as sorted texts.
 type wanted struct {
 	owner   unit.Key
 	columns map[string][]string
 }
 
-// expectation is the whole database as it shall be: table -> UUID -> row.
+// expectation is the expected database: table -> UUID -> row.
 type expectation map[string]map[string]wanted
 
-// shared are the columns that are filled by memberships, and may hold elements of other people too.
+// shared are the columns that Weft fills by single elements, and that may hold foreign elements too.
 var shared = map[string][]string{
 	"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer", "load_balancer_group", "dns_records"},
 	"Logical_Router": {"ports", "policies", "static_routes", "nat", "load_balancer", "load_balancer_group"},
@@ -32,16 +32,16 @@ var shared = map[string][]string{
 	"Load_Balancer_Group": {"load_balancer"}, "Chassis_Template_Var": {"variables"},
 }
 
-// northd writes these.
+// theirs are columns that northd writes.
 var theirs = []string{"up", "dynamic_addresses", "tag", "ipv6_prefix"}
 
-// expectRows lays out units as rows.
+// expectRows converts units to rows.
 func expectRows(units []unit.Unit) expectation {
 	e := expectation{}
 	for _, u := range units {
 		for _, r := range u.Rows {
 			table, id, columns := columnsOf(r.Model)
-			if ids, ok := columns["external_ids"]; ok { // a group has none
+			if ids, ok := columns["external_ids"]; ok { // a group has no external_ids
 				columns["external_ids"] = append(ids, unit.OwnerKey+"="+string(u.Key))
 				slices.Sort(columns["external_ids"])
 			}
@@ -55,18 +55,19 @@ func expectRows(units []unit.Unit) expectation {
 		for _, m := range u.Members {
 			if parent, ok := e[m.Parent.Table][m.Parent.UUID]; ok {
 				element := m.Element
-				if m.Value != "" { // of a map
+				if m.Value != "" { // an element of a map
 					element += "=" + m.Value
 				}
 				parent.columns[m.Column] = append(parent.columns[m.Column], element)
 				slices.Sort(parent.columns[m.Column])
+				parent.columns[m.Column] = slices.Compact(parent.columns[m.Column]) // two services may share an address
 			}
 		}
 	}
 	return e
 }
 
-// columnsOf reads a generated struct.
+// columnsOf reads the columns of a generated struct.
 func columnsOf(m any) (table, id string, columns map[string][]string) {
 	v := reflect.ValueOf(m).Elem()
 	columns = map[string][]string{}
@@ -82,13 +83,27 @@ func columnsOf(m any) (table, id string, columns map[string][]string) {
 	return tableOf[v.Type().Name()], id, columns
 }
 
-// tableOf are the tables of the generated structs.
-var tableOf = map[string]string{"LogicalSwitch": "Logical_Switch", "LogicalSwitchPort": "Logical_Switch_Port", "LogicalRouter": "Logical_Router",
-	"LogicalRouterPort": "Logical_Router_Port", "LogicalRouterStaticRoute": "Logical_Router_Static_Route", "LogicalRouterPolicy": "Logical_Router_Policy",
-	"NAT": "NAT", "PortGroup": "Port_Group", "AddressSet": "Address_Set", "ACL": "ACL", "QoS": "QoS", "LoadBalancer": "Load_Balancer",
-	"LoadBalancerGroup": "Load_Balancer_Group", "ChassisTemplateVar": "Chassis_Template_Var", "Meter": "Meter", "MeterBand": "Meter_Band"}
+// tableOf maps generated structs to tables.
+var tableOf = map[string]string{
+	"LogicalSwitch":            "Logical_Switch",
+	"LogicalSwitchPort":        "Logical_Switch_Port",
+	"LogicalRouter":            "Logical_Router",
+	"LogicalRouterPort":        "Logical_Router_Port",
+	"LogicalRouterStaticRoute": "Logical_Router_Static_Route",
+	"LogicalRouterPolicy":      "Logical_Router_Policy",
+	"NAT":                      "NAT",
+	"PortGroup":                "Port_Group",
+	"AddressSet":               "Address_Set",
+	"ACL":                      "ACL",
+	"QoS":                      "QoS",
+	"LoadBalancer":             "Load_Balancer",
+	"LoadBalancerGroup":        "Load_Balancer_Group",
+	"ChassisTemplateVar":       "Chassis_Template_Var",
+	"Meter":                    "Meter",
+	"MeterBand":                "Meter_Band",
+}
 
-// texts returns a value as atoms does for the same value in the database.
+// texts converts a value to the form in which atoms returns the same value from the database.
 func texts(v reflect.Value) []string {
 	list := []string{}
 	switch v.Kind() {
@@ -111,7 +126,7 @@ func texts(v reflect.Value) []string {
 	return list
 }
 
-// compare complains about each row that is not as it shall be.
+// compare returns an error for each row that differs from the expectation.
 func (w *world) compare(rows database, e expectation, kept map[string]bool) error {
 	var wrong []error
 	for _, table := range tables {
@@ -122,7 +137,7 @@ func (w *world) compare(rows database, e expectation, kept map[string]bool) erro
 			} else if foreign, ok := w.foreign[table][id]; ok {
 				wrong = append(wrong, sameForeign(table, id, foreign, r)...)
 			} else if table != "NB_Global" && !w.disowned[id] && !kept[id] {
-				wrong = append(wrong, fmt.Errorf("row %s of %s is wanted by nobody: %s", id, table, show(r)))
+				wrong = append(wrong, fmt.Errorf("row %s of %s belongs to no unit: %s", id, table, show(r)))
 			}
 		}
 		for id, want := range e[table] {
@@ -149,7 +164,8 @@ func (w *world) compareRow(table, id string, r row, want wanted, kept map[string
 			have = slices.DeleteFunc(have, func(element string) bool { return w.isForeign(element) || kept[element] })
 		}
 		if !slices.Equal(have, want.columns[column]) {
-			wrong = append(wrong, fmt.Errorf("%s of row %s of %s, of %s, is %q, want %q", column, id, table, want.owner, have, want.columns[column]))
+			wrong = append(wrong, fmt.Errorf("%s of row %s of %s, of %s, is %q, want %q", column, id, table,
+				want.owner, have, want.columns[column]))
 		}
 	}
 	return wrong
@@ -160,7 +176,8 @@ func (w *world) isForeign(id string) bool {
 	return ok
 }
 
-// kept are the rows of gateways of nodes whose agents have not reported since their NodeNetworks were made anew: they stay as they were.
+// kept lists the rows of gateways whose nodes' agents have not reported since the NodeNetworks were recreated. These
+// rows must not change.
 func (o *oracle) kept() map[string]bool {
 	kept := map[string]bool{}
 	for _, present := range o.rows {
@@ -174,10 +191,11 @@ func (o *oracle) kept() map[string]bool {
 	return kept
 }
 
-// sameForeign complains if a foreign row is not as its owner left it. In NB_Global Weft has some external IDs of its own.
+// sameForeign returns an error if a foreign row differs from what its owner wrote. In NB_Global Weft owns some
+// external IDs.
 func sameForeign(table, id string, before, now row) (wrong []error) {
 	for column := range before {
-		if column == "_version" { // it is the server's, and new at each start
+		if column == "_version" { // the server changes it at each start
 			continue
 		}
 		x, y := atoms(before[column]), atoms(now[column])

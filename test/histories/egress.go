@@ -23,10 +23,11 @@ const egressCount = 4
 
 func anEgressIP(r *rand.Rand) string { return fmt.Sprintf("e%d", r.IntN(egressCount)) }
 
-// egressVariants are what an EgressIP selects: namespaces, pods, everything, or nothing that can be read.
+// egressVariants are what an EgressIP selects: namespaces, pods, everything, or an unreadable selector.
 var egressVariants = []string{"", "", "pods", "pods", "namespaces", "both", "drop", "unreadable"}
 
-// egressChoices are the steps of EgressIPs. They are drawn apart from the others: what a seed means for those stays.
+// egressChoices are the steps of EgressIPs. They are drawn separately, so that a seed keeps its meaning for the
+// other steps.
 var egressChoices = []choice{
 	{8, func(r *rand.Rand) Step {
 		return Step{Do: "egressip", Name: anEgressIP(r), What: oneOf(r, egressVariants...), N: r.IntN(12)}
@@ -53,7 +54,7 @@ var egressChoices = []choice{
 	}},
 }
 
-// withEgressIPs puts steps of EgressIPs between the others, in two of three histories.
+// withEgressIPs inserts steps of EgressIPs into two of three histories.
 func withEgressIPs(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 2))
 	if r.IntN(3) == 0 {
@@ -65,8 +66,8 @@ func withEgressIPs(p Plan) Plan {
 	return p
 }
 
-// doEgress does what administrators do about EgressIPs, and users to the labels that they select by.
-func (w *world) doEgress(ctx context.Context, s Step) (known bool, err error) {
+// doEgress executes administrators' steps on EgressIPs, and users' changes to the labels that they select.
+func (w *world) doEgress(ctx context.Context, s Step) (handled bool, err error) {
 	label := func(o client.Object, key string) error { return w.tag(ctx, s, o, key) }
 	switch s.Do {
 	case "egressip":
@@ -91,7 +92,8 @@ func (w *world) doEgress(ctx context.Context, s Step) (known bool, err error) {
 	return false, nil
 }
 
-// egressOf makes an EgressIP whose addresses follow from the step's number: some are a node's own, or in no node's network.
+// egressOf derives an EgressIP's addresses from the step's number. Some addresses are a node's own or in no node's
+// network.
 func egressOf(s Step) *networkv1alpha1.EgressIP {
 	e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
 	address := func(format string, n int) networkv1alpha1.EgressAddress {
@@ -122,7 +124,8 @@ func egressOf(s Step) *networkv1alpha1.EgressIP {
 	return e
 }
 
-// expectEgress wants the rows of what the EgressIPs' status says, and judges that: who carries an address can, and nobody could carry the others.
+// expectEgress expects the rows for the EgressIPs' status and checks the status itself: each address is on a node
+// that can carry it, and the remaining addresses have no possible node.
 func (o *oracle) expectEgress() {
 	gateways, carriers := map[string]topology.Gateway{}, []topology.Carrier(nil)
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
@@ -132,7 +135,7 @@ func (o *oracle) expectEgress() {
 		}
 		gateway, err := topology.ParseGateway(nn, o.nodes[name])
 		if err != nil {
-			continue // complained about already
+			continue // reported already
 		}
 		gateways[name] = gateway
 		if _, labelled := o.nodes[name].Labels[networkv1alpha1.EgressAssignableLabel]; labelled && !o.nodes[name].Spec.Unschedulable {
@@ -156,11 +159,11 @@ func (o *oracle) expectEgress() {
 	}
 }
 
-// checkAssigned judges an assignment: nothing would be changed in it, and each address is where it can be, once.
+// checkAssigned checks an assignment: it is stable, and each address is on one node that can carry it.
 func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition, carriers []topology.Carrier) {
 	if _, err := topology.Selects(e, nil, nil); err != nil {
 		if len(e.Status.Items) > 0 || c.Reason != networkv1alpha1.ReasonInvalidSpec {
-			o.complain("EgressIP %s cannot be read, and its status is %+v", e.Name, e.Status)
+			o.complain("EgressIP %s is unreadable, but its status is %+v", e.Name, e.Status)
 		}
 		return
 	}
@@ -179,7 +182,9 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 		}
 		current = append(current, topology.Assignment{Address: address, Node: item.Node})
 		i := slices.IndexFunc(carriers, func(c topology.Carrier) bool { return c.Node == item.Node })
-		if i < 0 || !carriers[i].Router || !slices.ContainsFunc(carriers[i].Networks, func(n netip.Prefix) bool { return n.Masked().Contains(address) }) {
+		if i < 0 || !carriers[i].Router || !slices.ContainsFunc(carriers[i].Networks, func(n netip.Prefix) bool {
+			return n.Masked().Contains(address)
+		}) {
 			o.complain("EgressIP %s: node %s cannot carry %s", e.Name, item.Node, address)
 		}
 		if key := fmt.Sprint(item.Node, address.Is4()); seen[key] {
@@ -190,14 +195,14 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 	}
 	assigned, unassigned := topology.Assign(addresses, current, carriers, func(a netip.Addr) string { return o.addressOwner(e, a) })
 	if len(current) != len(assigned) || len(current) > 0 && !reflect.DeepEqual(assigned, current) {
-		o.complain("EgressIP %s has %v and should have %v", e.Name, current, assigned)
+		o.complain("EgressIP %s has assignments %v, want %v", e.Name, current, assigned)
 	}
 	if (c.Status == metav1.ConditionTrue) != (len(unassigned) == 0) {
-		o.complain("EgressIP %s has without a node %v, and its condition is %+v", e.Name, unassigned, c)
+		o.complain("EgressIP %s has no node for %v, but its condition is %+v", e.Name, unassigned, c)
 	}
 }
 
-// addressOwner says whose an address is already: an older EgressIP's, a node's or an older service's.
+// addressOwner returns the present owner of an address: an older EgressIP, a node or an older service.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
 		addresses, _ := topology.EgressAddresses(&o.egress[i])
@@ -219,7 +224,8 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 	}
 	for i := range o.services {
 		service := &o.services[i]
-		if slices.Contains(topology.ServiceAddresses(service), address) && !e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
+		if slices.Contains(topology.ServiceAddresses(service), address) &&
+			!e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
 			return "a service's"
 		}
 	}

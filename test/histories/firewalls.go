@@ -23,10 +23,10 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// firewalls are the resource of firewalls.
+// firewalls is the resource of EgressFirewalls.
 const firewalls = "egressfirewalls"
 
-// firewallChoices are the steps of firewalls, drawn apart from the others.
+// firewallChoices are the steps of firewalls, drawn separately from the others.
 var firewallChoices = []choice{
 	{10, func(r *rand.Rand) Step { return Step{Do: "firewall", Name: oneOf(r, "a", "b"), N: r.IntN(10_000)} }},
 	{4, func(r *rand.Rand) Step { return Step{Do: "delete-firewall", Name: oneOf(r, "a", "b")} }},
@@ -42,7 +42,7 @@ var firewallChoices = []choice{
 	}},
 }
 
-// withFirewalls puts steps of firewalls between the others, in two of three histories.
+// withFirewalls inserts steps of firewalls into two of three histories.
 func withFirewalls(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 2))
 	if r.IntN(3) == 0 {
@@ -54,8 +54,8 @@ func withFirewalls(p Plan) Plan {
 	return p
 }
 
-// doFirewall does what the administrators of namespaces do, and kubelets that describe their nodes.
-func (w *world) doFirewall(ctx context.Context, s Step) (known bool, err error) {
+// doFirewall executes steps of namespace administrators, and of kubelets that describe their nodes.
+func (w *world) doFirewall(ctx context.Context, s Step) (handled bool, err error) {
 	key := types.NamespacedName{Namespace: s.Name, Name: networkv1alpha1.EgressFirewallName}
 	firewall := &networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	switch s.Do {
@@ -73,7 +73,7 @@ func (w *world) doFirewall(ctx context.Context, s Step) (known bool, err error) 
 	return false, nil
 }
 
-// rulesOf are rules that follow from a number.
+// rulesOf derives rules from a number.
 func rulesOf(n int) networkv1alpha1.EgressFirewallSpec {
 	r := rand.New(rand.NewPCG(uint64(n), 3))
 	spec := networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{}}
@@ -93,18 +93,20 @@ func rulesOf(n int) networkv1alpha1.EgressFirewallSpec {
 				rule.To.NodeSelector.MatchLabels = map[string]string{"zone": []string{"x", "y"}[r.IntN(2)]}
 			}
 			if r.IntN(8) == 0 {
-				rule.To.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Near"}} // nobody knows what that is
+				// an invalid operator
+				rule.To.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Near"}}
 			}
 		}
 		if r.IntN(2) == 0 {
-			rule.Ports = []networkv1alpha1.EgressFirewallPort{{Protocol: corev1.ProtocolTCP, Port: 443}, {Protocol: corev1.ProtocolUDP, Port: 1000, EndPort: 2000}}
+			rule.Ports = []networkv1alpha1.EgressFirewallPort{{Protocol: corev1.ProtocolTCP, Port: 443},
+				{Protocol: corev1.ProtocolUDP, Port: 1000, EndPort: 2000}}
 		}
 		spec.Egress = append(spec.Egress, rule)
 	}
 	return spec
 }
 
-// describeNode gives a node a label and addresses.
+// describeNode sets a node's label and addresses.
 func (w *world) describeNode(ctx context.Context, s Step) error {
 	key, node := types.NamespacedName{Name: s.Name}, &corev1.Node{}
 	labelled := change(ctx, w.api, key, node, func() { metav1.SetMetaDataLabel(&node.ObjectMeta, "zone", s.What) })
@@ -119,19 +121,20 @@ func (w *world) describeNode(ctx context.Context, s Step) error {
 	return errors.Join(labelled, client.IgnoreNotFound(w.api.Status().Patch(ctx, node, client.MergeFrom(before))))
 }
 
-// errNobody is what a name without a name server gives.
-var errNobody = errors.New("nobody knows")
+// errNobody is the error for a name without a name server.
+var errNobody = errors.New("no name server")
 
-// lookup is the name server of the histories: what it says follows from the name, and is good for long.
+// lookup is the name server of the histories. Its answer follows from the name and is valid for a long time.
 func lookup(_ context.Context, name string) (resolver.Answer, error) {
 	if strings.HasPrefix(name, "bad.") {
 		return resolver.Answer{}, errNobody
 	}
 	n := name[1:2]
-	return resolver.Answer{TTL: resolver.MaxTTL, Addresses: []netip.Addr{netip.MustParseAddr("203.0.113." + n), netip.MustParseAddr("2001:db8:113::" + n)}}, nil
+	return resolver.Answer{TTL: resolver.MaxTTL, Addresses: []netip.Addr{netip.MustParseAddr("203.0.113." + n),
+		netip.MustParseAddr("2001:db8:113::" + n)}}, nil
 }
 
-// expectFirewalls wants the rules of each firewall, and the sets that they name.
+// expectFirewalls expects the rules of each firewall and the sets that they name.
 func (o *oracle) expectFirewalls() {
 	sets := map[unit.Key]unit.Unit{}
 	for i := range o.firewalls {
@@ -157,7 +160,7 @@ func (o *oracle) expectFirewalls() {
 	}
 }
 
-// checkFirewalls: a firewall says whether its rules are in force, and which names have no answer.
+// checkFirewalls checks that each firewall reports whether its rules are in force, and which names are unresolved.
 func (o *oracle) checkFirewalls() {
 	for i := range o.firewalls {
 		firewall := &o.firewalls[i]
@@ -171,14 +174,16 @@ func (o *oracle) checkFirewalls() {
 			networkv1alpha1.ConditionReady: {true, invalid == nil}, networkv1alpha1.ConditionResolved: {named && invalid == nil, !bad},
 		} {
 			c := meta.FindStatusCondition(firewall.Status.Conditions, kind)
-			if want.there != (c != nil) || c != nil && (c.Status == metav1.ConditionTrue) != want.yes || c != nil && c.ObservedGeneration != firewall.Generation {
-				o.complain("EgressFirewall %s/%s of generation %d has condition %s %+v, want %+v", firewall.Namespace, firewall.Name, firewall.Generation, kind, c, want)
+			if want.there != (c != nil) || c != nil && (c.Status == metav1.ConditionTrue) != want.yes || c != nil &&
+				c.ObservedGeneration != firewall.Generation {
+				o.complain("EgressFirewall %s/%s of generation %d has condition %s %+v, want %+v", firewall.Namespace,
+					firewall.Name, firewall.Generation, kind, c, want)
 			}
 		}
 	}
 }
 
-// vandaliseFirewall deletes a group, a set or a meter, or changes a rule or a meter's band.
+// vandaliseFirewall deletes a group, a set or a meter, or changes a rule or a meter band.
 func (w *world) vandaliseFirewall(what string, n int) error {
 	if table, deletes := strings.CutPrefix(what, "delete-"); deletes {
 		if id, _, ok := w.pick(table, n); ok {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// doFault arms what goes wrong between a process and the others.
-func (w *world) doFault(_ context.Context, s Step) (known bool, err error) {
+// doFault injects a fault between a process and a server.
+func (w *world) doFault(_ context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "delay", "deliver", "lose", "double", "api", "wire", "late-rows", "disconnect":
 	default:
@@ -38,8 +38,8 @@ func (w *world) doFault(_ context.Context, s Step) (known bool, err error) {
 	return true, nil
 }
 
-// doProcess ends and starts processes, of the operator and of the database, and waits.
-func (w *world) doProcess(ctx context.Context, s Step) (known bool, err error) {
+// doProcess ends and starts processes of the operator and of the database, and waits.
+func (w *world) doProcess(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "crash":
 		w.lead.kill()
@@ -55,7 +55,7 @@ func (w *world) doProcess(ctx context.Context, s Step) (known bool, err error) {
 	case "wake":
 		return true, w.wake(ctx)
 	case "wait":
-		_ = w.news.until(time.Duration(s.N)*50*time.Millisecond, w.wrong) // what is wrong here may be as the history wants it
+		_ = w.news.until(time.Duration(s.N)*50*time.Millisecond, w.wrong) // a failure may be intended by the history
 	case "quiet":
 		return true, w.quiet(ctx)
 	case "kill-server":
@@ -72,19 +72,19 @@ func (w *world) doProcess(ctx context.Context, s Step) (known bool, err error) {
 	return true, nil
 }
 
-// emptyDatabase takes all rows away. A process that starts now, or ends before it has written everything again, knows the addresses
-// of a pod only from what the pod reported.
+// emptyDatabase deletes all rows. A process that starts now, or that ends before it has rewritten everything, can
+// restore a pod's addresses only from the pod's status.
 func (w *world) emptyDatabase() {
 	if w.serverUp {
 		w.killServer()
 	}
 	w.server.Empty()
-	w.foreign = foreignRows{}
+	w.strangers, w.foreign = true, foreignRows{}
 	w.emptied = true
 }
 
-// doDatabase lets somebody else write to the database.
-func (w *world) doDatabase(_ context.Context, s Step) (known bool, err error) {
+// doDatabase makes foreign writes to the database.
+func (w *world) doDatabase(_ context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "vandal":
 		err = w.vandalise(s.What, s.N)
@@ -93,11 +93,12 @@ func (w *world) doDatabase(_ context.Context, s Step) (known bool, err error) {
 	default:
 		return false, nil
 	}
+	w.strangers = true
 	if !w.serverUp {
-		err = nil // nobody can write then
+		err = nil // the server is down, so no write is possible
 	}
 	if err != nil {
-		err = fmt.Errorf("somebody else's write: %w", err)
+		err = fmt.Errorf("foreign write: %w", err)
 	}
 	return true, err
 }

@@ -21,12 +21,12 @@ import (
 
 var (
 	count     = flag.Int("n", 40, "number of histories")
-	first     = flag.Uint64("seed", 1, "seed of the first history; the others follow")
-	replay    = flag.String("history", "", "one history: a seed, or the file of one that failed")
-	parallel  = flag.Int("histories", 8, "histories at once")
-	shrinking = flag.Duration("shrink", 3*time.Minute, "how long a history that fails is shrunk")
-	rare      = flag.Int("rare", 1, "how many histories may fail once and pass three times when repeated: they are told, and are no failure")
-	keep      = flag.String("keep", "", "folder for the files of histories that fail; empty: a temporary one")
+	first     = flag.Uint64("seed", 1, "seed of the first history; each further history has the next seed")
+	replay    = flag.String("history", "", "repeat one history: a seed, or the file of a failed history")
+	parallel  = flag.Int("histories", 8, "histories run in parallel")
+	shrinking = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a failed history")
+	rare      = flag.Int("rare", 1, "number of histories that may fail once if they pass three repetitions; they are logged")
+	keep      = flag.String("keep", "", "folder for the files of failed histories; empty: a temporary folder")
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attempt runs a plan once, with servers of its own.
+// attempt runs a plan once, with its own servers.
 func attempt(t *testing.T, name string, p Plan) (trace []string, err error) {
 	t.Run(name, func(t *testing.T) {
 		var w *world
@@ -50,7 +50,7 @@ func attempt(t *testing.T, name string, p Plan) (trace []string, err error) {
 	return trace, err
 }
 
-// Whatever happens, the database is in the end what the API server's objects say.
+// TestHistories checks that after any history the database matches the API server's objects.
 func TestHistories(t *testing.T) {
 	if *replay != "" {
 		replayed(t)
@@ -71,7 +71,7 @@ func TestHistories(t *testing.T) {
 	}
 	for i := range *count {
 		if t.Failed() {
-			break // the first failure is enough to look at
+			break // one failure is enough to examine
 		}
 		seeds <- *first + uint64(i)
 	}
@@ -80,8 +80,8 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories passed in %s; %d failed once and not again", passed.Load(), time.Since(started).Round(time.Second), seldom.Load())
 }
 
-// Every history that ever found a bug is repeated. Some found it only now and then.
-func TestKnownHistories(t *testing.T) {
+// TestRecordedHistories repeats every history that ever found a bug. Some found it only in some of the runs.
+func TestRecordedHistories(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/*.json")
 	if len(paths) == 0 {
 		t.Fatal("no testdata")
@@ -100,7 +100,7 @@ func TestKnownHistories(t *testing.T) {
 	}
 }
 
-// check runs a plan; one that fails is shrunk, kept and told with the command that repeats it.
+// check runs a plan. A failing plan is shrunk, saved and reported with the command that repeats it.
 func check(t *testing.T, p Plan, seldom *atomic.Int64) bool {
 	trace, err := attempt(t, strconv.FormatUint(p.Seed, 10), p)
 	if err == nil {
@@ -108,7 +108,7 @@ func check(t *testing.T, p Plan, seldom *atomic.Int64) bool {
 	}
 	if seldom.Load() < int64(*rare) && passes(t, p) {
 		seldom.Add(1)
-		t.Logf("history %d failed once, and not when it was repeated: %v\n%s", p.Seed, err, strings.Join(trace, "\n"))
+		t.Logf("history %d failed once, but passed when repeated: %v\n%s", p.Seed, err, strings.Join(trace, "\n"))
 		return false
 	}
 	t.Logf("history %d fails, and is being shrunk: %v", p.Seed, err)

@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	invariants "github.com/weft-network/weft/controllers/invariant"
+	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/pkg/invariant"
 )
 
-// checkInvariants asks the operator's own invariants, on the rows that its leader reads. They must hold, but for what the history
-// did on purpose.
+// checkInvariants checks the operator's own invariants on the rows that its leader reads. All must hold, except
+// invariants that the history violated on purpose.
 func (w *world) checkInvariants(ctx context.Context) error {
-	reader := &invariants.Reader{Client: w.api, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies}
+	reader := &invariantcheck.Reader{Client: w.api, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies}
 	present, err := reader.World(ctx)
 	if err != nil {
 		return err
@@ -24,13 +24,14 @@ func (w *world) checkInvariants(ctx context.Context) error {
 	if w.foreign.hasNamesake() {
 		excused = append(excused, "UniqueName")
 	}
-	if w.lostSwitch() { // it has the name of one of ours, or the key that a later node's has
+	if w.lostSwitch() { // it has the name of a Weft switch, or the tunnel key of a later node
 		excused = append(excused, "UniqueName", "Singletons", "UniqueTunnelKey")
 	}
-	if len(w.unpinned) > 0 { // pods outlived their node or the database, and still report what they had there
+	if len(w.unpinned) > 0 { // pods survived their node or the database, and still report their previous addresses
 		excused = append(excused, "PodReportsAddress")
 	}
-	if len(w.muted) > 0 { // until its agent reports again, a node's ports keep the last chassis, and what somebody took from its gateway stays away
+	// Until its agent reports again, a node's ports keep the last chassis, and damage to its gateway remains.
+	if len(w.muted) > 0 {
 		excused = append(excused, "PortOnItsChassis", "PeersExist")
 	}
 	var wrong []error
@@ -51,8 +52,8 @@ func (w *world) readClusterPolicies(ctx context.Context) (all []metav1.Object, e
 	return all, err
 }
 
-// lostSwitch reports whether a switch that was disowned is still there and nobody's, since it was a copy, or its node went, before
-// anybody saw it: rows of nobody stay.
+// lostSwitch reports whether a disowned switch still exists without an owner. That happens if it was a copy, or if
+// its node was deleted before the operator reverted the change: rows without an owner are never deleted.
 func (w *world) lostSwitch() bool {
 	rows, _ := w.mirror.snapshot()
 	for id := range w.disowned {

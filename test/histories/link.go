@@ -13,19 +13,19 @@ import (
 	"github.com/weft-network/weft/test/histories/apiserver"
 )
 
-// errCut is what a process sees of a connection that a fault took away.
+// errCut is the error that a process gets for a connection cut by a fault.
 var errCut = errors.New("the history cut this connection")
 
-// fault is what goes wrong at a commit point.
+// fault is a fault at a commit point.
 type fault string
 
 const (
-	conflict    fault = "conflict"     // the API server refuses the write: somebody was faster
-	cutBefore   fault = "cut-before"   // the connection is lost, nothing was written
-	cutAfter    fault = "cut-after"    // it was written, the reply is lost
-	crashBefore fault = "crash-before" // the process ends, nothing was written
-	crashAfter  fault = "crash-after"  // it was written, and the process ends
-	hold        fault = "hold"         // the write stays on its way while another process takes over
+	conflict    fault = "conflict"     // the API server refuses the write with a conflict
+	cutBefore   fault = "cut-before"   // the connection is lost before the write
+	cutAfter    fault = "cut-after"    // the write succeeds, but the reply is lost
+	crashBefore fault = "crash-before" // the process ends before the write
+	crashAfter  fault = "crash-after"  // the process ends after the write
+	hold        fault = "hold"         // the write is delayed while another process takes over
 )
 
 // point counts down to a commit point.
@@ -34,7 +34,7 @@ type point struct {
 	fault fault
 }
 
-// faults are armed by the history and met by the process.
+// faults are armed by the history and triggered by the process.
 type faults struct {
 	mu     sync.Mutex
 	points []point
@@ -52,7 +52,7 @@ func (f *faults) disarm() {
 	f.points = nil
 }
 
-// next is called at each commit point and returns what goes wrong there; empty: nothing.
+// next is called at each commit point and returns the fault to apply there; empty for no fault.
 func (f *faults) next() (found fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,24 +69,31 @@ func (f *faults) next() (found fault) {
 	return found
 }
 
-// link is one process's way to the API server.
+// link is one process's connection to the API server.
 type link struct {
 	next    http.RoundTripper
 	faults  faults
-	crashed func() // the process ends here; it is called once
-	stale   int64  // the first list of each kind is so many revisions old
+	crashed func() // called once when the process ends here
+	stale   int64  // age in revisions of the first list of each kind
+	// lag is the age in revisions of the first list of some resources, whose gates stay shut behind it.
+	lag map[string]int64
 
 	mu     sync.Mutex
 	dead   bool
-	gates  map[string]*gate       // resource -> what its watches do
+	gates  map[string]*gate       // resource -> gate of its watches
 	open   map[*upstream]struct{} // watches
 	writes []string               // "PATCH /apis/... {...}"
-	listed map[string]bool        // resources that were listed once
+	listed map[string]bool        // resources listed before
 	paused *gate                  // holds every write of a process that hangs
 }
 
-func newLink(next http.RoundTripper, stale int64, crashed func()) *link {
-	return &link{next: next, stale: stale, crashed: crashed, gates: map[string]*gate{}, open: map[*upstream]struct{}{}, listed: map[string]bool{}, paused: newGate()}
+func newLink(next http.RoundTripper, stale int64, lag map[string]int64, crashed func()) *link {
+	l := &link{next: next, stale: stale, lag: lag, crashed: crashed, gates: map[string]*gate{}, open: map[*upstream]struct{}{},
+		listed: map[string]bool{}, paused: newGate()}
+	for resource := range lag {
+		l.gate(resource).shutBehindList()
+	}
+	return l
 }
 
 // resourceOf returns the resource of a path: what follows the version, or the namespace.
@@ -104,16 +111,16 @@ func resourceOf(path string) string {
 	return parts[0]
 }
 
-// kill ends the process for everybody else: it writes nothing any more. It may go on reading, which nobody notices, since a manager
-// that is told to end while its caches are empty would wait for them and spin.
+// kill ends the process as seen from outside: it writes nothing any more. It may still read, which has no effect
+// outside, because a manager that is stopped while its caches are empty would wait for them and spin.
 func (l *link) kill() {
 	l.mu.Lock()
-	l.dead, l.stale = true, 0
+	l.dead, l.stale, l.lag = true, 0, nil
 	l.mu.Unlock()
 	l.pause(false)
 }
 
-// pause holds everything on its way, in both directions, or lets it go on.
+// pause holds all requests and replies, or releases them.
 func (l *link) pause(on bool) {
 	l.paused.set(on)
 	for _, resource := range all {
@@ -137,8 +144,8 @@ func (l *link) gate(resource string) *gate {
 	return l.gates[resource]
 }
 
-// lose ends the watches of a resource; the next one is told that its revision is too old, so that what happened meanwhile is
-// seen as one change, or not at all.
+// lose ends the watches of a resource. The next watch is refused because its revision is too old, so that the
+// process sees the changes in between as one change, or not at all.
 func (l *link) lose(resource string) {
 	l.gate(resource).expire()
 	l.mu.Lock()
@@ -163,7 +170,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.write(r)
 }
 
-// inJSON asks for JSON alone, whose watch events are lines; the metadata client would have Protobuf.
+// inJSON requests JSON only, whose watch events are lines. The metadata client would use Protobuf.
 func inJSON(r *http.Request) *http.Request {
 	accepted := strings.Split(r.Header.Get("Accept"), ",")
 	accepted = slices.DeleteFunc(accepted, func(format string) bool { return strings.Contains(format, "protobuf") })
@@ -172,7 +179,7 @@ func inJSON(r *http.Request) *http.Request {
 	return r
 }
 
-// write sends a write, or not.
+// write forwards a write, or applies a fault instead.
 func (l *link) write(r *http.Request) (*http.Response, error) {
 	if l.paused.await(); l.isDead() {
 		return nil, errCut
@@ -203,7 +210,7 @@ func (l *link) write(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// content is the beginning of a request's body.
+// content returns the beginning of a request's body.
 func content(r *http.Request) string {
 	if r.GetBody == nil {
 		return ""
@@ -220,14 +227,14 @@ func content(r *http.Request) string {
 	return string(text)
 }
 
-// count counts the writes since written.
+// count returns the number of writes since the last call of written.
 func (l *link) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.writes)
 }
 
-// written returns the writes that were sent, and forgets them.
+// written returns the writes that were sent, and resets the list.
 func (l *link) written() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,23 +243,24 @@ func (l *link) written() []string {
 	return writes
 }
 
-// staled makes the first list of a kind an old one. Single objects are read past the cache, as they are.
+// staled makes the first list of a kind an old one. Single objects bypass the cache and are always current.
 func (l *link) staled(r *http.Request, resource string) *http.Request {
 	isList := strings.HasSuffix(r.URL.Path, "/"+resource)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	query := r.URL.Query()
 	first := isList && (query.Get("watch") != "" || query.Get("resourceVersion") == "0") && !l.listed[resource]
-	if !first || l.stale == 0 {
+	ago := max(l.stale, l.lag[resource])
+	if !first || ago == 0 {
 		return r
 	}
 	l.listed[resource] = true
 	r = r.Clone(r.Context())
-	r.Header.Set(apiserver.StaleHeader, strconv.FormatInt(l.stale, 10))
+	r.Header.Set(apiserver.StaleHeader, strconv.FormatInt(ago, 10))
 	return r
 }
 
-// upstream is one watch.
+// upstream is one watch at the server.
 type upstream struct {
 	resource string
 	body     io.ReadCloser
@@ -264,7 +272,7 @@ func (u *upstream) close() {
 	u.body.Close()
 }
 
-// watch passes events on as the resource's gate lets them.
+// watch forwards events as the resource's gate allows.
 func (l *link) watch(r *http.Request, resource string) (*http.Response, error) {
 	g := l.gate(resource)
 	if r.URL.Query().Get("resourceVersion") != "" && g.isExpired() {
@@ -302,11 +310,12 @@ func (b *body) Close() error {
 	return nil
 }
 
-// gate holds, doubles or expires the watch events of one resource.
+// gate holds, duplicates or expires the watch events of one resource.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	shut    bool
+	behind  bool // shut after the first list
 	twice   bool
 	expired bool
 }
@@ -317,12 +326,26 @@ func newGate() *gate {
 	return g
 }
 
-// set holds events back, or lets them all go.
+// set holds events back, or releases them.
 func (g *gate) set(shut bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = shut
+	g.shut, g.behind = shut, false
 	g.changed.Broadcast()
+}
+
+// shutBehindList lets the first list pass, and holds back what follows.
+func (g *gate) shutBehindList() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.behind = true
+}
+
+// listPassed is called when a first list has passed.
+func (g *gate) listPassed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut, g.behind = g.shut || g.behind, false
 }
 
 func (g *gate) double(on bool) {
@@ -337,7 +360,7 @@ func (g *gate) expire() {
 	g.expired = true
 }
 
-// isExpired reports it once.
+// isExpired returns true once after expire.
 func (g *gate) isExpired() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -346,7 +369,7 @@ func (g *gate) isExpired() bool {
 	return was
 }
 
-// await returns when events may pass, and whether each comes twice.
+// await returns when events may pass, and whether to send each twice.
 func (g *gate) await() (twice bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -372,6 +395,9 @@ func (g *gate) pass(from io.Reader, to io.Writer) error {
 			if _, err := to.Write(line); err != nil {
 				return err
 			}
+		}
+		if strings.Contains(string(line), `"k8s.io/initial-events-end"`) {
+			g.listPassed()
 		}
 	}
 }

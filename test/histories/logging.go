@@ -12,10 +12,10 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// loggings are values of the annotation that has ACLs logged; one cannot be read.
+// loggings are values of the annotation for ACL logging; one is unreadable.
 var loggings = []string{"", `{}`, `{"deny":"info"}`, `{"allow":"debug","deny":"alert","rate":5}`, `{"allow":"loud"}`}
 
-// loggingChoices are the steps of logs, drawn apart from the others.
+// loggingChoices are the steps of logging, drawn separately from the others.
 var loggingChoices = []choice{
 	{3, func(r *rand.Rand) Step {
 		return Step{Do: "log-namespace", Name: oneOf(r, "a", "b"), What: oneOf(r, loggings...)}
@@ -29,7 +29,7 @@ var loggingChoices = []choice{
 	}},
 }
 
-// withLogging puts steps of logs between the others, in half of the histories.
+// withLogging inserts steps of logging into half of the histories.
 func withLogging(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 6))
 	if r.IntN(2) == 0 {
@@ -39,7 +39,7 @@ func withLogging(p Plan) Plan {
 }
 
 // doLogging annotates a namespace, a policy or a firewall.
-func (w *world) doLogging(ctx context.Context, s Step) (known bool, err error) {
+func (w *world) doLogging(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "log-namespace":
 		return true, w.annotate(ctx, "/"+s.Name, &corev1.Namespace{}, s.What)
@@ -64,7 +64,7 @@ func (w *world) annotate(ctx context.Context, name string, o client.Object, valu
 	})
 }
 
-// loggingOf is what an object of a namespace has logged.
+// loggingOf returns the logging configuration of an object in a namespace.
 func (o *objects) loggingOf(object client.Object) networkv1alpha1.ACLLogging {
 	text, own := object.GetAnnotations()[networkv1alpha1.ACLLoggingAnnotation]
 	if !own {

@@ -9,15 +9,15 @@ import (
 	"sync"
 )
 
-// row is a row as OVSDB's protocol has it (RFC 7047), without libovsdb.
+// row is a row in OVSDB's protocol format (RFC 7047), without libovsdb.
 type row map[string]json.RawMessage
 
 // database is a whole database: table -> UUID -> row.
 type database map[string]map[string]row
 
-// mirror follows the northbound database by a monitor of its own: what the operator did is judged without its eyes.
+// mirror follows the northbound database with its own monitor, independent of the operator under test.
 type mirror struct {
-	told func()
+	notify func()
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -27,14 +27,16 @@ type mirror struct {
 	wait map[int]chan []json.RawMessage
 }
 
-func newMirror(told func()) *mirror { return &mirror{told: told} }
+func newMirror(notify func()) *mirror { return &mirror{notify: notify} }
 
-// tables are what the mirror follows: all that Weft writes, and where the histories put foreign rows.
-var tables = []string{"NB_Global", "Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route",
+// tables are the tables that the mirror follows: all that Weft writes, and all in which the histories put foreign
+// rows.
+var tables = []string{"NB_Global", "Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
+	"Logical_Router_Static_Route",
 	"Logical_Router_Policy", "NAT", "Port_Group", "Address_Set", "ACL", "DHCP_Options",
 	"QoS", "Load_Balancer", "Load_Balancer_Group", "Chassis_Template_Var", "Meter", "Meter_Band"}
 
-// connect starts to follow the server, and returns when the copy is complete.
+// connect starts following the server, and returns when the copy is complete.
 func (m *mirror) connect(socket string) error {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -83,7 +85,7 @@ func (m *mirror) read(conn net.Conn) {
 	}
 }
 
-// lost answers everybody who waits for a reply.
+// lost fails all requests that wait for a reply.
 func (m *mirror) lost(conn net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,17 +118,17 @@ func (m *mirror) take(conn net.Conn, message rpc) {
 		reply := m.wait[int(id)]
 		delete(m.wait, int(id))
 		var results []json.RawMessage
-		if json.Unmarshal(message.Result, &results) != nil { // the reply to monitor: a first update
+		if json.Unmarshal(message.Result, &results) != nil { // the reply to monitor holds the first update
 			m.update(message.Result)
 		}
 		if reply != nil {
 			reply <- results
 		}
 	}
-	m.told()
+	m.notify()
 }
 
-// update takes over the new rows of <table-updates> (RFC 7047 §4.1.6); m.mu is held.
+// update applies the new rows of <table-updates> (RFC 7047 §4.1.6). The caller holds m.mu.
 func (m *mirror) update(text json.RawMessage) {
 	var updates map[string]map[string]struct{ New row }
 	if json.Unmarshal(text, &updates) != nil {
@@ -170,7 +172,7 @@ func (m *mirror) call(method string, params ...any) ([]json.RawMessage, error) {
 	return results, nil
 }
 
-// transact writes what somebody else writes: a vandal or another user of the database.
+// transact makes a foreign write: a vandal's, or another user's of the database.
 func (m *mirror) transact(operations ...any) error {
 	results, err := m.call("transact", append([]any{"OVN_Northbound"}, operations...)...)
 	if err != nil {
@@ -185,7 +187,7 @@ func (m *mirror) transact(operations ...any) error {
 	return nil
 }
 
-// snapshot returns the database as it is; its rows are never changed.
+// snapshot returns the present database. Its rows are never modified.
 func (m *mirror) snapshot() (database, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,18 +18,18 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// objects are what the API server has.
+// objects are the API server's objects.
 type objects struct {
 	pods      []corev1.Pod
 	nodes     map[string]*corev1.Node
 	networks  map[string]*networkv1alpha1.NodeNetwork // by node
 	cn        *networkv1alpha1.ClusterNetwork
 	plan      topology.Plan
-	asking    map[string]bool // namespaces whose pods get a record
+	recorded  map[string]bool // namespaces whose pods get a record
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
 	firewalls []networkv1alpha1.EgressFirewall
@@ -39,7 +39,7 @@ type objects struct {
 	clusterPolicies []policyv1alpha2.ClusterNetworkPolicy
 
 	labels  map[string]labels.Set // of namespaces
-	logging map[string]string     // namespace -> what it has logged
+	logging map[string]string     // namespace -> its logging configuration
 	cluster string                // UID of kube-system
 }
 
@@ -55,11 +55,14 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var egress networkv1alpha1.EgressIPList
 	var policies networkingv1.NetworkPolicyList
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
-	err := errors.Join(w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
+	err := errors.Join(w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress),
+		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
+		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
 	}
-	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{}, asking: map[string]bool{}, logging: map[string]string{}}
+	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
+		recorded: map[string]bool{}, logging: map[string]string{}}
 	o.policies, o.clusterPolicies = policies.Items, clusterPolicies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
@@ -72,27 +75,38 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	for _, namespace := range namespaces.Items {
 		o.labels[namespace.Name] = namespace.Labels
 		o.logging[namespace.Name] = namespace.Annotations[networkv1alpha1.ACLLoggingAnnotation]
-		o.asking[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
+		o.recorded[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
 		if namespace.Name == metav1.NamespaceSystem {
 			o.cluster = string(namespace.UID)
 		}
 	}
 	o.cn = &networkv1alpha1.ClusterNetwork{}
 	if err := w.api.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, o.cn); apierrors.IsNotFound(err) {
-		return nil, errors.New("there is no ClusterNetwork")
+		return nil, errors.New("no ClusterNetwork exists")
 	} else if err != nil {
 		return nil, err
 	}
-	o.plan, err = topology.ParseClusterNetwork(o.cn)
+	o.plan, err = o.planNow()
 	return o, err
 }
 
-// hasOwnInterface says whether a pod shall have a port once its node can serve it.
-func hasOwnInterface(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+// planNow returns the plan that nodes must use: everything in the spec, because no network of a history overlaps a
+// node. A network added while there was no node is not validated before a node joins, so in that case only
+// status.networks counts.
+func (o *objects) planNow() (topology.Plan, error) {
+	if len(o.nodes) == 0 {
+		return topology.PlanInForce(o.cn)
+	}
+	return topology.ParseClusterNetwork(o.cn)
 }
 
-// interfaceUID is what the CNI request carries: of a static pod the hash of its file.
+// hasOwnInterface reports whether a pod must have a port as soon as its node can serve it.
+func hasOwnInterface(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && pod.Status.Phase != corev1.PodSucceeded &&
+		pod.Status.Phase != corev1.PodFailed
+}
+
+// interfaceUID returns the UID in the CNI request. For a static pod that is the hash of its file.
 func interfaceUID(pod *corev1.Pod) string {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return pod.Annotations["kubernetes.io/config.hash"]
@@ -100,7 +114,7 @@ func interfaceUID(pod *corev1.Pod) string {
 	return string(pod.UID)
 }
 
-// podPort is what was assigned to a pod, as its port says.
+// podPort is a pod's assignment as read from its port.
 type podPort struct {
 	id        string
 	mac       string
@@ -109,7 +123,7 @@ type podPort struct {
 	chassis   string
 }
 
-// findPort looks for the port of a pod's own UID.
+// findPort finds the port with a pod's own UID.
 func findPort(rows database, pod *corev1.Pod) (podPort, bool) {
 	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))
 	r, ok := rows["Logical_Switch_Port"][id]
@@ -125,7 +139,7 @@ func parsePort(id string, r row) (podPort, error) {
 	port := podPort{id: id, chassis: options["requested-chassis"]}
 	text := atoms(r["addresses"])
 	if len(text) != 1 {
-		return port, fmt.Errorf("addresses are %q", text)
+		return port, fmt.Errorf("unexpected addresses %q", text)
 	}
 	address, err := ovnexpr.ParsePortAddress(text[0])
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -23,15 +25,14 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// countDelay is how long counts in the ClusterNetwork's status may be behind in a history.
+// countDelay bounds how far counts in the ClusterNetwork's status may lag behind in a history.
 const countDelay = 20 * time.Millisecond
 
-// operator is one process: from its start to its end or crash.
+// operator is one process, from its start to its end or crash.
 type operator struct {
 	link   *link
 	wire   *wire
@@ -44,31 +45,35 @@ type operator struct {
 	crash bool
 }
 
-// cluster is what a process connects to.
+// cluster holds the servers to which a process connects.
 type cluster struct {
-	config    *rest.Config      // of the API server; its transport is wrapped
-	transport http.RoundTripper // instead of a connection to config.Host; nil: that connection
+	config    *rest.Config      // for the API server; its transport is wrapped
+	transport http.RoundTripper // replaces the connection to config.Host unless nil
 	mapper    meta.RESTMapper
 	database  string // the socket of the ovsdb-server
 	dir       string // for sockets
 }
 
-// newMapper knows the kinds of the histories, so that no process asks for them.
+// newMapper maps the kinds of the histories, so that no process runs discovery.
 func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
 	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, admins})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
+		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	mapper.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
 	mapper.Add(admins.WithKind("ClusterNetworkPolicy"), meta.RESTScopeRoot)
 	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
+	mapper.AddSpecific(nadv1.SchemeGroupVersion.WithKind("NetworkAttachmentDefinition"),
+		nadv1.SchemeGroupVersion.WithResource("network-attachment-definitions"),
+		nadv1.SchemeGroupVersion.WithResource("network-attachment-definition"), meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP"} {
+	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network"} {
 		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper
@@ -86,31 +91,33 @@ func (c *cluster) restConfig(wrap func(http.RoundTripper) http.RoundTripper) *re
 	return config
 }
 
-// startOperator starts a process as main.go does, but without a lease: the history decides who leads. Its first lists are so many
-// revisions old. told is called when the process crashed or ended.
-func startOperator(c *cluster, name string, stale int64, told func()) (*operator, error) {
+// startOperator starts a process as main.go does, but without a lease, because the history decides which process
+// leads. Its first lists are as many revisions old as stale says. Lists of the resources in lag stay old. It calls
+// notify when the process crashes or ends.
+func startOperator(c *cluster, name string, stale int64, lag map[string]int64, notify func()) (*operator, error) {
 	o := &operator{ended: make(chan struct{})}
 	crashed := func() {
 		o.mu.Lock()
 		o.crash = true
 		o.mu.Unlock()
-		told()
+		notify()
 	}
-	wire, err := startWire(c.dir, name, c.database, crashed, told)
+	wire, err := startWire(c.dir, name, c.database, crashed, notify)
 	if err != nil {
 		return nil, err
 	}
 	o.wire = wire
 	config := c.restConfig(func(next http.RoundTripper) http.RoundTripper {
 		if o.link == nil { // the manager's clients share one
-			o.link = newLink(next, stale, crashed)
+			o.link = newLink(next, stale, lag, crashed)
 		}
 		return o.link
 	})
 	mgr, err := newManager(config, c.mapper)
 	if err == nil {
-		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()}, CountDelay: countDelay, Lookup: lookup,
-			FirstConnection: patience}) // on a machine that is not ours alone, a connection may take as long as everything else
+		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()},
+			CountDelay: countDelay, Lookup: lookup,
+			FirstConnection: patience}) // on a busy machine, connecting may take as long as everything else
 	}
 	if err != nil {
 		wire.kill()
@@ -121,25 +128,25 @@ func startOperator(c *cluster, name string, stale int64, told func()) (*operator
 	go func() {
 		o.err = mgr.Start(ctx)
 		close(o.ended)
-		told()
+		notify()
 	}()
 	return o, nil
 }
 
 func newManager(config *rest.Config, mapper meta.RESTMapper) (ctrl.Manager, error) {
-	managerOptions, err := controllers.ManagerOptions(options.Operator{Health: "0", Metrics: "0"})
+	managerOptions, err := controllers.ManagerOptions()
 	if err != nil {
 		return nil, err
 	}
 	same := true
-	managerOptions.Controller.SkipNameValidation = &same // another process of the history had the names before
+	managerOptions.Controller.SkipNameValidation = &same // an earlier process of the history used the same names
 	managerOptions.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
 	return ctrl.NewManager(config, managerOptions)
 }
 
-// newClient returns a client of the history itself, which nothing goes wrong for.
+// newClient returns the history's own client, which no fault affects.
 func newClient(c *cluster) (client.Client, error) {
-	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	managerOptions, err := controllers.ManagerOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -147,15 +154,15 @@ func newClient(c *cluster) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: managerOptions.Scheme, Mapper: c.mapper})
 }
 
-// kill ends the process as a crash does: from now on nothing of it reaches anybody.
+// kill ends the process as a crash does: nothing that it sends reaches a server any more.
 func (o *operator) kill() {
 	o.link.kill()
 	o.wire.kill()
 	o.cancel()
 }
 
-// pause stops a process whose commit is held, as far as anybody can see, or lets it and its commit go on. It gets no new
-// connection any more.
+// pause stops a process with a held commit, as seen from outside, or resumes it together with its commit. It gets no
+// new connections.
 func (o *operator) pause(on bool) {
 	o.wire.refuse(true)
 	o.link.pause(on)
@@ -182,7 +189,7 @@ func (o *operator) hasEnded() bool {
 	}
 }
 
-// end waits for the end of a process that was told to end.
+// end waits until a stopped process has ended.
 func (o *operator) end() error {
 	select {
 	case <-o.ended:
@@ -192,8 +199,8 @@ func (o *operator) end() error {
 	}
 }
 
-// stop ends the process in order and returns its own error. What is held back comes first: a manager that is told to end while its
-// caches are empty waits for them.
+// stop ends the process in order and returns its own error. It first releases held events, because a manager that is
+// stopped while its caches are empty waits for them.
 func (o *operator) stop() error {
 	o.link.pause(false)
 	o.cancel()
@@ -204,15 +211,15 @@ func (o *operator) stop() error {
 	return o.outcome()
 }
 
-// outcome is the error of a process that ended.
+// outcome returns the error of a process that has ended.
 func (o *operator) outcome() error {
 	if errors.Is(o.err, context.DeadlineExceeded) {
-		return nil // it did not wait any longer for controllers that do not end (controllers.shutdownGrace)
+		return nil // the manager stopped waiting for its controllers (controllers.shutdownGrace)
 	}
 	return o.err
 }
 
-// settle returns when the engine has answered all that was asked of it before.
+// settle returns when the engine has processed all earlier requests.
 func (o *operator) settle(ctx context.Context) error {
 	err := o.engine.Apply(ctx, unit.Unit{Key: unit.NewKey("history", "barrier")})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -221,7 +228,7 @@ func (o *operator) settle(ctx context.Context) error {
 	return err
 }
 
-// stacks writes what every goroutine does to a file and returns its name.
+// stacks writes the stacks of all goroutines to a file and returns its name.
 func stacks() string {
 	f, err := os.CreateTemp("", "weft-history-goroutines-")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// oracle computes what the northbound database must be from what the API server has. It takes from the database only what
-// nobody else knows: which address, MAC and slot a pod was given, and then judges whether that is valid.
+// oracle computes the required northbound database from the API server's objects. From the database it takes only
+// assignments that exist nowhere else: a pod's address, MAC and slot. It then checks that they are valid.
 type oracle struct {
 	*objects
 	rows     database
@@ -34,7 +34,7 @@ func (o *oracle) complain(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Errorf(format, args...))
 }
 
-// expect computes the units of everything, and complains about assignments that are not valid.
+// expect computes all units, and reports invalid assignments.
 func (o *oracle) expect() ([]unit.Unit, error) {
 	o.nodesOf, o.used, o.slots = map[string]topology.Node{}, map[netip.Addr]string{}, map[string]map[int]string{}
 	o.units = append(o.units, topology.NetworkUnit(o.plan.Network(o.cluster)))
@@ -54,7 +54,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	}
 	for _, pod := range without {
 		if node := o.nodesOf[pod.Spec.NodeName]; o.hasRoom(node) {
-			o.complain("pod %s/%s has no port, and node %s has addresses for it", pod.Namespace, pod.Name, node.Name)
+			o.complain("pod %s/%s has no port, although node %s has free addresses", pod.Namespace, pod.Name, node.Name)
 		}
 	}
 	o.expectServices()
@@ -64,12 +64,12 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	return o.units, errors.Join(o.wrong...)
 }
 
-// expectNode wants the rows of a node that has a network; one without is right only while no subnet is left.
+// expectNode expects the rows of a node with a network. A node may lack a network only if no subnet is left.
 func (o *oracle) expectNode(node *corev1.Node) {
 	nn := o.networks[node.Name]
 	if nn == nil {
 		if used := o.subnets(""); len(o.plan.Exhausted(used)) == 0 {
-			o.complain("node %s has no NodeNetwork, and subnets are left", node.Name)
+			o.complain("node %s has no NodeNetwork, although subnets are left", node.Name)
 		}
 		return
 	}
@@ -89,12 +89,12 @@ func (o *oracle) expectNode(node *corev1.Node) {
 		return
 	}
 	o.units = append(o.units, topology.NodeUnit(facts))
-	if facts.Chassis != "" { // until its agent reports, what was reported before goes on
+	if facts.Chassis != "" { // without a report, the previous values stay in force
 		o.units = append(o.units, topology.GatewayUnit(gateway))
 	}
 }
 
-// subnets lists the subnets of all nodes but one.
+// subnets lists the subnets of all nodes except one.
 func (o *oracle) subnets(except string) (found []netip.Prefix) {
 	for name, nn := range o.networks {
 		for _, cidr := range nn.Spec.PodSubnets {
@@ -106,7 +106,7 @@ func (o *oracle) subnets(except string) (found []netip.Prefix) {
 	return found
 }
 
-// expectPod wants the port of a pod and reports whether it is there, or must not be.
+// expectPod expects the port of a pod. It returns true if the port exists or must not exist.
 func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	node, ok := o.nodesOf[pod.Spec.NodeName]
 	if !hasOwnInterface(pod) || !ok {
@@ -115,7 +115,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))
 	r, ok := o.rows["Logical_Switch_Port"][id]
 	if !ok {
-		return node.Chassis == "" // it comes when the agent has reported
+		return node.Chassis == "" // the port follows the agent's report
 	}
 	port, err := parsePort(id, r)
 	if err != nil {
@@ -125,22 +125,19 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	o.checkAssignment(pod, node, port)
 	chassis := node.Chassis
 	if chassis == "" {
-		chassis = port.chassis // the last one that the node's agent reported, until it reports again
+		chassis = port.chassis // the last reported chassis stays until the agent reports again
 	}
-	hostPorts, problems := topology.HostPorts(pod)
-	for _, problem := range problems {
-		o.complain("pod %s/%s: %s", pod.Namespace, pod.Name, problem)
-	}
-	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: interfaceUID(pod), Node: node.Name,
-		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: hostPorts,
+	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name,
+		UID: interfaceUID(pod), Node: node.Name,
+		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
 		EgressIP: topology.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
 	return true
 }
 
-// macOf is the MAC that belongs to a pod's addresses.
+// macOf returns the MAC derived from a pod's addresses.
 func macOf(addresses []netip.Addr) net.HardwareAddr { return ipam.MAC(addresses) }
 
-// checkAssignment judges what a pod was given.
+// checkAssignment checks a pod's assignment.
 func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPort) {
 	name := pod.Namespace + "/" + pod.Name
 	if got := len(port.addresses); got != len(families(node.Subnets)) {
@@ -148,7 +145,7 @@ func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPo
 	}
 	for _, a := range port.addresses {
 		if !slices.ContainsFunc(node.Subnets, func(s netip.Prefix) bool { return ipam.IsPodAddress(s, a) }) {
-			o.complain("pod %s has %s, which is no pod's address in the subnets %v of node %s", name, a, node.Subnets, node.Name)
+			o.complain("pod %s has %s, which is not a pod address in the subnets %v of node %s", name, a, node.Subnets, node.Name)
 		}
 		if other := o.used[a]; other != "" {
 			o.complain("pods %s and %s both have %s", other, name, a)
@@ -156,18 +153,19 @@ func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPo
 		o.used[a] = name
 	}
 	if port.slot < 16 || port.slot > 32767 {
-		o.complain("port of pod %s asks for tunnel key %d", name, port.slot)
+		o.complain("port of pod %s requests tunnel key %d", name, port.slot)
 	}
 	if other := o.slots[node.Name][port.slot]; other != "" {
-		o.complain("ports of pods %s and %s on node %s both ask for tunnel key %d", other, name, node.Name, port.slot)
+		o.complain("ports of pods %s and %s on node %s both request tunnel key %d", other, name, node.Name, port.slot)
 	}
 	o.slots[node.Name][port.slot] = name
-	if told := reported(pod); len(told) > 0 && !o.unpinned[string(pod.UID)] && within(told, node.Subnets) && !slices.Equal(told, port.addresses) {
-		o.complain("pod %s reported %v, and its port has %v", name, told, port.addresses)
+	if addresses := reported(pod); len(addresses) > 0 && !o.unpinned[string(pod.UID)] &&
+		within(addresses, node.Subnets) && !slices.Equal(addresses, port.addresses) {
+		o.complain("pod %s reported %v, but its port has %v", name, addresses, port.addresses)
 	}
 }
 
-// hasRoom reports whether a node has an address of each family for one more pod.
+// hasRoom reports whether a node has a free address of each family.
 func (o *oracle) hasRoom(node topology.Node) bool {
 	for _, is4 := range families(node.Subnets) {
 		var free int64
@@ -183,7 +181,7 @@ func (o *oracle) hasRoom(node topology.Node) bool {
 	return true
 }
 
-// countIn counts the addresses of pods within a network.
+// countIn returns the number of pod addresses within a network.
 func (o *oracle) countIn(network netip.Prefix) (n int64) {
 	for a := range o.used {
 		if network.Contains(a) {

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// patience is how long a history waits for what must come; half a second is usual.
+// patience bounds how long a history waits for an expected event; half a second is usual.
 const patience = 30 * time.Second
 
-// unheard is how often a wait looks again by itself.
-const unheard = 50 * time.Millisecond
+// recheck is the interval of checks without an event.
+const recheck = 50 * time.Millisecond
 
-// breather is for how many times as long as the last look took the next one waits.
+// breather is the least pause between two checks, as a multiple of the previous check's duration.
 const breather = 3
 
-// tidings wakes those who wait for a change of anything.
-type tidings struct {
+// notifier wakes waiting goroutines at any change.
+type notifier struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
 // coming returns a channel that is closed at the next change.
-func (n *tidings) coming() <-chan struct{} {
+func (n *notifier) coming() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next == nil {
@@ -32,7 +32,8 @@ func (n *tidings) coming() <-chan struct{} {
 	return n.next
 }
 
-func (n *tidings) tell() {
+// notify wakes all that wait for a change.
+func (n *notifier) notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next != nil {
@@ -41,9 +42,9 @@ func (n *tidings) tell() {
 	}
 }
 
-// until waits for the end of what is wrong, looking again at each change, and now and then for what has no event: that a unit was
-// compared with the database and found right. The error says what was still wrong in the end.
-func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) error {
+// until waits until wrong returns nil. It calls wrong at each change, and periodically for what has no event: the
+// comparison of a unit that needs no change. The error is wrong's last error.
+func (n *notifier) until(limit time.Duration, wrong func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var last error
@@ -53,14 +54,15 @@ func (n *tidings) until(limit time.Duration, wrong func(context.Context) error) 
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // what was wrong, and not that there was no time left to look
+		if last == nil || ctx.Err() == nil { // keep the real error, not that the time ran out
 			last = err
 		}
-		// Many changes become one look: else looking takes most of the time that those who are looked at need.
-		time.Sleep(min(breather*time.Since(began), unheard))
+		// Several changes lead to one check. Otherwise the checks would take most of the time that the checked
+		// processes need.
+		time.Sleep(min(breather*time.Since(began), recheck))
 		select {
 		case <-change:
-		case <-time.After(unheard):
+		case <-time.After(recheck):
 		case <-ctx.Done():
 			return fmt.Errorf("after %s: %w", limit, last)
 		}

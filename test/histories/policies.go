@@ -17,15 +17,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// policies are the resource of NetworkPolicies.
+// policies is the resource of NetworkPolicies.
 const policies = "networkpolicies"
 
 func aPolicy(r *rand.Rand) string { return oneOf(r, "a/x", "a/y", "b/x", "b/y") }
 
-// policyChoices are the steps of policies, drawn apart from the others.
+// policyChoices are the steps of policies, drawn separately from the others.
 var policyChoices = []choice{
 	{12, func(r *rand.Rand) Step { return Step{Do: "policy", Name: aPolicy(r), N: r.IntN(10_000)} }},
 	{5, func(r *rand.Rand) Step { return Step{Do: "delete-policy", Name: aPolicy(r)} }},
+	{3, func(r *rand.Rand) Step { return Step{Do: "clear", Name: oneOf(r, "a", "b")} }},
 	{8, func(r *rand.Rand) Step {
 		return Step{Do: "tag-pod", Name: aPod(r), What: oneOf(r, "red", "blue", "no")}
 	}},
@@ -42,7 +43,7 @@ var policyChoices = []choice{
 	}},
 }
 
-// withPolicies puts steps of policies between the others, in two of three histories.
+// withPolicies inserts steps of policies into two of three histories.
 func withPolicies(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 4))
 	if r.IntN(3) == 0 {
@@ -51,8 +52,8 @@ func withPolicies(p Plan) Plan {
 	return sprinkled(p, r, 6+r.IntN(16), policyChoices)
 }
 
-// doPolicy does what the owners of namespaces do.
-func (w *world) doPolicy(ctx context.Context, s Step) (known bool, err error) {
+// doPolicy executes steps of namespace owners.
+func (w *world) doPolicy(ctx context.Context, s Step) (handled bool, err error) {
 	key := podKey(s.Name)
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	switch s.Do {
@@ -73,7 +74,7 @@ func (w *world) doPolicy(ctx context.Context, s Step) (known bool, err error) {
 	return false, nil
 }
 
-// tag gives an object a label, or takes it off.
+// tag sets or removes an object's label.
 func (w *world) tag(ctx context.Context, s Step, o client.Object, key string) error {
 	return change(ctx, w.api, podKey(s.Name), o, func() {
 		labels := maps.Clone(o.GetLabels())
@@ -87,11 +88,12 @@ func (w *world) tag(ctx context.Context, s Step, o client.Object, key string) er
 	})
 }
 
-// policyOf is a policy that follows from a number.
+// policyOf derives a policy from a number.
 func policyOf(n int) networkingv1.NetworkPolicySpec {
 	r := rand.New(rand.NewPCG(uint64(n), 5))
 	spec := networkingv1.NetworkPolicySpec{PodSelector: teams(r)}
-	spec.PolicyTypes = append(spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}[r.IntN(2):]...)
+	spec.PolicyTypes = append(spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress,
+		networkingv1.PolicyTypeEgress}[r.IntN(2):]...)
 	for range r.IntN(3) {
 		spec.Ingress = append(spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: policyPeers(r), Ports: policyPorts(r)})
 	}
@@ -106,9 +108,11 @@ func teams(r *rand.Rand) metav1.LabelSelector {
 	case 0:
 		return metav1.LabelSelector{}
 	case 1:
-		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpExists}}}
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team",
+			Operator: metav1.LabelSelectorOpExists}}}
 	case 2:
-		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"red"}}}}
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team",
+			Operator: metav1.LabelSelectorOpNotIn, Values: []string{"red"}}}}
 	}
 	return metav1.LabelSelector{MatchLabels: map[string]string{"team": oneOf(r, "red", "blue")}}
 }
@@ -126,7 +130,7 @@ func policyPeers(r *rand.Rand) (peers []networkingv1.NetworkPolicyPeer) {
 			peer.NamespaceSelector = &namespaces
 		case 3:
 			peer.PodSelector, peer.NamespaceSelector = &selector, &namespaces
-			if r.IntN(8) == 0 { // nobody knows what that is
+			if r.IntN(8) == 0 { // an invalid operator
 				peer.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Near"}}
 			}
 		}
@@ -138,12 +142,13 @@ func policyPeers(r *rand.Rand) (peers []networkingv1.NetworkPolicyPeer) {
 func policyPorts(r *rand.Rand) (ports []networkingv1.NetworkPolicyPort) {
 	for range r.IntN(3) {
 		tcp, number, last, name := corev1.ProtocolTCP, intstr.FromInt32(443), int32(450), intstr.FromString("web")
-		ports = append(ports, []networkingv1.NetworkPolicyPort{{Protocol: &tcp}, {Protocol: &tcp, Port: &number}, {Port: &number, EndPort: &last}, {Port: &name}}[r.IntN(4)])
+		ports = append(ports, []networkingv1.NetworkPolicyPort{{Protocol: &tcp}, {Protocol: &tcp, Port: &number},
+			{Port: &number, EndPort: &last}, {Port: &name}}[r.IntN(4)])
 	}
 	return ports
 }
 
-// expectPolicies wants the ACLs of each policy, and the groups and sets that they name.
+// expectPolicies expects the ACLs of each policy, and the groups and sets that they name.
 func (o *oracle) expectPolicies() {
 	for i := range o.policies {
 		facts, _ := topology.ParseNetworkPolicy(&o.policies[i], o.numbers)
@@ -164,7 +169,7 @@ func (o *oracle) expectPolicies() {
 	}
 }
 
-// selectors are those that policies use.
+// selectors returns the selectors that policies use.
 func (o *oracle) selectors() map[unit.Key]topology.PodSelector {
 	used := map[unit.Key]topology.PodSelector{}
 	for i := range o.policies {
@@ -178,7 +183,7 @@ func (o *oracle) selectors() map[unit.Key]topology.PodSelector {
 	return used
 }
 
-// selectedBy lists the units of the groups and sets that a pod is in.
+// selectedBy lists the units of the groups and sets that contain a pod.
 func (o *oracle) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
 	for key, selector := range o.selectors() {
 		if selector.Matches(o.selected(pod)) {
@@ -190,10 +195,11 @@ func (o *oracle) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
 }
 
 func (o *oracle) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: o.labels[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: o.labels[pod.Namespace],
+		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
 }
 
-// numbers are those that the pods of a selector give to a named port.
+// numbers lists the numbers that the pods of a selector give to a named port.
 func (o *oracle) numbers(selector topology.PodSelector, port topology.NamedPort) []uint16 {
 	var pods []topology.SelectedPod
 	for i := range o.pods {

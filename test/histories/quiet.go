@@ -16,7 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// wrong says what is not as it shall be now.
+// wrong returns an error for everything that is not as it must be now.
 func (w *world) wrong(ctx context.Context) error {
 	o, err := w.read(ctx)
 	if err != nil {
@@ -24,7 +24,7 @@ func (w *world) wrong(ctx context.Context) error {
 	}
 	rows, up := w.mirror.snapshot()
 	if !up {
-		return errors.New("the database is not there")
+		return errors.New("the database is not running")
 	}
 	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned}
 	units, err := judge.expect()
@@ -41,24 +41,36 @@ func (w *world) wrong(ctx context.Context) error {
 	return w.checkInvariants(ctx)
 }
 
-// quiet ends everything that goes wrong, waits until the database is what it must be, and then until nothing is on its way any
-// more that could change it.
+// quiet ends all faults, waits until the database is correct, and then until no pending work can change it any more.
 func (w *world) quiet(ctx context.Context) error {
 	if err := w.calm(ctx); err != nil {
 		return err
 	}
 	if err := w.converge(ctx, w.wrong); err != nil {
-		return fmt.Errorf("all faults ended, and %w", err)
+		return fmt.Errorf("after the end of all faults: %w", err)
 	}
 	w.emptied = false
 	if err := w.marked(ctx); err != nil {
 		return err
 	}
 	w.still()
-	return w.converge(ctx, w.wrong)
+	if err := w.converge(ctx, w.wrong); err != nil {
+		return err
+	}
+	return w.checkDrift()
 }
 
-// still returns when nothing was written for a moment, or after a while: what comes later is a new process's to find.
+// checkDrift checks that no difference counts as foreign in a history without foreign writes.
+func (w *world) checkDrift() error {
+	if report := w.lead.engine.Drifts(); !w.strangers && report.Total > 0 {
+		return fmt.Errorf("%d differences count as foreign, but there was no foreign write: the last is %+v",
+			report.Total, report.Latest[0])
+	}
+	return nil
+}
+
+// still returns when there was no write for a moment, or after a timeout: a new process will then detect later
+// writes.
 func (w *world) still() {
 	last, since := w.lead.link.count(), time.Now()
 	_ = w.news.until(patience, func(context.Context) error {
@@ -66,16 +78,16 @@ func (w *world) still() {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) < stillness {
-			return errors.New("something is written")
+			return errors.New("a process still writes")
 		}
 		return nil
 	})
 }
 
-// stillness is how long nothing must be written.
+// stillness is how long there must be no write.
 const stillness = 150 * time.Millisecond
 
-// calm delivers what was held back, and lets everybody do what they do in the end.
+// calm delivers what was held back, and makes all actors finish their work.
 func (w *world) calm(ctx context.Context) error {
 	w.note("quiet")
 	w.stale = 0
@@ -97,7 +109,7 @@ func (w *world) peace() {
 	w.lateFor = 0
 }
 
-// deliver lets the present leader see what was held back.
+// deliver releases the events held back from the present leader.
 func (w *world) deliver() {
 	w.lead.wire.rows.set(false)
 	for _, resource := range all {
@@ -105,15 +117,15 @@ func (w *world) deliver() {
 	}
 }
 
-// converge waits for the end of what is wrong. Meanwhile crashed processes are started again, agents report and the garbage
-// collector works.
+// converge waits until wrong returns nil. Meanwhile crashed processes restart, agents report and the garbage
+// collector runs.
 func (w *world) converge(ctx context.Context, wrong func(context.Context) error) error {
 	return w.news.until(patience, func(ctx context.Context) error {
 		before := w.lead
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
-		if w.lead != before || w.lead.wire.isHeld() || len(w.zombies) > 0 { // a leader may have hung since the last look
+		if w.lead != before || w.lead.wire.isHeld() || len(w.zombies) > 0 { // a leader may have hung since the last check
 			w.peace()
 			return w.wake(ctx)
 		}
@@ -124,7 +136,7 @@ func (w *world) converge(ctx context.Context, wrong func(context.Context) error)
 	})
 }
 
-// agents lets the agents report that did not yet.
+// agents makes all agents report that have not reported.
 func (w *world) agents(ctx context.Context) error {
 	var networks networkv1alpha1.NodeNetworkList
 	if err := w.api.List(ctx, &networks); err != nil {
@@ -140,8 +152,8 @@ func (w *world) agents(ctx context.Context) error {
 	return nil
 }
 
-// marked changes something in the ClusterNetwork that only its status speaks of. When that answers, the controller has done
-// everything that it was asked before.
+// marked makes a change to the ClusterNetwork that affects only its status. When the status follows, the controller
+// has processed all earlier events.
 func (w *world) marked(ctx context.Context) error {
 	w.marker++
 	err := w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Gateway.Overrides = marking(w.marker) })
@@ -160,14 +172,15 @@ func (w *world) marked(ctx context.Context) error {
 	})
 }
 
-// marking changes the gateways of no node.
+// marking is an override that matches no node.
 func marking(n int) []networkv1alpha1.GatewayOverride {
-	return []networkv1alpha1.GatewayOverride{{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"marker": strconv.Itoa(n)}}}}
+	return []networkv1alpha1.GatewayOverride{
+		{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"marker": strconv.Itoa(n)}}}}
 }
 
-// restarted starts the operator again, with everything as it must be: it writes nothing but the epoch, and the answer to a
-// change that is made for it to answer. What a process had not told the API server before its end is told by the next; the third has
-// nothing left to tell.
+// restarted restarts the operator in a correct state. It must write nothing but the epoch, and the status that
+// follows a marking change. The next process may write what its predecessor had not yet written to the API server.
+// The third process has nothing left to write.
 func (w *world) restarted(ctx context.Context) error {
 	for n := 1; ; n++ {
 		commits, writes, err := w.restart(ctx)
@@ -181,7 +194,7 @@ func (w *world) restarted(ctx context.Context) error {
 			return strings.HasPrefix(write, "PATCH /apis/network.weft.dev/v1alpha1/clusternetworks/default/status ")
 		}
 		others := slices.DeleteFunc(slices.Clone(writes), isAnswer)
-		// A foreign row with a name of ours is found, and told, by each process.
+		// Each process reports a foreign row with the name of a Weft row.
 		if len(others) == 0 && (len(writes) == 1 || w.foreign.hasNamesake() || w.lostSwitch()) {
 			return nil
 		}
@@ -191,7 +204,7 @@ func (w *world) restarted(ctx context.Context) error {
 	}
 }
 
-// restart starts the operator again and returns what it wrote until it had done everything.
+// restart restarts the operator and returns its writes until it was idle.
 func (w *world) restart(ctx context.Context) (commits int, writes []string, err error) {
 	w.note("restart")
 	if err := w.lead.stop(); err != nil {
@@ -211,7 +224,7 @@ func (w *world) restart(ctx context.Context) (commits int, writes []string, err 
 	return w.lead.wire.committed(), w.lead.link.written(), nil
 }
 
-// unwanted says which unit the engine was not asked for yet.
+// unwanted names a unit that the engine does not have yet.
 func (w *world) unwanted(ctx context.Context) error {
 	o, err := w.read(ctx)
 	if err != nil {
@@ -233,5 +246,5 @@ func (w *world) unwanted(ctx context.Context) error {
 	return nil
 }
 
-// isMute reports whether a pod's unit is kept as it is, since its node's agent has not reported.
+// isMute reports whether a unit keeps its state because its node's agent has not reported.
 func (w *world) isMute(unit.Unit) bool { return len(w.muted) > 0 }

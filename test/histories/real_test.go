@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -21,17 +20,22 @@ import (
 
 var real = flag.Int("real", 0, "number of histories with a real API server, one after the other")
 
-// What holds with an API server in memory holds with a real one.
+// TestHistoriesOnARealAPIServer runs histories with a real API server.
 func TestHistoriesOnARealAPIServer(t *testing.T) {
 	if *real == 0 {
-		t.Skip("asked for by -real, as make check-histories REAL=20 does")
+		t.Skip("enable it with -real, as make check-histories REAL=20 does")
 	}
 	programs, err := tools.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
-		CRDDirectoryPaths: []string{"../../config/crd/bases"}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute}
+	assets, err := programs.Envtest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
+		ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(errors.Join(err, environment.Stop()))
@@ -61,7 +65,7 @@ func onRealServer(t *testing.T, p Plan, config *rest.Config) {
 	}
 }
 
-// clear leaves an empty API server to the next history.
+// clear empties the API server for the next history.
 func (w *world) clear(ctx context.Context) error {
 	return w.news.until(patience, func(context.Context) error {
 		var left int
@@ -80,9 +84,10 @@ func (w *world) clear(ctx context.Context) error {
 		var nodes corev1.NodeList
 		var networks networkv1alpha1.NodeNetworkList
 		err := errors.Join(w.api.DeleteAllOf(ctx, &corev1.Node{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
-			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods), w.api.List(ctx, &nodes), w.api.List(ctx, &networks))
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods),
+			w.api.List(ctx, &nodes), w.api.List(ctx, &networks))
 		if left = len(pods.Items) + len(nodes.Items) + len(networks.Items); err == nil && left > 0 {
-			err = errors.New("objects are left")
+			err = errors.New("objects remain")
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -28,9 +30,11 @@ func aService(r *rand.Rand) string {
 
 func aSlice(r *rand.Rand) string { return fmt.Sprintf("%s-%d", aService(r), r.IntN(sliceCount)) }
 
-var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external", "node-port", "local", "near", "idle"}
+var serviceVariants = []string{"", "", "", "headless", "external-name", "dns", "affine", "external", "node-port",
+	"local", "near", "idle", "thief", "contest"}
 
-// serviceChoices are the steps of services. They are drawn apart from the others: what a seed means for pods and nodes stays.
+// serviceChoices are the steps of services. They are drawn separately, so that a seed keeps its meaning for pods and
+// nodes.
 var serviceChoices = []choice{
 	{8, func(r *rand.Rand) Step {
 		return Step{Do: "service", Name: aService(r), What: oneOf(r, serviceVariants...), N: 1 + r.IntN(200)}
@@ -53,7 +57,7 @@ var serviceChoices = []choice{
 	}},
 }
 
-// withServices puts steps of services between the others, in two of three histories.
+// withServices inserts steps of services into two of three histories.
 func withServices(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 1))
 	if r.IntN(3) == 0 {
@@ -65,14 +69,15 @@ func withServices(p Plan) Plan {
 	return p
 }
 
-// doService does what users and the controllers of EndpointSlices do.
-func (w *world) doService(ctx context.Context, s Step) (known bool, err error) {
+// doService executes steps of users and of the controllers of EndpointSlices.
+func (w *world) doService(ctx context.Context, s Step) (handled bool, err error) {
 	key := podKey(s.Name)
 	switch s.Do {
 	case "service":
 		return true, ignoreExists(w.api.Create(ctx, serviceOf(key, s)))
 	case "delete-service":
-		return true, client.IgnoreNotFound(w.api.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+		return true, client.IgnoreNotFound(w.api.Delete(ctx,
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	case "change-service":
 		service := &corev1.Service{}
 		return true, change(ctx, w.api, key, service, func() {
@@ -88,15 +93,19 @@ func (w *world) doService(ctx context.Context, s Step) (known bool, err error) {
 		have := &discoveryv1.EndpointSlice{}
 		return true, change(ctx, w.api, key, have, func() { have.Endpoints = slice.Endpoints })
 	case "delete-slice":
-		return true, client.IgnoreNotFound(w.api.Delete(ctx, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+		return true, client.IgnoreNotFound(w.api.Delete(ctx,
+			&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	case "move-slice":
-		slice := &discoveryv1.EndpointSlice{}
-		return true, change(ctx, w.api, key, slice, func() { slice.Labels[discoveryv1.LabelServiceName] = fmt.Sprintf("s%d", s.N) })
+		slice, to := &discoveryv1.EndpointSlice{}, s.What
+		if to == "" {
+			to = fmt.Sprintf("s%d", s.N)
+		}
+		return true, change(ctx, w.api, key, slice, func() { slice.Labels[discoveryv1.LabelServiceName] = to })
 	}
 	return false, nil
 }
 
-// change patches an object; one that is not there stays so.
+// change patches an object if it exists.
 func change(ctx context.Context, api client.Client, key types.NamespacedName, object client.Object, do func()) error {
 	if err := api.Get(ctx, key, object); err != nil {
 		return client.IgnoreNotFound(err)
@@ -106,7 +115,7 @@ func change(ctx context.Context, api client.Client, key types.NamespacedName, ob
 	return client.IgnoreNotFound(api.Patch(ctx, object, client.MergeFrom(before)))
 }
 
-// serviceOf makes a service whose addresses follow from the step's number.
+// serviceOf derives a service's addresses from the step's number.
 func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, ClusterIPs: []string{fmt.Sprintf("10.96.0.%d", s.N), fmt.Sprintf("fd00:10:96::%x", s.N)},
@@ -131,6 +140,12 @@ func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 		spec.Type, spec.Ports[0].NodePort, spec.InternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, 30000+int32(s.N), &local
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 		spec.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", s.N)}
+	case "thief": // a node's address, with kubelet's port and with a free port
+		spec.ExternalIPs = []string{fmt.Sprintf("172.18.1.1%d", s.N%3), fmt.Sprintf("fd00:18::2:%d", s.N%3)}
+		spec.Ports = append(spec.Ports, corev1.ServicePort{Name: "kubelet", Port: 10250, Protocol: corev1.ProtocolTCP})
+		spec.Type, spec.Ports[1].NodePort = corev1.ServiceTypeNodePort, 10250
+	case "contest": // the host port of a pod
+		spec.Type, spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 8000+int32('a')+int32(s.N%2)
 	case "idle":
 		service.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: "true"}
 	case "near":
@@ -140,7 +155,7 @@ func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 	return service
 }
 
-// sliceOf makes a slice of the service that its name begins with.
+// sliceOf returns a slice of the service that begins the slice's name.
 func sliceOf(key types.NamespacedName, s Step) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{discoveryv1.LabelServiceName: key.Name[:len("s0")]}}}
@@ -166,7 +181,7 @@ func sliceOf(key types.NamespacedName, s Step) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// expectServices wants the load balancers of each service.
+// expectServices expects the load balancers of each service.
 func (o *oracle) expectServices() {
 	for i := range o.services {
 		service := &o.services[i]
@@ -180,6 +195,7 @@ func (o *oracle) expectServices() {
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
+		parsed.Refuse(service, o.reserved())
 		parsed.Yield(service, o.services)
 		if u := topology.ServiceUnit(parsed); !u.Empty() {
 			o.units = append(o.units, u)
@@ -187,7 +203,39 @@ func (o *oracle) expectServices() {
 	}
 }
 
-// serviceNodes are the nodes as services see them.
+// reserved returns the nodes' reserved destinations.
+func (o *oracle) reserved() reserved.Table {
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}}
+	for name, node := range o.nodes {
+		for _, address := range topology.InternalIPs(node) {
+			table.Nodes[address] = name
+		}
+	}
+	for name, nn := range o.networks {
+		for _, address := range topology.GatewayAddresses(nn) {
+			table.Nodes[address] = name
+		}
+	}
+	return table
+}
+
+// hostPortsOf returns the host ports that a pod gets.
+func (o *oracle) hostPortsOf(pod *corev1.Pod) []topology.HostPort {
+	ports, problems := topology.HostPorts(pod)
+	for _, problem := range problems {
+		o.complain("pod %s/%s: %s", pod.Namespace, pod.Name, problem)
+	}
+	services := map[string]string{}
+	for i := range o.services {
+		for _, port := range topology.NodePorts(&o.services[i]) {
+			services[port] = o.services[i].Name
+		}
+	}
+	kept, _ := topology.RefuseHostPorts(ports, o.reserved(), services)
+	return kept
+}
+
+// serviceNodes returns the nodes' facts for services.
 func (o *oracle) serviceNodes() []topology.ServiceNode {
 	var nodes []corev1.Node
 	var networks []networkv1alpha1.NodeNetwork
@@ -200,7 +248,7 @@ func (o *oracle) serviceNodes() []topology.ServiceNode {
 	return topology.ServiceNodes(nodes, networks)
 }
 
-// vandaliseBalancer deletes a load balancer, or takes its backends away.
+// vandaliseBalancer deletes a load balancer, or removes its backends.
 func (w *world) vandaliseBalancer(what string, n int) error {
 	id, _, ok := w.pick("Load_Balancer", n)
 	if !ok {

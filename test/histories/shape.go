@@ -12,7 +12,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// shape is a cluster network: roomy or tight, of one family or both. Entries behind the first of a family are appended later.
+// shape is a cluster network: large or small, with one family or both. Entries after the first of a family are
+// appended later.
 type shape struct {
 	first, later []networkv1alpha1.ClusterNetworkEntry
 	services     []networkv1alpha1.CIDR
@@ -25,27 +26,29 @@ func entry(cidr string, hostPrefix int32) networkv1alpha1.ClusterNetworkEntry {
 var (
 	v4 = []networkv1alpha1.CIDR{"10.96.0.0/16"}
 	v6 = []networkv1alpha1.CIDR{"fd00:10:96::/112"}
-	// joins are the defaults, which the API server in memory does not fill in.
+	// joins are the defaults, which the API server in memory does not set.
 	joins = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
 )
 
-// shapes: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes; IPv6 alone; both with
-// IPv6 first, which no sorted set has.
+// shapes are: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes;
+// IPv6 only; both with IPv6 first, an order that no sorted set has.
 var shapes = []shape{
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/16", 26)}, services: v4,
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/24", 26), entry("10.246.0.0/24", 28)}},
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/27", 29)}, services: v4,
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/28", 29), entry("10.246.0.0/27", 28)}},
-	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/26", 28), entry("fd00:10:244::/62", 64)}, services: slices.Concat(v4, v6),
-		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/26", 28), entry("fd00:10:244::/62", 64)},
+		services: slices.Concat(v4, v6),
+		later:    []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64)}, services: v6,
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:245::/63", 64)}},
-	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64), entry("10.244.0.0/24", 27)}, services: slices.Concat(v6, v4),
-		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64), entry("10.244.0.0/24", 27)},
+		services: slices.Concat(v6, v4),
+		later:    []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28)}},
 }
 
-// doNetwork does what the administrator does to the ClusterNetwork.
-func (w *world) doNetwork(ctx context.Context, s Step) (known bool, err error) {
+// doNetwork executes an administrator's changes to the ClusterNetwork.
+func (w *world) doNetwork(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "network":
 		return true, w.createNetwork(ctx)
@@ -63,12 +66,15 @@ func (w *world) doNetwork(ctx context.Context, s Step) (known bool, err error) {
 	case "mtu":
 		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.MTU = int32(s.N) })
 	case "records":
-		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.PodRecord = networkv1alpha1.PodRecordPolicy(s.What) })
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
+			cn.Spec.PodRecord = networkv1alpha1.PodRecordPolicy(s.What)
+		})
 	}
 	return false, nil
 }
 
-// createNetwork makes the ClusterNetwork. One that is made again has the entries of before: nodes may use them.
+// createNetwork creates the ClusterNetwork. A recreated ClusterNetwork has the previous entries, because nodes may
+// use them.
 func (w *world) createNetwork(ctx context.Context) error {
 	shape := shapes[w.plan.Shape]
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}

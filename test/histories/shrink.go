@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// tries is how often a shorter plan is tried before it counts as one that passes: goroutines are not scheduled by the seed.
+// tries is how often a shorter plan must pass to count as passing, because the seed does not determine the
+// scheduling of goroutines.
 const tries = 3
 
-// shrink leaves out steps while the plan still fails, first many at once, then fewer, until the time is over.
+// shrink removes steps as long as the plan still fails, first many at a time, then fewer, until the time limit.
 func shrink(p Plan, limit time.Duration, fails func(Plan) bool) Plan {
 	end := time.Now().Add(limit)
 	for size := len(p.Steps) / 2; size > 0; size /= 2 {

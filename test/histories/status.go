@@ -16,7 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// checkNetwork judges what a node was given: nobody else has it, and it is complete.
+// checkNetwork checks that a node's assignment is unique and complete.
 func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	var others []networkv1alpha1.NodeNetworkSpec
 	for name, other := range o.networks {
@@ -55,7 +55,7 @@ func subnetsOf(nn *networkv1alpha1.NodeNetwork) (found []netip.Prefix) {
 	return found
 }
 
-// checkStatus judges what the operator tells users.
+// checkStatus checks the ClusterNetwork's status.
 func (o *oracle) checkStatus() {
 	s := o.cn.Status
 	if s.ObservedGeneration != o.cn.Generation {
@@ -114,7 +114,7 @@ func (o *oracle) mtu() int32 {
 	return smallest
 }
 
-// checkCondition: Kubernetes may schedule to a node if, and only if, its agent says that it is ready.
+// checkCondition checks that a node is schedulable if, and only if, its agent reports ready.
 func (o *oracle) checkCondition(name string, node *corev1.Node) {
 	want := corev1.ConditionTrue
 	if nn := o.networks[name]; nn != nil && meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady) {
@@ -126,20 +126,22 @@ func (o *oracle) checkCondition(name string, node *corev1.Node) {
 	}
 }
 
-// checkTopology: a node's agent is told that the node's rows are in the database.
+// checkTopology checks that a NodeNetwork's condition reports to the agent that the node's rows are in the database.
 func (o *oracle) checkTopology(nn *networkv1alpha1.NodeNetwork) {
 	c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
 	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != nn.Generation {
-		o.complain("NodeNetwork %s of generation %d has condition %s %+v", nn.Name, nn.Generation, networkv1alpha1.ConditionTopologyReady, c)
+		o.complain("NodeNetwork %s of generation %d has condition %s %+v", nn.Name, nn.Generation,
+			networkv1alpha1.ConditionTopologyReady, c)
 	}
 }
 
-// checkRecord: a pod that asks for its VIF record has the one of its port.
+// checkRecord checks that a pod that requests its VIF record has the record of its port.
 func (o *oracle) checkRecord(pod *corev1.Pod) {
-	asks := pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" || o.asking[pod.Namespace] || o.cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways
+	requested := pod.Annotations[networkv1alpha1.PodRecordAnnotation] == "true" || o.recorded[pod.Namespace] ||
+		o.cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways
 	nn := o.networks[pod.Spec.NodeName]
 	port, ok := findPort(o.rows, pod)
-	if !asks || !ok || nn == nil || nn.Spec.MTU == 0 || nn.Status.Chassis == "" || !hasOwnInterface(pod) {
+	if !requested || !ok || nn == nil || nn.Spec.MTU == 0 || nn.Status.Chassis == "" || !hasOwnInterface(pod) {
 		return
 	}
 	record := pod.Annotations[networkv1alpha1.PodNetworksAnnotation]

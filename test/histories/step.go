@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// Step is one thing that happens. One that makes no sense when its turn comes (a pod that is not there) does nothing, so that steps
-// can be left out of a plan.
+// Step is one event of a history. A step without effect in the present state (such as deleting a missing pod) does
+// nothing, so that steps can be removed from a plan.
 type Step struct {
 	Do   string `json:"do"`
-	Name string `json:"name,omitempty"` // what it happens to: a pod "a/p0", a node "n1", a resource "pods"
-	Node string `json:"node,omitempty"` // where a pod is bound to; empty: nowhere yet
+	Name string `json:"name,omitempty"` // its object: a pod "a/p0", a node "n1", a resource "pods"
+	Node string `json:"node,omitempty"` // the pod's node; empty: not scheduled
 	What string `json:"what,omitempty"` // a variant
 	N    int    `json:"n,omitempty"`    // a number: of commit points, of a row
 }
 
-// Plan is a history before it happens.
+// Plan is a history before it runs.
 type Plan struct {
 	Seed  uint64 `json:"seed"`
 	Shape int    `json:"shape"` // the networks, an index of shapes
 	Steps []Step `json:"steps"`
 }
 
-// choice is a step with its weight among the others.
+// choice is a step with its weight.
 type choice struct {
 	weight int
 	step   func(r *rand.Rand) Step
@@ -38,7 +38,7 @@ func aNode(r *rand.Rand) string { return fmt.Sprintf("n%d", r.IntN(nodeCount)) }
 
 func aPod(r *rand.Rand) string { return fmt.Sprintf("%c/p%d", 'a'+rune(r.IntN(2)), r.IntN(podCount)) }
 
-// oneOf draws a name; the more often it is in the list, the more likely.
+// oneOf draws a name. Names that occur several times are more likely.
 func oneOf(r *rand.Rand, names ...string) string { return names[r.IntN(len(names))] }
 
 var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter)}
@@ -48,10 +48,11 @@ var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefor
 // all are the resources that the operator watches.
 var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", policies})
 
-// watched are those whose faults are drawn with the steps of pods and nodes; the more often, the more likely.
+// watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
+// times are more likely.
 var watched = []string{"pods", "pods", "nodes", "nodenetworks", "nodenetworks", "clusternetworks", "namespaces"}
 
-// choices are all steps. What people and nodes do comes first, then what goes wrong, then what somebody does to the database.
+// choices are all steps: first actions of people and nodes, then faults, then foreign writes to the database.
 var choices = []choice{
 	{20, func(r *rand.Rand) Step { return Step{Do: "pod", Name: aPod(r), Node: aNode(r), What: podVariant(r)} }},
 	{8, func(r *rand.Rand) Step { return Step{Do: "delete-pod", Name: aPod(r)} }},
@@ -106,7 +107,7 @@ func podVariant(r *rand.Rand) string {
 	return oneOf(r, "", "", "", "", "", "", "", "host", "mirror", "asking", "unscheduled")
 }
 
-// generate makes the plan of a seed.
+// generate returns the plan of a seed.
 func generate(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{Seed: seed, Shape: r.IntN(len(shapes))}
@@ -126,7 +127,7 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	return withClusterPolicies(withLogging(withPolicies(withEgressIPs(withFirewalls(withServices(p))))))
+	return withScenarios(withClusterPolicies(withLogging(withPolicies(withEgressIPs(withFirewalls(withServices(p)))))))
 }
 
 func draw(r *rand.Rand, choices []choice) Step {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// vandalism is what somebody does to rows that are Weft's.
-var vandalism = []string{"delete-port", "delete-port", "delete-switch", "delete-router", "options", "forge", "addresses", "disown", "copy", "stray", "rename", "default", "tag"}
+// vandalism lists the foreign changes to Weft's rows.
+var vandalism = []string{"delete-port", "delete-port", "delete-switch", "delete-router", "options", "forge",
+	"addresses", "disown", "copy", "stray", "rename", "default", "tag"}
 
 type operation map[string]any
 
@@ -31,10 +32,10 @@ func ovsMap(pairs ...[2]string) []any {
 
 func ownedBy(owner string) []any { return ovsMap([2]string{unit.OwnerKey, owner}) }
 
-// ownerOf returns the unit that a row names; empty for a foreign row.
+// ownerOf returns the unit named by a row; empty for a foreign row.
 func ownerOf(r row) string { return mapOf(r["external_ids"])[unit.OwnerKey] }
 
-// pick chooses one of our rows of a table.
+// pick chooses one of Weft's rows in a table.
 func (w *world) pick(table string, n int) (id string, r row, ok bool) {
 	rows, _ := w.mirror.snapshot()
 	var ours []string
@@ -50,7 +51,7 @@ func (w *world) pick(table string, n int) (id string, r row, ok bool) {
 	return id, rows[table][id], true
 }
 
-// vandalise changes one of our rows.
+// vandalise changes one of Weft's rows.
 func (w *world) vandalise(what string, n int) error {
 	if !w.serverUp {
 		return nil
@@ -69,7 +70,8 @@ func (w *world) vandalise(what string, n int) error {
 		return nil
 	case "spoil-translation":
 		if id, _, ok := w.pick("NAT", n); ok {
-			return w.mirror.transact(operation{"op": "update", "table": "NAT", "where": where(id), "row": operation{"external_ip": "192.0.2.99"}})
+			return w.mirror.transact(operation{"op": "update", "table": "NAT", "where": where(id),
+				"row": operation{"external_ip": "192.0.2.99"}})
 		}
 		return nil
 	case "delete-router":
@@ -79,7 +81,8 @@ func (w *world) vandalise(what string, n int) error {
 		return nil
 	case "stray":
 		owner := []string{"pod/a/nobody", "node/nobody"}[n%2]
-		return w.mirror.transact(operation{"op": "insert", "table": "Logical_Switch", "row": operation{"name": "stray" + strconv.Itoa(n), "external_ids": ownedBy(owner)}})
+		return w.mirror.transact(operation{"op": "insert", "table": "Logical_Switch",
+			"row": operation{"name": "stray" + strconv.Itoa(n), "external_ids": ownedBy(owner)}})
 	}
 	id, r, ok := w.pick("Logical_Switch_Port", n)
 	if !ok {
@@ -95,19 +98,21 @@ func (w *world) vandaliseSwitch(what string, n int) error {
 	}
 	switch what {
 	case "rename":
-		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id), "row": operation{"name": "renamed"}})
+		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id),
+			"row": operation{"name": "renamed"}})
 	case "copy":
 		return w.mirror.transact(operation{"op": "insert", "table": "Logical_Switch", "uuid": uuid.NewString(),
 			"row": operation{"name": atoms(r["name"])[0], "external_ids": ownedBy(ownerOf(r))}})
-	case "disown": // should its unit end before this is put right, it is anybody's
+	case "disown": // if its unit ends before the operator reverts this, the row has no owner
 		w.disowned[id] = true
-		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id), "row": operation{"external_ids": ovsMap()}})
+		return w.mirror.transact(operation{"op": "update", "table": "Logical_Switch", "where": where(id),
+			"row": operation{"external_ids": ovsMap()}})
 	}
 	w.foreign.dropPorts(r)
 	return w.mirror.transact(operation{"op": "delete", "table": "Logical_Switch", "where": where(id)})
 }
 
-// vandalisePort returns the operations that spoil a port.
+// vandalisePort returns the operations that damage a port.
 func (w *world) vandalisePort(what string, n int, id string, r row) []any {
 	update := func(columns operation) []any {
 		return []any{operation{"op": "update", "table": "Logical_Switch_Port", "where": where(id), "row": columns}}
@@ -131,7 +136,7 @@ func (w *world) vandalisePort(what string, n int, id string, r row) []any {
 		return update(operation{"options": ovsMap(pairs(options)...)})
 	case "addresses":
 		return update(operation{"addresses": []any{"set", []any{fmt.Sprintf("0a:58:0a:f4:00:%02x 10.244.0.%d", n, 3+n)}}})
-	case "default": // columns that Weft leaves at their default
+	case "default": // columns that Weft does not set
 		return update(operation{"enabled": false, "type": "localport", "port_security": []any{"set", []any{}}})
 	}
 	return update(operation{"tag_request": 7, "parent_name": "somebody"})
@@ -145,11 +150,11 @@ func pairs(m map[string]string) [][2]string {
 	return found
 }
 
-// foreignRows are rows that Weft must leave as they are: table -> UUID -> row.
+// foreignRows are rows that Weft must not change: table -> UUID -> row.
 type foreignRows map[string]map[string]row
 
-// foreigners are what somebody else keeps in the database: rows of their own, a switch with the name of one of ours, ports on our
-// join switch, options and external IDs of the whole.
+// foreigners are what foreign users keep in the database: their own rows, a switch with the name of a Weft switch,
+// ports on Weft's join switch, and options and external IDs in NB_Global.
 var foreigners = []string{"set", "switch", "namesake", "join-port", "global"}
 
 func (w *world) addForeign(what string, n int) error {
@@ -182,23 +187,23 @@ func (w *world) addForeign(what string, n int) error {
 			[]any{"options", "insert", ovsMap([2]string{name, "1"})}, []any{"external_ids", "insert", ovsMap([2]string{name, "1"})}}})
 	}
 	if err := w.mirror.transact(operations...); err != nil {
-		return nil // the name is taken: somebody had it before
+		return nil // the name is taken
 	}
 	w.foreign.learn(w.mirror, id, port)
 	return nil
 }
 
-// joinSwitch returns our join switch if it is there and ours. Its UUID tells: anybody can rename it, or make a copy of it, which goes with what is
-// on it.
+// joinSwitch returns Weft's join switch if it exists and is Weft's. Its UUID identifies it: a foreign user can
+// rename it, or create a copy, which is deleted with everything on it.
 func (w *world) joinSwitch() (id string, ok bool) {
 	id = unit.UUID("Logical_Switch", names.JoinSwitch)
 	rows, _ := w.mirror.snapshot()
 	return id, ownerOf(rows["Logical_Switch"][id]) != ""
 }
 
-// learn remembers the rows that were made, as the server has them, and what is foreign in NB_Global.
+// learn records the created rows as the server has them, and the foreign parts of NB_Global.
 func (f foreignRows) learn(m *mirror, ids ...string) {
-	rows, _ := m.snapshot() // a server tells of a change before it answers who made it (RFC 7047 §4.1.6)
+	rows, _ := m.snapshot() // a server sends the update before the reply to the transaction (RFC 7047 §4.1.6)
 	for table, present := range rows {
 		for _, id := range ids {
 			if r, ok := present[id]; ok {
@@ -228,14 +233,15 @@ func (f foreignRows) hasNamesake() bool {
 	return false
 }
 
-// dropPorts forgets the foreign ports on a switch that somebody deletes, which go with it.
+// dropPorts removes the foreign ports on a deleted switch, which are deleted with it.
 func (f foreignRows) dropPorts(deleted row) {
 	for _, id := range atoms(deleted["ports"]) {
 		delete(f["Logical_Switch_Port"], id)
 	}
 }
 
-// atoms returns a column's value as a sorted list of texts: one for a scalar, the elements of a set, "key=value" of a map.
+// atoms returns a column's value as a sorted list of texts: one for a scalar, the elements of a set, "key=value" for
+// a map.
 func atoms(value json.RawMessage) []string {
 	var v any
 	if json.Unmarshal(value, &v) != nil {

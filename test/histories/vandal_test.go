@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// aSwitch is a switch of ours with one port.
+// aSwitch is a Weft switch with one port.
 func aSwitch(name, port string) row {
 	return row{
 		"name":         json.RawMessage(fmt.Sprintf("%q", name)),
@@ -20,7 +20,7 @@ func aSwitch(name, port string) row {
 	}
 }
 
-// A copy of the join switch goes, whatever the names of the two are by then: no foreign port is put on it.
+// A copy of the join switch is deleted whatever names the two have, so no foreign port may be put on it.
 func TestACopyOfTheJoinSwitchIsNotTheJoinSwitch(t *testing.T) {
 	id, copied := unit.UUID("Logical_Switch", names.JoinSwitch), uuid.NewString()
 	for _, name := range []string{names.JoinSwitch, "renamed"} {
@@ -30,12 +30,12 @@ func TestACopyOfTheJoinSwitchIsNotTheJoinSwitch(t *testing.T) {
 		}
 		delete(w.mirror.rows["Logical_Switch"], id)
 		if got, ok := w.joinSwitch(); ok {
-			t.Errorf("the copy %s is taken for the join switch", got)
+			t.Errorf("the copy %s counts as the join switch", got)
 		}
 	}
 }
 
-// Foreign ports go with the switch that they are on (502646: it was renamed before it was deleted), and no others.
+// Only the foreign ports on a deleted switch are deleted with it, even if it was renamed before (seed 502646).
 func TestForeignPortsGoWithTheirSwitch(t *testing.T) {
 	f := foreignRows{"Logical_Switch_Port": {"p": {}, "q": {}}}
 	f.dropPorts(aSwitch("renamed", "p"))

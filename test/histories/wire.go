@@ -10,36 +10,36 @@ import (
 	"sync"
 )
 
-// wire is one process's way to the database: a proxy that understands as much of OVSDB's protocol as it needs to lose what it
-// shall lose. Its commit points are transactions that write, the fence's included.
+// wire is one process's connection to the database: a proxy that parses OVSDB's protocol as far as its faults
+// require. Its commit points are transactions that write, including the fence's.
 type wire struct {
 	listener net.Listener
 	server   string // the server's socket
 	faults   faults
-	crashed  func()        // the process ends here
-	told     func()        // something happened that the history wants to know
-	rows     *gate         // what comes from the server: late rows
+	crashed  func()        // called when the process ends here
+	notify   func()        // called at each event that the history waits for
+	rows     *gate         // messages from the server: late rows
 	held     chan struct{} // closed when a transaction is held
 	holdOnce sync.Once
 
 	mu      sync.Mutex
 	dead    bool
-	refused bool // nobody is let through for now
+	refused bool // new connections are refused
 	open    map[*joint]struct{}
-	commits int           // transactions for units that the server committed
+	commits int           // committed transactions for units
 	late    chan bool     // whether the held transaction was committed
-	gone    chan struct{} // closed when the connection of the held transaction ended
+	gone    chan struct{} // closed when the connection of the held transaction ends
 	resume  chan struct{}
 	ended   sync.WaitGroup
 }
 
 // startWire listens on a socket in dir.
-func startWire(dir, name, server string, crashed, told func()) (*wire, error) {
+func startWire(dir, name, server string, crashed, notify func()) (*wire, error) {
 	listener, err := net.Listen("unix", filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{listener: listener, server: server, crashed: crashed, told: told, rows: newGate(), held: make(chan struct{}),
+	w := &wire{listener: listener, server: server, crashed: crashed, notify: notify, rows: newGate(), held: make(chan struct{}),
 		open: map[*joint]struct{}{}, late: make(chan bool, 1), gone: make(chan struct{}), resume: make(chan struct{})}
 	w.ended.Go(w.serve)
 	return w, nil
@@ -48,7 +48,7 @@ func startWire(dir, name, server string, crashed, told func()) (*wire, error) {
 // endpoint is the OVSDB remote of the proxy.
 func (w *wire) endpoint() string { return "unix:" + w.listener.Addr().String() }
 
-// kill ends the process's connections for good.
+// kill ends the process's connections permanently.
 func (w *wire) kill() {
 	w.mu.Lock()
 	w.dead = true
@@ -59,7 +59,7 @@ func (w *wire) kill() {
 	w.release()
 }
 
-// disconnect ends the connections that are open.
+// disconnect ends the open connections.
 func (w *wire) disconnect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,14 +68,14 @@ func (w *wire) disconnect() {
 	}
 }
 
-// refuse closes new connections at once, or lets them through again.
+// refuse closes new connections immediately, or accepts them again.
 func (w *wire) refuse(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refused = on
 }
 
-// release lets a held transaction go on.
+// release forwards a held transaction.
 func (w *wire) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *wire) isHeld() bool {
 	}
 }
 
-// decision waits for the server's answer to the held transaction; decided is false when its connection ended first.
+// decision waits for the server's answer to the held transaction. decided is false if its connection ended first.
 func (w *wire) decision(ctx context.Context) (decided, committed bool) {
 	select {
 	case committed = <-w.late:
@@ -155,7 +155,7 @@ type joint struct {
 	client, server net.Conn
 
 	mu      sync.Mutex
-	pending map[string]pending // request -> what happens at its reply
+	pending map[string]pending // request -> what to do at its reply
 	holds   bool               // a transaction of this connection was held
 }
 
@@ -177,7 +177,7 @@ func (j *joint) run() {
 	both.Wait()
 }
 
-// message is what the proxy reads of a JSON-RPC message.
+// message is the part of a JSON-RPC message that the proxy reads.
 type message struct {
 	ID     json.RawMessage   `json:"id"`
 	Method string            `json:"method"`
@@ -187,16 +187,16 @@ type message struct {
 	} `json:"result"`
 }
 
-// purpose is why a transaction writes.
+// purpose is the reason of a transaction's writes.
 type purpose int
 
 const (
-	none  purpose = iota // it only reads, or is a heartbeat, whose time is the clock's
+	none  purpose = iota // it only reads, or is a heartbeat, which depends on the clock
 	fence                // it takes the epoch
 	write                // it changes rows of units
 )
 
-// purpose tells what a request writes for.
+// purpose returns the reason of a request's writes.
 func (m *message) purpose() purpose {
 	if m.Method != "transact" {
 		return none
@@ -249,7 +249,7 @@ func (j *joint) request(raw json.RawMessage) error {
 	return err
 }
 
-// commitPoint meets what is armed for this transaction.
+// commitPoint applies the fault that is armed for this transaction.
 func (j *joint) commitPoint(m *message, why purpose) error {
 	what := j.wire.faults.next()
 	switch what {
@@ -269,7 +269,7 @@ func (j *joint) commitPoint(m *message, why purpose) error {
 	return nil
 }
 
-// hold keeps a transaction until release; a wire holds one, once.
+// hold delays a transaction until release. A wire holds one transaction, once.
 func (j *joint) hold() (held bool) {
 	j.wire.holdOnce.Do(func() {
 		held = true
@@ -277,7 +277,7 @@ func (j *joint) hold() (held bool) {
 		j.holds = true
 		j.mu.Unlock()
 		close(j.wire.held)
-		j.wire.told()
+		j.wire.notify()
 		<-j.wire.resume
 	})
 	return held
@@ -297,7 +297,7 @@ func (j *joint) toClient() {
 	}
 }
 
-// reply counts what was committed, and loses the reply where the fault says so.
+// reply counts commits, and drops the reply if the fault requires it.
 func (j *joint) reply(raw json.RawMessage) error {
 	var m message
 	if !bytes.Contains(raw, []byte(`"result"`)) || json.Unmarshal(raw, &m) != nil {

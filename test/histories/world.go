@@ -19,53 +19,56 @@ import (
 	"github.com/weft-network/weft/test/histories/apiserver"
 )
 
-// world is one history while it happens.
+// world is a running history.
 type world struct {
 	plan    Plan
 	cluster *cluster
 	api     client.Client
 	server  *ovndbtest.Server
 	mirror  *mirror
-	news    *tidings
+	news    *notifier
 
-	lead    *operator   // nil while there is none
-	zombies []*operator // former leaders with a commit that is still on its way
+	lead    *operator   // nil without a leader
+	zombies []*operator // previous leaders with a commit still in transit
 	all     []*operator
-	stale   int64 // revisions that the next process's first lists are behind
+	stale   int64 // age in revisions of the next process's first lists
+	// lag is the age in revisions of the next process's first list of some resources. The watch shows nothing later until deliver.
+	lag map[string]int64
 
 	serverUp  bool
-	downFor   int               // steps until the server that was killed is started again
-	lateFor   int               // steps until late rows come
+	downFor   int               // steps until the killed server restarts
+	lateFor   int               // steps until late rows are delivered
 	muted     map[string]bool   // nodes whose agent does not report
 	chassis   map[string]string // node -> what its agent reports next
 	unpinned  map[string]bool   // UIDs of pods that may get other addresses than they reported
-	appended  int               // entries that the ClusterNetwork has behind the first
+	appended  int               // entries of the ClusterNetwork after the first
 	foreign   foreignRows
-	disowned  map[string]bool // rows that were ours until somebody took our name off them
+	disowned  map[string]bool // rows from which a vandal removed Weft's owner
+	strangers bool            // there were foreign writes, or the database lost its rows
 	emptied   bool            // the database lost its rows since the last quiet moment
 	marker    int
-	overtaken bool // a former leader was woken: it may have taken the epoch once more before it ended
+	overtaken bool // a previous leader was resumed: it may have taken the epoch again before it ended
 	trace     []string
 }
 
-// newWorld starts a database, and an API server in memory unless there is a real one.
+// newWorld starts a database, and an API server in memory unless real is set.
 func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 	dir, err := os.MkdirTemp("", "weft-history-")
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &world{plan: plan, news: &tidings{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
+	w := &world{plan: plan, news: &notifier{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
 		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}}
 	w.server = ovndbtest.Start(t, "ovn-nb")
 	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
 	if real == nil {
-		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, apiserver.New(plan.Seed, w.news.tell)
+		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, apiserver.New(plan.Seed, w.news.notify)
 	}
 	if w.api, err = newClient(w.cluster); err != nil {
 		return nil, err
 	}
-	w.mirror = newMirror(w.news.tell)
+	w.mirror = newMirror(w.news.notify)
 	if err := w.mirror.connect(w.cluster.database); err != nil {
 		return nil, err
 	}
@@ -73,7 +76,7 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 	return w, w.prepare(context.Background())
 }
 
-// prepare makes what every cluster has.
+// prepare creates the objects that every cluster has.
 func (w *world) prepare(ctx context.Context) error {
 	for _, name := range []string{"kube-system", "a", "b"} {
 		err := w.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -84,19 +87,19 @@ func (w *world) prepare(ctx context.Context) error {
 	return nil
 }
 
-// close ends everything that still runs.
+// close ends all processes.
 func (w *world) close() {
 	w.mirror.close()
 	for _, o := range w.all {
 		o.kill()
 	}
 	for _, o := range w.all {
-		_ = o.end() // one that hangs was told of by run
+		_ = o.end() // run has reported a hanging process
 		o.wire.ended.Wait()
 	}
 }
 
-// run lets the plan happen. The error says what was wrong.
+// run executes the plan. The error describes the first violation.
 func (w *world) run(ctx context.Context) error {
 	for i, step := range w.plan.Steps {
 		w.note("step %d: %+v", i, step)
@@ -123,7 +126,7 @@ func (w *world) run(ctx context.Context) error {
 	return nil
 }
 
-// note remembers what was done, for those who look into a failure.
+// note records an action for the analysis of a failure.
 func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
@@ -143,7 +146,7 @@ func (w *world) tick() error {
 	return nil
 }
 
-// supervise starts a process where there is none, as its Deployment would.
+// supervise starts a process if none runs, as its Deployment would.
 func (w *world) supervise(context.Context) error {
 	switch {
 	case w.lead == nil:
@@ -168,8 +171,8 @@ func (w *world) supervise(context.Context) error {
 }
 
 func (w *world) start() (err error) {
-	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%d", len(w.all)), w.stale, w.news.tell)
-	w.stale = 0
+	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%d", len(w.all)), w.stale, w.lag, w.news.notify)
+	w.stale, w.lag = 0, nil
 	if err == nil {
 		w.note("process %d starts", len(w.all))
 		w.all = append(w.all, w.lead)
@@ -177,8 +180,8 @@ func (w *world) start() (err error) {
 	return err
 }
 
-// wake lets the former leaders go on. By then another process leads, so that what they had on its way must come to nothing. Then
-// they find that they have lost the lease, and end.
+// wake resumes the previous leaders. By then another process leads, so their delayed writes must fail. Then they
+// find that they have lost the lease, and end.
 func (w *world) wake(ctx context.Context) error {
 	for len(w.zombies) > 0 {
 		zombie := w.zombies[0]
@@ -189,21 +192,21 @@ func (w *world) wake(ctx context.Context) error {
 		w.overtaken = true
 		zombie.pause(false)
 		if decided, committed := zombie.wire.decision(ctx); decided && committed {
-			return errors.New("a commit of a former leader took effect after another process had taken over")
+			return errors.New("a previous leader's commit took effect after another process had taken over")
 		}
 		zombie.cancel()
 		if err := zombie.end(); err != nil {
-			return fmt.Errorf("former leader: %w", err)
+			return fmt.Errorf("previous leader: %w", err)
 		}
 		zombie.kill()
 		if err := zombie.outcome(); err != nil && !errors.Is(err, ovndb.ErrFenced) {
-			return fmt.Errorf("former leader: %w", err)
+			return fmt.Errorf("previous leader: %w", err)
 		}
 	}
 	return nil
 }
 
-// awaitLeader waits until the present process has the epoch.
+// awaitLeader waits until the present process holds the epoch.
 func (w *world) awaitLeader(ctx context.Context) error {
 	if err := w.runServer(); err != nil {
 		return err
@@ -212,7 +215,7 @@ func (w *world) awaitLeader(ctx context.Context) error {
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
-		w.deliver() // a process begins when it has read all objects, and leads when it has read all rows
+		w.deliver() // a process starts when it has read all objects, and leads when it has read all rows
 		if !w.lead.engine.Connected() {
 			return errors.Join(errors.New("the new leader is not connected"), w.lead.engine.Failure())
 		}

@@ -1,4 +1,4 @@
-// Package imports keeps the import table of docs/architecture.md true.
+// Package imports checks the import table of docs/dev/imports.md.
 package imports
 
 import (
@@ -14,18 +14,18 @@ import (
 
 const module = "github.com/weft-network/weft/"
 
-// rule is one line of the table. A pattern matches an import path or what is below it.
+// rule is one line of the table. A pattern matches an import path and everything below it.
 type rule struct {
 	packages string
-	// direct lists what may be imported besides the standard library and packages below the same folder.
+	// direct lists the allowed imports besides the standard library and packages below the same folder.
 	direct []string
-	// never lists what may not be reached, also through others.
+	// never lists packages that must not be reached, not even indirectly.
 	never []string
 }
 
 var (
 	clients  = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client", "github.com/ovn-kubernetes/libovsdb/client"}
-	models   = []string{module + "pkg/nbdb", module + "pkg/sbdb", module + "pkg/vswitchdb"}
+	models   = []string{module + "pkg/ovn/nbdb", module + "pkg/ovn/sbdb", module + "pkg/ovn/vswitchdb"}
 	network  = []string{"os/exec", "net/http"}
 	machines = []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/controller-runtime", "k8s.io/client-go/tools/events",
 		"k8s.io/client-go/util/workqueue"}
@@ -41,60 +41,109 @@ func below(names ...string) []string {
 
 var table = []rule{
 	{packages: "apis", direct: []string{"k8s.io/api", "k8s.io/apimachinery"}, never: below("pkg", "controllers")},
-	{packages: "pkg/unit", direct: []string{"github.com/google/uuid", "github.com/ovn-kubernetes/libovsdb/model"}, never: append(clients, network...)},
+	{packages: "pkg/unit", direct: []string{"github.com/google/uuid", "github.com/ovn-kubernetes/libovsdb/model"},
+		never: append(clients, network...)},
 	{packages: "pkg/acllog", never: append(clients, network...)},
-	{packages: "pkg/acllogging", direct: append(below("apis"), machines...), never: below("controllers")},
-	{packages: "pkg/names", never: append(clients, network...)},
-	{packages: "pkg/ovnexpr", never: append(clients, network...)},
-	{packages: "pkg/ipam", never: append(clients, network...)},
-	{packages: "pkg/topology", direct: append(below("pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "apis"), "k8s.io/api",
-		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
+	{packages: "pkg/acllog/annotation", direct: append(below("apis"), machines...), never: below("controllers")},
+	{packages: "pkg/ovn/names", never: append(clients, network...)},
+	{packages: "pkg/ovn/ovnexpr", never: append(clients, network...)},
+	{packages: "pkg/ipam", direct: []string{"go4.org/netipx"}, never: append(clients, network...)},
+	{packages: "pkg/leadership", direct: append([]string{"k8s.io/client-go", "k8s.io/klog/v2",
+		"github.com/go-logr/logr"}, machines...), never: below("controllers", "pkg/topology", "pkg/ovndb")},
+	{packages: "pkg/networks", direct: append(below("apis"), "k8s.io/apimachinery",
+		"github.com/k8snetworkplumbingwg/network-attachment-definition-client"), never: below("controllers", "pkg/topology")},
+	{packages: "pkg/podcondition", direct: []string{"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1"}, never: clients},
+	{packages: "pkg/ports", never: append(clients, network...)},
+	{packages: "pkg/reserved", direct: below("pkg/ports"), never: append(clients, network...)},
+	{packages: "pkg/reserved/lookup", direct: append(below("pkg/reserved", "pkg/topology", "apis"),
+		append(machines, "k8s.io/client-go/rest")...), never: below("controllers")},
+	{packages: "pkg/topology", direct: append(below("pkg/reserved", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
+		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/api",
+		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
+		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
 		never: append(clients, "os/exec")},
-	{packages: "pkg/invariant", direct: append(below("pkg/topology", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/nbdb", "pkg/sbdb", "apis"),
-		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
-	{packages: "pkg/health", direct: append(below("apis"), "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
-	{packages: "pkg/agent/desired", direct: append(below("pkg/health", "pkg/unit", "pkg/names", "pkg/ovnexpr", "pkg/ipam", "pkg/sbdb", "pkg/vswitchdb", "apis"),
+	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/topology", "pkg/unit", "pkg/ovn/names",
+		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),
+		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
+		"github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
+	{packages: "pkg/health", direct: append(below("apis", "pkg/ports"), "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
+	{packages: "pkg/agent/desired", direct: append(below("pkg/ports", "pkg/reserved", "pkg/health", "pkg/unit",
+		"pkg/ovn/names", "pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/sbdb", "pkg/ovn/vswitchdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
-	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb", "github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
+	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb",
+		"github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
-	{packages: "controllers", direct: append(append(below("pkg/topology", "pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/nbdb", "pkg/trigger", "pkg/acllogging", "apis"),
-		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"), "github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest", "sigs.k8s.io/network-policy-api/apis",
+	{packages: "controllers", direct: append(append(below("pkg/leadership", "pkg/reserved", "pkg/topology",
+		"pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/ipam", "pkg/ovn/nbdb",
+		"pkg/selection", "pkg/trigger", "pkg/acllog/annotation", "pkg/networks", "pkg/podcondition", "pkg/ovn/ovnexpr", "apis"),
+		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"),
+		"github.com/k8snetworkplumbingwg/network-attachment-definition-client",
+		"github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
+		"sigs.k8s.io/network-policy-api/apis",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
+	{packages: "pkg/selection", direct: append(below("pkg/topology", "pkg/trigger", "pkg/unit"),
+		"k8s.io/apimachinery"), never: below("controllers", "pkg/ovndb")},
 	{packages: "pkg/resolver", direct: []string{"golang.org/x/net/dns/dnsmessage"}, never: append(clients, network...)},
-	{packages: "controllers/operand", direct: append(append(below("pkg/member", "pkg/operand", "pkg/rollout", "pkg/pki", "pkg/options", "pkg/trigger", "apis"), machines...), "k8s.io/client-go/rest",
-		"k8s.io/client-go/tools/leaderelection/resourcelock"), never: append(below("pkg/ovndb", "pkg/topology"), "github.com/vishvananda/netlink")},
-	{packages: "controllers/overlay", direct: []string{"k8s.io/apimachinery", "sigs.k8s.io/controller-runtime/pkg/client"}, never: below("pkg")},
+	{packages: "controllers/operand", direct: append(append(below("pkg/leadership", "pkg/health",
+		"pkg/install/member", "pkg/install/render", "pkg/install/rollout", "pkg/install/pki", "pkg/options",
+		"pkg/trigger", "apis"), machines...), "k8s.io/client-go/rest",
+		"k8s.io/client-go/tools/leaderelection/resourcelock"), never: append(below("pkg/ovndb", "pkg/topology"),
+		"github.com/vishvananda/netlink")},
+	{packages: "controllers/program", direct: append(append(below("controllers", "pkg/admin", "pkg/health",
+		"pkg/install", "pkg/leadership", "pkg/metrics", "pkg/options", "pkg/ovndb", "pkg/version", "config"),
+		machines...), "k8s.io/client-go", "sigs.k8s.io/yaml"), never: []string{"github.com/vishvananda/netlink"}},
+	{packages: "controllers/plan/overlay", direct: []string{"k8s.io/apimachinery",
+		"sigs.k8s.io/controller-runtime/pkg/client"}, never: below("pkg")},
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
 	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
 		never: append(below("controllers"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
-	{packages: "pkg/cli", direct: append(below("pkg/acllog", "pkg/admin", "pkg/health", "pkg/manifest", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml",
-		"k8s.io/client-go", "k8s.io/streaming/pkg/httpstream", "sigs.k8s.io/controller-runtime/pkg/client", "github.com/spf13/cobra", "github.com/spf13/pflag"),
+	{packages: "pkg/cli", direct: append(below("pkg/acllog", "pkg/admin", "pkg/health", "pkg/manifest", "pkg/ports",
+		"pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/install/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery",
+		"sigs.k8s.io/yaml",
+		"k8s.io/client-go", "k8s.io/streaming/pkg/httpstream", "sigs.k8s.io/controller-runtime/pkg/client",
+		"github.com/spf13/cobra", "github.com/spf13/pflag",
+		"k8s.io/klog/v2", "github.com/go-logr/logr"),
 		never: below("controllers")},
-	{packages: "pkg/agent", direct: append(append(below("pkg/acllog", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/names", "pkg/ipam", "pkg/ovnexpr", "pkg/sbdb", "pkg/vswitchdb", "pkg/cniwire",
-		"pkg/cni", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "apis"), machines...), "github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
-		"github.com/vishvananda/netlink", "github.com/fsnotify/fsnotify", "github.com/go-logr/logr", "github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
+	{packages: "pkg/agent", direct: append(append(below("pkg/ports", "pkg/reserved", "pkg/acllog", "pkg/health",
+		"pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/ipam", "pkg/ovn/ovnexpr", "pkg/ovn/sbdb", "pkg/ovn/vswitchdb",
+		"pkg/cni/cniwire",
+		"pkg/cni", "pkg/cni/tombstone", "pkg/trigger", "pkg/ovn/unixctl", "pkg/networks", "pkg/podcondition", "apis"), machines...),
+		"github.com/k8snetworkplumbingwg/network-attachment-definition-client", "github.com/containernetworking/cni/libcni",
+		"github.com/containernetworking/cni/pkg/invoke", "github.com/containernetworking/cni/pkg/version",
+		"github.com/ovn-kubernetes/libovsdb/model", "github.com/ovn-kubernetes/libovsdb/ovsdb",
+		"github.com/vishvananda/netlink", "github.com/fsnotify/fsnotify", "github.com/go-logr/logr",
+		"github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
-		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api"), never: below("controllers", "pkg/topology", "pkg/nbdb")},
+		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api"), never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
 	{packages: "config", never: append(clients, network...)},
-	{packages: "pkg/operand", direct: append(below("config", "pkg/member", "pkg/pki", "pkg/programs", "apis"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"), never: append(clients, "os/exec")},
-	{packages: "pkg/programs", never: append(clients, network...)},
-	{packages: "pkg/rollout", direct: append(below("pkg/operand", "pkg/programs", "apis"), "k8s.io/api", "k8s.io/apimachinery"), never: append(clients, "os/exec")},
-	{packages: "pkg/launch", direct: append(below("pkg/acllog", "pkg/member", "pkg/vswitchdb", "pkg/programs"), "github.com/fsnotify/fsnotify", "github.com/vishvananda/netlink", "github.com/ovn-kubernetes/libovsdb"),
+	{packages: "pkg/install/render", direct: append(below("config", "pkg/install/member", "pkg/install/pki",
+		"pkg/ports", "pkg/install/programs", "apis"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"),
+		never: append(clients, "os/exec")},
+	{packages: "pkg/install/programs", never: append(clients, network...)},
+	{packages: "pkg/install/rollout", direct: append(below("pkg/install/render", "pkg/install/programs", "apis"),
+		"k8s.io/api", "k8s.io/apimachinery"), never: append(clients, "os/exec")},
+	{packages: "pkg/install/launch", direct: append(below("pkg/acllog", "pkg/install/member", "pkg/ports",
+		"pkg/ovn/vswitchdb", "pkg/install/programs"), "github.com/fsnotify/fsnotify",
+		"github.com/vishvananda/netlink", "github.com/ovn-kubernetes/libovsdb"),
 		never: append(below("controllers", "apis"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
-	{packages: "pkg/pki", direct: []string{"k8s.io/api/certificates/v1"}, never: append(clients, "os/exec")},
-	{packages: "pkg/member", direct: append(below("pkg/unixctl"), "golang.org/x/sys/unix"), never: append(clients, network...)},
-	{packages: "pkg/unixctl", never: append(clients, network...)},
-	{packages: "pkg/rebuild", direct: append(below("pkg/unit", "pkg/unixctl"), "github.com/google/uuid", "golang.org/x/sys/unix"),
+	{packages: "pkg/install/pki", direct: []string{"k8s.io/api/certificates/v1"}, never: append(clients, "os/exec")},
+	{packages: "pkg/install/member", direct: append(below("pkg/ports", "pkg/ovn/unixctl"), "golang.org/x/sys/unix"),
+		never: append(clients, network...)},
+	{packages: "pkg/ovn/unixctl", never: append(clients, network...)},
+	{packages: "pkg/install/rebuild", direct: append(below("pkg/unit", "pkg/ovn/unixctl"), "github.com/google/uuid",
+		"golang.org/x/sys/unix"),
 		never: append(below("controllers", "pkg/topology", "pkg/agent", "apis"), clients...)},
-	{packages: "pkg/cniwire", direct: []string{"github.com/containernetworking/cni", "golang.org/x/sys/unix"}, never: append(clients, "os/exec")},
-	{packages: "pkg/cni", direct: append(below("pkg/cniwire"), "github.com/containernetworking", "github.com/vishvananda/netlink",
+	{packages: "pkg/cni/cniwire", direct: []string{"github.com/containernetworking/cni", "golang.org/x/sys/unix"},
+		never: append(clients, "os/exec")},
+	{packages: "pkg/cni", direct: append(below("pkg/cni/cniwire"), "github.com/containernetworking", "github.com/vishvananda/netlink",
 		"github.com/google/nftables", "github.com/safchain/ethtool", "golang.org/x/sys"), never: clients},
-	{packages: "pkg/tombstone", direct: append(below("pkg/cniwire"), "golang.org/x/sys"), never: append(clients, network...)},
-	{packages: "cmd/weft-cni", direct: append(below("pkg/cniwire", "pkg/tombstone"), "github.com/containernetworking", "golang.org/x/sys"),
+	{packages: "pkg/cni/tombstone", direct: append(below("pkg/cni/cniwire"), "golang.org/x/sys"), never: append(clients, network...)},
+	{packages: "cmd/weft-cni", direct: append(below("pkg/cni/cniwire", "pkg/cni/tombstone"),
+		"github.com/containernetworking", "golang.org/x/sys"),
 		never: append(clients, "sigs.k8s.io/controller-runtime", "k8s.io/apimachinery")},
 }
 
-// goPackage is what `go list -json` says of a package.
+// goPackage is a package in the output of `go list -json`.
 type goPackage struct {
 	ImportPath string
 	Imports    []string
@@ -104,7 +153,8 @@ type goPackage struct {
 
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Imports,Deps", "./apis/...", "./pkg/...", "./controllers/...", "./cmd/...", "./config/...")
+	cmd := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Imports,Deps", "./apis/...", "./pkg/...",
+		"./controllers/...", "./cmd/...", "./config/...")
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -133,7 +183,7 @@ func standard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// ruleFor returns the most specific rule of a package.
+// ruleFor returns the most specific rule for a package.
 func ruleFor(path string) *rule {
 	var best *rule
 	for i := range table {
@@ -149,7 +199,7 @@ func TestImportTable(t *testing.T) {
 	for _, p := range list(t) {
 		r := ruleFor(p.ImportPath)
 		if r == nil || strings.HasSuffix(p.ImportPath, "test") {
-			continue // programs' mains and test servers are free
+			continue // main packages and test servers have no rule
 		}
 		seen[r.packages] = true
 		for _, imported := range p.Imports {
@@ -165,34 +215,80 @@ func TestImportTable(t *testing.T) {
 	}
 	for _, r := range table {
 		if !seen[r.packages] {
-			t.Errorf("the table speaks of %s, where no package is", r.packages)
+			t.Errorf("the table has %s, but no such package exists", r.packages)
 		}
 	}
 }
 
-// Reconcilers are apart: what two of them share is below pkg.
+// reconcilers are the packages that export Kinds, and operand, which has another manager. Code shared by two of them
+// is in kind or below pkg.
+var reconcilers = []string{"egressfirewall", "egressip", "gateway", "network", "node", "operand", "pod", "policy", "service", "sweep"}
+
 func TestReconcilersDoNotImportEachOther(t *testing.T) {
 	for _, p := range list(t) {
-		rest, ok := strings.CutPrefix(p.ImportPath, module+"controllers/")
-		for _, imported := range p.Imports {
-			other, isController := strings.CutPrefix(imported, module+"controllers/")
-			if ok && isController && rest != other {
-				t.Errorf("%s imports %s", p.ImportPath, imported)
+		for _, r := range reconcilers {
+			if p.ImportPath != module+"controllers/"+r {
+				continue
+			}
+			for _, imported := range p.Imports {
+				if strings.HasPrefix(imported, module+"controllers/") && imported != module+"controllers/kind" {
+					t.Errorf("%s imports %s", p.ImportPath, imported)
+				}
 			}
 		}
 	}
 }
 
-// pure packages compute; of the standard library they may use what is data. net is for HardwareAddr and its parser.
+// TestOnlyTheListNamesTheReconcilers checks that the packages that run the reconcilers do not depend on single ones:
+// the only list is in controllers/setup.go.
+func TestOnlyTheListNamesTheReconcilers(t *testing.T) {
+	for _, p := range list(t) {
+		if !matches(p.ImportPath, below("controllers/kind", "controllers/plan", "controllers/inspect",
+			"controllers/database", "controllers/campaign")) {
+			continue
+		}
+		for _, r := range reconcilers {
+			if slices.Contains(p.Deps, module+"controllers/"+r) {
+				t.Errorf("%s reaches controllers/%s", p.ImportPath, r)
+			}
+		}
+	}
+}
+
+// TestPurePackagesStayPure checks that packages that only compute use only the data packages of the standard
+// library. net is allowed for HardwareAddr and its parser.
 func TestPurePackagesStayPure(t *testing.T) {
 	forbidden := []string{"context", "os", "time", "log", "sync", "net/http", "io/fs", "syscall"}
 	for _, p := range list(t) {
-		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovnexpr", "pkg/names", "pkg/invariant", "pkg/health")) {
+		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovn/ovnexpr", "pkg/ovn/names",
+			"pkg/invariant", "pkg/health")) {
 			continue
 		}
 		for _, imported := range p.Imports {
 			if matches(imported, forbidden) {
-				t.Errorf("%s imports %s and is no pure package any more", p.ImportPath, imported)
+				t.Errorf("%s imports %s and is no longer a pure package", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// TestPartsOfTheAgentPointDown checks that the agent's parts do not import the package that wires them, and that the
+// attachment of pods does not depend on the node or its gateway.
+func TestPartsOfTheAgentPointDown(t *testing.T) {
+	const agent = module + "pkg/agent"
+	above := map[string][]string{"attach": {"gateway", "node"}, "gateway": {"node"}, "bindings": {"attach", "gateway",
+		"node"}, "desired": {"attach", "gateway", "node", "bindings"}}
+	for _, p := range list(t) {
+		part, ok := strings.CutPrefix(p.ImportPath, agent+"/")
+		if !ok {
+			continue
+		}
+		if slices.Contains(p.Deps, agent) {
+			t.Errorf("%s imports the package that wires it", p.ImportPath)
+		}
+		for _, other := range above[part] {
+			if slices.Contains(p.Deps, agent+"/"+other) {
+				t.Errorf("pkg/agent/%s reaches pkg/agent/%s", part, other)
 			}
 		}
 	}

@@ -1,2 +1,3 @@
-// Package install has the tests of dist/install.yaml: nodes with kubelet and containerd alone, on which the product makes all of the network.
+// Package install tests dist/install.yaml on nodes with only kubelet and containerd, where the product brings the
+// whole network.
 package install

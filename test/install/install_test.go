@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
 const namespace = "weft-system"
 
-// bed is a lab of its own.
+// bed is the test's own lab.
 type bed struct {
 	*testing.T
 	*lab.Cluster
@@ -54,7 +55,7 @@ func (b bed) kubectl(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestInstall brings a network up where there is none, and then disturbs what carries it.
+// TestInstall installs the network where none exists, and then disturbs its components.
 func TestInstall(t *testing.T) {
 	b := up(t)
 	b.nothingIsThere()
@@ -72,7 +73,7 @@ func TestInstall(t *testing.T) {
 	t.Logf("%.1f s until pods of two nodes reached each other", time.Since(start).Seconds())
 
 	t.Run("a restart writes nothing", func(t *testing.T) { bed{t, b.Cluster}.restartWritesNothing() })
-	t.Run("what is changed or deleted comes back", func(t *testing.T) { bed{t, b.Cluster}.comesBack() })
+	t.Run("changed and deleted objects are restored", func(t *testing.T) { bed{t, b.Cluster}.comesBack() })
 	t.Run("keys are replaced in a running network", func(t *testing.T) { bed{t, b.Cluster}.keysAreReplaced() })
 	t.Run("a lost authority is replaced", func(t *testing.T) { bed{t, b.Cluster}.authorityIsReplaced() })
 	t.Run("databases are replaced in a running network", func(t *testing.T) {
@@ -81,14 +82,19 @@ func TestInstall(t *testing.T) {
 		b.podsReachEachOther()
 		b.newPodsReach()
 	})
+	t.Run("an unconfirmed deletion is reverted", func(t *testing.T) { bed{t, b.Cluster}.takenBack() })
 	t.Run("it is removed and installed again", func(t *testing.T) { bed{t, b.Cluster}.removed(before) })
 }
 
-// host is what an installation could change on a host, one thing a line. The plugin loopback, which other networks need, may stay.
-const host = `ip -o link | cut -d' ' -f2; ip -o address show scope global | awk '{print $2, $4}'; ip route; ip -6 route show | grep -v ^fe80; nft list ruleset
-find /etc/cni /opt/cni /run/ovn /run/openvswitch /run/weft /var/lib/ovn /var/lib/weft -type f -o -type s -o -type l 2>/dev/null | grep -v bin/loopback; ps -e -o comm | grep -E '^(ov|weft)'; true`
+// host prints everything that an installation could change on a host, one item per line. The plugin loopback may
+// stay, because other networks need it.
+const host = `ip -o link | cut -d' ' -f2; ip -o address show scope global | awk '{print $2, $4}'
+ip route; ip -6 route show | grep -v ^fe80; nft list ruleset
+find /etc/cni /opt/cni /run/ovn /run/openvswitch /run/weft /var/lib/ovn /var/lib/weft -type f -o -type s -o -type l 2>/dev/null |
+	grep -v bin/loopback
+ps -e -o comm | grep -E '^(ov|weft)'; true`
 
-// hosts describes every node.
+// hosts returns the output of host for every node.
 func (b bed) hosts() map[string]string {
 	b.Helper()
 	found := map[string]string{}
@@ -102,55 +108,29 @@ func (b bed) hosts() map[string]string {
 	return found
 }
 
-// removed deletes the ClusterNetwork while pods use it, then the pods, compares the nodes with what they were, and installs again.
-func (b bed) removed(before map[string]string) {
-	b.kubectl("delete", "clusternetwork", "default", "--wait=false")
-	b.eventually(func() error {
-		if told := b.kubectl("get", "events", "-o", `jsonpath={.items[?(@.reason=="PodsRemain")].message}`); !strings.Contains(told, "default/probe-") {
-			return fmt.Errorf("told of pods that remain: %q", told)
-		}
-		return nil
-	})
-	b.newPodsReach() // as if nothing had been said
-	start := time.Now()
-	b.kubectl("delete", "-f", "../lab/manifests/probe.yaml", "--wait=true")
-	b.kubectl("wait", "--for=delete", "--timeout=180s", "clusternetwork/default")
-	b.Logf("%.1f s from the deletion of the last pods until nothing of the network was left", time.Since(start).Seconds())
-	b.kubectl("delete", "-f", "../../dist/install.yaml", "--wait=true", "--timeout=120s")
-	for node, is := range b.hosts() {
-		if is != before[node] {
-			b.Errorf("%s was\n%s\nand is\n%s", node, before[node], is)
-		}
-	}
-	if err := b.Install(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	b.kubectl("wait", "--for=condition=Ready", "--timeout=180s", "node", "--all")
-	b.kubectl("apply", "-f", "../lab/manifests/probe.yaml")
-	b.newPodsReach()
-}
-
-// nothingIsThere makes sure that it is the product that brings them.
+// nothingIsThere checks that the machines have no network components before the installation.
 func (b bed) nothingIsThere() {
 	b.Helper()
 	for _, machine := range []string{"cp", "n1", "n2"} {
-		out, err := b.Exec(b.Context(), machine, "sh", "-c", "ls /run/ovn /run/openvswitch /etc/cni/net.d /opt/cni/bin 2>/dev/null | grep -v :; ps -e -o comm | grep -E '^ov(n|s)' ; true")
+		out, err := b.Exec(b.Context(), machine, "sh", "-c",
+			"ls /run/ovn /run/openvswitch /etc/cni/net.d /opt/cni/bin 2>/dev/null | grep -v :; ps -e -o comm | grep -E '^ov(n|s)' ; true")
 		if err != nil {
 			b.Fatal(err)
 		}
 		if left := strings.TrimSpace(string(out)); left != "" {
-			b.Fatalf("%s has %q before anything was installed", machine, left)
+			b.Fatalf("%s has %q before the installation", machine, left)
 		}
 	}
 }
 
-// podsReachEachOther asks every probe from every probe.
+// podsReachEachOther calls every probe from every probe.
 func (b bed) podsReachEachOther() {
 	b.Helper()
-	pods := strings.Fields(b.kubectl("get", "pods", "-l", "app=probe", "--field-selector=status.phase=Running", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.podIPs[*].ip}{"\n"}{end}`))
+	pods := strings.Fields(b.kubectl("get", "pods", "-l", "app=probe", "--field-selector=status.phase=Running", "-o",
+		`jsonpath={range .items[*]}{.metadata.name}={.status.podIPs[*].ip}{"\n"}{end}`))
 	var names []string
 	var targets []map[string]string
-	for _, word := range pods { // a pod's second address is a word of its own
+	for _, word := range pods { // a pod's second address is a separate word
 		if name, address, ok := strings.Cut(word, "="); ok {
 			names, word = append(names, name), address
 		}
@@ -172,12 +152,13 @@ func (b bed) podsReachEachOther() {
 	}
 }
 
-// newPodsReach replaces the probes.
+// newPodsReach replaces the probes, and waits until they reach each other.
 func (b bed) newPodsReach() {
 	b.Helper()
 	b.kubectl("delete", "pods", "-l", "app=probe", "--wait=true")
 	b.within(90*time.Second, func() error {
-		if ready := b.kubectl("get", "pods", "-l", "app=probe", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`); ready != "True True" {
+		if ready := b.kubectl("get", "pods", "-l", "app=probe", "-o",
+			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`); ready != "True True" {
 			return fmt.Errorf("the new probes are ready: %s", ready)
 		}
 		return nil
@@ -185,17 +166,20 @@ func (b bed) newPodsReach() {
 	b.podsReachEachOther()
 }
 
-// versions are those of all that is applied: a write gives another.
+// versions lists the versions of all applied objects. A write changes the version.
 func (b bed) versions() string {
 	b.Helper()
-	return b.kubectl("-n", namespace, "get", "secrets,deployments,daemonsets,statefulsets", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation} {.metadata.managedFields[?(@.manager=="weft-operands")].time}{"\n"}{end}`)
+	return b.kubectl("-n", namespace, "get", "secrets,deployments,daemonsets,statefulsets", "-o",
+		`jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.generation} `+
+			`{.metadata.managedFields[?(@.manager=="weft-operands")].time}{"\n"}{end}`)
 }
 
 func (b bed) restartWritesNothing() {
-	before, events := b.versions(), b.kubectl("get", "events", "-o", `jsonpath={range .items[?(@.reason=="OperandApplied")]}{.metadata.name}{end}`)
+	before, events := b.versions(), b.kubectl("get", "events", "-o",
+		`jsonpath={range .items[?(@.reason=="OperandApplied")]}{.metadata.name}{end}`)
 	b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=operands", "--wait=true")
 	b.kubectl("-n", namespace, "rollout", "status", "--timeout=60s", "deployment/weft-operands")
-	// It leads once it has repaired something.
+	// The operator leads once it has repaired something.
 	b.kubectl("-n", namespace, "delete", "secret", "weft-nb-tls")
 	b.kubectl("-n", namespace, "wait", "--for=create", "--timeout=60s", "secret/weft-nb-tls")
 	after := b.versions()
@@ -211,7 +195,8 @@ func (b bed) restartWritesNothing() {
 	if drop(before) != drop(after) {
 		b.Errorf("before the restart\n%s\nafter it\n%s", before, after)
 	}
-	if now := b.kubectl("get", "events", "-o", `jsonpath={range .items[?(@.reason=="OperandApplied")]}{.metadata.name}{end}`); now != events {
+	if now := b.kubectl("get", "events", "-o",
+		`jsonpath={range .items[?(@.reason=="OperandApplied")]}{.metadata.name}{end}`); now != events {
 		b.Errorf("workloads were applied again: %s, before %s", now, events)
 	}
 }
@@ -221,7 +206,8 @@ func (b bed) comesBack() {
 	b.kubectl("-n", namespace, "wait", "--for=create", "--timeout=30s", "daemonset/weft-ovn-controller")
 	b.kubectl("-n", namespace, "set", "env", "daemonset/weft-agent", "WEFT_SB=ssl:192.0.2.1:1")
 	b.eventually(func() error {
-		if have := b.kubectl("-n", namespace, "get", "daemonset", "weft-agent", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="WEFT_SB")].value}`); have != "ssl:172.30.0.11:16642" {
+		if have := b.kubectl("-n", namespace, "get", "daemonset", "weft-agent", "-o",
+			`jsonpath={.spec.template.spec.containers[0].env[?(@.name=="WEFT_SB")].value}`); have != "ssl:172.30.0.11:16642" {
 			return fmt.Errorf("WEFT_SB is %s", have)
 		}
 		return nil
@@ -231,13 +217,16 @@ func (b bed) comesBack() {
 	b.newPodsReach()
 }
 
-// nodesHaveTheirPods waits for those of DaemonSets whose pods the product replaces itself, of which kubectl does not tell how far they are.
+// nodesHaveTheirPods waits for the DaemonSets whose pods the product itself replaces, because kubectl does not
+// report their progress.
 func (b bed) nodesHaveTheirPods() {
 	b.Helper()
-	b.kubectl("-n", namespace, "wait", "--for=jsonpath={.status.numberReady}=2", "--timeout=120s", "daemonset/weft-agent", "daemonset/weft-ovn-controller")
+	b.kubectl("-n", namespace, "wait", "--for=jsonpath={.status.numberReady}=2", "--timeout=120s",
+		"daemonset/weft-agent", "daemonset/weft-ovn-controller")
 }
 
-// keysAreReplaced takes the pairs of the southbound server and of the agents away, and then restarts who has to show them.
+// keysAreReplaced deletes the key pairs of the southbound server and of the agents, and then restarts the pods that
+// use them.
 func (b bed) keysAreReplaced() {
 	certificate := func() string {
 		return b.kubectl("-n", namespace, "get", "secret", "weft-sb-server", "-o", `jsonpath={.data.tls\.crt}`)
@@ -247,7 +236,7 @@ func (b bed) keysAreReplaced() {
 	b.eventually(func() error {
 		out, err := b.Kubectl(b.Context(), "-n", namespace, "get", "secret", "weft-sb-server", "weft-sb-tls")
 		if err == nil && certificate() == before {
-			err = fmt.Errorf("the certificate is that of before: %s", out)
+			err = fmt.Errorf("the certificate has not changed: %s", out)
 		}
 		return err
 	})
@@ -256,7 +245,8 @@ func (b bed) keysAreReplaced() {
 	b.newPodsReach()
 }
 
-// authorityIsReplaced loses the southbound one. kubelet takes up to a minute and a half to give each pod its new files; then nobody has to be told.
+// authorityIsReplaced deletes the southbound authority. kubelet takes up to a minute and a half to give each pod its
+// new files; the pods need no restart.
 func (b bed) authorityIsReplaced() {
 	pair := func(node string) string {
 		out, err := b.Exec(b.Context(), node, "readlink", "/run/weft/identity/chassis-current.pem")
@@ -271,7 +261,7 @@ func (b bed) authorityIsReplaced() {
 	for node, was := range before {
 		b.within(4*time.Minute, func() error {
 			if is := pair(node); is == was || !strings.HasSuffix(strings.TrimSpace(is), ".pem") {
-				return fmt.Errorf("%s: the key pair is %s", node, is)
+				return fmt.Errorf("%s: the key pair is still %s", node, is)
 			}
 			return nil
 		})
@@ -288,11 +278,5 @@ func (b bed) eventually(try func() error) {
 
 func (b bed) within(patience time.Duration, try func() error) {
 	b.Helper()
-	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
-		if err = try(); err == nil {
-			return
-		}
-	}
-	b.Fatal(err)
+	poll.Wait{Timeout: patience, Interval: 250 * time.Millisecond}.Eventually(b, try)
 }

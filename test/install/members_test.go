@@ -15,7 +15,7 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// upWith is up with so many nodes.
+// upWith starts a lab with the given number of nodes.
 func upWith(t *testing.T, nodes int) bed {
 	t.Helper()
 	c, err := lab.Open(lab.Options{Name: cmp.Or(os.Getenv("WEFT_E2E_LAB"), "install"), Output: io.Discard})
@@ -37,13 +37,15 @@ func upWith(t *testing.T, nodes int) bed {
 	return bed{t, c}
 }
 
-// roles are what the ClusterNetwork says of members: "n1=Leader/Follower n2=...".
+// roles returns the ClusterNetwork's status of the members: "n1=Leader/Follower n2=...".
 func (b bed) roles() string {
 	b.Helper()
-	return b.kubectl("get", "clusternetwork", "default", "-o", `jsonpath={range .status.databases.members[*]}{.node}={.northbound}/{.southbound} {end}`)
+	return b.kubectl("get", "clusternetwork", "default", "-o",
+		`jsonpath={range .status.databases.members[*]}{.node}={.northbound}/{.southbound} {end}`)
 }
 
-// membersWork waits until members of both databases are connected on these nodes and no others, and each database has one leader.
+// membersWork waits until members of both databases are connected on exactly these nodes, and each database has one
+// leader.
 func (b bed) membersWork(patience time.Duration, nodes ...string) {
 	b.Helper()
 	start := time.Now()
@@ -58,7 +60,8 @@ func (b bed) membersWork(patience time.Duration, nodes ...string) {
 				return fmt.Errorf("members %q, want one on %s", roles, node)
 			}
 		}
-		if strings.Count(roles, "=Leader/") != 1 || strings.Count(roles, "/Leader") != 1 || strings.Count(roles, "Follower") != 2*len(nodes)-2 {
+		if strings.Count(roles, "=Leader/") != 1 || strings.Count(roles, "/Leader") != 1 ||
+			strings.Count(roles, "Follower") != 2*len(nodes)-2 {
 			return fmt.Errorf("members %q", roles)
 		}
 		return nil
@@ -66,21 +69,24 @@ func (b bed) membersWork(patience time.Duration, nodes ...string) {
 	b.Logf("%.1f s: %s", time.Since(start).Seconds(), b.roles())
 }
 
-// clusters are the IDs that were noted.
+// clusters returns the recorded cluster IDs.
 func (b bed) clusters() string {
 	b.Helper()
-	return b.kubectl("-n", namespace, "get", "statefulset", "weft-central", "-o", `jsonpath={.metadata.annotations.network\.weft\.dev/clusters}`)
+	return b.kubectl("-n", namespace, "get", "statefulset", "weft-central", "-o",
+		`jsonpath={.metadata.annotations.network\.weft\.dev/clusters}`)
 }
 
-// listed are the servers that a member's own server knows of a database.
+// listed returns the servers of a database according to a member's own server.
 func (b bed) listed(node, database string) string {
 	b.Helper()
-	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
+	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central",
+		"--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
 	name := map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}[database]
-	return b.kubectl("-n", namespace, "exec", pod, "-c", database, "--", "ovs-appctl", "-t", "/run/ovn/ovn"+database+"_db.ctl", "cluster/status", name)
+	return b.kubectl("-n", namespace, "exec", pod, "-c", database, "--", "ovs-appctl", "-t",
+		"/run/ovn/ovn"+database+"_db.ctl", "cluster/status", name)
 }
 
-// leader is the node whose member leads the southbound database.
+// leader returns the node whose member leads the southbound database.
 func (b bed) leader() string {
 	b.Helper()
 	for _, word := range strings.Fields(b.roles()) {
@@ -88,12 +94,12 @@ func (b bed) leader() string {
 			return node
 		}
 	}
-	b.Fatalf("nobody leads: %s", b.roles())
+	b.Fatalf("no member leads: %s", b.roles())
 	return ""
 }
 
-// anew replaces one probe, and waits until it reaches the others.
-func (b bed) anew() {
+// replaceProbe replaces one probe, and waits until it reaches the others.
+func (b bed) replaceProbe() {
 	b.Helper()
 	start := time.Now()
 	pod := strings.Fields(b.kubectl("get", "pods", "-l", "app=probe", "-o", "jsonpath={.items[*].metadata.name}"))[0]
@@ -115,7 +121,8 @@ func (b bed) probesReady() {
 	})
 }
 
-// TestMembers installs a network with one member of each database, makes it three, and loses members: their pod, their disk, their node.
+// TestMembers installs a network with one member of each database, extends it to three, and destroys a member's pod,
+// disk and node.
 func TestMembers(t *testing.T) {
 	b := upWith(t, 4)
 	if err := b.Install(t.Context()); err != nil {
@@ -133,23 +140,25 @@ func TestMembers(t *testing.T) {
 		b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":3}}}`)
 		b.membersWork(3*time.Minute, "n1", "n2", "n3")
 		if now := b.southbound("n1"); now != chassis {
-			b.Errorf("chassis and bindings were\n%s\nand are\n%s", chassis, now)
+			b.Errorf("chassis and bindings were\n%s\nbut now are\n%s", chassis, now)
 		}
 		b.podsReachEachOther()
-		b.anew()
-		if out, err := b.Kubectl(b.Context(), "patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":1}}}`); err == nil {
-			b.Errorf("three became one: %s", out)
+		b.replaceProbe()
+		if out, err := b.Kubectl(b.Context(), "patch", "clusternetwork", "default", "--type=merge", "-p",
+			`{"spec":{"databases":{"members":1}}}`); err == nil {
+			b.Errorf("three members became one: %s", out)
 		}
 	})
 	t.Run("the leader's pod is killed", func(t *testing.T) {
 		b := bed{t, b.Cluster}
 		before, leader := b.clusters(), b.leader()
-		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+leader, "--force", "--grace-period=0")
+		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central",
+			"--field-selector=spec.nodeName="+leader, "--force", "--grace-period=0")
 		b.podsReachEachOther()
-		b.anew()
+		b.replaceProbe()
 		b.membersWork(2*time.Minute, "n1", "n2", "n3")
 		if now := b.clusters(); now != before {
-			b.Errorf("clusters were %s, and are %s", before, now)
+			b.Errorf("clusters were %s, but now are %s", before, now)
 		}
 	})
 	t.Run("a member's disk is lost", func(t *testing.T) {
@@ -158,19 +167,20 @@ func TestMembers(t *testing.T) {
 		if out, err := b.Exec(b.Context(), "n1", "sh", "-c", "rm /var/lib/ovn/*"); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
-		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName=n1", "--force", "--grace-period=0")
+		b.kubectl("-n", namespace, "delete", "pod", "-l", "app.kubernetes.io/component=central",
+			"--field-selector=spec.nodeName=n1", "--force", "--grace-period=0")
 		b.within(30*time.Second, func() error {
 			if roles := b.roles(); strings.Contains(roles, "n1=Leader") || strings.Contains(roles, "n1=Follower") {
-				return fmt.Errorf("it was not noticed: %s", roles)
+				return fmt.Errorf("the loss is not reported: %s", roles)
 			}
 			return nil
 		})
 		b.membersWork(2*time.Minute, "n1", "n2", "n3")
 		b.three("n2")
 		if now := b.clusters(); now != before {
-			b.Errorf("clusters were %s, and are %s", before, now)
+			b.Errorf("clusters were %s, but now are %s", before, now)
 		}
-		b.anew()
+		b.replaceProbe()
 	})
 	t.Run("a member's node is deleted", func(t *testing.T) {
 		b := bed{t, b.Cluster}
@@ -179,32 +189,34 @@ func TestMembers(t *testing.T) {
 		b.membersWork(4*time.Minute, "n1", "n2", "n4")
 		b.three("n1")
 		if now := b.clusters(); now != before {
-			b.Errorf("clusters were %s, and are %s", before, now)
+			b.Errorf("clusters were %s, but now are %s", before, now)
 		}
 		b.probesReady()
 		b.podsReachEachOther()
-		b.anew()
+		b.replaceProbe()
 		b.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusternetwork/default")
 	})
 }
 
-// three waits until the clusters have three servers, as a member knows them.
+// three waits until a member's servers list three servers for each database.
 func (b bed) three(node string) {
 	b.Helper()
 	for _, database := range []string{"nb", "sb"} {
 		b.within(time.Minute, func() error {
 			status := b.listed(node, database)
 			if _, servers, _ := strings.Cut(status, "Servers:"); strings.Count(servers, " at unix:") != 3 {
-				return fmt.Errorf("%s on %s knows %s", database, node, servers)
+				return fmt.Errorf("%s on %s lists %s", database, node, servers)
 			}
 			return nil
 		})
 	}
 }
 
-// southbound are the chassis and the pods' bindings, with UUIDs.
+// southbound returns the chassis and the pods' bindings, with UUIDs.
 func (b bed) southbound(node string) string {
 	b.Helper()
-	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central", "--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
-	return b.kubectl("-n", namespace, "exec", pod, "-c", "sb", "--", "ovn-sbctl", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_db.sock", "--columns=_uuid,name", "--format=csv", "list", "Chassis")
+	pod := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central",
+		"--field-selector=spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}")
+	return b.kubectl("-n", namespace, "exec", pod, "-c", "sb", "--", "ovn-sbctl", "--no-leader-only",
+		"--db=unix:/run/ovn/ovnsb_db.sock", "--columns=_uuid,name", "--format=csv", "list", "Chassis")
 }

@@ -1,5 +1,5 @@
-// Package isolation runs a package's tests in namespaces of their own, which end with the process: the machine keeps nothing, whatever
-// fails, and the tests see no links but theirs.
+// Package isolation runs a package's tests in their own namespaces, which end with the process. The machine does not
+// change, whatever fails, and the tests see only their own links.
 //
 //	func TestMain(m *testing.M) { os.Exit(isolation.Run(unix.CLONE_NEWNET, m.Run)) }
 package isolation
@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside says that the process has its namespaces.
+// inside is the environment variable that marks the process in the new namespaces.
 const inside = "WEFT_TEST_ISOLATED"
 
-// Run calls tests in a process that has new namespaces, unix.CLONE_NEW*, and returns their exit code. With CLONE_NEWPID that process is the first
-// one, and all that it started ends with it. Who is not root is told that nothing is tested.
+// Run calls tests in a process with new namespaces, unix.CLONE_NEW*, and returns their exit code. With CLONE_NEWPID
+// that process is the first one, and all its children end with it. Without root, Run prints that nothing is tested.
 func Run(namespaces uintptr, tests func() int) int {
 	switch {
 	case os.Getenv(inside) != "":
@@ -37,15 +37,15 @@ func Run(namespaces uintptr, tests func() int) int {
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return exit.ExitCode()
-	case err != nil: // also when a signal ended it
+	case err != nil: // also if a signal ended it
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// Furnish gives new network, mount and process namespaces what a node has: loopback, and a /run that is nobody else's. Temporary files are
-// there too: they end with the namespace, and no disk makes databases slow.
+// Furnish prepares new network, mount and process namespaces like a node's: loopback, and a private /run. Temporary
+// files are there too, so that they end with the namespace and no disk slows databases down.
 func Furnish() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Bare says of a lab that is up whether the product brought OVN and Open vSwitch.
+// Bare reports for a running lab whether the product brought OVN and Open vSwitch.
 func (c *Cluster) Bare() (bool, error) {
 	s, err := c.loadState()
 	if err != nil {
@@ -17,8 +17,8 @@ func (c *Cluster) Bare() (bool, error) {
 	return s.Bare, nil
 }
 
-// Central is the machine with OVN's databases and ovn-northd: ovn-nbctl and the like reach them there without being told where they are. In a
-// bare lab it is the node that the product has chosen.
+// Central returns the machine with OVN's databases and ovn-northd, where ovn-nbctl and similar programs find them by
+// default. In a bare lab the product has chosen the node.
 func (c *Cluster) Central(ctx context.Context) (machine string, err error) {
 	bare, err := c.Bare()
 	if err != nil {
@@ -34,9 +34,9 @@ func (c *Cluster) Central(ctx context.Context) (machine string, err error) {
 	return string(node), err
 }
 
-// SwitchControl is, for a shell on a node, the control socket of ovs-vswitchd. ovs-appctl does not find it by the program's name in a bare lab,
-// where the program has another process ID for itself than for the node.
+// SwitchControl is the control socket of ovs-vswitchd, for a shell on a node. In a bare lab ovs-appctl does not find
+// it by the program's name, because the program's process ID differs between its namespace and the node's.
 const SwitchControl = "/run/openvswitch/ovs-vswitchd.$(cat /run/openvswitch/ovs-vswitchd.pid).ctl"
 
-// centralPod runs the first member of the databases.
+// centralPod is the first database member's pod.
 const centralPod = "weft-central-0"

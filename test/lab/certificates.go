@@ -10,7 +10,7 @@ import (
 	"github.com/weft-network/weft/test/lab/pki"
 )
 
-// certificate is one key pair to make; a client of the API server gets a kubeconfig too.
+// certificate describes one key pair to issue. A client of the API server also gets a kubeconfig.
 type certificate struct {
 	file       string
 	subject    pki.Subject
@@ -81,7 +81,8 @@ func (c *Cluster) issue(ca *pki.Authority, cert certificate, now time.Time) erro
 	return os.WriteFile(filepath.Join(c.pkiDir(), cert.file+".kubeconfig"), text, 0o600)
 }
 
-// makeSigningKeys makes what does not hang on the cluster's authority: the front proxy's and the service accounts'.
+// makeSigningKeys creates the keys that do not depend on the cluster's authority: the front proxy's and the service
+// accounts'.
 func (c *Cluster) makeSigningKeys(now time.Time) error {
 	front, err := pki.NewAuthority("front-proxy-ca", now)
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// Options choose a lab.
+// Options selects a lab.
 type Options struct {
 	Name   string    // "weft" if empty; prefixes the network namespaces
-	Dir    string    // $WEFT_LAB_DIR or a folder of the tool cache if empty; must not be on an overlay
-	Output io.Writer // what is being done, and how long it took; nil to say nothing
+	Dir    string    // if empty, $WEFT_LAB_DIR or a folder of the tool cache; must not be on an overlay
+	Output io.Writer // receives each step and its duration; nil for no output
 }
 
 // Cluster is one lab, up or down.
 type Cluster struct {
 	Name  string
-	Dir   string // everything of this lab, removed by Down
+	Dir   string // holds everything of this lab; Down removes it
 	Cache tools.Cache
 
 	out io.Writer
@@ -36,7 +36,7 @@ type Cluster struct {
 
 var nameFormat = regexp.MustCompile(`^[a-z][a-z0-9-]{0,14}$`)
 
-// Open finds a lab, which need not be up.
+// Open opens a lab, which need not be up.
 func Open(o Options) (*Cluster, error) {
 	name := cmp.Or(o.Name, "weft")
 	if !nameFormat.MatchString(name) {
@@ -56,11 +56,11 @@ func Open(o Options) (*Cluster, error) {
 	return &Cluster{Name: name, Dir: filepath.Join(base, name), Cache: cache, out: o.Output}, nil
 }
 
-// KubeConfig is the administrator's kubeconfig. Its server is reachable in the lab's network only: through Kubectl, or
-// with DialContext as the Dial of a rest.Config.
+// KubeConfig returns the path of the administrator's kubeconfig. Its server is reachable only in the lab's network:
+// through Kubectl, or with DialContext as the Dial of a rest.Config.
 func (c *Cluster) KubeConfig() string { return filepath.Join(c.pkiDir(), "admin.kubeconfig") }
 
-// Machines lists the control plane, the nodes, the router and the hosts behind it of a lab that is up.
+// Machines lists the machines of a running lab: the control plane, the nodes, the router and the hosts behind it.
 func (c *Cluster) Machines() ([]Machine, error) {
 	s, err := c.loadState()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Cluster) Machines() ([]Machine, error) {
 	return machines(s.Nodes), nil
 }
 
-// Nodes lists the nodes of a lab that is up.
+// Nodes lists the nodes of a running lab.
 func (c *Cluster) Nodes() ([]Machine, error) {
 	all, err := c.Machines()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Cluster) Nodes() ([]Machine, error) {
 	return all[1 : len(all)-len(outside())], nil
 }
 
-// machines are in the order in which they are started.
+// machines lists all machines in their starting order.
 func machines(nodes int) []Machine {
 	return slices.Concat([]Machine{ControlPlane()}, nodeMachines(nodes), outside())
 }
@@ -94,7 +94,7 @@ func nodeMachines(count int) []Machine {
 	return nodes
 }
 
-// outside is all that is not the cluster's.
+// outside lists the machines that are not part of the cluster.
 func outside() []Machine { return append([]Machine{Router()}, hosts()...) }
 
 func (c *Cluster) pkiDir() string                   { return filepath.Join(c.Dir, "pki") }
@@ -108,18 +108,18 @@ func (c *Cluster) controlSocket(machine string) string {
 	return filepath.Join(c.machineDir(machine), "control")
 }
 
-// LogFile is where a daemon of a machine writes.
+// LogFile returns the path of the log of a machine's daemon.
 func (c *Cluster) LogFile(machine, daemon string) string {
 	return filepath.Join(c.machineDir(machine), "log", daemon+".log")
 }
 
-// Init connects to the init process of a machine, to signal, stop and start its daemons.
+// Init connects to a machine's init process, to signal, stop and start its daemons.
 func (c *Cluster) Init(machine string) (*initd.Client, error) {
 	return initd.Dial(c.controlSocket(machine))
 }
 
-// lock keeps a second Up or Down of the same lab out. It is beside the folder, which Down removes, and ends with the
-// process.
+// lock excludes a second Up or Down of the same lab. The lock file is beside the folder, which Down removes. The
+// lock ends with the process.
 func (c *Cluster) lock() (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(c.Dir), 0o755); err != nil {
 		return nil, err
@@ -135,17 +135,18 @@ func (c *Cluster) lock() (release func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// hidden are the folders of which a machine has its own, so that it could not see the lab's files there.
+// hidden are folders that each machine has for itself, so that the lab's files must not be in them.
 var hidden = []string{"/run", "/etc", "/var", "/opt", "/proc", "/sys", "/dev"}
 
-// checkHost tells early what would fail late.
+// checkHost reports early what would otherwise fail late.
 func (c *Cluster) checkHost() error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab needs root: namespaces, mounts, control groups")
 	}
 	for _, dir := range []string{c.Dir, c.Cache.Dir} {
 		if slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(dir, h+"/") }) {
-			return fmt.Errorf("%s: nodes have their own %s; set WEFT_LAB_DIR and WEFT_CACHE to other folders", dir, strings.Join(hidden, ", "))
+			return fmt.Errorf("%s: nodes have their own %s; set WEFT_LAB_DIR and WEFT_CACHE to other folders", dir,
+				strings.Join(hidden, ", "))
 		}
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {

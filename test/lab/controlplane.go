@@ -2,13 +2,15 @@ package lab
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/test/lab/initd"
 )
 
-// controlPlaneSpec is the machine that runs Kubernetes' control plane and, unless the lab is bare, OVN's.
+// controlPlaneSpec describes the machine with Kubernetes' control plane and, unless the lab is bare, OVN's.
 func (c *Cluster) controlPlaneSpec(bare bool) initd.Spec {
 	spec := c.baseSpec(ControlPlane())
 	if !bare {
@@ -22,10 +24,10 @@ func (c *Cluster) controlPlaneSpec(bare bool) initd.Spec {
 	return spec
 }
 
-// appletDir is the last on a machine's search path: ping, wget, nc and the like, where the host has none.
+// appletDir is last on a machine's search path. It provides ping, wget, nc and others if the host lacks them.
 const appletDir = "/opt/busybox"
 
-// baseSpec is what all machines have.
+// baseSpec returns the parts that all machines share.
 func (c *Cluster) baseSpec(m Machine) initd.Spec {
 	dir := c.machineDir(m.Name)
 	return initd.Spec{
@@ -34,7 +36,7 @@ func (c *Cluster) baseSpec(m Machine) initd.Spec {
 		Files: []initd.File{
 			{Path: "/etc/hostname", Content: m.Name + "\n"},
 			{Path: "/etc/hosts", Content: "127.0.0.1 localhost\n::1 localhost\n" + m.IPv4.Addr().String() + " " + m.Name + "\n"},
-			// No server: looking up a registry fails at once instead of after 40 s.
+			// No server is configured, so that a registry lookup fails immediately and not after 40 s.
 			{Path: "/etc/resolv.conf", Content: "nameserver 127.0.0.1\n"},
 		},
 		Steps: []initd.Step{
@@ -47,15 +49,15 @@ func (c *Cluster) baseSpec(m Machine) initd.Spec {
 	}
 }
 
-// database is one of OVN's two.
+// database is one of OVN's two databases.
 type database struct {
 	name, schema, ca string
 	listeners        map[string]map[string]any // target -> options
 }
 
-// databases: whoever connects over the network shows a certificate of the database's authority. What ovn-controller may write is limited to
-// its chassis by OVN's role, and the agents, which only read, get a listener that lets nobody write. The inactivity probe is long,
-// because a loaded machine may keep a client from the CPU for longer than the default 5 s.
+// databases describes both databases. Clients over the network must show a certificate of the database's authority.
+// OVN's role limits what ovn-controller may write to its own chassis. The agents, which only read, get a read-only
+// listener. The inactivity probe is long because a busy machine may delay a client for longer than the default 5 s.
 func databases() []database {
 	probe := func(more ...any) map[string]any {
 		options := map[string]any{"inactivity-probe": 60000}
@@ -64,22 +66,24 @@ func databases() []database {
 		}
 		return options
 	}
+	listener := func(port int) string { return fmt.Sprintf("pssl:%d:[::]", port) }
 	return []database{
-		{"nb", "ovn-nb", northboundCA, map[string]map[string]any{"pssl:6641:[::]": probe()}},
+		{"nb", "ovn-nb", northboundCA, map[string]map[string]any{listener(ports.Northbound): probe()}},
 		{"sb", "ovn-sb", southboundCA, map[string]map[string]any{
-			"pssl:6642:[::]": probe("role", "ovn-controller"), "pssl:16642:[::]": probe("read-only", true)}},
+			listener(ports.Southbound):       probe("role", "ovn-controller"),
+			listener(ports.SouthboundReader): probe("read-only", true)}},
 	}
 }
 
 func databaseConfig(name string) string { return "/etc/weft-lab/" + name + ".json" }
 
-// databaseConfig is ovsdb-server's --config-file.
+// databaseConfig returns the content for ovsdb-server's --config-file.
 func (c *Cluster) databaseConfig(db database) string {
 	remotes := maps.Clone(db.listeners)
 	remotes["punix:/run/ovn/ovn"+db.name+"_db.sock"] = map[string]any{}
 	text, err := json.Marshal(map[string]any{"remotes": remotes, "databases": map[string]any{c.database(db.name): map[string]any{}}})
 	if err != nil {
-		panic(err) // strings and numbers always marshal
+		panic(err) // cannot fail for strings and numbers
 	}
 	return string(text)
 }
@@ -98,7 +102,7 @@ func (c *Cluster) databaseSteps(db database) []initd.Step {
 	}
 }
 
-// The init process keeps what daemons print.
+// Flags that make daemons print their log, which the init process keeps.
 const (
 	logToConsole = "-vconsole:info"
 	noSyslog     = "-vsyslog:off"
@@ -122,30 +126,32 @@ func (c *Cluster) etcd() initd.Step {
 
 func (c *Cluster) apiServer() initd.Step {
 	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
-	return initd.Step{Name: "kube-apiserver", Daemon: true, Ready: "https://" + APIServer + "/readyz", Argv: []string{c.Cache.Bin("kube-apiserver"),
-		"--etcd-servers=http://127.0.0.1:2379",
-		"--secure-port=6443", "--bind-address=::", "--advertise-address=" + ControlPlane().IPv4.Addr().String(),
-		"--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
-		"--client-ca-file=" + pki("ca.crt"),
-		"--service-account-key-file=" + pki("service-accounts.crt"),
-		"--service-account-signing-key-file=" + pki("service-accounts.key"),
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--service-cluster-ip-range=" + ServiceCIDRs, "--allow-privileged=true",
-		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
-		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"), "--proxy-client-key-file=" + pki("front-proxy-client.key"),
-		"--enable-aggregator-routing=true",
-		"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
-		"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
-		"--kubelet-certificate-authority=" + pki("ca.crt"),
-		"--kubelet-preferred-address-types=InternalIP,Hostname",
-	}}
+	return initd.Step{Name: "kube-apiserver", Daemon: true, Ready: "https://" + APIServer + "/readyz",
+		Argv: []string{c.Cache.Bin("kube-apiserver"),
+			"--etcd-servers=http://127.0.0.1:2379",
+			"--secure-port=6443", "--bind-address=::", "--advertise-address=" + ControlPlane().IPv4.Addr().String(),
+			"--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
+			"--client-ca-file=" + pki("ca.crt"),
+			"--service-account-key-file=" + pki("service-accounts.crt"),
+			"--service-account-signing-key-file=" + pki("service-accounts.key"),
+			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--service-cluster-ip-range=" + ServiceCIDRs, "--allow-privileged=true",
+			"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+			"--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+			"--proxy-client-cert-file=" + pki("front-proxy-client.crt"), "--proxy-client-key-file=" + pki("front-proxy-client.key"),
+			"--enable-aggregator-routing=true",
+			"--kubelet-client-certificate=" + pki("apiserver-kubelet-client.crt"),
+			"--kubelet-client-key=" + pki("apiserver-kubelet-client.key"),
+			"--kubelet-certificate-authority=" + pki("ca.crt"),
+			"--kubelet-preferred-address-types=InternalIP,Hostname",
+		}}
 }
 
-// The default of 20 requests a second makes the controller manager take 5 s to start, and slows churn tests down.
+// These limits replace the default of 20 requests a second, with which the controller manager takes 5 s to start and
+// churn tests are slow.
 const (
 	fastClient = "--kube-api-qps=200"
 	fastBurst  = "--kube-api-burst=400"

@@ -13,12 +13,14 @@
 //	    OVN NB and SB, by TLS       containerd, kubelet
 //	    ovn-northd                  pods
 //
-// The router rt and the hosts behind it are not the cluster's: they have no daemons and know nothing of pods and services.
+// The router rt and the hosts behind it are not part of the cluster. They run no daemons and have no routes to pods
+// and services.
 //
-// Each machine (cp, n1, rt, ...) is a set of namespaces whose PID 1 is lab-init (package initd). There is no kube-proxy and no
-// other CNI than the product's. The lab makes br-ex with the node's addresses; all other Open vSwitch configuration is the
-// product's. Without the kernel's openvswitch module the bridges use the userspace datapath.
+// Each machine (cp, n1, rt, ...) is a set of namespaces whose PID 1 is lab-init (package initd). There is no
+// kube-proxy and no CNI except the product's. The lab creates br-ex with the node's addresses; all other Open
+// vSwitch configuration is the product's. Without the kernel's openvswitch module the bridges use the userspace
+// datapath.
 //
-// What is made outside the lab's own folder (network namespaces and control groups) is on record before it is made (package
-// state), so that Down works after any kill.
+// Everything that the lab creates outside its own folder (network namespaces and control groups) is recorded before
+// it is created (package state), so that Down works after any kill.
 package lab

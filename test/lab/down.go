@@ -13,10 +13,10 @@ import (
 	"github.com/weft-network/weft/test/lab/state"
 )
 
-// killTimeout is how long the kernel may take to end all processes of a machine.
+// killTimeout bounds how long the kernel may take to end all processes of a machine.
 const killTimeout = 30 * time.Second
 
-// Down removes all that Up made, whatever state it is in; a lab that is not there is down already.
+// Down removes everything that Up created, in whatever state the lab is. It is no error if the lab does not exist.
 func (c *Cluster) Down(context.Context) error {
 	release, err := c.lock()
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Cluster) Down(context.Context) error {
 	}
 	began := time.Now()
 	if err := remove(s); err != nil {
-		return fmt.Errorf("lab %s: %w", c.Name, err) // the record stays for another try
+		return fmt.Errorf("lab %s: %w", c.Name, err) // the record stays, so that Down can be retried
 	}
 	if err := c.removeDir(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (c *Cluster) Down(context.Context) error {
 	return nil
 }
 
-// remove goes on after a failure: each part removed is one less for the next try. Processes go first: they hold the rest.
+// remove continues after a failure, so that a retry has less to do. Processes go first because they hold the rest.
 func remove(s *state.State) error {
 	var kills errgroup.Group
 	for _, p := range s.Processes {
@@ -51,8 +51,8 @@ func remove(s *state.State) error {
 	return errors.Join(failed, removeCgroups(s.Cgroups))
 }
 
-// removeDir renames the folder first, so that a compiler which outlives a killed Up cannot write to it any more. Nothing
-// is mounted there: the mounts were the machines' own.
+// removeDir renames the folder first, so that a compiler that survives a killed Up cannot write to it any more.
+// Nothing is mounted there, because the mounts belong to the machines.
 func (c *Cluster) removeDir() error {
 	gone := c.Dir + ".gone"
 	if err := os.RemoveAll(gone); err != nil {

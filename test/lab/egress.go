@@ -8,8 +8,9 @@ import (
 
 const egressConfigFile = "/etc/weft-lab/egress.yaml"
 
-// egressConfig has the API server reach kubelets, pods and services through a node, since it is on none itself: what konnectivity does for
-// clusters whose control plane is elsewhere. (Version 1.36 takes no TCP without TLS.)
+// egressConfig makes the API server reach kubelets, pods and services through a node, because its own machine is not
+// a node. Clusters with an external control plane use konnectivity for that. (Version 1.36 does not accept TCP
+// without TLS.)
 func (c *Cluster) egressConfig() string {
 	return `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -24,10 +25,10 @@ egressSelections:
 
 func (c *Cluster) connectProgram() string { return filepath.Join(c.Dir, "lab-connect") }
 
-// connectSocket is a file, which all machines see.
+// connectSocket returns the path of the socket, which all machines see.
 func (c *Cluster) connectSocket() string { return filepath.Join(c.machineDir(Node(1).Name), "connect") }
 
-// throughNode changes the control plane's spec.
+// throughNode adds the egress configuration to the control plane's spec.
 func (c *Cluster) throughNode(spec initd.Spec) initd.Spec {
 	spec.Files = append(spec.Files, initd.File{Path: egressConfigFile, Content: c.egressConfig()})
 	for i := range spec.Steps {
@@ -38,7 +39,7 @@ func (c *Cluster) throughNode(spec initd.Spec) initd.Spec {
 	return spec
 }
 
-// connects is the other end, on the first node.
+// connects runs the proxy on the first node.
 func (c *Cluster) connects() initd.Step {
 	return initd.Step{Name: "lab-connect", Daemon: true, Argv: []string{c.connectProgram(), c.connectSocket()}}
 }

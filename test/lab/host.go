@@ -12,8 +12,8 @@ import (
 	"github.com/weft-network/weft/test/lab/state"
 )
 
-// kubeletSysctls are kernel parameters of the whole host that kubelet sets when it starts, with the values that it wants. A
-// node sees files of its own there, which hold them already.
+// kubeletSysctls are kernel parameters of the whole host that kubelet sets at its start, with kubelet's values. A
+// node sees its own files there, which already hold these values.
 func kubeletSysctls() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
@@ -22,7 +22,7 @@ func kubeletSysctls() map[string]string {
 	}
 }
 
-// cgroupOf is the group in which kubelet puts a node's pods.
+// cgroupOf returns the group in which kubelet puts a node's pods.
 func (c *Cluster) cgroupOf(machine string) string {
 	return filepath.Join("/weft-lab", c.Name, machine)
 }
@@ -47,13 +47,13 @@ func removeCgroups(dirs []string) error {
 	var failed error
 	for _, dir := range dirs {
 		failed = errors.Join(failed, cgroup.Remove(dir, 10*time.Second))
-		_ = os.Remove(filepath.Dir(dir)) // stays while another lab is in it
+		_ = os.Remove(filepath.Dir(dir)) // fails while another lab uses it
 	}
 	return failed
 }
 
-// mayRaiseOOMScore tells whether this process has CAP_SYS_RESOURCE; without it runc cannot give containers the scores
-// that kubelet wants.
+// mayRaiseOOMScore reports whether this process has CAP_SYS_RESOURCE. Without it runc cannot give containers the OOM
+// scores that kubelet requests.
 func mayRaiseOOMScore() bool {
 	const capSysResource = 24 // linux/capability.h
 	status, err := os.ReadFile("/proc/self/status")

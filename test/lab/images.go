@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	said "github.com/weft-network/weft/pkg/programs"
+	said "github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/test/lab/image"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// The images of a lab. Their names are complete, as kubelet asks for them; none can be pulled.
+// Images of a lab. The names are complete, as kubelet requires. No registry has these images.
 const (
 	PauseRef   = "registry.k8s.io/pause:3.10.2"
 	ProbeRef   = "docker.io/weft-lab/probe:dev"
@@ -23,18 +23,19 @@ const (
 	DNSRef     = "docker.io/weft-lab/coredns:dev"
 )
 
-// productRepository is what references of the product's images begin with; the tag is the version.
+// productRepository is the repository of the product's images; the tag is the version.
 const productRepository = "docker.io/library/weft:"
 
 const module = "github.com/weft-network/weft"
 
-// program is a Go program in an image: a package of this module's build, or a tool of the cache.
+// program is a Go program in an image: a package of this module, or a tool of the cache.
 type program struct{ pkg, path, tool string }
 
-// busyBoxApplets are what init containers and people in a shell call.
-var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls", "mkdir", "mv", "nc", "ping", "ping6", "ps", "rm", "sleep", "wget"}
+// busyBoxApplets are the programs for init containers and interactive shells.
+var busyBoxApplets = []string{"sh", "cat", "cp", "env", "grep", "ip", "ln", "ls", "mkdir", "mv", "nc", "ping",
+	"ping6", "ps", "rm", "sleep", "wget"}
 
-// labImages are the lab's own images, by reference.
+// labImages returns the programs of the lab's own images, by reference.
 func labImages() map[string][]program {
 	return map[string][]program{
 		PauseRef: {{pkg: module + "/test/lab/pause", path: "/pause"}},
@@ -44,7 +45,7 @@ func labImages() map[string][]program {
 
 func dnsPrograms() []program { return []program{{tool: "coredns", path: "/coredns"}} }
 
-// productPrograms are all of the product's programs that this source tree has.
+// productPrograms returns all programs of the product in this source tree.
 func productPrograms() ([]program, error) {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -70,7 +71,8 @@ func productPrograms() ([]program, error) {
 	return have, nil
 }
 
-// buildImage compiles an image's programs and writes its archive. change, if not nil, changes what the product's image says of OVN and Open vSwitch.
+// buildImage compiles an image's programs and writes its archive. If change is not nil, it changes what the
+// product's image reports of OVN and Open vSwitch.
 func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program, change func(said.Set)) (archive string, err error) {
 	dir := filepath.Join(c.Dir, "images", strings.NewReplacer("/", "_", ":", "_").Replace(ref))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -106,7 +108,7 @@ func (c *Cluster) buildImage(ctx context.Context, ref string, programs []program
 	return dir + ".tar", writeImage(i, dir+".tar")
 }
 
-// binary is where a program is on this machine; one of this module is built into dir.
+// binary returns the path of a program on this machine. A program of this module is built into dir.
 func (c *Cluster) binary(ctx context.Context, p program, dir, version string) (string, error) {
 	if p.tool != "" {
 		return c.Cache.Bin(p.tool), nil
@@ -115,7 +117,7 @@ func (c *Cluster) binary(ctx context.Context, p program, dir, version string) (s
 	return binary, goBuildVersion(ctx, p.pkg, binary, version)
 }
 
-// versionOf is what the programs of an image say of themselves; empty: what the source tree is.
+// versionOf returns the version that an image's programs report; empty for the source tree's own.
 func versionOf(ref string) string {
 	if version, ok := strings.CutPrefix(ref, productRepository); ok && ref != ProductRef {
 		return version
@@ -123,7 +125,7 @@ func versionOf(ref string) string {
 	return ""
 }
 
-// Import makes an image and gives it to every node.
+// Import builds an image and imports it on every node.
 func (c *Cluster) Import(ctx context.Context, i image.Image) error {
 	nodes, err := c.Nodes()
 	if err != nil {
@@ -150,7 +152,7 @@ func writeImage(i image.Image, path string) error {
 
 func goBuild(ctx context.Context, pkg, out string) error { return goBuildVersion(ctx, pkg, out, "") }
 
-// goBuildVersion builds a program that says that it is of a version; empty: it says what the source tree is.
+// goBuildVersion builds a program that reports the given version; if empty, the source tree's own.
 func goBuildVersion(ctx context.Context, pkg, out, version string) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -168,7 +170,7 @@ func goBuildVersion(ctx context.Context, pkg, out, version string) error {
 	return nil
 }
 
-// importImage gives an archive to every node's containerd.
+// importImage imports an archive into every node's containerd.
 func (c *Cluster) importImage(ctx context.Context, nodes []Machine, archive string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range nodes {

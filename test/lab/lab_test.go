@@ -19,9 +19,11 @@ import (
 
 	"github.com/weft-network/weft/test/lab/cgroup"
 	"github.com/weft-network/weft/test/lab/initd"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// upForHelper makes this test binary bring a lab up, for a test that kills it meanwhile.
+// upForHelper is the environment variable that makes this test binary start a lab, for a test that kills it
+// meanwhile.
 const upForHelper = "WEFT_LAB_TEST_UP"
 
 func TestMain(m *testing.M) {
@@ -36,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needLab skips what takes a whole machine: root, built tools and a gigabyte of memory.
+// needLab skips tests that need a whole machine: root, built tools and a gigabyte of memory.
 func needLab(t *testing.T) {
 	t.Helper()
 	if os.Getenv("WEFT_LAB_TEST") == "" {
@@ -83,7 +85,7 @@ func TestUpDown(t *testing.T) {
 	})
 	t.Run("OVN answers the nodes", func(t *testing.T) { testOVN(t, ctx, c) })
 	t.Run("host-network pods reach each other", func(t *testing.T) { testPods(t, ctx, c) })
-	t.Run("a narrow link on the way is found out", func(t *testing.T) { testFar(t, ctx, c) })
+	t.Run("a narrow link on the way is detected", func(t *testing.T) { testFar(t, ctx, c) })
 	t.Run("the API server is reachable by DialContext", func(t *testing.T) { testDial(t, ctx, c) })
 	t.Run("OVN carries packets between the nodes", func(t *testing.T) { testOverlay(t, ctx, c) })
 	t.Run("killed daemons start again", func(t *testing.T) { testKills(t, ctx, c) })
@@ -97,7 +99,8 @@ func TestUpDown(t *testing.T) {
 }
 
 func testOVN(t *testing.T, ctx context.Context, c *Cluster) {
-	for remote, flags := range map[string][]string{Northbound: c.OperatorTLS(), Southbound: c.ControllerTLS(Node(1)), SouthboundReader: c.AgentTLS()} {
+	for remote, flags := range map[string][]string{Northbound: c.OperatorTLS(), Southbound: c.ControllerTLS(Node(1)),
+		SouthboundReader: c.AgentTLS()} {
 		if _, err := c.Exec(ctx, "n1", append(append([]string{"ovsdb-client"}, flags...), "list-dbs", remote)...); err != nil {
 			t.Error(err)
 		}
@@ -147,12 +150,13 @@ func testPods(t *testing.T, ctx context.Context, c *Cluster) {
 	}
 }
 
-// testFar sends what passes the narrow link, and what does not: the router tells the sender, and the sender's kernel cuts it.
+// testFar sends packets that fit through the narrow link, and larger packets: the router notifies the sender, whose
+// kernel then fragments them.
 func testFar(t *testing.T, ctx context.Context, c *Cluster) {
 	for _, address := range Far().prefixes() {
 		for _, from := range []string{"out", "n1"} {
 			for _, size := range []string{"1200", "1400"} {
-				poll(t, ctx, func() error {
+				eventually(t, ctx, func() error {
 					_, err := c.Exec(ctx, from, "busybox", "ping", "-c", "1", "-W", "2", "-s", size, address.Addr().String())
 					return err
 				})
@@ -196,10 +200,10 @@ func testKills(t *testing.T, ctx context.Context, c *Cluster) {
 	awaitAPI(t, ctx, c)
 }
 
-// awaitDaemons polls, since a status has no event.
+// awaitDaemons polls, because a status has no events.
 func awaitDaemons(t *testing.T, ctx context.Context, c *Cluster, machine string, good func(initd.Status) bool) {
 	t.Helper()
-	poll(t, ctx, func() error {
+	eventually(t, ctx, func() error {
 		daemons, err := c.Daemons(machine)
 		if err != nil {
 			return err
@@ -213,33 +217,13 @@ func awaitDaemons(t *testing.T, ctx context.Context, c *Cluster, machine string,
 
 func awaitAPI(t *testing.T, ctx context.Context, c *Cluster) {
 	t.Helper()
-	poll(t, ctx, func() error {
+	eventually(t, ctx, func() error {
 		_, err := c.Kubectl(ctx, "get", "--raw=/readyz")
 		return err
 	})
 }
 
-func poll(t *testing.T, ctx context.Context, try func() error) {
-	t.Helper()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(time.Minute)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatal(err)
-		case <-deadline:
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestDownAfterAKilledUp kills Up as soon as each of its machines appears on record, where most could be left behind.
+// TestDownAfterAKilledUp kills Up whenever another of its machines is recorded, when most could be left behind.
 func TestDownAfterAKilledUp(t *testing.T) {
 	needLab(t)
 	before := readHost(t)
@@ -268,7 +252,7 @@ func killUp(t *testing.T, c *Cluster, processes int) {
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
-	poll(t, context.Background(), func() error {
+	eventually(t, context.Background(), func() error {
 		s, err := c.loadState()
 		if err != nil {
 			return err
@@ -281,7 +265,7 @@ func killUp(t *testing.T, c *Cluster, processes int) {
 			t.Fatalf("up ended by itself: %s", &out)
 		default:
 		}
-		return errors.New("up has not come as far")
+		return errors.New("up has not started enough machines yet")
 	})
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -289,7 +273,7 @@ func killUp(t *testing.T, c *Cluster, processes int) {
 	<-ended
 }
 
-// host is all of this machine that a lab may touch.
+// host is everything on this machine that a lab may change.
 type host struct {
 	Mounts  []string
 	Netns   []string
@@ -325,4 +309,12 @@ func readHost(t *testing.T) host {
 		}
 	}
 	return h
+}
+
+// eventually ends the test if try does not succeed within a minute.
+func eventually(t *testing.T, ctx context.Context, try func() error) {
+	t.Helper()
+	if err := poll.Slowly(ctx, time.Minute, try); err != nil {
+		t.Fatal(err)
+	}
 }

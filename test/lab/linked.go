@@ -11,18 +11,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/programs"
+	"github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/test/lab/image"
 )
 
 const (
-	// Where Debian's dynamic loader is, and where it looks for libraries.
+	// Paths of Debian's dynamic loader and of its libraries.
 	loaderPath  = "/lib64/ld-linux-x86-64.so.2"
 	libraryPath = "/usr/lib/x86_64-linux-gnu"
 )
 
-// debianPrograms are what the Dockerfile's packages put into the image and the product runs: path -> path in the packages, where that is another.
-// A container's own ovs-vsctl and the like are for people.
+// debianPrograms are the programs that the Dockerfile's packages put into the image and the product runs: path ->
+// path in the packages, if different. ovs-vsctl and similar programs in a container are for people.
 var debianPrograms = map[string]string{
 	"/usr/bin/ovs-ofctl": "", "/usr/bin/ovs-vsctl": "", "/usr/bin/ovs-appctl": "",
 	"/usr/bin/ovsdb-tool": "", "/usr/bin/ovsdb-client": "", "/usr/sbin/ovsdb-server": "",
@@ -31,10 +31,11 @@ var debianPrograms = map[string]string{
 	"/usr/bin/ovn-nbctl": "", "/usr/bin/ovn-sbctl": "", "/usr/bin/ovn-appctl": "",
 }
 
-var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema", "/usr/share/openvswitch/vswitch.ovsschema"}
+var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema",
+	"/usr/share/openvswitch/vswitch.ovsschema"}
 
-// linkedPrograms are those of debianPrograms with their libraries, from the cache, and this machine's nft, which is older and so does with
-// the others' C library.
+// linkedPrograms returns debianPrograms with their libraries, from the cache, and this machine's nft. This nft is
+// older, so it works with the other programs' C library.
 func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 	root := filepath.Join(c.Cache.Dir, "ovn", "root")
 	nft, err := exec.LookPath("nft")
@@ -65,7 +66,7 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 	for _, schema := range debianSchemas {
 		add(schema, filepath.Join(root, schema))
 	}
-	lists = append(lists, []string{loaderPath, "--list", nft}) // last: a library that both have is that of the packages
+	lists = append(lists, []string{loaderPath, "--list", nft}) // last, so that the packages' libraries win over nft's
 	for _, list := range lists {
 		libraries, err := librariesOf(ctx, list)
 		if err != nil {
@@ -78,10 +79,11 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 	return files, nil
 }
 
-// saidPrograms is what the Dockerfile has the image say of its programs; dir has weft-ovn.
+// saidPrograms returns the file in which the Dockerfile records the image's programs; dir contains weft-ovn.
 func (c *Cluster) saidPrograms(ctx context.Context, dir string, change func(programs.Set)) (image.File, error) {
 	out := filepath.Join(dir, filepath.Base(programs.File))
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "weft-ovn"), "programs", "--out="+out, "--root="+filepath.Join(c.Cache.Dir, "ovn", "root"))
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "weft-ovn"), "programs", "--out="+out,
+		"--root="+filepath.Join(c.Cache.Dir, "ovn", "root"))
 	cmd.Env = []string{"PATH=" + filepath.Dir(c.Cache.OVN("ovn-northd"))}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return image.File{}, fmt.Errorf("%s: %w\n%s", cmd, err, text)
@@ -102,7 +104,8 @@ func (c *Cluster) saidPrograms(ctx context.Context, dir string, change func(prog
 	return file, os.WriteFile(out, text, 0o644)
 }
 
-// librariesOf runs a loader that lists "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f16d8acf000)".
+// librariesOf runs a loader that prints lines such as "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6
+// (0x00007f16d8acf000)".
 func librariesOf(ctx context.Context, list []string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, list[0], list[1:]...).Output()
 	if err != nil {

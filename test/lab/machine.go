@@ -13,7 +13,7 @@ import (
 	"github.com/weft-network/weft/test/lab/state"
 )
 
-// boot starts a machine's init process and puts it on record. The caller waits for the machine's steps by its Client.
+// boot starts a machine's init process and records it. The caller waits for the machine's steps through its Client.
 func (c *Cluster) boot(s *state.State, m Machine, spec initd.Spec) error {
 	specFile := filepath.Join(c.machineDir(m.Name), "spec.json")
 	for _, dir := range []string{spec.Scratch, spec.LogDir} {
@@ -31,8 +31,8 @@ func (c *Cluster) boot(s *state.State, m Machine, spec initd.Spec) error {
 	return nil
 }
 
-// startInit runs on a thread in the machine's network namespace, which the process inherits; the other namespaces are
-// new. The process waits for a byte until it is on record, so a kill at any point leaves nothing that Down cannot find.
+// startInit runs on a thread in the machine's network namespace, which the process inherits. The other namespaces
+// are new. The process waits for a byte until it is recorded, so that Down finds it even if Up is killed.
 func (c *Cluster) startInit(s *state.State, m Machine, specFile string) error {
 	logFile := c.LogFile(m.Name, "init")
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -40,14 +40,14 @@ func (c *Cluster) startInit(s *state.State, m Machine, specFile string) error {
 		return err
 	}
 	defer log.Close()
-	listening, tell, err := os.Pipe()
+	listening, notify, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer listening.Close()
 	cmd := exec.Command(c.initProgram(), specFile)
 	cmd.Dir, cmd.Env = "/", c.environment()
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{tell}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{notify}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
@@ -56,11 +56,11 @@ func (c *Cluster) startInit(s *state.State, m Machine, specFile string) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(cmd.Start(), tell.Close())
+	err = errors.Join(cmd.Start(), notify.Close())
 	if err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // collects it, should it die while this process lives
+	go func() { _ = cmd.Wait() }() // reaps it if it ends during this process's life
 	p, err := state.NewProcess(m.Name, cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (c *Cluster) startInit(s *state.State, m Machine, specFile string) error {
 		return err
 	}
 	if _, err := io.ReadFull(listening, make([]byte, 1)); err != nil {
-		return fmt.Errorf("init ended at once: see %s", logFile)
+		return fmt.Errorf("init ended immediately: see %s", logFile)
 	}
 	return nil
 }
@@ -89,22 +89,22 @@ func (c *Cluster) awaitBoot(machine string) error {
 	return client.Booted()
 }
 
-// Kill ends a daemon of a machine by SIGKILL; init starts it again.
+// Kill sends SIGKILL to a daemon of a machine. init restarts it.
 func (c *Cluster) Kill(machine, daemon string) error {
 	return c.order(machine, func(init *initd.Client) error { return init.Signal(daemon, syscall.SIGKILL) })
 }
 
-// Stop ends a daemon by a signal and keeps it down until Start.
+// Stop ends a daemon with a signal and keeps it down until Start.
 func (c *Cluster) Stop(machine, daemon string, sig syscall.Signal) error {
 	return c.order(machine, func(init *initd.Client) error { return init.Stop(daemon, sig) })
 }
 
-// Start lets a stopped daemon run.
+// Start starts a stopped daemon.
 func (c *Cluster) Start(machine, daemon string) error {
 	return c.order(machine, func(init *initd.Client) error { return init.Start(daemon) })
 }
 
-// Daemons tells what the daemons of a machine do.
+// Daemons returns the status of a machine's daemons.
 func (c *Cluster) Daemons(machine string) (daemons []initd.Status, err error) {
 	err = c.order(machine, func(init *initd.Client) error { daemons, err = init.Status(); return err })
 	return daemons, err

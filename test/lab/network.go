@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	fabric = "fab" // the network namespace that stands for the physical network
+	fabric = "fab" // the network namespace that represents the physical network
 	bridge = "br0"
 	uplink = "eth0"
 
@@ -30,7 +30,8 @@ const (
 	secondUplink = "eth1"
 )
 
-// makeNetwork makes all network namespaces and the links between them. Nothing is added to this machine's own.
+// makeNetwork creates all network namespaces and the links between them. It adds nothing to this machine's own
+// namespace.
 func (c *Cluster) makeNetwork(s *state.State, nodes []Machine) error {
 	if err := c.makeNetns(s, fabric); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (c *Cluster) makeNetwork(s *state.State, nodes []Machine) error {
 	return c.in(Router().Name, addInternetRoutes)
 }
 
-// addSecond plugs a machine into the second network.
+// addSecond connects a machine to the second network.
 func (c *Cluster) addSecond(m Machine) error {
 	second := m.Second()
 	if err := c.connect(second, secondUplink, fabric, m.Name+"-2", plugInto(secondBridge)); err != nil {
@@ -96,7 +97,7 @@ func (c *Cluster) makeNetns(s *state.State, machine string) error {
 	}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is in the new namespace now and ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread enters the new namespace and ends with this goroutine
 		handle, err := netns.NewNamed(name)
 		if err == nil {
 			err = handle.Close()
@@ -120,7 +121,7 @@ func deleteNetns(name string) error {
 	return nil
 }
 
-// in runs something on a thread that is in a machine's network namespace.
+// in runs a function on a thread in a machine's network namespace.
 func (c *Cluster) in(machine string, do func() error) error {
 	return ns.WithNetNSPath(c.netnsPath(machine), func(ns.NetNS) error { return do() })
 }
@@ -131,7 +132,7 @@ func makeBridge(name string) error {
 	if err := netlink.LinkAdd(link); err != nil {
 		return fmt.Errorf("bridge %s: %w", name, err)
 	}
-	// Else netfilter of this namespace would see, and could drop, what the bridge only forwards.
+	// Otherwise netfilter of this namespace would see, and could drop, frames that the bridge only forwards.
 	for _, family := range []string{"iptables", "ip6tables"} {
 		err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-"+family, []byte("0"), 0)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +142,7 @@ func makeBridge(name string) error {
 	return setUp(name)
 }
 
-// plugIntoFabric makes a port of the fabric, named as the machine, at the other end of its cable.
+// plugIntoFabric adds a port with the machine's name to the fabric, at the other end of the machine's cable.
 func (c *Cluster) plugIntoFabric(m Machine) error {
 	return c.connect(m, uplink, fabric, m.Name, plugInto(bridge))
 }
@@ -156,12 +157,13 @@ func plugInto(bridge string) func(netlink.Link) error {
 	}
 }
 
-// plugIntoRouter gives the router a link of its own to a host, named as the host.
+// plugIntoRouter gives the router a link to a host, with the host's name.
 func (c *Cluster) plugIntoRouter(m Machine) error {
 	return c.connect(m, uplink, Router().Name, m.Name, func(link netlink.Link) error { return addAddresses(link, m.gateways()) })
 }
 
-// connect makes a machine's cable: a link in its namespace, and in another one a port, which is made ready there before it comes up.
+// connect creates a machine's cable: a link in its namespace, and in another namespace a port, which prepare
+// configures before it comes up.
 func (c *Cluster) connect(m Machine, link, to, port string, prepare func(netlink.Link) error) error {
 	peer, err := ns.GetNS(c.netnsPath(m.Name))
 	if err != nil {
@@ -205,8 +207,8 @@ func (m Machine) prepareHost() error {
 	return addAddresses(lo, internetPrefixes())
 }
 
-// segment is the size of TCP segments that a host asks for: that of the fabric's link, also where its own is narrow, so that who sends a
-// stream has to find that out as who sends datagrams.
+// segment returns the size of TCP segments that a host announces. It is always computed from the fabric's MTU, even
+// if the host's own link is narrow, so that senders of streams must discover the path MTU like senders of datagrams.
 func segment(family netip.Addr) int {
 	const tcp, header4, header6 = 20, 20, 40 // bytes of headers
 	if family.Is4() {
@@ -220,7 +222,7 @@ func (m Machine) prepareRouter() error {
 	return errors.Join(err, forward())
 }
 
-// prepareEth0 gives eth0 the machine's addresses.
+// prepareEth0 adds the machine's addresses to eth0.
 func (m Machine) prepareEth0() (netlink.Link, error) {
 	link, err := netlink.LinkByName(uplink)
 	if err != nil {
@@ -229,7 +231,7 @@ func (m Machine) prepareEth0() (netlink.Link, error) {
 	return link, errors.Join(addAddresses(link, m.prefixes()), setUp(uplink))
 }
 
-// forward makes a router of a namespace.
+// forward makes a namespace a router.
 func forward() error {
 	for _, key := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 		if err := os.WriteFile("/proc/sys/"+key, []byte("1"), 0); err != nil {
@@ -239,8 +241,8 @@ func forward() error {
 	return nil
 }
 
-// prepareUplink runs in a node's namespace. A node's addresses belong on br-ex, which owns eth0 as a port, so eth0 must have none, not even
-// a link-local one; those of a plain node stay on eth0.
+// prepareUplink runs in a node's namespace. A node's addresses belong on br-ex, which has eth0 as a port, so eth0
+// must have no addresses, not even a link-local one. A plain node's addresses stay on eth0.
 func (m Machine) prepareUplink() error {
 	if err := forward(); err != nil {
 		return err
@@ -272,7 +274,7 @@ func internetPrefixes() []netip.Prefix {
 	return all
 }
 
-// addInternetRoutes tells the router that the internet is at the host outside.
+// addInternetRoutes routes the internet's addresses to the host outside.
 func addInternetRoutes() error {
 	link, err := netlink.LinkByName(Outside().Name)
 	if err != nil {
@@ -295,7 +297,7 @@ func addAddresses(link netlink.Link, prefixes []netip.Prefix) error {
 	for _, prefix := range prefixes {
 		address := &netlink.Addr{IPNet: ipNet(prefix)}
 		if prefix.Addr().Is6() {
-			address.Flags = unix.IFA_F_NODAD // usable at once
+			address.Flags = unix.IFA_F_NODAD // usable immediately
 		}
 		if err := netlink.AddrReplace(link, address); err != nil {
 			return fmt.Errorf("address %s on %s: %w", prefix, link.Attrs().Name, err)
@@ -312,8 +314,8 @@ func setUp(name string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// disableOffload: the userspace datapath would forward frames whose checksum the kernel left to a card that does not
-// exist, and every TCP and UDP receiver would drop them.
+// disableOffload switches checksum offload off. Otherwise the userspace datapath would forward frames whose checksum
+// the kernel left to a card that does not exist, and every TCP and UDP receiver would drop them.
 func disableOffload(name string) error {
 	tool, err := ethtool.NewEthtool()
 	if err != nil {
@@ -325,8 +327,8 @@ func disableOffload(name string) error {
 	})
 }
 
-// guard keeps the kernel's own stack away from frames that belong to Open vSwitch: its userspace datapath reads them by
-// AF_PACKET, which only copies.
+// guard keeps the kernel's own stack from processing frames that belong to Open vSwitch: the userspace datapath
+// reads them through AF_PACKET, which only copies.
 func guard(device string) error {
 	rules := fmt.Sprintf("add table netdev weft-lab\n"+
 		"add chain netdev weft-lab guard { type filter hook ingress device %q priority -500; policy drop; }\n", device)
@@ -338,7 +340,7 @@ func guard(device string) error {
 	return nil
 }
 
-// kernelDatapath tells whether this kernel has Open vSwitch's own datapath.
+// kernelDatapath reports whether this kernel has Open vSwitch's own datapath.
 func kernelDatapath() bool {
 	_, err := netlink.GenlFamilyGet("ovs_datapath")
 	return err == nil

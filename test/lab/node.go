@@ -14,8 +14,8 @@ const (
 	kubeletConfig    = "/etc/weft-lab/kubelet.yaml"
 )
 
-// nodeSpec is a machine that runs pods; a tainted one runs none before the product is ready. kubelet comes last: it wants the node's
-// addresses and the runtime.
+// nodeSpec describes a machine that runs pods. A tainted node runs no pods before the product is ready. kubelet
+// comes last because it needs the node's addresses and the runtime.
 func (c *Cluster) nodeSpec(m Machine, tainted bool) initd.Spec {
 	dir := c.machineDir(m.Name)
 	spec := c.baseSpec(m)
@@ -40,7 +40,8 @@ func (c *Cluster) nodeSpec(m Machine, tainted bool) initd.Spec {
 	return spec
 }
 
-// openVSwitch starts the switch and makes br-ex, unless the node is plain, which is all of its configuration that the product does not own.
+// openVSwitch starts the switch and, unless the node is plain, creates br-ex. That is the only configuration of the
+// switch that the product does not own.
 func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 	db := filepath.Join(c.machineDir(m.Name), "conf.db")
 	vsctl := []string{c.Cache.OVN("ovs-vsctl"), "--timeout=60"}
@@ -52,9 +53,9 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 		{Name: "ovs-create", Unless: db, Argv: []string{c.Cache.OVN("ovsdb-tool"), "create", db, c.Cache.Schema("vswitch")}},
 		{Name: "ovsdb-server", Daemon: true, Ready: "unix:/run/openvswitch/db.sock", Argv: []string{c.Cache.OVN("ovsdb-server"), db,
 			logToConsole, noSyslog, "--remote=punix:/run/openvswitch/db.sock", "--pidfile"}},
-		// Two threads for each of handling and revalidation would be one too many on a small machine. The datapath type is that
-		// of this host: ovn-controller makes br-int at once, and if it could not, it would back off and answer no neighbour
-		// solicitation for up to 8 s after the product corrected the bridge.
+		// With two threads each for handling and revalidation, a small machine would have too many. The datapath
+		// type must be the host's: ovn-controller creates br-int immediately. If it could not, it would back off and
+		// answer no neighbour solicitation for up to 8 s after the product corrected the bridge.
 		{Name: "ovs-init", Argv: append(vsctl, "--no-wait", "--", "init", "--", "set", "Open_vSwitch", ".",
 			"other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1",
 			"external_ids:ovn-bridge-datapath-type="+datapath)},
@@ -70,7 +71,8 @@ func (c *Cluster) openVSwitch(m Machine) []initd.Step {
 		"--", "--may-exist", "add-port", "br-ex", uplink)})
 }
 
-// addressSteps give br-ex the node's addresses, or eth0 where there is none; its device is persistent, so they outlive ovs-vswitchd.
+// addressSteps add the node's addresses to br-ex, or to eth0 without br-ex. The device is persistent, so the
+// addresses survive ovs-vswitchd.
 func addressSteps(m Machine) []initd.Step {
 	device := "br-ex"
 	if m.Plain {
@@ -86,7 +88,7 @@ func addressSteps(m Machine) []initd.Step {
 	}
 	var steps []initd.Step
 	for _, args := range calls {
-		// env looks up ip: its folder differs between distributions.
+		// env searches for ip, because its folder differs between distributions.
 		steps = append(steps, initd.Step{Name: "addresses", Argv: append([]string{"/usr/bin/env", "ip"}, args...)})
 	}
 	return steps
@@ -137,12 +139,12 @@ state = "/run/containerd"
 `, containerdSocket, PauseRef, restrictOOM, c.Cache.Bin("runc"))
 }
 
-// kubeletConfig: version 1 control groups are still fine, images are never collected (nothing could pull them again),
-// a full disk of the host evicts nobody, and a node takes more pods than it has addresses.
+// kubeletConfig accepts version 1 control groups. It never collects images, because they could not be pulled again.
+// A full disk of the host evicts no pod, and a node accepts more pods than it has addresses.
 func (c *Cluster) kubeletConfig(m Machine, tainted bool) string {
 	taints := "[]"
 	if tainted {
-		taints = `[{key: network.weft.dev/agent-not-ready, value: "true", effect: NoExecute}]` // docs/operations.md
+		taints = `[{key: network.weft.dev/agent-not-ready, value: "true", effect: NoExecute}]` // docs/user/install.md
 	}
 	pki := func(file string) string { return filepath.Join(c.pkiDir(), file) }
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// testOverlay plays the product's part by hand: a logical switch with one port on each node. A ping over it proves that the
-// fabric carries geneve, that ovn-controller reaches the southbound database, and that the datapath works.
+// testOverlay configures manually what the product would: a logical switch with one port on each node. A ping over
+// it shows that the fabric carries Geneve, that ovn-controller reaches the southbound database, and that the
+// datapath works.
 func testOverlay(t *testing.T, ctx context.Context, c *Cluster) {
 	datapath := "netdev"
 	if kernelDatapath() {
@@ -30,7 +31,7 @@ func testOverlay(t *testing.T, ctx context.Context, c *Cluster) {
 	mustExec(t, ctx, c, "cp", "ovn-nbctl", "--timeout=60", "--wait=hv", "ls-add", "overlay",
 		"--", "lsp-add", "overlay", "overlay-n1", "--", "lsp-set-addresses", "overlay-n1", overlayMAC(0)+" "+overlayAddress(0),
 		"--", "lsp-add", "overlay", "overlay-n2", "--", "lsp-set-addresses", "overlay-n2", overlayMAC(1)+" "+overlayAddress(1))
-	// The userspace datapath drops the packets that come before it knows the other node's MAC address: one more is sent first.
+	// The userspace datapath drops packets until it has the other node's MAC address, so one more packet goes first.
 	_, _ = c.Exec(ctx, "n1", "busybox", "ping", "-c", "1", "-W", "2", overlayAddress(1))
 	out := mustExec(t, ctx, c, "n1", "busybox", "ping", "-c", "5", "-W", "2", "-s", "1300", overlayAddress(1))
 	if !strings.Contains(out, " 0% packet loss") {

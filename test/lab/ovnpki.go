@@ -15,26 +15,28 @@ import (
 	"github.com/weft-network/weft/test/lab/pki"
 )
 
-// Each OVN database has an authority of its own, so that nothing that a node has opens the northbound one.
+// Each OVN database has its own authority, so that no key on a node opens the northbound database.
 const (
 	northboundCA = "ovn-nb-ca"
 	southboundCA = "ovn-sb-ca"
 )
 
-// Key pairs of the product: the operator's for the northbound database, the agents' for the southbound one's listener for readers.
+// Key pairs of the product: the operator's for the northbound database, and the agents' for the southbound
+// database's read-only listener.
 const (
 	operatorPair = "ovn-operator"
 	agentPair    = "ovn-agent"
 )
 
-// controllerPair is a node's, for ovn-controller: its name must be that of the chassis, by which OVN's role knows it (ovn-sb(5), RBAC).
+// controllerPair names the key pair of a node's ovn-controller. It contains the chassis' name, as OVN's role
+// requires (ovn-sb(5), RBAC).
 func controllerPair(m Machine) string { return "ovn-" + m.Name }
 
-// ovnDir is a link to a folder, so that everything can be replaced in one step: a program of OVN that sees a new key before the new
-// certificate keeps the former pair until both change again.
+// ovnDir is a link to a folder, so that all files can be replaced in one step. A program of OVN that reads a new key
+// with the old certificate keeps the previous pair until both files change again.
 func (c *Cluster) ovnDir() string { return filepath.Join(c.pkiDir(), "ovn") }
 
-// makeOVNPKI writes the authorities of the databases and the key pairs that they sign.
+// makeOVNPKI writes the databases' authorities and the key pairs that they sign.
 func (c *Cluster) makeOVNPKI(nodes []Machine) error {
 	if err := errors.Join(os.Mkdir(c.ovnDir()+".1", 0o700), os.Symlink("ovn.1", c.ovnDir())); err != nil {
 		return err
@@ -76,25 +78,26 @@ func (c *Cluster) signAll(name string, pairs map[string]pki.Subject, now time.Ti
 	return nil
 }
 
-// tlsFlags are those by which all programs of OVN and Open vSwitch are told their key pair and whom to trust.
+// tlsFlags are the flags that give any program of OVN and Open vSwitch its key pair and trusted authority.
 func (c *Cluster) tlsFlags(pair, ca string) []string {
 	file := func(name string) string { return filepath.Join(c.ovnDir(), name) }
 	return []string{"--private-key=" + file(pair+".key"), "--certificate=" + file(pair+".crt"), "--ca-cert=" + file(ca+".crt")}
 }
 
-// ControllerTLS are the flags for a program on a node that shall be to the southbound database what the node's ovn-controller is.
+// ControllerTLS returns the flags with which a program has the rights of a node's ovn-controller in the southbound
+// database.
 func (c *Cluster) ControllerTLS(m Machine) []string {
 	return c.tlsFlags(controllerPair(m), southboundCA)
 }
 
-// AgentTLS are those for one that shall be what the agents are.
+// AgentTLS returns the flags with which a program has an agent's rights in the southbound database.
 func (c *Cluster) AgentTLS() []string { return c.tlsFlags(agentPair, southboundCA) }
 
-// OperatorTLS are those for one that shall be to the northbound database what the operator is.
+// OperatorTLS returns the flags with which a program has the operator's rights in the northbound database.
 func (c *Cluster) OperatorTLS() []string { return c.tlsFlags(operatorPair, northboundCA) }
 
-// RotateSouthbound replaces key pairs of the southbound database and whom they trust by what change makes of a copy of their folder, in one
-// step, and gives the agents theirs. Nobody is told.
+// RotateSouthbound replaces the southbound database's key pairs and authorities in one step: change edits a copy of
+// their folder. It also updates the agents' Secret. It notifies no process.
 func (c *Cluster) RotateSouthbound(ctx context.Context, change func(dir string) error) error {
 	was, err := os.Readlink(c.ovnDir())
 	if err != nil {
@@ -122,11 +125,14 @@ func (c *Cluster) RotateSouthbound(ctx context.Context, change func(dir string) 
 	return c.Apply(ctx, secrets)
 }
 
-// tlsSecrets are the manifests of the product's key pairs.
+// tlsSecrets returns the manifests of the product's key pairs.
 func (c *Cluster) tlsSecrets() (string, error) {
 	manifests := ""
-	for _, s := range []struct{ name, pair, ca string }{{"weft-nb-tls", operatorPair, northboundCA}, {"weft-sb-tls", agentPair, southboundCA}} {
-		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata:\n", s.name, productNamespace)
+	for _, s := range []struct{ name, pair, ca string }{{"weft-nb-tls", operatorPair, northboundCA},
+		{"weft-sb-tls", agentPair, southboundCA}} {
+		manifests += fmt.Sprintf(
+			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: "+
+				"kubernetes.io/tls\ndata:\n", s.name, productNamespace)
 		for key, file := range map[string]string{"tls.key": s.pair + ".key", "tls.crt": s.pair + ".crt", "ca.crt": s.ca + ".crt"} {
 			text, err := os.ReadFile(filepath.Join(c.ovnDir(), file))
 			if err != nil {

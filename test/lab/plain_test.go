@@ -11,14 +11,17 @@ import (
 )
 
 const (
-	// agentPID prints the number of the agent's process; its guard has other arguments.
-	agentPID = `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' < $p/cmdline 2>/dev/null)" in "/usr/bin/weft-agent --"*) echo ${p#/proc/};; esac; done`
-	// untilMoving waits until the ledger says so and the bridge has its link.
-	untilMoving = `until grep -q '"phase": "Moving"' /var/lib/weft/uplink-eth0.json 2>/dev/null && [ -e /sys/class/net/breth0 ]; do sleep 0.01; done`
+	// agentPID prints the agent's process ID; its guard process has other arguments.
+	agentPID = `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' < $p/cmdline 2>/dev/null)" in "/usr/bin/weft-agent ` +
+		`--"*) echo ${p#/proc/};; esac; done`
+	// untilMoving waits until the ledger has the phase Moving and the bridge exists.
+	untilMoving = `until grep -q '"phase": "Moving"' /var/lib/weft/uplink-eth0.json 2>/dev/null && [ -e ` +
+		`/sys/class/net/breth0 ]; do sleep 0.01; done`
 )
 
-// TestPlainNodesAreMoved has nodes with their addresses on eth0, as most hosts do. The product makes the bridge. Then, while a node is
-// moved once more, its cable is cut and the agent is killed with its container: nobody of the cluster can reach the node to help.
+// TestPlainNodesAreMoved starts nodes with their addresses on eth0, as most hosts have them. The product creates the
+// bridge. Then, while a node's link is moved again, its cable is cut and the agent is killed with its container, so
+// that no help from the cluster can reach the node.
 func TestPlainNodesAreMoved(t *testing.T) {
 	needLab(t)
 	c, err := Open(Options{Name: "labplain", Output: testWriter{t}})
@@ -39,13 +42,13 @@ func TestPlainNodesAreMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := func() error { return carries(ctx, c, "breth0", "eth0") }
-	poll(t, ctx, moved)
-	poll(t, ctx, func() error { return allowed(ctx, c) })
+	eventually(t, ctx, moved)
+	eventually(t, ctx, func() error { return allowed(ctx, c) })
 	reached := func() error {
 		_, err := c.Exec(ctx, "out", "busybox", "ping", "-c", "1", "-W", "2", Node(1).IPv4.Addr().String())
 		return err
 	}
-	poll(t, ctx, reached)
+	eventually(t, ctx, reached)
 
 	agent := strings.TrimSpace(mustExec(t, ctx, c, "n1", "sh", "-c", agentPID))
 	waiting := make(chan error, 1)
@@ -53,7 +56,8 @@ func TestPlainNodesAreMoved(t *testing.T) {
 		_, err := c.Exec(ctx, "n1", "sh", "-c", untilMoving)
 		waiting <- err
 	}()
-	mustExec(t, ctx, c, "n1", "/proc/"+agent+"/root/usr/bin/weft-agent", "uplink", "release") // the agent wants the bridge, and moves the link again
+	// the agent needs the bridge and moves the link again
+	mustExec(t, ctx, c, "n1", "/proc/"+agent+"/root/usr/bin/weft-agent", "uplink", "release")
 	if err := <-waiting; err != nil {
 		t.Fatal(err)
 	}
@@ -61,25 +65,26 @@ func TestPlainNodesAreMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExec(t, ctx, c, "n1", "sh", "-c", "kill -9 "+agent)
-	poll(t, ctx, func() error { return carries(ctx, c, "eth0", "breth0") })
+	eventually(t, ctx, func() error { return carries(ctx, c, "eth0", "breth0") })
 	if err := c.plug("n1", true); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, ctx, reached)
-	poll(t, ctx, moved) // now that somebody answers
-	poll(t, ctx, reached)
+	eventually(t, ctx, reached)
+	eventually(t, ctx, moved) // the API server is reachable again
+	eventually(t, ctx, reached)
 }
 
-// allowed expects that each node was given its turn to move, and has made use of it.
+// allowed expects that each node got its turn to move, and used it.
 func allowed(ctx context.Context, c *Cluster) error {
-	out, err := c.Kubectl(ctx, "get", "nodenetworks", "-o", "jsonpath={range .items[*]}{.spec.gateway.move},{.status.move},{.status.gateway.bridge};{end}")
+	out, err := c.Kubectl(ctx, "get", "nodenetworks", "-o",
+		"jsonpath={range .items[*]}{.spec.gateway.move},{.status.move},{.status.gateway.bridge};{end}")
 	if want := "eth0 Bridge,,breth0;eth0 Bridge,,breth0;"; err == nil && string(out) != want {
-		err = fmt.Errorf("moves allowed, asked for, and bridges: %s, want %s", out, want)
+		err = fmt.Errorf("moves allowed, moves requested and bridges are: %s, want %s", out, want)
 	}
 	return err
 }
 
-// carries expects the node's addresses on one link and none on another, which need not be there.
+// carries expects the node's addresses on one link and no addresses on another, which need not exist.
 func carries(ctx context.Context, c *Cluster, link, other string) error {
 	on, err := c.Exec(ctx, "n1", "ip", "-o", "address", "show", "dev", link, "scope", "global")
 	if err != nil {
@@ -96,7 +101,7 @@ func carries(ctx context.Context, c *Cluster, link, other string) error {
 	return nil
 }
 
-// plug puts a machine's cable into the fabric or takes it out, with its carrier on.
+// plug connects a machine's cable to the fabric or disconnects it, and leaves its carrier on.
 func (c *Cluster) plug(machine string, in bool) error {
 	return c.in(fabric, func() error {
 		cable, err := netlink.LinkByName(machine)

@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/weft-network/weft/pkg/programs"
+	"github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
 const productNamespace = "weft-system"
 
-// ovnConfigMap tells the product where OVN's databases and, as there is no kube-proxy, the API server are.
-const ovnConfigMap = `apiVersion: v1
+// ovnConfigMap holds the addresses of OVN's databases and, because there is no kube-proxy, of the API server.
+var ovnConfigMap = `apiVersion: v1
 kind: Namespace
 metadata:
   name: ` + productNamespace + `
@@ -33,7 +33,7 @@ data:
   kubernetesServicePort: "6443"
 `
 
-// apiServerConfigMap is all that a bare cluster's administrator says beforehand.
+// apiServerConfigMap is the only configuration that a bare cluster's administrator provides.
 const apiServerConfigMap = `apiVersion: v1
 kind: Namespace
 metadata:
@@ -49,7 +49,7 @@ data:
   port: "6443"
 `
 
-// applyProduct installs the product as its users do, then asks for a network.
+// applyProduct installs the product as its users do, and then creates a ClusterNetwork.
 func (c *Cluster) applyProduct(ctx context.Context, bare bool) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Cluster) applyProduct(ctx context.Context, bare bool) error {
 	return nil
 }
 
-// Install applies the product to a lab that is up without it, and asks for a network.
+// Install applies the product to a running lab without it, and creates a ClusterNetwork.
 func (c *Cluster) Install(ctx context.Context) error {
 	s, err := c.loadState()
 	if err != nil {
@@ -91,7 +91,8 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return c.applyProduct(ctx, s.Bare)
 }
 
-// LoadRelease builds the product as another version, and gives its image to the nodes; change, if not nil, changes what the image says of its programs.
+// LoadRelease builds the product as another version and imports its image on the nodes. If change is not nil, it
+// changes what the image reports of its programs.
 func (c *Cluster) LoadRelease(ctx context.Context, version string, change func(programs.Set)) (ref string, err error) {
 	nodes, err := c.Nodes()
 	if err != nil {
@@ -109,8 +110,8 @@ func (c *Cluster) LoadRelease(ctx context.Context, version string, change func(p
 	return ref, c.importImage(ctx, nodes, archive)
 }
 
-// LoadProduct builds the product's image again, gives it to the nodes and replaces the product's pods, except those of Open vSwitch in a bare
-// lab: without them a node would not hear of the new ones.
+// LoadProduct rebuilds the product's image, imports it on the nodes and replaces the product's pods, except the pods
+// of Open vSwitch in a bare lab: without them a node would lose the connection that delivers new pods.
 func (c *Cluster) LoadProduct(ctx context.Context) error {
 	nodes, err := c.Nodes()
 	if err != nil {
@@ -133,7 +134,8 @@ func (c *Cluster) LoadProduct(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"-n", productNamespace, "delete", "pods", "-l", "app.kubernetes.io/component!=ovs", "--wait=true"},
 		{"-n", productNamespace, "rollout", "status", "--timeout=120s", "deployment/weft-operator"},
-		{"-n", productNamespace, "wait", fmt.Sprintf("--for=jsonpath={.status.numberReady}=%d", len(nodes)), "--timeout=120s", "daemonset/weft-agent"},
+		{"-n", productNamespace, "wait", fmt.Sprintf("--for=jsonpath={.status.numberReady}=%d", len(nodes)),
+			"--timeout=120s", "daemonset/weft-agent"},
 	} {
 		if _, err := c.Kubectl(ctx, args...); err != nil {
 			return err

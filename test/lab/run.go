@@ -13,7 +13,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 )
 
-// environment is that of all that runs in a machine.
+// environment is the environment of every program in a machine.
 func (c *Cluster) environment() []string {
 	path := []string{filepath.Join(c.Cache.Dir, "bin"), filepath.Join(c.Cache.Dir, "ovn", "bin"),
 		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", appletDir}
@@ -27,7 +27,7 @@ func (c *Cluster) environment() []string {
 	}
 }
 
-// Command is a program to be run inside a machine (cp, n1, ...), in all its namespaces.
+// Command returns a command to run inside a machine (cp, n1, ...), in all its namespaces.
 func (c *Cluster) Command(ctx context.Context, machine string, argv ...string) (*exec.Cmd, error) {
 	s, err := c.loadState()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Cluster) Command(ctx context.Context, machine string, argv ...string) (
 	return exec.CommandContext(ctx, "nsenter", append(args, argv...)...), nil
 }
 
-// Exec runs a program inside a machine and returns its standard output; a failure tells its standard error.
+// Exec runs a program inside a machine and returns its standard output. The error contains its standard error.
 func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) ([]byte, error) {
 	cmd, err := c.Command(ctx, machine, argv...)
 	if err != nil {
@@ -52,22 +52,23 @@ func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) ([]b
 	return output(cmd, machine+": "+strings.Join(argv, " "))
 }
 
-// KubectlCommand is kubectl as the cluster's administrator. It sees this machine's files and the lab's network.
+// KubectlCommand returns a kubectl command with the administrator's kubeconfig. It sees this machine's files and the
+// lab's network.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	return c.NetworkCommand(ctx, append([]string{c.Cache.Bin("kubectl"), "--kubeconfig", c.KubeConfig()}, args...)...)
 }
 
-// NetworkCommand is a program of this machine in the control plane's network.
+// NetworkCommand returns a command of this machine to run in the control plane's network.
 func (c *Cluster) NetworkCommand(ctx context.Context, argv ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netnsPath("cp")}, argv...)...)
 }
 
-// Kubectl runs kubectl and returns its standard output; a failure tells its standard error.
+// Kubectl runs kubectl and returns its standard output. The error contains its standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	return output(c.KubectlCommand(ctx, args...), "kubectl "+strings.Join(args, " "))
 }
 
-// Apply gives a manifest to kubectl apply.
+// Apply passes a manifest to kubectl apply.
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	cmd := c.KubectlCommand(ctx, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
@@ -75,7 +76,8 @@ func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// DialContext connects from the control plane's network. The address must be numeric: name resolution would leave it.
+// DialContext connects from the control plane's network. The address must be numeric, because name resolution would
+// use this machine's network.
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	err = ns.WithNetNSPath(c.netnsPath("cp"), func(ns.NetNS) error {
 		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)

@@ -19,7 +19,7 @@ func TestMachinesHaveTheirOwnAddresses(t *testing.T) {
 	for _, m := range machines(MaxNodes) {
 		for _, a := range []string{m.IPv4.String(), m.IPv6.String(), m.MAC.String()} {
 			if other, taken := seen[a]; taken {
-				t.Errorf("%s has %s of %s", m.Name, a, other)
+				t.Errorf("%s has the address %s of %s", m.Name, a, other)
 			}
 			seen[a] = m.Name
 		}
@@ -43,7 +43,7 @@ func TestTheRouterIsTheFirstOfEachSubnet(t *testing.T) {
 		}
 	}
 	if got, want := fmt.Sprint(Router().prefixes()), fmt.Sprint(Node(1).gateways()); got != want {
-		t.Errorf("the router has %s, its neighbours ask %s", got, want)
+		t.Errorf("the router has %s, its neighbours use %s", got, want)
 	}
 }
 
@@ -56,12 +56,13 @@ func TestKubeletConfigIsYAML(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(testCluster().kubeletConfig(Node(1), true)), &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.CgroupRoot != "/weft-lab/t/n1" || config.EvictionHard["nodefs.available"] != "0%" || len(config.RegisterWithTaints) != 1 || config.RegisterWithTaints[0].Effect != "NoExecute" {
+	if config.CgroupRoot != "/weft-lab/t/n1" || config.EvictionHard["nodefs.available"] != "0%" ||
+		len(config.RegisterWithTaints) != 1 || config.RegisterWithTaints[0].Effect != "NoExecute" {
 		t.Errorf("kubelet config: %+v", config)
 	}
 }
 
-// A step without a ready check is ready at once; kubelet must find the addresses and the runtime.
+// A step without a ready check is ready immediately; kubelet must find the addresses and the runtime.
 func TestKubeletStartsLast(t *testing.T) {
 	steps := testCluster().nodeSpec(Node(1), true).Steps
 	if last := steps[len(steps)-1]; last.Name != "kubelet" || !last.Daemon {
@@ -70,7 +71,8 @@ func TestKubeletStartsLast(t *testing.T) {
 }
 
 func TestDaemonNamesAreUnique(t *testing.T) {
-	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(false), "n1": testCluster().nodeSpec(Node(1), true)} {
+	for name, spec := range map[string]initd.Spec{"cp": testCluster().controlPlaneSpec(false),
+		"n1": testCluster().nodeSpec(Node(1), true)} {
 		seen := map[string]bool{}
 		for _, s := range spec.Steps {
 			if s.Daemon && seen[s.Name] {

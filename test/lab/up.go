@@ -13,22 +13,22 @@ import (
 	"github.com/weft-network/weft/test/lab/state"
 )
 
-// UpOptions say what to bring up.
+// UpOptions selects what Up starts.
 type UpOptions struct {
 	Nodes       int  // 2 if zero
 	WithoutWeft bool // no product: nodes register and stay NotReady, host-network pods run
-	PlainLinks  bool // nodes have their addresses on eth0 and no br-ex: the product moves the link onto a bridge
-	Bare        bool // as PlainLinks, and nothing of OVN and Open vSwitch anywhere: the product brings all of it (dist/install.yaml)
-	NotApplied  bool // the product's image is on the nodes, and none of its objects are applied: Install does
+	PlainLinks  bool // nodes have their addresses on eth0 and no br-ex; the product moves the link onto a bridge
+	Bare        bool // as PlainLinks, and without OVN and Open vSwitch; the product brings both (dist/install.yaml)
+	NotApplied  bool // import the product's image on the nodes but apply no objects; Install does
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
-	ThroughNode bool // the API server reaches pods, by the first node: for its proxies to pods and services
-	DNS         bool // CoreDNS at the address that kubelet tells pods; it is not waited for, and not there WithoutWeft
+	ThroughNode bool // the API server reaches pods through the first node, for its proxies to pods and services
+	DNS         bool // run CoreDNS at the address in kubelet's configuration; Up does not wait for it; ignored WithoutWeft
 }
 
-// withDNS: CoreDNS needs pods that reach the API server.
+// withDNS reports whether to run CoreDNS, whose pods must reach the API server.
 func (o UpOptions) withDNS() bool { return o.DNS && !o.WithoutWeft && !o.NotApplied }
 
-// machines are the nodes.
+// machines lists the nodes.
 func (o UpOptions) machines() []Machine {
 	nodes := nodeMachines(o.Nodes)
 	for i := range nodes {
@@ -37,7 +37,7 @@ func (o UpOptions) machines() []Machine {
 	return nodes
 }
 
-// Up brings a lab up. A lab that failed half-way stays for a look; Down removes it.
+// Up starts a lab. A lab whose start failed stays for inspection; Down removes it.
 func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 	if o.Nodes == 0 {
 		o.Nodes = 2
@@ -58,7 +58,7 @@ func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 		return err
 	}
 	if !s.Empty() {
-		return fmt.Errorf("lab %s is up, or was not taken down: run down first", c.Name)
+		return fmt.Errorf("lab %s is up, or was not removed: run down first", c.Name)
 	}
 	return (&bringUp{Cluster: c, options: o, state: s, start: time.Now(), nodes: o.machines()}).run(ctx)
 }
@@ -75,7 +75,7 @@ type bringUp struct {
 	archives []string
 }
 
-// run builds the images beside everything else: on a cold cache that is what takes longest.
+// run builds the images in parallel with everything else, because with a cold cache that takes longest.
 func (u *bringUp) run(ctx context.Context) error {
 	if err := errors.Join(u.removeDir(), os.MkdirAll(u.Dir, 0o755)); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (u *bringUp) steps(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// say prints a step with the time since the start and its own.
+// say prints a step with the time since the start and its own duration.
 func (u *bringUp) say(name string, began time.Time) {
 	fmt.Fprintf(u.out, "%7.1fs  %-28s %6.1fs\n", time.Since(u.start).Seconds(), name, time.Since(began).Seconds())
 }
@@ -123,7 +123,8 @@ func (u *bringUp) say(name string, began time.Time) {
 func (u *bringUp) bootAll(ctx context.Context) error {
 	return u.steps(ctx, []step{
 		{"init built", func(ctx context.Context) error {
-			return errors.Join(goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram()), goBuild(ctx, module+"/test/lab/cmd/lab-connect", u.connectProgram()))
+			return errors.Join(goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram()),
+				goBuild(ctx, module+"/test/lab/cmd/lab-connect", u.connectProgram()))
 		}},
 		{"record and certificates", func(context.Context) error {
 			return errors.Join(u.state.SetNodes(u.options.Nodes), u.state.SetBare(u.options.Bare), u.makePKI(u.nodes))
@@ -154,7 +155,7 @@ func (u *bringUp) startAll() error {
 		}
 	}
 	for _, m := range outside() {
-		if err := u.boot(u.state, m, u.baseSpec(m)); err != nil { // they run nothing by themselves
+		if err := u.boot(u.state, m, u.baseSpec(m)); err != nil { // these machines run no daemons
 			return err
 		}
 	}
@@ -203,13 +204,13 @@ func (u *bringUp) importImages(ctx context.Context) error {
 	return group.Wait()
 }
 
-// awaitServiceAccount waits for what bare pods are refused without.
+// awaitServiceAccount waits for the default service account, without which bare pods are refused.
 func (u *bringUp) awaitServiceAccount(ctx context.Context) error {
 	_, err := u.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "serviceaccount/default")
 	return err
 }
 
-// awaitNodes waits for the Node objects, which kubelets make.
+// awaitNodes waits for the Node objects, which kubelets create.
 func (u *bringUp) awaitNodes(ctx context.Context) error {
 	args := []string{"wait", "--for=create", "--timeout=120s"}
 	for _, n := range u.nodes {

@@ -10,27 +10,27 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Cluster is what policies are about, and the policies.
+// Cluster holds policies and the objects that they select.
 type Cluster struct {
 	Namespaces      []corev1.Namespace
 	Nodes           []Node
 	Pods            []corev1.Pod
 	Policies        []networkingv1.NetworkPolicy
 	ClusterPolicies []policyv1alpha2.ClusterNetworkPolicy
-	// AdminPolicies and BaselinePolicies are those of the API before.
+	// AdminPolicies and BaselinePolicies are policies of the previous API.
 	AdminPolicies    []policyv1alpha1.AdminNetworkPolicy
 	BaselinePolicies []policyv1alpha1.BaselineAdminNetworkPolicy
 }
 
-// Node is one of a cluster's nodes.
+// Node is a node of the cluster.
 type Node struct {
 	Name   string
 	Labels map[string]string
-	// Addresses are what Kubernetes knows, Management those that the node has among its pods.
+	// Addresses are the addresses in the Node, Management the addresses of its management port in the pod network.
 	Addresses, Management []netip.Addr
 }
 
-// Tuple is the beginning of a connection. One end at least is a pod.
+// Tuple is the start of a connection. At least one end is a pod.
 type Tuple struct {
 	From, To End
 	Protocol corev1.Protocol
@@ -40,8 +40,8 @@ type Tuple struct {
 // End is an end of a connection.
 type End struct {
 	Address netip.Addr
-	Pod     int // index; -1: none
-	// Node is the index of the node whose management port has the address; -1: none.
+	Pod     int // index; -1: not a pod
+	// Node is the index of the node whose management port has the address, or -1.
 	Node int
 }
 
@@ -55,7 +55,7 @@ func (e End) text(c *Cluster) string {
 	return fmt.Sprintf("outside (%v)", e.Address)
 }
 
-// Text says a tuple in words.
+// Text describes a tuple.
 func (c *Cluster) Text(t Tuple) string {
 	return fmt.Sprintf("%s -> %s %s:%d", t.From.text(c), t.To.text(c), t.Protocol, t.Port)
 }
@@ -69,7 +69,7 @@ func (c *Cluster) namespace(name string) *corev1.Namespace {
 	return nil
 }
 
-// resident reports whether a tuple's ends are a pod and the node that it runs on.
+// resident reports whether a tuple's ends are a pod and its own node.
 func (c *Cluster) resident(pod, node End) bool {
 	return pod.Pod >= 0 && node.Node >= 0 && c.Pods[pod.Pod].Spec.NodeName == c.Nodes[node.Node].Name
 }
@@ -86,7 +86,7 @@ func portNames(pod *corev1.Pod, protocol corev1.Protocol, number uint16) (names 
 	return names
 }
 
-// protocolOf is TCP when nothing is said.
+// protocolOf returns TCP by default.
 func protocolOf(p corev1.Protocol) corev1.Protocol {
 	if p == "" {
 		return corev1.ProtocolTCP

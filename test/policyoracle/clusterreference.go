@@ -11,8 +11,9 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// tier is what the ClusterNetworkPolicies of a tier do with a connection; empty: none is about it. It reads as the API's documentation does: of the
-// policies that have the pod as a subject, by priority, the first rule that matches.
+// tier returns the action of a tier's ClusterNetworkPolicies for a connection; empty if none matches. It implements
+// the API's documentation: of the policies that select the pod, in order of priority, the first matching rule
+// decides.
 func (c *Cluster) tier(tier policyv1alpha2.Tier, t Tuple, ingress bool) policyv1alpha2.ClusterNetworkPolicyRuleAction {
 	subject := t.From
 	if ingress {
@@ -30,7 +31,9 @@ func (c *Cluster) tier(tier policyv1alpha2.Tier, t Tuple, ingress bool) policyv1
 			}
 		}
 		for _, rule := range p.Spec.Egress {
-			if !ingress && slices.ContainsFunc(rule.To, func(to policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool { return c.isTo(t.To, to) }) && c.speaks(t, rule.Protocols) {
+			if !ingress && slices.ContainsFunc(rule.To, func(to policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool {
+				return c.isTo(t.To, to)
+			}) && c.speaks(t, rule.Protocols) {
 				return rule.Action
 			}
 		}
@@ -38,8 +41,8 @@ func (c *Cluster) tier(tier policyv1alpha2.Tier, t Tuple, ingress bool) policyv1
 	return ""
 }
 
-// ranked are all policies in the order in which they decide: of one priority ClusterNetworkPolicies come first, and the
-// BaselineAdminNetworkPolicy is the last.
+// ranked returns all policies in the order in which they decide. At the same priority ClusterNetworkPolicies come
+// first. The BaselineAdminNetworkPolicy is last.
 func (c *Cluster) ranked() []policyv1alpha2.ClusterNetworkPolicy {
 	all := slices.Clone(c.ClusterPolicies)
 	for i := range c.AdminPolicies {
@@ -54,7 +57,7 @@ func (c *Cluster) ranked() []policyv1alpha2.ClusterNetworkPolicy {
 	return all
 }
 
-// isOneOf reports whether an end is one of the pods.
+// isOneOf reports whether an end is one of the selected pods.
 func (c *Cluster) isOneOf(e End, namespaces *metav1.LabelSelector, pods *policyv1alpha2.NamespacedPod) bool {
 	if e.Pod < 0 {
 		return false
@@ -68,14 +71,16 @@ func (c *Cluster) isOneOf(e End, namespaces *metav1.LabelSelector, pods *policyv
 
 func (c *Cluster) isTo(e End, to policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool {
 	if to.Nodes != nil {
-		return slices.ContainsFunc(c.Nodes, func(n Node) bool { return selects(to.Nodes, n.Labels) && slices.Contains(n.Addresses, e.Address) })
+		return slices.ContainsFunc(c.Nodes, func(n Node) bool {
+			return selects(to.Nodes, n.Labels) && slices.Contains(n.Addresses, e.Address)
+		})
 	}
 	return c.isOneOf(e, to.Namespaces, to.Pods) || slices.ContainsFunc(to.Networks, func(network policyv1alpha2.CIDR) bool {
 		return netip.MustParsePrefix(string(network)).Contains(e.Address)
 	})
 }
 
-// speaks reports whether a connection is of one of the protocols; none are all.
+// speaks reports whether a connection uses one of the protocols; an empty list means all.
 func (c *Cluster) speaks(t Tuple, protocols []policyv1alpha2.ClusterNetworkPolicyProtocol) bool {
 	return len(protocols) == 0 || slices.ContainsFunc(protocols, func(p policyv1alpha2.ClusterNetworkPolicyProtocol) bool {
 		switch {

@@ -6,15 +6,15 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/policyoracle/acl"
 )
 
-// Compiler makes units of a cluster: pods, and all that policies want.
+// Compiler makes a cluster's units: its pods, and the rows of its policies.
 type Compiler func(c *Cluster) ([]unit.Unit, error)
 
-// database is a cluster's rows, ready to be asked.
+// database holds a cluster's rows for decisions.
 type database struct {
 	cluster *Cluster
 	acls    *acl.Database
@@ -36,7 +36,7 @@ func (d *database) port(e End) string {
 	return ""
 }
 
-// Difference is a connection about which the two sides do not agree.
+// Difference is a connection that the two sides decide differently.
 type Difference struct {
 	Cluster *Cluster
 	Tuple   Tuple
@@ -46,14 +46,14 @@ type Difference struct {
 }
 
 func (d *Difference) String() string {
-	got := fmt.Sprintf("allowed is %v (%s)", d.Got.Allowed, d.Got.Why)
+	got := fmt.Sprintf("allowed %v (%s)", d.Got.Allowed, d.Got.Why)
 	if d.Err != nil {
 		got = d.Err.Error()
 	}
-	return fmt.Sprintf("%s: the rows say: %s; the reference: allowed is %v\n%s", d.Cluster.Text(d.Tuple), got, d.Want, d.Cluster.yaml(d.Tuple))
+	return fmt.Sprintf("%s: the rows: %s; the reference: allowed %v\n%s", d.Cluster.Text(d.Tuple), got, d.Want, d.Cluster.yaml(d.Tuple))
 }
 
-// compare asks both sides about each tuple, and returns the first difference.
+// compare decides each tuple on both sides, and returns the first difference.
 func compare(c *Cluster, compile Compiler, tuples []Tuple) *Difference {
 	units, err := compile(c)
 	if err != nil {
@@ -83,7 +83,7 @@ func smallest(d *Difference, compile Compiler) *Difference {
 	return compare(least, compile, tuples)
 }
 
-// yaml writes the policies, and of the objects those that the tuple is about.
+// yaml writes the policies and the objects of the tuple.
 func (c *Cluster) yaml(t Tuple) string {
 	var parts []string
 	add := func(object any) {

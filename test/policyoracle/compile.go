@@ -13,7 +13,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// compile does what the reconcilers do: it parses the policies, has the pods join what selects them, and makes the units.
+// compile does what the reconcilers do: it parses the policies, adds pods to the groups and sets that select them,
+// and makes the units.
 func compile(c *Cluster) ([]unit.Unit, error) {
 	selectors := map[unit.Key]topology.PodSelector{}
 	var groups, policies []unit.Unit
@@ -26,7 +27,9 @@ func compile(c *Cluster) ([]unit.Unit, error) {
 		policies = append(policies, topology.NetworkPolicyUnit(facts))
 	}
 	for _, policy := range c.clusterPolicies() {
-		facts, err := topology.ParseClusterPolicy(policy, c.numbers, func(s labels.Selector) []netip.Addr { return topology.AddressesOfNodes(s, c.nodes()) })
+		facts, err := topology.ParseClusterPolicy(policy, c.numbers, func(s labels.Selector) []netip.Addr {
+			return topology.AddressesOfNodes(s, c.nodes())
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -75,10 +78,12 @@ func (c *Cluster) numbers(s topology.PodSelector, port topology.NamedPort) []uin
 }
 
 func (c *Cluster) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: labels.Set(c.namespace(pod.Namespace).Labels), Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+	return topology.SelectedPod{Namespace: pod.Namespace,
+		NamespaceLabels: labels.Set(c.namespace(pod.Namespace).Labels), Labels: pod.Labels,
+		Ports: topology.NamedPorts(pod)}
 }
 
-// nodes are the cluster's nodes as the API server has them.
+// nodes returns the cluster's nodes as the API server has them.
 func (c *Cluster) nodes() (nodes []corev1.Node) {
 	for _, n := range c.Nodes {
 		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}

@@ -1,21 +1,22 @@
-// Package policyoracle compares what Weft makes of network policies with what somebody else makes of them.
+// Package policyoracle compares Weft's implementation of network policies with independent implementations.
 //
 //	random cluster ──▶ Weft's pure functions ──▶ rows ──▶ acl.Decide ─────┐
 //	      │                                       └─▶ ovn-northd ─▶ ovn-trace ─ equal?
 //	      └──────────▶ the reference: cyclonus' matcher ──────────────────┘
 //
-// The reference for NetworkPolicy is cyclonus' matcher (github.com/mattfenwick/cyclonus), that of the policies of the whole cluster is written from the
-// API's documentation, and neither knows rows. Where cyclonus says something else than the documentation of the Kubernetes API, the
-// documentation holds:
+// The reference for NetworkPolicy is cyclonus' matcher (github.com/mattfenwick/cyclonus). The reference for
+// cluster-wide policies is written from the API's documentation. Neither depends on rows. Where cyclonus differs
+// from the documentation of the Kubernetes API, the documentation wins:
 //
-//   - A matchLabels entry whose value is empty selects, in cyclonus, objects without the label. It is the same as an expression with the
-//     operator In and this one value, of which the documentation says so, and is given to cyclonus as such.
-//   - NotIn selects, in cyclonus, no object without the label. The documentation of labels has the example: it selects those. Cyclonus is
-//     asked about objects that have every label of the cluster's selectors, the absent ones with a value of their own, and
-//     Exists and DoesNotExist are given to it as NotIn and In of that value.
-//   - A port of a pod has, in cyclonus, one name. Pods may give several to one number: it is asked once for each.
-//   - policyTypes may be left out of a manifest, which the API server fills in (and cyclonus panics about): so does the reference.
-//   - What comes from the node that a pod runs on, kubelet's probes for one, is always let in; cyclonus knows no nodes.
+//   - In cyclonus, a matchLabels entry with an empty value selects objects without the label. According to the
+//     documentation it equals an expression with the operator In and this value, and cyclonus gets it in that form.
+//   - In cyclonus, NotIn selects no object without the label. According to an example in the documentation of labels,
+//     it does. So cyclonus gets objects with every label of the cluster's selectors, where absent labels have a
+//     special value, and Exists and DoesNotExist are translated to NotIn and In with that value.
+//   - In cyclonus, a pod's port has one name. A pod may give several names to a number, so cyclonus is called for each.
+//   - policyTypes may be missing in a manifest. The API server fills them in, and so does the reference; cyclonus panics.
+//   - Traffic from a pod's own node, such as kubelet's probes, is always allowed; cyclonus has no nodes.
 //
-// Left out, since the API's documentation leaves it open: what a pod sends to itself, and what it sends to its own node.
+// The comparison leaves out traffic from a pod to itself and to its own node, which the API's documentation does not
+// define.
 package policyoracle

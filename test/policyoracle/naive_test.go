@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/weft-network/weft/pkg/names"
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// naive compiles NetworkPolicies in the simplest way there is, a rule for each pod and peer with addresses in it. The oracle is tried with it:
-// it must find nothing wrong with it, and each of its bugs.
+// naive compiles NetworkPolicies in the simplest way: one rule for each pod and peer, with addresses in the match.
+// It tests the oracle, which must find no difference with it, and each of its bugs.
 type naive struct {
 	bug string
 	u   unit.Unit
@@ -28,7 +28,8 @@ type naive struct {
 	n   int
 }
 
-var bugs = []string{"except", "endPort", "names of the subject", "policyTypes", "NotIn", "other namespaces", "protocol alone", "no peers is nobody", "second policy", "priorities",
+var bugs = []string{"except", "endPort", "names of the subject", "policyTypes", "NotIn", "other namespaces",
+	"protocol alone", "no peers means none", "second policy", "priorities",
 	"host network", "ports of the other direction", "family"}
 
 func (n *naive) compile(c *Cluster) ([]unit.Unit, error) {
@@ -41,7 +42,8 @@ func (n *naive) compile(c *Cluster) ([]unit.Unit, error) {
 		port := names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name)
 		work.on = "group_" + pod.Name
 		work.u.Rows = append(work.u.Rows, unit.Row{Model: &nbdb.PortGroup{UUID: work.on, Name: work.on}})
-		work.u.Members = append(work.u.Members, unit.Membership{Parent: unit.Ref{UUID: work.on}, Column: "ports", Element: topology.PodPortUUID(pod.Namespace, pod.Name, string(pod.UID))})
+		work.u.Members = append(work.u.Members, unit.Membership{Parent: unit.Ref{UUID: work.on}, Column: "ports",
+			Element: topology.PodPortUUID(pod.Namespace, pod.Name, string(pod.UID))})
 		work.pod(pod, fmt.Sprintf("%q", port))
 	}
 	return append(fabric(c, nil), work.u), nil
@@ -58,7 +60,8 @@ func (n *naive) pod(pod *corev1.Pod, port string) {
 			continue
 		}
 		in := len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
-		out := len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 && n.bug != "policyTypes" || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		out := len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 && n.bug != "policyTypes" ||
+			slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 		allow := 1002
 		if n.bug == "priorities" {
 			allow = 1000
@@ -89,9 +92,10 @@ func (n *naive) acl(direction, action string, priority int, match string) {
 	n.u.Members = append(n.u.Members, unit.Membership{Parent: unit.Ref{UUID: n.on}, Column: "acls", Element: acl.UUID})
 }
 
-// rule is a match for each peer and port.
-func (n *naive) rule(p *networkingv1.NetworkPolicy, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, side string, subject *corev1.Pod) (matches []string) {
-	if len(peers) == 0 && n.bug == "no peers is nobody" {
+// rule returns a match for each peer and port.
+func (n *naive) rule(p *networkingv1.NetworkPolicy, peers []networkingv1.NetworkPolicyPeer,
+	ports []networkingv1.NetworkPolicyPort, side string, subject *corev1.Pod) (matches []string) {
+	if len(peers) == 0 && n.bug == "no peers means none" {
 		return nil
 	}
 	hosts := []string{"ip"}
@@ -137,7 +141,8 @@ func (n *naive) peer(p *networkingv1.NetworkPolicy, peer networkingv1.NetworkPol
 		if peer.NamespaceSelector != nil {
 			namespace = n.selects(peer.NamespaceSelector, n.c.namespace(pod.Namespace).Labels)
 		}
-		if (pod.Spec.HostNetwork && n.bug != "host network") || !namespace || (peer.PodSelector != nil && !n.selects(peer.PodSelector, pod.Labels)) {
+		if (pod.Spec.HostNetwork && n.bug != "host network") || !namespace ||
+			(peer.PodSelector != nil && !n.selects(peer.PodSelector, pod.Labels)) {
 			continue
 		}
 		for _, a := range addressesOf(pod) {

@@ -6,16 +6,16 @@ import (
 )
 
 var (
-	flagN    = flag.Int("n", 100000, "how many connections to decide about")
-	flagSeed = flag.Uint64("seed", 1, "of the first cluster")
+	flagN    = flag.Int("n", 100000, "number of connections to decide")
+	flagSeed = flag.Uint64("seed", 1, "seed of the first cluster")
 )
 
-// perCluster is how many connections each cluster is asked about.
+// perCluster is the number of connections decided in each cluster.
 const perCluster = 100
 
-// find looks for a difference in clusters with policies.
-func find(n int, seed uint64, compile Compiler, policies func(s source, c *Cluster)) (difference *Difference, asked, denied int) {
-	for ; asked < n; seed++ {
+// find searches for a difference in clusters with policies.
+func find(n int, seed uint64, compile Compiler, policies func(s source, c *Cluster)) (difference *Difference, decided, denied int) {
+	for ; decided < n; seed++ {
 		s := newSource(seed)
 		c := s.cluster()
 		policies(s, c)
@@ -24,7 +24,7 @@ func find(n int, seed uint64, compile Compiler, policies func(s source, c *Clust
 			continue
 		}
 		if d := compare(c, compile, tuples); d != nil {
-			return smallest(d, compile), asked, denied
+			return smallest(d, compile), decided, denied
 		}
 		reference := newReference(c)
 		for _, t := range tuples {
@@ -32,27 +32,28 @@ func find(n int, seed uint64, compile Compiler, policies func(s source, c *Clust
 				denied++
 			}
 		}
-		asked += len(tuples)
+		decided += len(tuples)
 	}
-	return nil, asked, denied
+	return nil, decided, denied
 }
 
-// TestTheOracleItself tries it with a compiler that is too simple to be wrong, and with that one's bugs, each of which it must find.
+// TestTheOracleItself tests the oracle with a compiler that is too simple to be wrong, and with each of its bugs,
+// which the oracle must find.
 func TestTheOracleItself(t *testing.T) {
-	difference, asked, denied := find(20000, 1, (&naive{}).compile, namespaced)
+	difference, decided, denied := find(20000, 1, (&naive{}).compile, namespaced)
 	if difference != nil {
 		t.Fatalf("the two sides differ about %v", difference)
 	}
-	if denied < asked/5 || denied > asked*4/5 {
-		t.Errorf("of %d connections %d were denied: that decides little", asked, denied)
+	if denied < decided/5 || denied > decided*4/5 {
+		t.Errorf("of %d connections %d were denied: too few or too many to be significant", decided, denied)
 	}
 	for _, bug := range bugs {
 		t.Run(bug, func(t *testing.T) {
-			difference, asked, _ := find(20000, 1, (&naive{bug: bug}).compile, namespaced)
+			difference, decided, _ := find(20000, 1, (&naive{bug: bug}).compile, namespaced)
 			if difference == nil {
-				t.Fatalf("not found in %d connections", asked)
+				t.Fatalf("not found in %d connections", decided)
 			}
-			t.Logf("found after %d connections", asked)
+			t.Logf("found after %d connections", decided)
 			if n := len(difference.Cluster.Policies); n > 2 {
 				t.Errorf("a difference of one bug has %d policies:\n%v", n, difference)
 			}
@@ -60,7 +61,7 @@ func TestTheOracleItself(t *testing.T) {
 	}
 }
 
-// namespaced adds NetworkPolicies to a cluster, ofCluster ClusterNetworkPolicies too.
+// namespaced adds NetworkPolicies to a cluster, and ofCluster also ClusterNetworkPolicies.
 func namespaced(s source, c *Cluster) { c.Policies = s.policies(c) }
 
 func ofCluster(s source, c *Cluster) {
@@ -68,7 +69,7 @@ func ofCluster(s source, c *Cluster) {
 	c.ClusterPolicies = s.clusterPolicies(c)
 }
 
-// withAdmins adds those of the API before as well.
+// withAdmins also adds policies of the previous API.
 func withAdmins(s source, c *Cluster) {
 	ofCluster(s, c)
 	c.AdminPolicies, c.BaselinePolicies = s.adminPolicies(c), s.baselinePolicies(c)
@@ -80,13 +81,13 @@ func TestNetworkPolicies(t *testing.T) { decide(t, namespaced) }
 // TestClusterNetworkPolicies compares Weft with the documentation of the API, and cyclonus between its tiers.
 func TestClusterNetworkPolicies(t *testing.T) { decide(t, ofCluster) }
 
-// TestAdminNetworkPolicies does so with AdminNetworkPolicies and BaselineAdminNetworkPolicies among them.
+// TestAdminNetworkPolicies does the same with AdminNetworkPolicies and BaselineAdminNetworkPolicies among them.
 func TestAdminNetworkPolicies(t *testing.T) { decide(t, withAdmins) }
 
 func decide(t *testing.T, policies func(s source, c *Cluster)) {
-	difference, asked, denied := find(*flagN, *flagSeed, compile, policies)
+	difference, decided, denied := find(*flagN, *flagSeed, compile, policies)
 	if difference != nil {
-		t.Fatalf("after %d connections, in clusters from seed %d: %v", asked, *flagSeed, difference)
+		t.Fatalf("after %d connections, in clusters from seed %d: %v", decided, *flagSeed, difference)
 	}
-	t.Logf("%d connections, %d of them denied, from seed %d: no difference", asked, denied, *flagSeed)
+	t.Logf("%d connections, %d of them denied, from seed %d: no difference", decided, denied, *flagSeed)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// source makes clusters and traffic. Names, labels and ports are few, so that what is chosen at random meets.
+// source makes random clusters and traffic. It uses few names, labels and ports, so that random choices match often.
 type source struct{ *rand.Rand }
 
 func newSource(seed uint64) source { return source{rand.New(rand.NewPCG(seed, 0))} }
@@ -19,7 +19,7 @@ func oneOf[T any](s source, list ...T) T { return list[s.IntN(len(list))] }
 
 func (s source) one(in int) bool { return s.IntN(in) == 0 }
 
-// labelValues are the labels that anything may have.
+// labelValues are the labels of all kinds of objects.
 var labelValues = map[string][]string{"app": {"web", "db", ""}, "tier": {"x", "y", "z"}, "env": {"dev", "prod"}}
 
 var labelKeys = []string{"app", "tier", "env"}
@@ -45,7 +45,8 @@ func (s source) selector() metav1.LabelSelector {
 			selector.MatchLabels[key] = oneOf(s, labelValues[key]...)
 			continue
 		}
-		r := metav1.LabelSelectorRequirement{Key: key, Operator: oneOf(s, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		r := metav1.LabelSelectorRequirement{Key: key, Operator: oneOf(s, metav1.LabelSelectorOpIn,
+			metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
 		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
 			for range 1 + s.IntN(2) {
 				r.Values = append(r.Values, oneOf(s, labelValues[key]...))
@@ -56,7 +57,7 @@ func (s source) selector() metav1.LabelSelector {
 	return selector
 }
 
-// cluster makes a cluster without policies.
+// cluster returns a cluster without policies.
 func (s source) cluster() *Cluster {
 	c := &Cluster{}
 	families := oneOf(s, []bool{true, true}, []bool{true, true}, []bool{true, false}, []bool{false, true})
@@ -89,14 +90,15 @@ func address(format string, n int) netip.Addr { return netip.MustParseAddr(fmt.S
 func (s source) pod(c *Cluster, n int, families []bool) corev1.Pod {
 	node := s.IntN(len(c.Nodes))
 	pod := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(s, c.Namespaces...).Name, Name: fmt.Sprintf("p%d", n+1), UID: types.UID(fmt.Sprintf("uid-%d", n+1)), Labels: s.labels()},
-		Spec:       corev1.PodSpec{NodeName: c.Nodes[node].Name}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(s, c.Namespaces...).Name, Name: fmt.Sprintf("p%d", n+1),
+			UID: types.UID(fmt.Sprintf("uid-%d", n+1)), Labels: s.labels()},
+		Spec: corev1.PodSpec{NodeName: c.Nodes[node].Name}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	for range 1 + s.IntN(2) {
 		pod.Spec.Containers = append(pod.Spec.Containers, s.container(len(pod.Spec.Containers)))
 	}
 	add := func(a netip.Addr) { pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a.String()}) }
-	if s.one(12) { // no policy is about it, whatever its labels are
+	if s.one(12) { // no policy selects it, whatever its labels are
 		pod.Spec.HostNetwork = true
 		for _, a := range c.Nodes[node].Addresses {
 			add(a)
@@ -118,22 +120,24 @@ var (
 	protocols   = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 )
 
-// container has ports whose names are its own: another pod's, or another container's, may mean another number.
+// container returns a container with ports. A name may mean another number in another pod or container.
 func (s source) container(n int) corev1.Container {
 	container := corev1.Container{Name: fmt.Sprintf("c%d", n+1)}
 	for _, name := range nameList {
 		if s.one(2) {
-			container.Ports = append(container.Ports, corev1.ContainerPort{Name: name, ContainerPort: oneOf(s, portNumbers...), Protocol: oneOf(s, append(protocols, corev1.ProtocolTCP)...)})
+			container.Ports = append(container.Ports, corev1.ContainerPort{Name: name,
+				ContainerPort: oneOf(s, portNumbers...),
+				Protocol:      oneOf(s, append(protocols, corev1.ProtocolTCP)...)})
 		}
 	}
 	return container
 }
 
-// outside are addresses beyond the cluster.
+// outside are addresses outside the cluster.
 var outside = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("203.0.113.7"),
 	netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8:1::7")}
 
-// ends are all that may begin or take a connection, of one family.
+// ends returns all possible ends of connections, of one family.
 func (c *Cluster) ends(is4 bool) (ends []End) {
 	for i := range c.Pods {
 		for _, a := range addressesOf(&c.Pods[i]) {
@@ -162,7 +166,7 @@ func (c *Cluster) ends(is4 bool) (ends []End) {
 	return ends
 }
 
-// tuples makes traffic.
+// tuples returns random traffic.
 func (s source) tuples(c *Cluster, n int) (tuples []Tuple) {
 	byFamily := map[bool][]End{true: c.ends(true), false: c.ends(false)}
 	pods := map[bool][]End{}
@@ -178,7 +182,8 @@ func (s source) tuples(c *Cluster, n int) (tuples []Tuple) {
 		if len(pods[is4]) == 0 {
 			continue
 		}
-		t := Tuple{From: oneOf(s, pods[is4]...), To: oneOf(s, pods[is4]...), Protocol: oneOf(s, protocols...), Port: uint16(oneOf(s, portNumbers...))}
+		t := Tuple{From: oneOf(s, pods[is4]...), To: oneOf(s, pods[is4]...), Protocol: oneOf(s, protocols...),
+			Port: uint16(oneOf(s, portNumbers...))}
 		switch s.IntN(4) {
 		case 0:
 			t.From = oneOf(s, byFamily[is4]...)

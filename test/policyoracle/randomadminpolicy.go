@@ -8,8 +8,8 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 )
 
-// adminPolicies makes policies of the API before, no two of one priority. One that shares it with a ClusterNetworkPolicy has few rules, so that both
-// have their places.
+// adminPolicies returns policies of the previous API, no two with the same priority. A policy that shares its
+// priority with a ClusterNetworkPolicy has few rules, so that the rules of both fit.
 func (s source) adminPolicies(c *Cluster) (policies []policyv1alpha1.AdminNetworkPolicy) {
 	few, many := []int32{0, 1, 2, 500, 999, 1000}, []int32{3, 600, 998}
 	s.Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
@@ -21,21 +21,26 @@ func (s source) adminPolicies(c *Cluster) (policies []policyv1alpha1.AdminNetwor
 			p.Spec.Priority, rules = many[n], 100
 		}
 		for i := range rules {
-			p.Spec.Ingress = append(p.Spec.Ingress, policyv1alpha1.AdminNetworkPolicyIngressRule{Action: s.adminAction(i), From: s.adminSources(c), Ports: s.adminPorts(true)})
+			p.Spec.Ingress = append(p.Spec.Ingress,
+				policyv1alpha1.AdminNetworkPolicyIngressRule{Action: s.adminAction(i), From: s.adminSources(c),
+					Ports: s.adminPorts(true)})
 			to, named := s.adminDestinations(c)
-			p.Spec.Egress = append(p.Spec.Egress, policyv1alpha1.AdminNetworkPolicyEgressRule{Action: s.adminAction(i), To: to, Ports: s.adminPorts(named)})
+			p.Spec.Egress = append(p.Spec.Egress,
+				policyv1alpha1.AdminNetworkPolicyEgressRule{Action: s.adminAction(i), To: to,
+					Ports: s.adminPorts(named)})
 		}
 		policies = append(policies, p)
 	}
 	return policies
 }
 
-// baselinePolicies makes the one that there may be.
+// baselinePolicies returns no policy or the only possible one.
 func (s source) baselinePolicies(c *Cluster) []policyv1alpha1.BaselineAdminNetworkPolicy {
 	if s.one(2) {
 		return nil
 	}
-	p := policyv1alpha1.BaselineAdminNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: policyv1alpha1.BaselineAdminNetworkPolicySpec{Subject: s.adminSubject(c)}}
+	p := policyv1alpha1.BaselineAdminNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: policyv1alpha1.BaselineAdminNetworkPolicySpec{Subject: s.adminSubject(c)}}
 	rules := s.IntN(4)
 	if s.one(40) {
 		rules = 100
@@ -44,20 +49,24 @@ func (s source) baselinePolicies(c *Cluster) []policyv1alpha1.BaselineAdminNetwo
 		return oneOf(s, policyv1alpha1.BaselineAdminNetworkPolicyRuleActionAllow, policyv1alpha1.BaselineAdminNetworkPolicyRuleActionDeny)
 	}
 	for range rules {
-		p.Spec.Ingress = append(p.Spec.Ingress, policyv1alpha1.BaselineAdminNetworkPolicyIngressRule{Action: action(), From: s.adminSources(c), Ports: s.adminPorts(true)})
+		p.Spec.Ingress = append(p.Spec.Ingress, policyv1alpha1.BaselineAdminNetworkPolicyIngressRule{Action: action(),
+			From: s.adminSources(c), Ports: s.adminPorts(true)})
 		to, named := s.adminDestinations(c)
 		rule := policyv1alpha1.BaselineAdminNetworkPolicyEgressRule{Action: action(), Ports: s.adminPorts(named)}
 		for _, peer := range to {
-			rule.To = append(rule.To, policyv1alpha1.BaselineAdminNetworkPolicyEgressPeer{Namespaces: peer.Namespaces, Pods: peer.Pods, Nodes: peer.Nodes, Networks: peer.Networks})
+			rule.To = append(rule.To, policyv1alpha1.BaselineAdminNetworkPolicyEgressPeer{Namespaces: peer.Namespaces,
+				Pods: peer.Pods, Nodes: peer.Nodes, Networks: peer.Networks})
 		}
 		p.Spec.Egress = append(p.Spec.Egress, rule)
 	}
 	return []policyv1alpha1.BaselineAdminNetworkPolicy{p}
 }
 
-// adminAction is that of the nth rule: of many, four in a row do the same, since there are not as many places.
+// adminAction returns the nth rule's action. With many rules, four in a row have the same action, because the number
+// of ACL priorities is limited.
 func (s source) adminAction(n int) policyv1alpha1.AdminNetworkPolicyRuleAction {
-	actions := []policyv1alpha1.AdminNetworkPolicyRuleAction{policyv1alpha1.AdminNetworkPolicyRuleActionAllow, policyv1alpha1.AdminNetworkPolicyRuleActionDeny, policyv1alpha1.AdminNetworkPolicyRuleActionPass}
+	actions := []policyv1alpha1.AdminNetworkPolicyRuleAction{policyv1alpha1.AdminNetworkPolicyRuleActionAllow,
+		policyv1alpha1.AdminNetworkPolicyRuleActionDeny, policyv1alpha1.AdminNetworkPolicyRuleActionPass}
 	if n > 3 {
 		return actions[n/4%len(actions)]
 	}
@@ -76,11 +85,12 @@ func (s source) adminSources(c *Cluster) (from []policyv1alpha1.AdminNetworkPoli
 	return from
 }
 
-// adminDestinations makes peers; named is false where the CRD allows no named ports.
+// adminDestinations returns peers; named is false if the CRD allows no named ports with them.
 func (s source) adminDestinations(c *Cluster) (to []policyv1alpha1.AdminNetworkPolicyEgressPeer, named bool) {
 	named = true
 	for _, said := range s.egressRule(c).To {
-		peer := policyv1alpha1.AdminNetworkPolicyEgressPeer{Namespaces: said.Namespaces, Pods: (*policyv1alpha1.NamespacedPod)(said.Pods), Nodes: said.Nodes}
+		peer := policyv1alpha1.AdminNetworkPolicyEgressPeer{Namespaces: said.Namespaces,
+			Pods: (*policyv1alpha1.NamespacedPod)(said.Pods), Nodes: said.Nodes}
 		for _, network := range said.Networks {
 			peer.Networks = append(peer.Networks, policyv1alpha1.CIDR(network))
 		}
@@ -97,7 +107,8 @@ func (s source) adminPorts(named bool) *[]policyv1alpha1.AdminNetworkPolicyPort 
 		case kind == 0:
 			list = append(list, policyv1alpha1.AdminNetworkPolicyPort{PortNumber: &policyv1alpha1.Port{Protocol: protocol, Port: number}})
 		case kind == 1:
-			list = append(list, policyv1alpha1.AdminNetworkPolicyPort{PortRange: &policyv1alpha1.PortRange{Protocol: protocol, Start: number, End: number + 1 + int32(s.IntN(8000))}})
+			list = append(list, policyv1alpha1.AdminNetworkPolicyPort{PortRange: &policyv1alpha1.PortRange{
+				Protocol: protocol, Start: number, End: number + 1 + int32(s.IntN(8000))}})
 		case named:
 			name := oneOf(s, nameList...)
 			list = append(list, policyv1alpha1.AdminNetworkPolicyPort{NamedPort: &name})

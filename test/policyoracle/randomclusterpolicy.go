@@ -7,7 +7,8 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// clusterPolicies makes policies of both tiers. No two of a tier have one priority: which of them is first is nobody's to know.
+// clusterPolicies returns policies of both tiers. No two of a tier have the same priority, because the API does not
+// define their order.
 func (s source) clusterPolicies(c *Cluster) (policies []policyv1alpha2.ClusterNetworkPolicy) {
 	for _, tier := range []policyv1alpha2.Tier{policyv1alpha2.AdminTier, policyv1alpha2.BaselineTier} {
 		priorities := []int32{0, 1, 2, 500, 999, 1000}
@@ -34,7 +35,7 @@ func (s source) clusterPolicies(c *Cluster) (policies []policyv1alpha2.ClusterNe
 	return policies
 }
 
-// rules is how many rules a direction has: few, and now and then as many as there may be.
+// rules returns the number of rules in a direction: usually few, sometimes the maximum.
 func (s source) rules() int {
 	if s.one(40) {
 		return 25
@@ -43,7 +44,8 @@ func (s source) rules() int {
 }
 
 func (s source) action() policyv1alpha2.ClusterNetworkPolicyRuleAction {
-	return oneOf(s, policyv1alpha2.ClusterNetworkPolicyRuleActionAccept, policyv1alpha2.ClusterNetworkPolicyRuleActionDeny, policyv1alpha2.ClusterNetworkPolicyRuleActionPass)
+	return oneOf(s, policyv1alpha2.ClusterNetworkPolicyRuleActionAccept,
+		policyv1alpha2.ClusterNetworkPolicyRuleActionDeny, policyv1alpha2.ClusterNetworkPolicyRuleActionPass)
 }
 
 func (s source) pods(c *Cluster) (*metav1.LabelSelector, *policyv1alpha2.NamespacedPod) {
@@ -56,7 +58,7 @@ func (s source) pods(c *Cluster) (*metav1.LabelSelector, *policyv1alpha2.Namespa
 
 func (s source) egressRule(c *Cluster) policyv1alpha2.ClusterNetworkPolicyEgressRule {
 	rule := policyv1alpha2.ClusterNetworkPolicyEgressRule{Action: s.action()}
-	named := true // not with networks and nodes, says the CRD
+	named := true // the CRD forbids named ports with networks and nodes
 	for range 1 + s.IntN(2) {
 		var to policyv1alpha2.ClusterNetworkPolicyEgressPeer
 		switch s.IntN(4) {

@@ -12,9 +12,11 @@ import (
 
 func (s source) policies(c *Cluster) (policies []networkingv1.NetworkPolicy) {
 	for n := range s.IntN(6) {
-		p := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(s, c.Namespaces...).Name, Name: fmt.Sprintf("policy%d", n+1)}}
+		p := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: oneOf(s, c.Namespaces...).Name,
+			Name: fmt.Sprintf("policy%d", n+1)}}
 		p.Spec.PodSelector = s.selector()
-		p.Spec.PolicyTypes = oneOf(s, nil, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+		p.Spec.PolicyTypes = oneOf(s, nil, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			[]networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 			[]networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress})
 		for range s.IntN(4) {
 			p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: s.peers(c), Ports: s.ports()})
@@ -48,7 +50,7 @@ func (s source) peers(c *Cluster) (peers []networkingv1.NetworkPolicyPeer) {
 	return peers
 }
 
-// namespaceSelector is often of a name, which every namespace has as a label.
+// namespaceSelector often selects by name, which is a label of every namespace.
 func (s source) namespaceSelector(c *Cluster) metav1.LabelSelector {
 	if s.one(3) {
 		return metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: oneOf(s, c.Namespaces...).Name}}
@@ -56,19 +58,19 @@ func (s source) namespaceSelector(c *Cluster) metav1.LabelSelector {
 	return s.selector()
 }
 
-// block is around an address that there is, its exceptions too.
+// block returns a network around an existing address, with exceptions around existing addresses.
 func (s source) block(c *Cluster) *networkingv1.IPBlock {
 	ends := append(c.ends(true), c.ends(false)...)
 	around := oneOf(s, ends...).Address
 	bits := s.IntN(around.BitLen() + 1)
 	switch s.IntN(6) {
 	case 0:
-		bits = 0 // everywhere, as most blocks are
+		bits = 0 // everything, the most frequent block
 	case 1, 2, 3:
 		bits = around.BitLen() - s.IntN(17)
 	}
 	network := netip.PrefixFrom(around, bits)
-	if !s.one(4) { // the API server takes networks with host bits too
+	if !s.one(4) { // the API server accepts networks with host bits too
 		network = network.Masked()
 	}
 	block := &networkingv1.IPBlock{CIDR: network.String()}
@@ -91,7 +93,7 @@ func (s source) ports() (ports []networkingv1.NetworkPolicyPort) {
 		}
 		number := intstr.FromInt32(oneOf(s, portNumbers...))
 		switch s.IntN(5) {
-		case 0: // the protocol alone
+		case 0: // only the protocol
 		case 1, 2:
 			name := intstr.FromString(oneOf(s, nameList...))
 			p.Port = &name

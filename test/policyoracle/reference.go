@@ -11,14 +11,14 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// absent is the value of labels that an object has not, for cyclonus.
+// absent is the value, for cyclonus, of labels that an object does not have.
 const absent = "(absent)"
 
 // reference decides with cyclonus' matcher.
 type reference struct {
 	cluster *Cluster
 	policy  *matcher.Policy
-	keys    []string // of labels that selectors ask for
+	keys    []string // keys of labels in selectors
 }
 
 func newReference(c *Cluster) *reference {
@@ -31,7 +31,7 @@ func newReference(c *Cluster) *reference {
 	return r
 }
 
-// Allowed decides about a connection.
+// Allowed decides a connection.
 func (r *reference) Allowed(t Tuple) bool { return r.direction(t, false) && r.direction(t, true) }
 
 func (r *reference) direction(t Tuple, ingress bool) bool {
@@ -54,19 +54,19 @@ func (r *reference) direction(t Tuple, ingress bool) bool {
 	return r.cluster.tier(policyv1alpha2.BaselineTier, t, ingress) != policyv1alpha2.ClusterNetworkPolicyRuleActionDeny
 }
 
-// isolated reports whether a policy is about a pod.
+// isolated reports whether a policy selects a pod.
 func (r *reference) isolated(e End, ingress bool) bool {
 	pod := &r.cluster.Pods[e.Pod]
 	return len(r.policy.TargetsApplyingToPod(ingress, pod.Namespace, r.complete(pod.Labels))) > 0
 }
 
-// named asks for each name that the destination gives to the port.
+// named decides for each name that the destination gives to the port.
 func (r *reference) named(t Tuple, ingress bool) bool {
-	asked := []string{""}
+	decided := []string{""}
 	if t.To.Pod >= 0 {
-		asked = append(asked, portNames(&r.cluster.Pods[t.To.Pod], t.Protocol, t.Port)...)
+		decided = append(decided, portNames(&r.cluster.Pods[t.To.Pod], t.Protocol, t.Port)...)
 	}
-	return slices.ContainsFunc(asked, func(name string) bool {
+	return slices.ContainsFunc(decided, func(name string) bool {
 		return r.policy.IsIngressOrEgressAllowed(&matcher.Traffic{Source: r.peer(t.From), Destination: r.peer(t.To),
 			ResolvedPort: int(t.Port), ResolvedPortName: name, Protocol: t.Protocol}, ingress).IsAllowed()
 	})
@@ -76,12 +76,13 @@ func (r *reference) peer(e End) *matcher.TrafficPeer {
 	peer := &matcher.TrafficPeer{IP: e.Address.String()}
 	if e.Pod >= 0 {
 		pod := &r.cluster.Pods[e.Pod]
-		peer.Internal = &matcher.InternalPeer{Namespace: pod.Namespace, PodLabels: r.complete(pod.Labels), NamespaceLabels: r.complete(r.cluster.namespace(pod.Namespace).Labels)}
+		peer.Internal = &matcher.InternalPeer{Namespace: pod.Namespace, PodLabels: r.complete(pod.Labels),
+			NamespaceLabels: r.complete(r.cluster.namespace(pod.Namespace).Labels)}
 	}
 	return peer
 }
 
-// complete gives an object all labels, for NotIn.
+// complete adds all missing labels to an object, for NotIn.
 func (r *reference) complete(labels map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, key := range r.keys {
@@ -93,7 +94,7 @@ func (r *reference) complete(labels map[string]string) map[string]string {
 	return all
 }
 
-// translate writes a policy so that cyclonus understands by it what the API means.
+// translate rewrites a policy so that cyclonus interprets it as the API does.
 func translate(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
 	p := policy.DeepCopy()
 	if len(p.Spec.PolicyTypes) == 0 {
@@ -122,10 +123,11 @@ func translate(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// explicit writes a selector with In and NotIn alone, about objects that have all labels.
+// explicit rewrites a selector with only In and NotIn, for objects that have all labels.
 func explicit(s metav1.LabelSelector) (e metav1.LabelSelector) {
 	for key, value := range s.MatchLabels {
-		e.MatchExpressions = append(e.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+		e.MatchExpressions = append(e.MatchExpressions, metav1.LabelSelectorRequirement{Key: key,
+			Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
 	}
 	for _, r := range s.MatchExpressions {
 		switch r.Operator {

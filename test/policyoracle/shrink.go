@@ -9,7 +9,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// shrink leaves out of a cluster what a failure does not need. The ends of the tuple stay where they are.
+// shrink removes everything from a cluster that a failure does not need. The ends of the tuple stay.
 func shrink(c *Cluster, fails func(c *Cluster) bool) *Cluster {
 	for smaller := true; smaller; {
 		smaller = false
@@ -23,7 +23,7 @@ func shrink(c *Cluster, fails func(c *Cluster) bool) *Cluster {
 	return c
 }
 
-// candidates are clusters that lack one thing each.
+// candidates returns copies of a cluster, each without one element.
 func candidates(c *Cluster) (all []*Cluster) {
 	for i := range c.Policies {
 		lacking := *c
@@ -72,7 +72,7 @@ func candidates(c *Cluster) (all []*Cluster) {
 	return all
 }
 
-// adminEditions are a policy's spec without one of its rules.
+// adminEditions returns copies of a policy's spec, each without one of its rules.
 func adminEditions(spec policyv1alpha1.AdminNetworkPolicySpec) (all []policyv1alpha1.AdminNetworkPolicySpec) {
 	for i := range spec.Ingress {
 		lacking := spec
@@ -87,7 +87,8 @@ func adminEditions(spec policyv1alpha1.AdminNetworkPolicySpec) (all []policyv1al
 	return all
 }
 
-// editions are copies of a policy that lack one thing each; a list of peers or ports keeps its last one, since none means all.
+// editions returns copies of a policy, each without one element. A list of peers or ports keeps its last element,
+// because an empty list means all.
 func editions(p *networkingv1.NetworkPolicy) (all []*networkingv1.NetworkPolicy) {
 	edit := func(change func(p *networkingv1.NetworkPolicy)) {
 		copied := p.DeepCopy()
@@ -149,7 +150,7 @@ func clusterEditions(p *policyv1alpha2.ClusterNetworkPolicy) (all []*policyv1alp
 	return all
 }
 
-// less calls for each of several.
+// less calls leaveOut for each of n elements.
 func less(n int, leaveOut func(i int)) {
 	for i := range n {
 		if n > 1 {

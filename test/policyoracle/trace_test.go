@@ -13,28 +13,29 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-var flagTraces = flag.Int("traces", 60, "how many connections to trace through a real northd's flows")
+var flagTraces = flag.Int("traces", 60, "number of connections to trace through a real northd's flows")
 
-// perTracedCluster is how many connections are traced in each cluster.
+// perTracedCluster is the number of connections traced in each cluster.
 const perTracedCluster = 30
 
-// TestTraces asks OVN itself: ovn-northd makes logical flows of the rows, and ovn-trace says what they do to a packet.
+// TestTraces compares the reference with OVN itself: ovn-northd makes logical flows of the rows, and ovn-trace
+// traces a packet through them.
 func TestTraces(t *testing.T) {
 	central := ovndbtest.StartCentral(t)
 	engine := startEngine(t, central)
-	denied, asked := 0, 0
-	for seed := *flagSeed; asked < *flagTraces; seed++ {
+	denied, decided := 0, 0
+	for seed := *flagSeed; decided < *flagTraces; seed++ {
 		s := newSource(seed)
 		c := s.cluster()
 		withAdmins(s, c)
-		tuples := s.tuples(c, min(perTracedCluster, *flagTraces-asked))
+		tuples := s.tuples(c, min(perTracedCluster, *flagTraces-decided))
 		if len(c.Policies)+len(c.clusterPolicies()) == 0 || len(tuples) == 0 {
 			continue
 		}
@@ -48,9 +49,10 @@ func TestTraces(t *testing.T) {
 		for _, tuple := range tuples {
 			want := reference.Allowed(tuple)
 			if got, output := trace(t, central, c, tuple); got != want {
-				t.Fatalf("seed %d: %s: ovn-trace: allowed is %v, the reference: %v\n%s\n%s", seed, c.Text(tuple), got, want, c.yaml(tuple), output)
+				t.Fatalf("seed %d: %s: ovn-trace: allowed %v, the reference: %v\n%s\n%s", seed, c.Text(tuple), got,
+					want, c.yaml(tuple), output)
 			}
-			if asked++; !want {
+			if decided++; !want {
 				denied++
 			}
 		}
@@ -60,7 +62,7 @@ func TestTraces(t *testing.T) {
 		}
 		apply(t, engine, units)
 	}
-	t.Logf("%d connections, %d of them denied, from seed %d: ovn-trace says the same", asked, denied, *flagSeed)
+	t.Logf("%d connections, %d of them denied, from seed %d: ovn-trace agrees", decided, denied, *flagSeed)
 }
 
 func startEngine(t *testing.T, central *ovndbtest.Central) *ovndb.Engine {
@@ -89,11 +91,12 @@ func apply(t *testing.T, e *ovndb.Engine, units []unit.Unit) {
 	}
 }
 
-// trace sends the first packet of a connection, from where it comes into OVN, and looks whether it comes out, or to the cluster router if it goes
-// outside.
+// trace traces the first packet of a connection from where it enters OVN, and checks whether it reaches its
+// destination, or the cluster router if the destination is outside.
 func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple) (allowed bool, output string) {
 	t.Helper()
-	datapath, inport, source := names.ClusterRouter, names.RouterToJoin(names.ClusterRouter), fmt.Stringer(ipam.MAC([]netip.Addr{tuple.From.Address}))
+	datapath, inport, source := names.ClusterRouter, names.RouterToJoin(names.ClusterRouter),
+		fmt.Stringer(ipam.MAC([]netip.Addr{tuple.From.Address}))
 	target := fmt.Stringer(ipam.MAC(firstOfJoin(c)))
 	if on := c.switchOf(tuple.From); on >= 0 {
 		datapath, inport, source = c.Nodes[on].Name, c.portOf(tuple.From), c.macOf(tuple.From)
@@ -107,10 +110,12 @@ func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple) (a
 		family = "ip6"
 	}
 	protocol := strings.ToLower(string(tuple.Protocol))
-	microflow := fmt.Sprintf("inport == %q && eth.src == %v && eth.dst == %v && %s.src == %v && %s.dst == %v && ip.ttl == 64 && %s.src == 33333 && %s.dst == %d",
+	microflow := fmt.Sprintf(
+		"inport == %q && eth.src == %v && eth.dst == %v && %s.src == %v && %s.dst == %v && ip.ttl == 64 && %s.src == "+
+			"33333 && %s.dst == %d",
 		inport, source, target, family, tuple.From.Address, family, tuple.To.Address, protocol, protocol, tuple.Port)
 	args := []string{"--db=" + central.SB.Endpoint(), "--summary"}
-	for range 8 { // a packet meets connection tracking a few times
+	for range 8 { // a packet passes connection tracking several times
 		args = append(args, "--ct=new")
 	}
 	output = ovndbtest.Command(t, "ovn-trace", append(args, datapath, microflow)...)
@@ -120,7 +125,7 @@ func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple) (a
 	return strings.Contains(output, fmt.Sprintf("output to %q", c.portOf(tuple.To))), output
 }
 
-// switchOf is the node whose switch an end is on; -1: none.
+// switchOf returns the node whose switch an end is on, or -1.
 func (c *Cluster) switchOf(e End) int {
 	if e.Pod < 0 {
 		return e.Node

@@ -1,5 +1,5 @@
-// Package rbac lets tests run a program of the product with the rights that the product gives it, and no others: a right that the
-// manifests lack fails the test of what needs it.
+// Package rbac lets tests run a program of the product with exactly the rights that the product gives it, so that a
+// right missing in the manifests fails a test.
 package rbac
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// patience is how long the API server may take to know of new rights.
+// patience bounds how long the API server may take to apply new rights.
 const patience = 20 * time.Second
 
-// components: the file below config that has their rights, and a resource that they watch.
+// components lists for each component the file below config with its rights, and a resource that it watches.
 var components = map[string]struct{ file, watched string }{
 	"operator": {"rbac/operator.yaml", "nodenetworks"},
 	"agent":    {"rbac/agent.yaml", "nodenetworks"},
 	"operands": {"install/rbac.yaml", "clusternetworks"},
 }
 
-// As applies the rights of a component, with a namespace in the place of weft-system, and returns the
-// configuration of a client that is that component. config is an administrator's.
+// As applies the rights of a component, in the given namespace instead of weft-system, and returns the configuration
+// of a client with these rights. config is an administrator's.
 func As(ctx context.Context, config *rest.Config, component, namespace string) (*rest.Config, error) {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -52,7 +52,7 @@ func As(ctx context.Context, config *rest.Config, component, namespace string) (
 		return nil, fmt.Errorf("rights of the %s: %w", component, err)
 	}
 	user := "system:serviceaccount:" + namespace + ":weft-" + component
-	if err := known(ctx, admin, user, components[component].watched); err != nil {
+	if err := awaitRights(ctx, admin, user, components[component].watched); err != nil {
 		return nil, fmt.Errorf("rights of the %s: %w", component, err)
 	}
 	own := rest.CopyConfig(config)
@@ -74,8 +74,8 @@ func apply(ctx context.Context, admin client.Client, text []byte) error {
 	}
 }
 
-// known waits until the API server lets the user watch a resource.
-func known(ctx context.Context, admin client.Client, user, resource string) error {
+// awaitRights waits until the API server lets the user watch a resource.
+func awaitRights(ctx context.Context, admin client.Client, user, resource string) error {
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "network.weft.dev", Resource: resource, Verb: "watch"}}}

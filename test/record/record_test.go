@@ -1,4 +1,4 @@
-// Package record keeps docs/track-record.md true.
+// Package record checks docs/evidence/track-record.md and docs/user/threat-model.md.
 package record
 
 import (
@@ -41,7 +41,7 @@ func tests(t *testing.T) map[string]bool {
 // failureModes reads the table of failure modes: the row's number and its line.
 func failureModes(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "track-record.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "evidence", "track-record.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,5 +85,26 @@ func TestEveryFailureModeNamesATestOrAReason(t *testing.T) {
 				t.Errorf("row %s names %s, which does not exist", row, name[1])
 			}
 		}
+	}
+}
+
+// A page names a test because the test shows what the page says.
+func TestEveryTestThatAPageNamesExists(t *testing.T) {
+	exists, pages := tests(t), 0
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".md") {
+			return err
+		}
+		pages++
+		text, err := os.ReadFile(path)
+		for _, name := range named.FindAllStringSubmatch(string(text), -1) {
+			if !exists[name[1]] {
+				t.Errorf("%s names %s, which does not exist", path, name[1])
+			}
+		}
+		return err
+	})
+	if err != nil || pages == 0 {
+		t.Fatalf("%d pages: %v", pages, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Client asks a sandboxd. Any number of goroutines may.
+// Client sends requests to a sandboxd. It is safe for concurrent use.
 type Client struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
@@ -19,10 +19,10 @@ type Client struct {
 
 	mu      sync.Mutex
 	last    uint64
-	waiting map[uint64]chan Answer // request -> who waits for its answer
+	waiting map[uint64]chan Answer // request -> channel for its answer
 }
 
-// Start runs a command that serves, such as lab.Cluster's Command of sandboxd in a node.
+// Start runs a server command, such as lab.Cluster's Command of sandboxd in a node.
 func Start(cmd *exec.Cmd) (*Client, error) {
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -62,11 +62,11 @@ func (c *Client) receive(output io.Reader) {
 	}
 }
 
-// Do waits for the answer of one request.
+// Do sends a request and waits for its answer.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	mine, err := c.send(r)
 	if err != nil {
-		return Answer{}, fmt.Errorf("ask sandboxd: %w", err)
+		return Answer{}, fmt.Errorf("call sandboxd: %w", err)
 	}
 	select {
 	case a := <-mine:
@@ -86,24 +86,24 @@ func (c *Client) send(r Request) (<-chan Answer, error) {
 	defer c.mu.Unlock()
 	c.last++
 	r.ID = c.last
-	mine := make(chan Answer, 1) // of one place: who waits may have left
+	mine := make(chan Answer, 1) // buffered, because the caller may have gone
 	c.waiting[r.ID] = mine
 	return mine, json.NewEncoder(c.input).Encode(r)
 }
 
-// Make makes network namespaces.
+// Make creates network namespaces.
 func (c *Client) Make(ctx context.Context, names ...string) error {
 	_, err := c.Do(ctx, Request{Make: names})
 	return err
 }
 
-// Destroy takes network namespaces away.
+// Destroy removes network namespaces.
 func (c *Client) Destroy(ctx context.Context, names ...string) error {
 	_, err := c.Do(ctx, Request{Destroy: names})
 	return err
 }
 
-// Call executes plugins at once and returns how they ended, in their order.
+// Call executes plugins in parallel and returns their results in the same order.
 func (c *Client) Call(ctx context.Context, calls ...Call) ([]End, error) {
 	a, err := c.Do(ctx, Request{Calls: calls})
 	return a.Ends, err

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeNetNS makes a network namespace and mounts it at its path.
+// makeNetNS creates a network namespace and mounts it at its path.
 func makeNetNS(name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -24,7 +24,7 @@ func makeNetNS(name string) error {
 	return <-made
 }
 
-// mountNew uses up its thread, which stays in the new namespace and ends with the goroutine.
+// mountNew sacrifices its thread, which stays in the new namespace and ends with the goroutine.
 func mountNew(path string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -36,10 +36,10 @@ func mountNew(path string) error {
 	return nil
 }
 
-// destroyNetNS takes a network namespace away; what else holds it keeps it alive.
+// destroyNetNS unmounts a network namespace. It survives if something else holds it.
 func destroyNetNS(name string) error {
 	err := unix.Unmount(Path(name), unix.MNT_DETACH)
-	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
+	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // EINVAL: not mounted
 		return fmt.Errorf("unmount %s: %w", Path(name), err)
 	}
 	if err := os.Remove(Path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -2,12 +2,12 @@ package sandbox
 
 import "time"
 
-// Request asks for one thing; the first field that is set says which.
+// Request requests one action; the first field that is set selects it.
 type Request struct {
 	ID      uint64
-	Make    []string `json:",omitempty"` // network namespaces to make and mount, by name
-	Destroy []string `json:",omitempty"` // those to take away; one that is gone is no error
-	Calls   []Call   `json:",omitempty"` // plugins to execute, all at once
+	Make    []string `json:",omitempty"` // network namespaces to create and mount, by name
+	Destroy []string `json:",omitempty"` // network namespaces to remove; a missing one is no error
+	Calls   []Call   `json:",omitempty"` // plugins to execute in parallel
 }
 
 // Call is one execution of a plugin, as a runtime does it.
@@ -19,25 +19,25 @@ type Call struct {
 	IfName      string
 	Args        string // CNI_ARGS
 	Config      string // standard input
-	// KillAfter ends the plugin by SIGKILL, as a runtime that gives up does; 0: it may take as long as it likes.
+	// KillAfter kills the plugin after this time, like a runtime that gives up; 0: no limit.
 	KillAfter time.Duration
 }
 
-// Answer is what came of the request of the same ID.
+// Answer is the result of the request with the same ID.
 type Answer struct {
 	ID    uint64
 	Error string `json:",omitempty"`
-	Ends  []End  `json:",omitempty"` // of Calls, in their order
+	Ends  []End  `json:",omitempty"` // results of Calls, in the same order
 }
 
-// End is how a plugin ended.
+// End is the result of a plugin.
 type End struct {
 	Exit   int           // -1 if a signal ended it
 	Output string        // its standard output: a result, or an error with its code
-	Took   time.Duration // from before the fork until its end is known
+	Took   time.Duration // from before the fork until its end is detected
 }
 
-// Path is where a namespace that Make made is mounted.
+// Path returns where Make mounts a namespace.
 func Path(name string) string { return dir + "/" + name }
 
 const dir = "/run/netns"

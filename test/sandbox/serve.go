@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Serve answers requests, any number at once, until the input ends.
+// Serve processes requests, in parallel, until the input ends.
 func Serve(input io.Reader, output io.Writer) error {
 	var (
 		underWay sync.WaitGroup
@@ -34,7 +34,7 @@ func Serve(input io.Reader, output io.Writer) error {
 			answer := do(r)
 			mu.Lock()
 			defer mu.Unlock()
-			_ = answers.Encode(answer) // whoever asked is gone, and the input ends too
+			_ = answers.Encode(answer) // an error means that the client is gone, so the input ends too
 		})
 	}
 }
@@ -68,7 +68,8 @@ func (c Call) run() End {
 	}
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Plugin)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + c.Command, "CNI_CONTAINERID=" + c.ContainerID, "CNI_NETNS=" + c.NetNS,
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + c.Command, "CNI_CONTAINERID=" +
+		c.ContainerID, "CNI_NETNS=" + c.NetNS,
 		"CNI_IFNAME=" + c.IfName, "CNI_ARGS=" + c.Args, "CNI_PATH=" + filepath.Dir(c.Plugin)}
 	cmd.Stdin = strings.NewReader(c.Config)
 	var output bytes.Buffer

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// account counts what was done and keeps what should not have happened.
+// account counts actions and keeps unexpected errors.
 type account struct {
 	mu      sync.Mutex
 	adds    int
-	counts  map[string]int // what -> how often
+	counts  map[string]int // action -> count
 	waiting map[int]chan struct{}
 	wrong   []error
 }
@@ -23,14 +23,14 @@ func newAccount() *account {
 	return &account{counts: map[string]int{}, waiting: map[int]chan struct{}{}}
 }
 
-// count notes that something happened.
+// count records an action.
 func (a *account) count(what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.counts[what]++
 }
 
-// added notes an ADD.
+// added records an ADD.
 func (a *account) added() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,14 +40,14 @@ func (a *account) added() {
 	}
 }
 
-// enough reports whether there were as many ADDs.
+// enough reports whether there were at least this many ADDs.
 func (a *account) enough(adds int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.adds >= adds
 }
 
-// reached is closed when there were as many ADDs. One asks for each number once.
+// reached returns a channel that is closed after this many ADDs. Call it only once per number.
 func (a *account) reached(adds int) <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,29 +60,29 @@ func (a *account) reached(adds int) <-chan struct{} {
 	return reached
 }
 
-// fail notes what should not have happened.
+// fail records an unexpected error.
 func (a *account) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wrong = append(a.wrong, err)
 }
 
-// failures are the first of what should not have happened.
+// failures returns the first unexpected errors.
 func (a *account) failures() error {
-	const told = 10
+	const shown = 10
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d things went wrong, the first: %w", len(a.wrong), errors.Join(a.wrong[:min(told, len(a.wrong))]...))
+	return fmt.Errorf("%d unexpected errors, the first: %w", len(a.wrong), errors.Join(a.wrong[:min(shown, len(a.wrong))]...))
 }
 
-// print writes what was done.
+// print prints the counts.
 func (a *account) print(out io.Writer, took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	fmt.Fprintf(out, "\n%d ADDs in %.0f s, of them and of what came with them:\n", a.adds, took.Seconds())
+	fmt.Fprintf(out, "\n%d ADDs in %.0f s; all actions:\n", a.adds, took.Seconds())
 	for _, what := range slices.Sorted(maps.Keys(a.counts)) {
 		fmt.Fprintf(out, "%6d  %s\n", a.counts[what], what)
 	}

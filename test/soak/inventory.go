@@ -14,16 +14,16 @@ import (
 	"github.com/weft-network/weft/test/testbed"
 )
 
-// Count is how many of something there are.
+// Count is the number of objects of one kind.
 type Count struct {
 	What string
 	N    int
 }
 
-// Inventory is everything of which an ADD makes one more, in a fixed order.
+// Inventory lists every kind of object that an ADD creates, in a fixed order.
 type Inventory []Count
 
-// probe counts something by a script inside a machine. Its first argument is the process ID of the agent.
+// probe counts objects with a script inside a machine. The script's first argument is the agent's process ID.
 type probe struct{ what, script string }
 
 // nodeProbes count inside the node.
@@ -44,7 +44,7 @@ var nodeProbes = []probe{
 	{agentFiles, `ls /proc/$1/fd | wc -l`},
 }
 
-// databaseProbes count where the databases are.
+// databaseProbes count on the machine with the databases.
 var databaseProbes = []probe{
 	{"logical switch ports (NB)", `ovn-nbctl --timeout=20 --bare --columns=_uuid list Logical_Switch_Port | wc -w`},
 	{"port bindings (SB)", `ovn-sbctl --timeout=20 --bare --columns=_uuid list Port_Binding | wc -w`},
@@ -84,15 +84,15 @@ func Take(ctx context.Context, b *testbed.Bed, node string) (Inventory, error) {
 	return append(append(found, used...), Count{agentGoroutines, int(samples["go_goroutines"])}), nil
 }
 
-// What comes and goes by one or two on an idle agent: kubelet's probes.
+// Counts that vary by one or two on an idle agent, because of kubelet's probes.
 const agentGoroutines, agentFiles = "goroutines of the agent", "file descriptors of the agent"
 
-// atRest leaves out what comes and goes.
+// atRest removes the varying counts.
 func (i Inventory) atRest() Inventory {
 	return slices.DeleteFunc(slices.Clone(i), func(c Count) bool { return c.What == agentGoroutines || c.What == agentFiles })
 }
 
-// least has the smaller count of each.
+// least returns the smaller count of each kind.
 func least(a, b Inventory) Inventory {
 	if a == nil {
 		return b
@@ -104,7 +104,7 @@ func least(a, b Inventory) Inventory {
 	return smaller
 }
 
-// addresses are what the operator's allocator and the node's agent count.
+// addresses returns the counts of the operator's allocator and the node's agent.
 func addresses(ctx context.Context, b *testbed.Bed, node string) (Inventory, error) {
 	var cn networkv1alpha1.ClusterNetwork
 	if err := b.API.Get(ctx, client.ObjectKey{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
@@ -125,7 +125,7 @@ func addresses(ctx context.Context, b *testbed.Bed, node string) (Inventory, err
 		{"pods that the agent has", int(nn.Status.Pods)}}, nil
 }
 
-// leaked says what there is more of than before.
+// leaked lists the kinds whose count has grown.
 func leaked(before, after Inventory) (leaks []string) {
 	was := before.byName()
 	for _, c := range after {
@@ -144,7 +144,7 @@ func (i Inventory) byName() map[string]int {
 	return byName
 }
 
-// compare prints both as a table.
+// compare prints both inventories as a table.
 func compare(out io.Writer, before, after Inventory) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nwhat\tbefore\tafter\tleaked")

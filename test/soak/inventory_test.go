@@ -30,17 +30,17 @@ func TestAFailureHasItsReasonOnlyWhileAnAgentIsMissing(t *testing.T) {
 	var d disturbances
 	early := time.Now()
 	if d.during(early) {
-		t.Error("nobody was killed yet")
+		t.Error("a failure before the first kill counts as explained")
 	}
 	end := d.begin()
 	if !d.during(time.Now()) {
-		t.Error("the agent is missing now")
+		t.Error("a failure while the agent is missing counts as unexplained")
 	}
 	end()
 	if !d.during(early) {
-		t.Error("the agent was missing since then")
+		t.Error("a failure that began while the agent was missing counts as unexplained")
 	}
 	if d.during(time.Now()) {
-		t.Error("the next agent serves already")
+		t.Error("a failure after the next agent serves counts as explained")
 	}
 }

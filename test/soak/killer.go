@@ -9,20 +9,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/sandbox"
-	"github.com/weft-network/weft/test/testbed"
 )
 
 // serves bounds how long the next agent may take to answer.
 const serves = 2 * time.Minute
 
-// killer ends the agent at random moments.
+// killer kills the agent at random moments.
 type killer struct {
 	*run
 	rng *rand.Rand
 }
 
-// amongADDs spreads its kills over the first four fifths of the ADDs: what the last agent leaks shows in its own counts.
+// amongADDs spreads its kills over the first four fifths of the ADDs, so that the last agent's leaks show in its own
+// counts.
 func (k *killer) amongADDs(ctx context.Context) error {
 	for i := range k.Kills {
 		step := max(1, k.ADDs*4/5/max(1, k.Kills))
@@ -39,8 +40,8 @@ func (k *killer) amongADDs(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the agent and waits until the next one serves. kubelet starts the first one after a kill at once, and later ones only after 10 s
-// and more: then the pod is replaced too.
+// kill kills the agent and waits until the next one serves. kubelet restarts the container immediately after the
+// first kill, but only after 10 s or more after later kills. Then the pod is replaced too.
 func (k *killer) kill(ctx context.Context) error {
 	agent, err := k.bed.AwaitAgent(ctx, k.Node, "")
 	if err != nil {
@@ -55,10 +56,10 @@ func (k *killer) kill(ctx context.Context) error {
 			return err
 		}
 	}
-	return testbed.Poll(ctx, serves, func() error { return k.serving(ctx, agent.PID) })
+	return poll.Slowly(ctx, serves, func() error { return k.serving(ctx, agent.PID) })
 }
 
-// serving is nil when another process than the former answers STATUS.
+// serving returns nil if a process other than the former one answers STATUS.
 func (k *killer) serving(ctx context.Context, former string) error {
 	pid, err := k.bed.Shell(ctx, k.Node, "busybox pidof weft-agent || true")
 	if err != nil {
@@ -77,7 +78,7 @@ func (k *killer) serving(ctx context.Context, former string) error {
 	return nil
 }
 
-// disturbances are the times in which an agent was missing: what fails then has its reason.
+// disturbances are the periods without an agent, which explain failures.
 type disturbances struct {
 	mu   sync.Mutex
 	all  []disturbance
@@ -86,7 +87,7 @@ type disturbances struct {
 
 type disturbance struct{ from, to time.Time }
 
-// begin says that an agent is about to be killed; end that the next one serves.
+// begin starts a period before a kill; end finishes it when the next agent serves.
 func (d *disturbances) begin() (end func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +101,7 @@ func (d *disturbances) begin() (end func()) {
 	}
 }
 
-// during reports whether an agent was missing at any time since then.
+// during reports whether an agent was missing at any time since a time.
 func (d *disturbances) during(since time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

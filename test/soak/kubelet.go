@@ -11,13 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/testbed"
 )
 
 const (
-	// batch is how many pods start together: each costs some 20 MiB.
+	// batch is the number of pods that start together; each uses about 20 MiB.
 	batch = 20
-	// starts and ends bound how long kubelet may take with a batch while the agent is killed: it tries again after 10 s or more.
+	// starts and ends bound how long kubelet may take for a batch while the agent is killed; it retries after 10 s
+	// or more.
 	starts, ends = 4 * time.Minute, 2 * time.Minute
 )
 
@@ -39,7 +41,7 @@ func (r *run) throughKubelet(ctx context.Context) error {
 	return nil
 }
 
-// during does something, and kills the agent meanwhile in one of three cases.
+// during runs do, and in one of three cases kills the agent meanwhile.
 func (k *killer) during(ctx context.Context, do func() error) error {
 	if k.Kills == 0 || k.rng.IntN(3) != 0 {
 		return do()
@@ -60,7 +62,7 @@ func (r *run) start(ctx context.Context, pods []*corev1.Pod) error {
 			return err
 		}
 	}
-	return testbed.Poll(ctx, starts, func() error {
+	return poll.Slowly(ctx, starts, func() error {
 		for _, p := range pods {
 			if err := r.bed.API.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err
@@ -73,7 +75,7 @@ func (r *run) start(ctx context.Context, pods []*corev1.Pod) error {
 	})
 }
 
-// endPods deletes pods and waits until kubelet has let them go.
+// endPods deletes pods and waits until kubelet has released them.
 func (r *run) endPods(ctx context.Context, pods []*corev1.Pod) error {
 	for _, p := range pods {
 		if err := r.bed.API.Delete(ctx, p, client.GracePeriodSeconds(1)); err != nil {
@@ -81,10 +83,10 @@ func (r *run) endPods(ctx context.Context, pods []*corev1.Pod) error {
 		}
 		r.account.count("pod through kubelet")
 	}
-	return testbed.Poll(ctx, ends, func() error {
+	return poll.Slowly(ctx, ends, func() error {
 		for _, p := range pods {
 			if err := r.bed.API.Get(ctx, client.ObjectKeyFromObject(p), p); client.IgnoreNotFound(err) != nil || err == nil {
-				return errors.Join(fmt.Errorf("pod %s is still there", p.Name), client.IgnoreNotFound(err))
+				return errors.Join(fmt.Errorf("pod %s still exists", p.Name), client.IgnoreNotFound(err))
 			}
 		}
 		return nil

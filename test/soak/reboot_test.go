@@ -23,13 +23,14 @@ import (
 var rebootPods = flag.Int("reboot-pods", 250, "pods of the node that reboots")
 
 const (
-	// memoryLimit is the agent's container's.
+	// memoryLimit is the memory limit of the agent's container.
 	memoryLimit = "64Mi"
-	// back bounds how long a node of 250 pods may take on a machine of two cores.
+	// back bounds how long a node with 250 pods may take to recover on a machine with two cores.
 	back = 8 * time.Minute
 )
 
-// endAll ends what a reboot ends: all containers, their network namespaces with their links, and what is in /run/weft.
+// endAll ends what a reboot ends: all containers, their network namespaces with their links, and the content of
+// /run/weft.
 const endAll = `
 for p in /proc/[0-9]*; do
 	if grep -q kubepods $p/cgroup 2>/dev/null; then kill -9 ${p#/proc/} 2>/dev/null; fi
@@ -42,8 +43,8 @@ done
 rm -rf /run/weft/*
 true`
 
-// TestReboot ends a node with many pods and gives it all their ADDs at once when it comes back, before its agent runs, whose container may
-// have 64 MiB.
+// TestReboot stops a node with many pods. When it returns, all their ADDs run at once, before its agent runs, whose
+// container may use 64 MiB.
 func TestReboot(t *testing.T) {
 	bed := open(t)
 	limitAgent(t, bed)
@@ -51,14 +52,15 @@ func TestReboot(t *testing.T) {
 	must(t, err)
 	defer sandboxes.Close()
 	pods := park(t, bed, *rebootPods)
-	r := &run{Options: Options{Node: "n1", Output: os.Stdout}, bed: bed, sandboxes: sandboxes, account: newAccount(), kills: &disturbances{}, claims: newClaims()}
+	r := &run{Options: Options{Node: "n1", Output: os.Stdout}, bed: bed, sandboxes: sandboxes, account: newAccount(),
+		kills: &disturbances{}, claims: newClaims()}
 	for first := 0; first < len(pods); first += 25 {
 		attachAll(t, r, pods[first:min(first+25, len(pods))], uint64(first))
 	}
 	r.account = newAccount()
 	before, err := bed.AwaitAgent(t.Context(), "n1", "")
 	must(t, err)
-	defer r.kills.begin()() // what fails until it is back has its reason
+	defer r.kills.begin()() // failures until it is back are explained
 	start := time.Now()
 	restart(t, bed)
 	boxes := attachAll(t, r, pods, uint64(len(pods)))
@@ -72,9 +74,11 @@ func TestReboot(t *testing.T) {
 	anon, err := bed.Memory(t.Context(), after, "RssAnon")
 	must(t, err)
 	r.account.print(r.Output, took)
-	fmt.Printf("%d pods had their interfaces %.1f s after the node's start; the agent's container used %.1f MiB at most of %s,\n"+
-		"its process %.1f MiB RSS, now %.1f MiB of its own\n", len(pods), took.Seconds(), float64(peak)/(1<<20), memoryLimit, mib(rss), mib(anon))
-	if n := after.Pod.Status.ContainerStatuses[0]; n.LastTerminationState.Terminated != nil && n.LastTerminationState.Terminated.Reason == "OOMKilled" {
+	fmt.Printf("%d pods had their interfaces %.1f s after the node's start; the agent's container used at most %.1f MiB of %s,\n"+
+		"its process %.1f MiB RSS, now %.1f MiB anonymous\n", len(pods), took.Seconds(), float64(peak)/(1<<20),
+		memoryLimit, mib(rss), mib(anon))
+	if n := after.Pod.Status.ContainerStatuses[0]; n.LastTerminationState.Terminated != nil &&
+		n.LastTerminationState.Terminated.Reason == "OOMKilled" {
 		t.Errorf("the agent ran out of its memory: %+v", n)
 	}
 	for _, a := range boxes {
@@ -83,13 +87,13 @@ func TestReboot(t *testing.T) {
 	must(t, r.account.failures())
 }
 
-// cgroupPeak prints the most memory that the control group of a process ever used, in bytes.
+// cgroupPeak prints the peak memory usage of a process's control group, in bytes.
 const cgroupPeak = `
 group=$(grep -E ":memory:" /proc/$1/cgroup | cut -d: -f3)
 if [ -n "$group" ]; then cat /sys/fs/cgroup/memory$group/memory.max_usage_in_bytes
 else cat /sys/fs/cgroup$(cut -d: -f3 /proc/$1/cgroup)/memory.peak; fi`
 
-// limitAgent gives the agent's container its memory, and waits for the agent that has it.
+// limitAgent sets the memory limit of the agent's container, and waits for the agent with the limit.
 func limitAgent(t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"agent","resources":{"limits":{"memory":"` + memoryLimit + `"}}}]}}}}`
@@ -102,7 +106,7 @@ func limitAgent(t *testing.T, b *testbed.Bed) {
 	}
 }
 
-// park makes pods that the test's end removes.
+// park creates pods that the test's cleanup removes.
 func park(t *testing.T, b *testbed.Bed, count int) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -114,7 +118,7 @@ func park(t *testing.T, b *testbed.Bed, count int) []*corev1.Pod {
 	return pods
 }
 
-// restart ends everything on the node and starts it again, as the lab cannot boot a machine a second time.
+// restart stops everything on the node and starts it again, because the lab cannot boot a machine a second time.
 func restart(t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	up := []string{"ovsdb-server", "ovs-vswitchd", "ovn-controller", "containerd", "kubelet"}
@@ -134,8 +138,8 @@ type attached struct {
 	box box
 }
 
-// attachAll has all pods attached at once, each as its runtime would: a sandbox whose ADD fails is given up for another.
-// Their names follow from the numbers beginning with first.
+// attachAll attaches all pods at once, each as its runtime would: a sandbox whose ADD fails is replaced by another.
+// Sandbox names are numbered from first on.
 func attachAll(t *testing.T, r *run, pods []*corev1.Pod, first uint64) []attached {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), back)

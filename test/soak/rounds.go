@@ -14,7 +14,7 @@ type round struct {
 	do   func(*worker, context.Context) error
 }
 
-// rounds are drawn from with the same chance each; the plain one is there more than once.
+// rounds are drawn with equal probability; the plain round is listed more than once.
 func rounds() []round {
 	return []round{
 		{"ADD, DEL", (*worker).plain},
@@ -68,7 +68,7 @@ func (w *worker) twiceDeleted(ctx context.Context) error {
 	return errors.Join(w.del(ctx, b, b.call("DEL")), w.end(ctx, b))
 }
 
-// newer: kubelet has given the first sandbox up and deletes it late. The second must stay.
+// newer deletes the first sandbox late, after kubelet has given it up. The second sandbox must stay.
 func (w *worker) newer(ctx context.Context) error {
 	older, err := w.attach(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *worker) newer(ctx context.Context) error {
 	return w.end(ctx, b)
 }
 
-// race: of two sandboxes at once one may lose, not both.
+// race runs two sandboxes' ADDs at once. One of them may fail, but not both.
 func (w *worker) race(ctx context.Context) error {
 	a, err := w.newBox(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *worker) race(ctx context.Context) error {
 	return errors.Join(w.end(ctx, a), w.end(ctx, b))
 }
 
-// abandoned: the runtime gives up at any moment of ADD.
+// abandoned kills the plugin at a random moment of ADD.
 func (w *worker) abandoned(ctx context.Context) error {
 	b, err := w.newBox(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *worker) pathless(ctx context.Context) error {
 	return errors.Join(w.sandboxes.Destroy(ctx, b.name), w.del(ctx, b, call))
 }
 
-// void: the namespace is gone before the plugin looks. ADD must fail and leave nothing.
+// void removes the namespace before ADD, which must fail and leave nothing.
 func (w *worker) void(ctx context.Context) error {
 	b, err := w.newBox(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *worker) void(ctx context.Context) error {
 	}
 	w.account.added()
 	if ends[0].Exit == 0 {
-		w.account.fail(fmt.Errorf("ADD succeeded in a namespace that is gone: %s", ends[0].Output))
+		w.account.fail(fmt.Errorf("ADD succeeded in a removed namespace: %s", ends[0].Output))
 	}
 	return w.del(ctx, b, b.call("DEL"))
 }
@@ -179,7 +179,7 @@ func (w *worker) unknown(ctx context.Context) error {
 	return w.end(ctx, b)
 }
 
-// orphaned: the pod is deleted at once, its sandbox afterwards, and it comes back under its name as another one.
+// orphaned deletes the pod first and its sandbox afterwards. Another pod with the same name follows.
 func (w *worker) orphaned(ctx context.Context) error {
 	b, err := w.attach(ctx)
 	if err != nil {

@@ -11,27 +11,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/sandbox"
 	"github.com/weft-network/weft/test/testbed"
 )
 
-// Options say how much.
+// Options sets the size of a soak.
 type Options struct {
 	Node    string
-	ADDs    int    // executions of the plugin with ADD, at least
-	Pods    int    // that kubelet starts and ends
-	Kills   int    // of the agent, while the plugin is executed; a third as many while kubelet is busy
+	ADDs    int    // least number of ADDs
+	Pods    int    // pods that kubelet starts and ends
+	Kills   int    // kills of the agent while the plugin runs; a third as many while kubelet is busy
 	Workers int    // pods at a time
-	Seed    uint64 // of all that is random
+	Seed    uint64 // seed of all random choices
 	Output  io.Writer
 }
 
 const (
-	// warmUp is how many ADDs come before anything is counted: connections that stay, pools that fill.
+	// warmUp is the number of ADDs before anything is counted, to fill pools and open lasting connections.
 	warmUp = 24
-	// quiet is how long what is left may take to go: the runtime's list is asked after 2 minutes.
+	// quiet bounds how long leftovers may take to disappear: the agent reads the runtime's list after 2 minutes.
 	quiet = 3 * time.Minute
-	// still is how long nothing may have changed before counting: longer than a count in a status is late.
+	// still is how long no count may change before counting, which is longer than the delay of counts in a status.
 	still = 12 * time.Second
 )
 
@@ -45,9 +46,10 @@ type run struct {
 	claims    *claims
 }
 
-// Run does what the options say and returns an error that names every leak and every ADD or DEL that failed without a reason.
+// Run runs a soak. The error lists every leak and every unexplained failure of ADD or DEL.
 func Run(ctx context.Context, b *testbed.Bed, o Options) error {
-	fmt.Fprintf(o.Output, "soak: seed %d, %d ADDs by %d workers, %d kills, %d pods through kubelet\n", o.Seed, o.ADDs, o.Workers, o.Kills, o.Pods)
+	fmt.Fprintf(o.Output, "soak: seed %d, %d ADDs by %d workers, %d kills, %d pods through kubelet\n", o.Seed, o.ADDs,
+		o.Workers, o.Kills, o.Pods)
 	sandboxes, err := b.Sandboxes(ctx, o.Node)
 	if err != nil {
 		return err
@@ -73,7 +75,7 @@ func Run(ctx context.Context, b *testbed.Bed, o Options) error {
 	return errors.Join(err, r.account.failures())
 }
 
-// warm begins with an agent that was killed, as at the end, and counts.
+// warm starts with a killed agent, as at the end, and counts.
 func (r *run) warm(ctx context.Context) (Inventory, error) {
 	k := &killer{run: r, rng: rand.New(rand.NewPCG(r.Seed, 1))}
 	if err := k.kill(ctx); err != nil {
@@ -101,9 +103,9 @@ func (r *run) warm(ctx context.Context) (Inventory, error) {
 	return fewest, err
 }
 
-// settle counts until nothing is wrong; with an error it returns the last counts as well.
+// settle counts until wrong returns nothing. With an error it also returns the last counts.
 func (r *run) settle(ctx context.Context, wrong func(Inventory) []string) (last Inventory, err error) {
-	err = testbed.Poll(ctx, quiet, func() error {
+	err = poll.Slowly(ctx, quiet, func() error {
 		now, err := Take(ctx, r.bed, r.Node)
 		if err != nil {
 			return err
@@ -134,7 +136,7 @@ func (r *run) direct(ctx context.Context) error {
 	return errors.Join(err, killed)
 }
 
-// work has workers execute the plugin until there were enough ADDs.
+// work makes workers execute the plugin until there were enough ADDs.
 func (r *run) work(ctx context.Context) error {
 	if r.ADDs == 0 {
 		return nil

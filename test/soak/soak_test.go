@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	adds  = flag.Int("n", 2000, "executions of ADD")
-	kills = flag.Int("kills", 20, "kills of the agent meanwhile")
+	adds  = flag.Int("n", 2000, "number of ADDs")
+	kills = flag.Int("kills", 20, "kills of the agent during the ADDs")
 	pods  = flag.Int("pods", 100, "pods through kubelet")
-	seed  = flag.Uint64("seed", 0, "of all that is random; 0: the clock's")
+	seed  = flag.Uint64("seed", 0, "seed of all random choices; 0: from the clock")
 )
 
 func TestMain(m *testing.M) { os.Exit(testbed.Main(m, labName(), lab.UpOptions{Nodes: 1})) }
@@ -42,7 +42,8 @@ func must(t *testing.T, err error) {
 
 func TestSoak(t *testing.T) {
 	bed := open(t)
-	o := Options{Node: "n1", ADDs: *adds, Pods: *pods, Kills: *kills, Workers: 8, Seed: cmp.Or(*seed, uint64(time.Now().UnixNano())), Output: os.Stdout}
+	o := Options{Node: "n1", ADDs: *adds, Pods: *pods, Kills: *kills, Workers: 8,
+		Seed: cmp.Or(*seed, uint64(time.Now().UnixNano())), Output: os.Stdout}
 	if err := Run(t.Context(), bed, o); err != nil {
 		t.Error(err)
 	}

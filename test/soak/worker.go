@@ -16,25 +16,25 @@ import (
 	"github.com/weft-network/weft/test/sandbox"
 )
 
-// The plugin as the agent installs and configures it.
+// The plugin and its configuration as the agent installs them.
 const (
 	plugin = "/opt/cni/bin/weft-cni"
 	config = `{"cniVersion":"1.1.0","name":"weft","type":"weft-cni","socket":"/run/weft/cni.sock"}`
 )
 
-// patience is how often a runtime tries again while agents are killed.
+// patience is how often a runtime retries while agents are killed.
 const patience = 20
 
-// worker makes one pod after the other and does to it what runtimes do.
+// worker creates one pod after the other and does to it what runtimes do.
 type worker struct {
 	*run
 	id   int
 	rng  *rand.Rand
 	pods int
-	made int // sandboxes
+	made int // number of sandboxes
 
 	pod    *corev1.Pod
-	result string // of the last ADD
+	result string // result of the last ADD
 }
 
 func (w *worker) loop(ctx context.Context) error {
@@ -46,7 +46,7 @@ func (w *worker) loop(ctx context.Context) error {
 	return nil
 }
 
-// onePod lets a pod have some sandboxes, one after the other.
+// onePod gives a pod several sandboxes, one after the other.
 func (w *worker) onePod(ctx context.Context) error {
 	w.pods++
 	w.pod = w.bed.Parked(fmt.Sprintf("soak-%x-%d-%d", w.rng.Uint32(), w.id, w.pods), w.Node)
@@ -61,7 +61,7 @@ func (w *worker) onePod(ctx context.Context) error {
 	return w.deletePod(ctx)
 }
 
-// deletePod deletes the pod as kubelet does at its end. It may be deleted already.
+// deletePod deletes the pod as kubelet does at its end. It may be gone already.
 func (w *worker) deletePod(ctx context.Context) error {
 	w.claims.release(w.pod.UID)
 	return client.IgnoreNotFound(w.bed.API.Delete(ctx, w.pod, client.GracePeriodSeconds(0)))
@@ -82,10 +82,12 @@ func (w *worker) newBox(ctx context.Context) (box, error) {
 }
 
 func (b box) call(command string) sandbox.Call {
-	return sandbox.Call{Plugin: plugin, Command: command, ContainerID: b.name, NetNS: sandbox.Path(b.name), IfName: "eth0", Args: b.args, Config: config}
+	return sandbox.Call{Plugin: plugin, Command: command, ContainerID: b.name, NetNS: sandbox.Path(b.name),
+		IfName: "eth0", Args: b.args, Config: config}
 }
 
-// add executes one ADD; ok is false if it failed. Without a kill meanwhile that is an error of the agent.
+// add executes one ADD; ok is false if it failed. A failure without a kill at the same time counts as an error of
+// the agent.
 func (w *worker) add(ctx context.Context, b box) (ok bool, err error) {
 	start := time.Now()
 	ends, err := w.sandboxes.Call(ctx, b.call("ADD"))
@@ -106,10 +108,11 @@ func (w *worker) blame(start time.Time, command string, b box, end sandbox.End) 
 		w.account.count(command + " failed while the agent was killed")
 		return
 	}
-	w.account.fail(fmt.Errorf("%s of sandbox %s of pod %s ended with %d after %s: %s", command, b.name, w.pod.Name, end.Exit, end.Took, end.Output))
+	w.account.fail(fmt.Errorf("%s of sandbox %s of pod %s ended with exit code %d after %s: %s", command, b.name,
+		w.pod.Name, end.Exit, end.Took, end.Output))
 }
 
-// verify keeps a result and compares it with those of the pod's other sandboxes and of other pods.
+// verify keeps a result and compares it with the results of the pod's other sandboxes and of other pods.
 func (w *worker) verify(result string) error {
 	w.result = result
 	var r struct{ IPs []struct{ Address string } }
@@ -131,7 +134,7 @@ func (w *worker) verify(result string) error {
 	return nil
 }
 
-// attach makes a sandbox with an interface. As a runtime, it gives up a sandbox whose ADD failed.
+// attach creates a sandbox with an interface. Like a runtime, it discards a sandbox whose ADD failed.
 func (w *worker) attach(ctx context.Context) (box, error) {
 	for range patience {
 		b, err := w.newBox(ctx)
@@ -152,7 +155,7 @@ func (w *worker) attach(ctx context.Context) (box, error) {
 	return box{}, fmt.Errorf("%d sandboxes in a row got no interface", patience)
 }
 
-// backOff waits as kubelet does before it makes another sandbox.
+// backOff waits as kubelet does before it creates another sandbox.
 func backOff(ctx context.Context) error {
 	const kubelets = 10 * time.Second
 	timer := time.NewTimer(kubelets)
@@ -185,7 +188,7 @@ func (w *worker) del(ctx context.Context, b box, call sandbox.Call) error {
 	return fmt.Errorf("%d DELs in a row of sandbox %s failed", patience, b.name)
 }
 
-// end is DEL and then the namespace's end.
+// end executes DEL and then removes the namespace.
 func (w *worker) end(ctx context.Context, b box) error {
 	if err := w.del(ctx, b, b.call("DEL")); err != nil {
 		return err
@@ -193,15 +196,15 @@ func (w *worker) end(ctx context.Context, b box) error {
 	return w.sandboxes.Destroy(ctx, b.name)
 }
 
-// claims know which living pod has an address.
+// claims records which living pod has an address.
 type claims struct {
 	mu        sync.Mutex
-	byAddress map[netip.Addr]types.UID // address -> the pod that got it
+	byAddress map[netip.Addr]types.UID // address -> its pod
 }
 
 func newClaims() *claims { return &claims{byAddress: map[netip.Addr]types.UID{}} }
 
-// claim returns who has the address: the pod, or another one.
+// claim returns the holder of the address: the pod, or another one.
 func (c *claims) claim(a netip.Addr, pod types.UID) (holder types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,19 +12,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/weft-network/weft/pkg/ports"
+	"github.com/weft-network/weft/test/poll"
 )
 
 // Product is the namespace of the product's own pods.
 const Product = "weft-system"
 
-// Agent is the agent of a node, Ready.
+// Agent is a Ready agent of a node.
 type Agent struct {
 	Node string
 	Pod  corev1.Pod
 	PID  string // in the node's process namespace
 }
 
-// Agent returns the node's agent; an error while it is not Ready.
+// Agent returns the node's agent. It is an error if the agent is not Ready.
 func (b *Bed) Agent(ctx context.Context, node string) (Agent, error) {
 	var list corev1.PodList
 	err := b.API.List(ctx, &list, client.InNamespace(Product), client.MatchingLabels{"app.kubernetes.io/component": "agent"})
@@ -47,18 +50,18 @@ func (b *Bed) Agent(ctx context.Context, node string) (Agent, error) {
 	return Agent{}, fmt.Errorf("node %s has no agent", node)
 }
 
-// AwaitAgent waits for an agent of another process than the given one; empty: for any.
+// AwaitAgent waits for an agent with a process other than formerPID; if that is empty, for any agent.
 func (b *Bed) AwaitAgent(ctx context.Context, node, formerPID string) (a Agent, err error) {
-	err = Poll(ctx, patience, func() error {
+	err = poll.Slowly(ctx, patience, func() error {
 		if a, err = b.Agent(ctx, node); err == nil && a.PID == formerPID {
-			err = errors.New("it is still the former process")
+			err = errors.New("the former process still runs")
 		}
 		return err
 	})
 	return a, err
 }
 
-// Ready tells whether a pod is.
+// Ready reports whether a pod is Ready.
 func Ready(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -68,22 +71,24 @@ func Ready(p *corev1.Pod) bool {
 	return false
 }
 
-// KillAgent ends the agent by SIGKILL. kubelet starts the next one at once, and after more of them only after 10 s, 20 s, ...
+// KillAgent sends SIGKILL to the agent. kubelet restarts the container immediately after the first kill, and only
+// after 10 s, 20 s, ... after further ones.
 func (b *Bed) KillAgent(ctx context.Context, a Agent) error {
 	_, err := b.Exec(ctx, a.Node, "busybox", "kill", "-9", a.PID)
 	return err
 }
 
-// ReplaceAgent has the DaemonSet make another pod, for which kubelet does not wait.
+// ReplaceAgent makes the DaemonSet create another pod, for which kubelet has no back-off.
 func (b *Bed) ReplaceAgent(ctx context.Context, a Agent) error {
 	return client.IgnoreNotFound(b.API.Delete(ctx, &a.Pod, client.GracePeriodSeconds(0)))
 }
 
-// Metrics reads the agent's samples, by name and labels as they are printed.
+// Metrics reads the agent's samples, by name and labels as printed.
 func (b *Bed) Metrics(ctx context.Context, a Agent) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.Pod.Status.HostIP+":9443/metrics", nil)
+	url := "http://" + a.Pod.Status.HostIP + ports.Any(ports.AgentMetrics) + "/metrics"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +121,7 @@ func parseMetrics(text string) (map[string]float64, error) {
 	return samples, nil
 }
 
-// Memory is a field of the agent's /proc/PID/status, such as RssAnon, in KiB.
+// Memory returns a field of the agent's /proc/PID/status, such as RssAnon, in KiB.
 func (b *Bed) Memory(ctx context.Context, a Agent, field string) (int, error) {
 	return b.Number(ctx, a.Node, `grep "^$1:" /proc/$2/status | tr -s "\t" " " | cut -d" " -f2`, field, a.PID)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,17 +22,18 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/sandbox"
 )
 
-// Bed is a lab that is up, with a client of its API server and a namespace for the test's objects.
+// Bed is a running lab with a client of its API server and a namespace for the test's objects.
 type Bed struct {
 	*lab.Cluster
 	API       client.WithWatch
 	Namespace string
 }
 
-// New connects to a lab that is up and makes the namespace.
+// New connects to a running lab and creates the namespace.
 func New(ctx context.Context, cluster *lab.Cluster, namespace string) (*Bed, error) {
 	api, err := newClient(cluster)
 	if err != nil {
@@ -41,7 +44,7 @@ func New(ctx context.Context, cluster *lab.Cluster, namespace string) (*Bed, err
 	if err := api.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
-	return b, Poll(ctx, 30*time.Second, func() error {
+	return b, poll.Slowly(ctx, 30*time.Second, func() error {
 		return api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
 	})
 }
@@ -54,7 +57,7 @@ func newClient(cluster *lab.Cluster) (client.WithWatch, error) {
 	config.Dial = cluster.DialContext // the API server is in the lab's network
 	config.QPS, config.Burst = 500, 1000
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
@@ -75,37 +78,15 @@ func (b *Bed) Build(ctx context.Context, folder, pkg string) (path string, err e
 	return path, nil
 }
 
-// Sandboxes starts the sandboxes of a node.
+// Sandboxes starts the sandbox server of a node.
 func (b *Bed) Sandboxes(ctx context.Context, node string) (*sandbox.Client, error) {
 	path, err := b.Build(ctx, ".", "./test/sandbox/cmd/sandboxd")
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := b.Command(context.WithoutCancel(ctx), node, path) // it ends with its input
+	cmd, err := b.Command(context.WithoutCancel(ctx), node, path) // the server ends with its input
 	if err != nil {
 		return nil, err
 	}
 	return sandbox.Start(cmd)
-}
-
-// interval is the time between two looks at state that has no event.
-const interval = 100 * time.Millisecond
-
-// Poll looks again until there is no error, and returns the last when the time is over.
-func Poll(ctx context.Context, timeout time.Duration, look func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		err := look()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("still after %s: %w", timeout, err)
-		}
-	}
 }

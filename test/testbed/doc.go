@@ -1,3 +1,3 @@
-// Package testbed is what load tests in a lab share: the lab's life around a test binary, a client of its API server, pods that have a port
-// and no sandbox, and a look into the agent's process.
+// Package testbed is shared by load tests in a lab. It starts and removes the lab around a test binary, and provides
+// a client of its API server, pods with a port but without a sandbox, and access to the agent's process.
 package testbed

@@ -14,14 +14,15 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// use says that a lab is up already; it is set in the process that runs the tests. WEFT_BED_KEEP=1 leaves the lab up.
+// use is set if a lab runs already, also in the process that runs the tests. keep (WEFT_BED_KEEP=1) leaves the lab
+// up.
 const use, keep = "WEFT_BED_USE", "WEFT_BED_KEEP"
 
-// Main runs a test binary in a lab of its own and returns the exit code. The tests run in a process of their own, so that the lab is taken
-// down however they end: a panic and a timeout of go test end the process at once.
+// Main runs a test binary in its own lab and returns the exit code. The tests run in a child process, so that the
+// lab is removed however they end. A panic and a timeout of go test end the process immediately.
 func Main(m *testing.M, name string, o lab.UpOptions) int {
 	if os.Getenv(use) != "" {
-		return m.Run() // signals end it at once
+		return m.Run() // signals end it immediately
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
@@ -57,7 +58,7 @@ func inLab(ctx context.Context, name string, o lab.UpOptions) (code int, err err
 	err = tests.Run()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		return 1, nil // it has said why itself
+		return 1, nil // the child process printed the reason
 	}
 	return 0, err
 }

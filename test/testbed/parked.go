@@ -9,23 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// patience bounds what the operator and kubelet may take on a busy machine.
+// patience bounds how long the operator and kubelet may take on a busy machine.
 const patience = 90 * time.Second
 
-// Parked is a pod that is bound to a node whose kubelet cannot start it, since a secret that it mounts does not exist: kubelet mounts before
-// it makes a sandbox. So it has its port and address as every pod, and the test makes its sandboxes.
+// Parked returns a pod bound to a node whose kubelet cannot start it, because it mounts a missing secret and kubelet
+// mounts before it creates a sandbox. So the pod has its port and address like any other, and the test creates its
+// sandboxes.
 func (b *Bed) Parked(name, node string) *corev1.Pod {
 	p := b.Pausing(name, node)
-	p.Spec.Volumes = []corev1.Volume{{Name: "never", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "never"}}}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "never",
+		VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "never"}}}}
 	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "never", MountPath: "/never"}}
 	return p
 }
 
-// Pausing is a pod that does nothing.
+// Pausing returns a pod that does nothing.
 func (b *Bed) Pausing(name, node string) *corev1.Pod {
 	none, no := int64(0), false
 	return &corev1.Pod{
@@ -37,7 +40,8 @@ func (b *Bed) Pausing(name, node string) *corev1.Pod {
 	}
 }
 
-// Park creates pods and waits until the node's agent can attach them: their ports are in the southbound database.
+// Park creates pods and waits until the node's agent can attach them, because their ports are in the southbound
+// database.
 func (b *Bed) Park(ctx context.Context, pods ...*corev1.Pod) error {
 	for _, p := range pods {
 		if err := b.API.Create(ctx, p); err != nil {
@@ -48,7 +52,7 @@ func (b *Bed) Park(ctx context.Context, pods ...*corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return Poll(ctx, patience, func() error {
+	return poll.Slowly(ctx, patience, func() error {
 		ports, err := b.Rows(ctx, central, "ovn-sbctl", "Port_Binding", "logical_port")
 		if err != nil {
 			return err
@@ -66,23 +70,23 @@ func (b *Bed) Park(ctx context.Context, pods ...*corev1.Pod) error {
 	})
 }
 
-// Remove deletes pods at once and waits until they are gone.
+// Remove deletes pods without a grace period and waits until they are gone.
 func (b *Bed) Remove(ctx context.Context, pods ...*corev1.Pod) error {
 	for _, p := range pods {
 		if err := b.API.Delete(ctx, p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
-	return Poll(ctx, patience, func() error {
+	return poll.Slowly(ctx, patience, func() error {
 		for _, p := range pods {
 			err := b.API.Get(ctx, client.ObjectKeyFromObject(p), &corev1.Pod{})
 			if client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Errorf("pod %s is still there: %w", p.Name, err)
+				return fmt.Errorf("pod %s still exists: %w", p.Name, err)
 			}
 		}
 		return nil
 	})
 }
 
-// PortOf is the pod's logical port.
+// PortOf returns the pod's logical port.
 func PortOf(p *corev1.Pod) string { return names.PodPort(names.DefaultNetwork, p.Namespace, p.Name) }

@@ -1,4 +1,4 @@
-// Package timers keeps the list of the agent's timers in docs/architecture.md complete.
+// Package timers keeps the list of the agent's timers in docs/dev/timers.md complete.
 package timers
 
 import (
@@ -17,26 +17,28 @@ import (
 
 const root = "../.."
 
-// agent is what runs on a node.
-var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "pkg/launch", "pkg/agent", "pkg/cni", "pkg/cniwire", "pkg/tombstone", "pkg/trigger", "pkg/unixctl", "pkg/ovndb"}
+// agent lists the packages that run on a node.
+var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "pkg/install/launch", "pkg/agent", "pkg/cni",
+	"pkg/cni/cniwire", "pkg/cni/tombstone", "pkg/trigger", "pkg/ovn/unixctl", "pkg/ovndb"}
 
-// path is what an ADD or DEL goes through: nothing there may wait for a clock.
-var path = []string{"cmd/weft-cni/", "pkg/cni/", "pkg/cniwire/", "pkg/agent/cniserver/", "pkg/agent/add.go", "pkg/agent/handler.go", "pkg/agent/attachments.go",
-	"pkg/agent/stage.go", "pkg/agent/southbound.go", "pkg/agent/result.go", "pkg/agent/state.go"}
+// path lists the code through which an ADD or DEL passes. Nothing there may wait for a clock.
+var path = []string{"cmd/weft-cni/", "pkg/cni/", "pkg/cni/cniwire/", "pkg/agent/cniserver/",
+	"pkg/agent/attach/add.go", "pkg/agent/attach/handler.go", "pkg/agent/attach/attachments.go",
+	"pkg/agent/attach/stage.go", "pkg/agent/bindings/bindings.go", "pkg/agent/attach/result.go", "pkg/agent/attach/state.go"}
 
-// timed are the functions that wait for a clock, or have something done by one.
+// timed are the functions that wait for a clock, or that schedule work with one.
 var timed = map[string]bool{
 	"time.NewTicker": true, "time.Tick": true, "time.NewTimer": true, "time.After": true, "time.AfterFunc": true, "time.Sleep": true,
 	"context.WithTimeout": true, "context.WithTimeoutCause": true, "context.WithDeadline": true, "context.WithDeadlineCause": true,
 }
 
-// delayed are methods and fields of work queues, by name alone.
+// delayed are methods and fields of work queues, matched only by name.
 var delayed = []string{"EnqueueAfter", "AddAfter", "AddRateLimited", "RequeueAfter"}
 
-// timer is a place in the code.
+// timer is a use of a timer in the code.
 type timer struct{ file, call string }
 
-// inCode finds the timers of the agent's packages, tests left out.
+// inCode finds the timers of the agent's packages, without tests.
 func inCode(t *testing.T) (found []timer) {
 	t.Helper()
 	for _, dir := range agent {
@@ -83,7 +85,8 @@ func callsIn(file string) (calls []string, err error) {
 	return calls, nil
 }
 
-// named is the name of a function that waits for a clock; empty: it does not. Any function of k8s.io's package wait does.
+// named returns the name of a function that waits for a clock, or an empty string. All functions of k8s.io's package
+// wait count.
 func named(fun ast.Expr) string {
 	selector, ok := fun.(*ast.SelectorExpr)
 	if !ok {
@@ -99,7 +102,7 @@ func named(fun ast.Expr) string {
 	return ""
 }
 
-// row is a line of the table: file, call, when it runs, how long, what for.
+// row is a line of the table: file, call, when it runs, duration, purpose.
 type row struct {
 	timer
 	when string
@@ -108,13 +111,13 @@ type row struct {
 // inDocs reads the table.
 func inDocs(t *testing.T) (rows []row) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "dev", "timers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, ok := strings.Cut(string(text), "\n## The agent's timers\n")
 	if !ok {
-		t.Fatal("docs/architecture.md has no section of the agent's timers")
+		t.Fatal("docs/dev/timers.md has no section on the agent's timers")
 	}
 	section, _, _ := strings.Cut(after, "\n## ")
 	for line := range strings.Lines(section) {
@@ -137,7 +140,7 @@ func TestEveryTimerOfTheAgentIsListed(t *testing.T) {
 	slices.SortFunc(listed, order)
 	slices.SortFunc(code, order)
 	if diff := cmp.Diff(listed, code, cmp.AllowUnexported(timer{})); diff != "" {
-		t.Errorf("docs/architecture.md, The agent's timers (-listed +code):\n%s", diff)
+		t.Errorf("docs/dev/timers.md, The agent's timers (-listed +code):\n%s", diff)
 	}
 }
 
@@ -152,11 +155,11 @@ func TestNothingOnThePathOfAddAndDelWaitsForAClock(t *testing.T) {
 		}
 		seen++
 		if r.when != "deadline" || !strings.HasPrefix(r.call, "context.") && r.call != "time.AfterFunc" {
-			t.Errorf("%s has %s as %q on the path of ADD and DEL, where only deadlines may be", r.file, r.call, r.when)
+			t.Errorf("%s has %s as %q on the path of ADD and DEL, where only deadlines are allowed", r.file, r.call, r.when)
 		}
 	}
 	if seen == 0 {
-		t.Error("no deadline of a request is listed: the path's files have other names now")
+		t.Error("no deadline of a request is listed; have the path's files been renamed?")
 	}
 }
 

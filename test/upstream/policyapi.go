@@ -17,7 +17,8 @@ import (
 
 const policyAPI = "sigs.k8s.io/network-policy-api"
 
-// runPolicyAPI installs the kinds of a version of network-policy-api, and runs its tests. Their own report says what passed.
+// runPolicyAPI installs the kinds of a version of network-policy-api, and runs its tests. Their own report lists the
+// results.
 func (o Options) runPolicyAPI(ctx context.Context, suite Suite) (Result, error) {
 	module, err := tools.ModuleFolder(ctx, "policyapi", suite.PolicyAPI, policyAPI)
 	if err != nil {
@@ -31,7 +32,8 @@ func (o Options) runPolicyAPI(ctx context.Context, suite Suite) (Result, error) 
 	for _, args := range [][]string{
 		{"apply", "--server-side", files},
 		{"wait", "--for=condition=Established", "--timeout=60s", files},
-		append([]string{"delete", "namespace", "--ignore-not-found"}, policyAPINamespaces...), // of a run before: it waits until they are gone
+		// of an earlier run; the command waits until they are gone
+		append([]string{"delete", "namespace", "--ignore-not-found"}, policyAPINamespaces...),
 	} {
 		if _, err := o.Cluster.Kubectl(ctx, args...); err != nil {
 			return Result{}, err
@@ -46,11 +48,12 @@ func (o Options) runPolicyAPI(ctx context.Context, suite Suite) (Result, error) 
 	return o.reported(program, suite, report, readPolicyAPI)
 }
 
-// policyAPINamespaces are those that the tests make.
-var policyAPINamespaces = []string{"network-policy-conformance-gryffindor", "network-policy-conformance-slytherin", "network-policy-conformance-hufflepuff",
+// policyAPINamespaces are the namespaces that the tests create.
+var policyAPINamespaces = []string{"network-policy-conformance-gryffindor", "network-policy-conformance-slytherin",
+	"network-policy-conformance-hufflepuff",
 	"network-policy-conformance-ravenclaw", "network-policy-conformance-forbidden-forrest"}
 
-// summed is a program of Go's tests, by a program that makes a JUnit report of what it says.
+// summed returns a command that runs a Go test program through a program that writes a JUnit report of its output.
 func (o Options) summed(ctx context.Context, suite Suite, flags ...string) (*exec.Cmd, error) {
 	root, err := tools.SourceRoot()
 	if err != nil {
@@ -60,10 +63,13 @@ func (o Options) summed(ctx context.Context, suite Suite, flags ...string) (*exe
 	if err != nil {
 		return nil, fmt.Errorf("git describe: %w", err)
 	}
-	tests := o.Cluster.NetworkCommand(ctx, append([]string{o.Cluster.Cache.Bin(suite.Name + ".test"), "-test.v=test2json", "-test.timeout=2h",
+	tests := o.Cluster.NetworkCommand(ctx, append([]string{o.Cluster.Cache.Bin(suite.Name + ".test"),
+		"-test.v=test2json", "-test.timeout=2h",
 		"-version=" + strings.TrimSpace(string(version))}, flags...)...)
-	argv := append([]string{"tool", "-modfile=" + filepath.Join(root, "test", "tools", "sum", "go.mod"), "gotestsum", "--format=standard-verbose",
-		"--junitfile=" + filepath.Join(o.Folder, suite.Name+".xml"), "--raw-command", "--", "go", "tool", "test2json", "-t", "-p", suite.Name}, tests.Args...)
+	argv := append([]string{"tool", "-modfile=" + filepath.Join(root, "test", "tools", "sum", "go.mod"), "gotestsum",
+		"--format=standard-verbose",
+		"--junitfile=" + filepath.Join(o.Folder, suite.Name+".xml"), "--raw-command", "--", "go", "tool", "test2json",
+		"-t", "-p", suite.Name}, tests.Args...)
 	return exec.CommandContext(ctx, "go", argv...), nil
 }
 
@@ -81,7 +87,7 @@ func readPolicyAPI(path string) (r Result, err error) {
 	add := func(s reports.Status) {
 		r.Passed, r.Failed = r.Passed+int(s.Passed), append(r.Failed, s.FailedTests...)
 		for _, name := range s.SkippedTests {
-			r.Skipped[name] = "left out by its name"
+			r.Skipped[name] = "skipped by its name"
 		}
 	}
 	for _, profile := range report.ProfileReports {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Result is how a suite went.
+// Result is the result of a suite.
 type Result struct {
 	Suite   string
 	Passed  int
 	Failed  []string
-	Skipped map[string]string // test -> reason, where the test itself said that it cannot run here
+	Skipped map[string]string // test -> reason, if the test itself reported that it cannot run here
 	Took    time.Duration
 }
 
@@ -32,7 +32,7 @@ type junit struct {
 	} `xml:"testsuite"`
 }
 
-// read counts the tests of a report. What did not run, since it is none of the suite's, is not counted.
+// read counts the tests of a report. Tests that did not run because they are not in the suite do not count.
 func read(path string) (r Result, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func read(path string) (r Result, err error) {
 		for _, test := range suite.Cases {
 			if !strings.HasPrefix(test.Name, "[It]") {
 				if test.Status != "passed" {
-					r.Failed = append(r.Failed, test.Name) // before or after all tests
+					r.Failed = append(r.Failed, test.Name) // setup or cleanup
 				}
 				continue
 			}
@@ -65,7 +65,7 @@ func read(path string) (r Result, err error) {
 	return r, nil
 }
 
-// write draws the results.
+// write prints the results as a table.
 func write(out io.Writer, results []Result) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SUITE\tPASSED\tFAILED\tNOT FOR THIS CLUSTER\tTOOK")

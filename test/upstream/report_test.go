@@ -10,17 +10,19 @@ import (
 	"time"
 )
 
-// report is what ginkgo writes, as far as it is read.
+// report is the relevant part of ginkgo's output.
 const report = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="5" failures="1" errors="0"><testsuite name="Kubernetes e2e suite">
 <testcase name="[It] [sig-network] Services should serve" status="passed" time="3.1"></testcase>
-<testcase name="[It] [sig-network] Services should not" status="failed" time="3.1"><failure message="it did" type="failed"></failure></testcase>
-<testcase name="[It] [sig-network] Services on a cloud" status="skipped" time="0"><skipped message="skipped - only on a cloud"></skipped></testcase>
+<testcase name="[It] [sig-network] Services should not" status="failed" time="3.1">
+<failure message="it did" type="failed"></failure></testcase>
+<testcase name="[It] [sig-network] Services on a cloud" status="skipped" time="0">
+<skipped message="skipped - only on a cloud"></skipped></testcase>
 <testcase name="[It] [sig-storage] of others" status="skipped" time="0"><skipped message="skipped"></skipped></testcase>
 <testcase name="[SynchronizedBeforeSuite]" status="passed" time="0"></testcase>
 </testsuite></testsuites>`
 
-// policyReport is what network-policy-api's tests write, as far as it is read.
+// policyReport is the relevant part of a report of network-policy-api's tests.
 const policyReport = `kind: ConformanceReport
 profiles:
 - name: ClusterNetworkPolicy
@@ -50,12 +52,14 @@ func TestPolicyReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Result{Passed: 12, Failed: []string{"CNPAdminTierIntegration"}, Skipped: map[string]string{"CNPAdminTierGress": "left out by its name", "CNPAdminTierEgressNodePeers": "left out by its name"}}
+	want := Result{Passed: 12, Failed: []string{"CNPAdminTierIntegration"},
+		Skipped: map[string]string{"CNPAdminTierGress": "skipped by its name",
+			"CNPAdminTierEgressNodePeers": "skipped by its name"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read as %+v, want %+v", got, want)
 	}
 	if got, err := readPolicyAPI(written(t, "profile: []")); err == nil {
-		t.Errorf("another file was read as %+v", got)
+		t.Errorf("an invalid file was read as %+v", got)
 	}
 }
 
@@ -64,7 +68,8 @@ func TestReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Result{Passed: 1, Failed: []string{"[sig-network] Services should not"}, Skipped: map[string]string{"[sig-network] Services on a cloud": "only on a cloud"}}
+	want := Result{Passed: 1, Failed: []string{"[sig-network] Services should not"},
+		Skipped: map[string]string{"[sig-network] Services on a cloud": "only on a cloud"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read as %+v, want %+v", got, want)
 	}
@@ -79,6 +84,6 @@ func TestReports(t *testing.T) {
 		}
 	}
 	if _, err := read(filepath.Join(t.TempDir(), "absent.xml")); err == nil {
-		t.Error("a report that is not there was read")
+		t.Error("a missing report was read")
 	}
 }

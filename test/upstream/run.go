@@ -13,18 +13,18 @@ import (
 	"github.com/weft-network/weft/test/lab"
 )
 
-// Options say what to run, and where.
+// Options selects what to run, and where.
 type Options struct {
 	Cluster *lab.Cluster
 	Suites  []Suite
-	// Folder gets a JUnit report and the log of each suite.
+	// Folder receives a JUnit report and the log of each suite.
 	Folder string
-	// Processes run tests at once.
+	// Processes is the number of parallel tests.
 	Processes int
 	Output    io.Writer
 }
 
-// Run brings the lab up unless it is, runs the suites and draws the results. The error says that a test failed.
+// Run starts the lab unless it runs, runs the suites and prints the results. It returns an error if a test failed.
 func Run(ctx context.Context, o Options) error {
 	for _, what := range []string{"all", "upstream"} {
 		if err := o.Cluster.Cache.Make(ctx, what, o.Output); err != nil {
@@ -71,17 +71,19 @@ func (o Options) run(ctx context.Context, suite Suite) (Result, error) {
 		return Result{}, err
 	}
 	cache := o.Cluster.Cache
-	argv := []string{cache.Bin("ginkgo"), "run", "--no-color", "-v", "--procs=" + strconv.Itoa(o.Processes), "--timeout=3h", "--output-dir=" + o.Folder,
+	argv := []string{cache.Bin("ginkgo"), "run", "--no-color", "-v", "--procs=" + strconv.Itoa(o.Processes),
+		"--timeout=3h", "--output-dir=" + o.Folder,
 		"--junit-report=" + suite.Name + ".xml", "--focus=" + suite.Focus}
 	if suite.Skip != "" {
 		argv = append(argv, "--skip="+suite.Skip)
 	}
-	argv = append(argv, cache.Bin("e2e.test"), "--", "--kubeconfig="+o.Cluster.KubeConfig(), "--kubectl-path="+cache.Bin("kubectl"), "--provider=skeleton",
+	argv = append(argv, cache.Bin("e2e.test"), "--", "--kubeconfig="+o.Cluster.KubeConfig(),
+		"--kubectl-path="+cache.Bin("kubectl"), "--provider=skeleton",
 		"--num-nodes="+strconv.Itoa(len(nodes)), "--node-os-distro=custom", "--dns-domain=cluster.local")
 	return o.reported(o.Cluster.NetworkCommand(ctx, argv...), suite, suite.Name+".xml", read)
 }
 
-// reported runs the program of a suite, which writes a report, and reads that.
+// reported runs the program of a suite, which writes a report, and reads the report.
 func (o Options) reported(program *exec.Cmd, suite Suite, report string, read func(path string) (Result, error)) (Result, error) {
 	report = filepath.Join(o.Folder, report)
 	if err := os.RemoveAll(report); err != nil {
@@ -93,7 +95,7 @@ func (o Options) reported(program *exec.Cmd, suite Suite, report string, read fu
 	}
 	defer log.Close()
 	program.Stdout, program.Stderr = log, log
-	fmt.Fprintf(o.Output, "suite %s, as it goes: %s\n", suite.Name, log.Name())
+	fmt.Fprintf(o.Output, "suite %s, progress: %s\n", suite.Name, log.Name())
 	start := time.Now()
 	ran := program.Run()
 	result, err := read(report)

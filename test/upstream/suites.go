@@ -1,16 +1,17 @@
-// Package upstream runs Kubernetes' own tests of networks in a lab, and those of network-policy-api, none of them edited.
+// Package upstream runs Kubernetes' own network tests and network-policy-api's tests in a lab, without changes to
+// them.
 package upstream
 
 // Suite is a part of the tests.
 type Suite struct {
-	Name string // of its files
+	Name string // name of its files
 	// Focus and Skip are regular expressions over a test's whole name.
 	Focus, Skip string
-	// PolicyAPI is the go.mod of network-policy-api's tests, of one of its versions; empty: Kubernetes' own tests.
+	// PolicyAPI is the go.mod of a version of network-policy-api's tests; empty for Kubernetes' own tests.
 	PolicyAPI string
 }
 
-// Suites are what `make e2e-upstream` runs. docs/conformance.md has the reason for each test that is left out.
+// Suites are what `make e2e-upstream` runs. docs/evidence/conformance.md gives the reason for each skipped test.
 var Suites = []Suite{
 	{Name: "conformance", Focus: `\[sig-network\].*\[Conformance\]`},
 	{Name: "netpol", Focus: `\[sig-network\] Netpol`, Skip: sctp},
@@ -20,8 +21,10 @@ var Suites = []Suite{
 }
 
 const (
-	// sctp: the lab's kernel may have no SCTP sockets.
+	// sctp tests are skipped because the lab's kernel may have no SCTP sockets.
 	sctp = `SCTP`
-	// elsewhere is what needs a cloud, an ingress controller, the Internet, kube-proxy itself, feature gates that are off, or a cluster of its own.
-	elsewhere = `\[Disruptive\]|\[Feature:|\[FeatureGate:|\[Slow\]|\[Serial\]|LoadBalancer|KubeProxy|kube-proxy|Firewall|Ingress|\[LinuxOnly\] NetworkPolicyLegacy|external \(client\)|Internet`
+	// elsewhere are tests that need a cloud, an ingress controller, the Internet, kube-proxy itself, disabled
+	// feature gates, or their own cluster.
+	elsewhere = `\[Disruptive\]|\[Feature:|\[FeatureGate:|\[Slow\]|\[Serial\]|LoadBalancer|KubeProxy|` +
+		`kube-proxy|Firewall|Ingress|\[LinuxOnly\] NetworkPolicyLegacy|external \(client\)|Internet`
 )

@@ -1,12 +1,12 @@
-// Package window measures how long the operator does not know of a network policy that the API server has accepted: from the answer to who
-// creates it until the operator's cache has it. A pod that starts in between starts without it.
+// Package window measures the delay until the operator receives a network policy that the API server has accepted:
+// from the reply to the policy's creation until the policy is in the operator's cache. A pod that starts in between
+// starts without the policy.
 package window
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -31,13 +30,13 @@ const (
 	tries    = "WEFT_WINDOW_TRIES"
 	aFew     = 50
 	patience = 30 * time.Second
-	// longest is what the window may be on a machine that others use as well; usual is a hundredth of it.
+	// longest is the largest allowed window on a busy machine; usually it is a hundredth of that.
 	longest = 2 * time.Second
-	// podsPerSecond is how many pods others create meanwhile, for the figures under load.
+	// podsPerSecond is the number of pods created by other clients, for the figures under load.
 	podsPerSecond = 100
 )
 
-// arrivals tells when each policy came into the cache.
+// arrivals records when each policy arrived in the cache.
 type arrivals struct {
 	mu   sync.Mutex
 	wait map[string]chan time.Time
@@ -52,17 +51,21 @@ func (a *arrivals) of(name string) chan time.Time {
 	return a.wait[name]
 }
 
-// apiServer starts a real one.
+// apiServer starts a real API server.
 func apiServer(t *testing.T) *rest.Config {
 	t.Helper()
 	programs, err := tools.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd"))}
+	assets, err := programs.Envtest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
 	config, err := environment.Start()
 	if err != nil {
-		t.Fatalf("start the API server (weft-lab tools envtest makes it): %v", err)
+		t.Fatalf("start the API server: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := environment.Stop(); err != nil {
@@ -73,10 +76,10 @@ func apiServer(t *testing.T) *rest.Config {
 	return config
 }
 
-// operatorCache is a cache as the operator's is, with policies and pods.
+// operatorCache is a cache like the operator's, with policies and pods.
 func operatorCache(t *testing.T, config *rest.Config) *arrivals {
 	t.Helper()
-	made, err := controllers.ManagerOptions(options.Operator{})
+	made, err := controllers.ManagerOptions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,16 +99,16 @@ func operatorCache(t *testing.T, config *rest.Config) *arrivals {
 	if err != nil {
 		t.Fatal(err)
 	}
-	came := &arrivals{wait: map[string]chan time.Time{}}
+	arrived := &arrivals{wait: map[string]chan time.Time{}}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
 		if policy, ok := o.(*networkingv1.NetworkPolicy); ok {
-			came.of(policy.Name) <- time.Now()
+			arrived.of(policy.Name) <- time.Now()
 		}
 	}})
 	if err != nil || !c.WaitForCacheSync(ctx) {
 		t.Fatalf("the cache is not in sync: %v", err)
 	}
-	return came
+	return arrived
 }
 
 // measured are the times of all tries.
@@ -122,13 +125,14 @@ func (m measured) String() string {
 	return fmt.Sprintf("%d policies: %s; %s", len(m.fromAnswer), line("answer", m.fromAnswer), line("request", m.fromRequest))
 }
 
-// measure creates policies, one after the other. One that is in the cache before the answer is there has no window.
-func measure(t *testing.T, api client.Client, came *arrivals, name string, n int) (m measured) {
+// measure creates policies, one after the other. The window of a policy that reaches the cache before the reply is
+// 0.
+func measure(t *testing.T, api client.Client, arrived *arrivals, name string, n int) (m measured) {
 	t.Helper()
 	for i := range n {
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%s-%d", name, i)}}
 		policy.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
-		arrival, start := came.of(policy.Name), time.Now()
+		arrival, start := arrived.of(policy.Name), time.Now()
 		if err := api.Create(t.Context(), policy); err != nil {
 			t.Fatal(err)
 		}
@@ -138,16 +142,17 @@ func measure(t *testing.T, api client.Client, came *arrivals, name string, n int
 			m.fromAnswer = append(m.fromAnswer, max(0, at.Sub(answered)))
 			m.fromRequest = append(m.fromRequest, at.Sub(start))
 		case <-time.After(patience):
-			t.Fatalf("policy %s did not come", policy.Name)
+			t.Fatalf("policy %s did not reach the cache", policy.Name)
 		}
 	}
 	return m
 }
 
-// createPods lets others create pods until the test ends.
+// createPods creates pods from other clients until the test ends.
 func createPods(t *testing.T, api client.Client) (stop func()) {
 	t.Helper()
-	if err := client.IgnoreAlreadyExists(api.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})); err != nil {
+	if err := client.IgnoreAlreadyExists(api.Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,7 +189,8 @@ func createPods(t *testing.T, api client.Client) (stop func()) {
 	return func() { cancel(); workers.Wait() }
 }
 
-// TestWindow: S5's other half. What the operator has seen holds from a pod's first packet; here is when it has seen it.
+// TestWindow covers the second part of failure mode S5. A policy in the operator's cache applies to a pod from its
+// first packet on; this test measures when the policy is in the cache.
 func TestWindow(t *testing.T) {
 	n := aFew
 	if text := os.Getenv(tries); text != "" {
@@ -198,15 +204,15 @@ func TestWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	came := operatorCache(t, config)
+	arrived := operatorCache(t, config)
 	check := func(what string, m measured) {
 		t.Logf("%s, %s", what, m)
 		if widest := slices.Max(m.fromAnswer); widest > longest {
-			t.Errorf("%s: a policy came %s after the answer", what, widest)
+			t.Errorf("%s: a policy reached the cache %s after the reply", what, widest)
 		}
 	}
-	check("at rest", measure(t, api, came, "rest", n))
+	check("at rest", measure(t, api, arrived, "rest", n))
 	stop := createPods(t, api)
 	defer stop()
-	check(fmt.Sprintf("while %d pods are created per second", podsPerSecond), measure(t, api, came, "load", n))
+	check(fmt.Sprintf("while %d pods are created per second", podsPerSecond), measure(t, api, arrived, "load", n))
 }

@@ -9,16 +9,19 @@ import (
 	"strings"
 )
 
-// ACLLoggingAnnotation has what a policy decides logged and counted: `{"deny": "warning", "allow": "info", "rate": 20}`. On a namespace it is about
-// its NetworkPolicies and its EgressFirewall; on one of these, or on a policy of the cluster, about that alone, instead of what the namespace says.
+// ACLLoggingAnnotation enables the logging and counting of policy decisions: `{"deny": "warning", "allow": "info",
+// "rate": 20}`. On a namespace it applies to the namespace's NetworkPolicies and EgressFirewall. On one of these
+// objects, or on a cluster-wide policy, it applies to that object only and replaces the namespace's value.
 const ACLLoggingAnnotation = GroupName + "/acl-logging"
 
 // ACLLogging is the value of ACLLoggingAnnotation. The zero value logs nothing.
 type ACLLogging struct {
-	// Allow and Deny are the severities with which what a rule allows, or drops, is logged: alert, warning, notice, info or debug; empty: it is not.
+	// Allow and Deny are the severities of the log messages for allowed and denied packets: alert, warning, notice,
+	// info or debug. Empty disables logging.
 	Allow string `json:"allow,omitempty"`
 	Deny  string `json:"deny,omitempty"`
-	// Rate is how many packets of one rule each node logs in a second at most, 1 to 10,000; 0 is 20. All are counted.
+	// Rate is the maximum number of packets that each node logs per rule and second, 1 to 10,000; 0 means 20. All
+	// packets are counted.
 	Rate int `json:"rate,omitempty"`
 }
 
@@ -27,10 +30,10 @@ const (
 	maxACLRate     = 10_000
 )
 
-// ACLSeverities are those that OVN knows.
+// ACLSeverities are OVN's severities.
 var ACLSeverities = []string{"alert", "warning", "notice", "info", "debug"}
 
-// ParseACLLogging reads the value of ACLLoggingAnnotation.
+// ParseACLLogging parses the value of ACLLoggingAnnotation. Its errors name the annotation.
 func ParseACLLogging(text string) (ACLLogging, error) {
 	var logging ACLLogging
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -43,7 +46,8 @@ func ParseACLLogging(text string) (ACLLogging, error) {
 	}
 	for field, severity := range map[string]string{"allow": logging.Allow, "deny": logging.Deny} {
 		if severity != "" && !slices.Contains(ACLSeverities, severity) {
-			return ACLLogging{}, fmt.Errorf("annotation %s: %s: %q is none of %s", ACLLoggingAnnotation, field, severity, strings.Join(ACLSeverities, ", "))
+			return ACLLogging{}, fmt.Errorf("annotation %s: %s: %q is not one of %s",
+				ACLLoggingAnnotation, field, severity, strings.Join(ACLSeverities, ", "))
 		}
 	}
 	switch {

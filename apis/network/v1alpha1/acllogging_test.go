@@ -12,21 +12,23 @@ func TestParseACLLogging(t *testing.T) {
 		`{"allow":"info", "deny":"alert", "rate":10000}`: {Allow: "info", Deny: "alert", Rate: 10_000},
 	} {
 		if got, err := ParseACLLogging(text); err != nil || got != want {
-			t.Errorf("%s is %+v (%v), and not %+v", text, got, err, want)
+			t.Errorf("%s: %+v (%v), want %+v", text, got, err, want)
 		}
 	}
-	for text, says := range map[string]string{
+	for text, message := range map[string]string{
 		``:                  "EOF",
 		`debug`:             "invalid character",
 		`{"drop":"info"}`:   `unknown field "drop"`,
-		`{"deny":"loud"}`:   `deny: "loud" is none of alert, warning`,
+		`{"deny":"loud"}`:   `deny: "loud" is not one of alert, warning`,
 		`{"rate":-1}`:       "rate: -1 is not in 1..10000",
 		`{"rate":10001}`:    "rate: 10001",
 		`{"rate":"20"}`:     "cannot unmarshal",
 		`{"deny":"info"} 7`: "more than one value",
 	} {
-		if got, err := ParseACLLogging(text); err == nil || got != (ACLLogging{}) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ACLLoggingAnnotation) {
-			t.Errorf("%s: %+v (%v), wanted %q", text, got, err, says)
+		got, err := ParseACLLogging(text)
+		if err == nil || got != (ACLLogging{}) || !strings.Contains(err.Error(), message) ||
+			!strings.Contains(err.Error(), ACLLoggingAnnotation) {
+			t.Errorf("%s: %+v (%v), want %q", text, got, err, message)
 		}
 	}
 }
@@ -37,7 +39,7 @@ func FuzzParseACLLogging(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if got, err := ParseACLLogging(text); err == nil && (got.Rate < 1 || got.Rate > 10_000) {
-			t.Errorf("%q is %+v", text, got)
+			t.Errorf("%q was parsed as %+v", text, got)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// CIDR is an IPv4 or IPv6 unicast network, "10.244.0.0/16": the address of its prefix has no host bits.
+// CIDR is an IPv4 or IPv6 unicast network without host bits, "10.244.0.0/16".
 //
 // +kubebuilder:validation:MaxLength=43
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not a CIDR",messageExpression="'\"' + self + '\" is not an IPv4 or IPv6 CIDR such as 10.244.0.0/16 or fd00:10:244::/48'",reason=FieldValueInvalid
@@ -13,14 +13,15 @@ import (
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).masked().ip().isGlobalUnicast()",message="a CIDR must be unicast",messageExpression="self + ' is not a unicast network: unspecified, loopback, link-local and multicast ranges cannot be used'",reason=FieldValueInvalid
 type CIDR string
 
-// Prefix parses the CIDR. The API server has accepted it, so an error means an object that never went through it.
+// Prefix parses the CIDR. The API server validates CIDRs, so an error means that the object was not read from an API
+// server.
 func (c CIDR) Prefix() (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(string(c))
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("CIDR %q: %w", string(c), err)
 	}
 	if prefix != prefix.Masked() {
-		return netip.Prefix{}, fmt.Errorf("CIDR %q: has host bits, write %s", string(c), prefix.Masked())
+		return netip.Prefix{}, fmt.Errorf("CIDR %q has host bits, write %s", string(c), prefix.Masked())
 	}
 	return prefix, nil
 }
@@ -31,7 +32,7 @@ func (c CIDR) Prefix() (netip.Prefix, error) {
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="not an address with a prefix length",messageExpression="'\"' + self + '\" is not an address with a prefix length such as 10.244.1.2/24'",reason=FieldValueInvalid
 type InterfaceAddress string
 
-// Prefix parses the address; its Addr keeps the host bits.
+// Prefix parses the address. The result keeps the host bits.
 func (a InterfaceAddress) Prefix() (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(string(a))
 	if err != nil {

@@ -6,26 +6,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Annotations of Kubernetes that limit a pod's traffic, in bits per second as a quantity: "10M". They follow the pod's view.
+// Annotations of Kubernetes that limit a pod's traffic, in bits per second as a quantity: "10M". Directions are from
+// the pod's point of view.
 const (
 	IngressBandwidthAnnotation = "kubernetes.io/ingress-bandwidth"
 	EgressBandwidthAnnotation  = "kubernetes.io/egress-bandwidth"
 )
 
-// Bounds of a limit in bits per second: Kubernetes' least, and what OVN can count in kilobits (ovn-nb(5), QoS).
+// Limits of a bandwidth in bits per second: Kubernetes' minimum, and OVN's maximum, which it counts in kilobits
+// (ovn-nb(5), QoS).
 const (
 	MinBandwidth = 1_000
 	MaxBandwidth = 4_294_967_295_000
 )
 
-// Bandwidth limits a pod's traffic in bits per second; 0 is no limit.
+// Bandwidth limits a pod's traffic in bits per second; 0 means no limit.
 //
 // +kubebuilder:object:generate=false
 type Bandwidth struct {
 	Ingress, Egress int64
 }
 
-// ParseBandwidth reads the limits of a pod from its annotations. The error names the annotation; then neither limit is known.
+// ParseBandwidth parses a pod's limits from its annotations. If one of them is invalid, the error names the
+// annotation and there is no limit.
 func ParseBandwidth(annotations map[string]string) (Bandwidth, error) {
 	ingress, err := parseLimit(annotations, IngressBandwidthAnnotation)
 	if err != nil {
@@ -48,7 +51,7 @@ func parseLimit(annotations map[string]string, name string) (int64, error) {
 		return 0, fmt.Errorf("annotation %s: %q: %w", name, text, err)
 	}
 	if quantity.CmpInt64(MinBandwidth) < 0 || quantity.CmpInt64(MaxBandwidth) > 0 {
-		return 0, fmt.Errorf("annotation %s: %q is not within 1k and %dk bits per second", name, text, MaxBandwidth/1000)
+		return 0, fmt.Errorf("annotation %s: %q is not between 1k and %dk bits per second", name, text, MaxBandwidth/1000)
 	}
 	return quantity.Value(), nil
 }

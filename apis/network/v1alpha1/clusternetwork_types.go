@@ -1,31 +1,38 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterNetworkName is the name of the one ClusterNetwork.
+// ClusterNetworkName is the name of the only ClusterNetwork.
 const ClusterNetworkName = "default"
 
-// Prefix lengths of a node's pod subnet when ClusterNetworkEntry.HostPrefix is omitted. The CEL rules repeat them.
+// The prefix lengths of a node's pod subnets if ClusterNetworkEntry.HostPrefix is omitted. The CEL rules repeat them.
 const (
 	DefaultHostPrefixIPv4 = 24
 	DefaultHostPrefixIPv6 = 64
 )
 
-// ClusterNetwork is the network of the cluster. There is one, named "default". Its absence leaves everything as it is: nodes
-// and pods keep what they have, and nothing is added or removed.
+// ClusterNetwork is the network of the cluster. The only one is named "default". Without it everything stays as it
+// is: nodes and pods keep their configuration, and nothing is added or removed.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="network.weft.dev/goes-after-network=true"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=cn
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodesReady`,description="nodes whose network is ready, of all"
+// +kubebuilder:printcolumn:name="Removing",type=string,JSONPath=`.status.conditions[?(@.type=="Removing")].reason`,description="what the removal of the network waits for; empty unless the ClusterNetwork is being deleted"
+// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodesReady`,description="nodes whose network is ready, and all nodes"
 // +kubebuilder:printcolumn:name="Free-IPs",type=string,JSONPath=`.status.addressesFree`,description="free pod addresses by cluster CIDR"
 // +kubebuilder:printcolumn:name="MTU",type=integer,JSONPath=`.status.mtu`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="the only ClusterNetwork is named default",messageExpression="'the only ClusterNetwork is named default, not ' + self.metadata.name"
+// +kubebuilder:validation:XValidation:rule="!oldSelf.spec.clusterNetwork.exists(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')))",message="a clusterNetwork entry cannot be removed",messageExpression="'clusterNetwork ' + oldSelf.spec.clusterNetwork.map(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')), o.cidr)[0] + ' cannot be removed: nodes may use it; entries can only be appended'",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
+// +kubebuilder:validation:XValidation:rule="oldSelf.spec.clusterNetwork.exists(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held'))) || [0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.spec.clusterNetwork.size() || (i < self.spec.clusterNetwork.size() && self.spec.clusterNetwork[i].cidr == oldSelf.spec.clusterNetwork[i].cidr || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == oldSelf.spec.clusterNetwork[i].cidr && w.state == 'Held')))",message="a clusterNetwork entry cannot change its place",messageExpression="'clusterNetwork ' + oldSelf.spec.clusterNetwork[[0, 1, 2, 3, 4, 5, 6, 7].filter(i, i < oldSelf.spec.clusterNetwork.size() && !(i < self.spec.clusterNetwork.size() && self.spec.clusterNetwork[i].cidr == oldSelf.spec.clusterNetwork[i].cidr || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == oldSelf.spec.clusterNetwork[i].cidr && w.state == 'Held')))[0]].cidr + ' cannot change its place: nodes get subnets of the entries in their order; entries can only be appended'",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
+// +kubebuilder:validation:XValidation:rule="self.spec.serviceNetwork == oldSelf.spec.serviceNetwork || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held')",message="serviceNetwork is immutable",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
+// +kubebuilder:validation:XValidation:rule="self.spec.joinSubnet == oldSelf.spec.joinSubnet || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held')",message="joinSubnet is immutable",reason=FieldValueForbidden,fieldPath=.spec.joinSubnet
 type ClusterNetwork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -45,8 +52,8 @@ type ClusterNetworkList struct {
 	Items           []ClusterNetwork `json:"items"`
 }
 
-// ClusterNetworkSpec is what the user asks for. No two of its CIDRs may overlap, and clusterNetwork, serviceNetwork and
-// joinSubnet must agree on the address families.
+// ClusterNetworkSpec is the desired state of the network. Its CIDRs must not overlap, and clusterNetwork,
+// serviceNetwork and joinSubnet must have the same address families.
 //
 // +kubebuilder:validation:XValidation:rule="self.clusterNetwork.all(a, self.clusterNetwork.all(b, a.cidr == b.cidr || !isCIDR(a.cidr) || !isCIDR(b.cidr) || !cidr(a.cidr).containsCIDR(b.cidr)))",message="clusterNetwork CIDRs must not overlap",messageExpression="self.clusterNetwork.map(a, self.clusterNetwork.exists(b, a.cidr != b.cidr && isCIDR(a.cidr) && isCIDR(b.cidr) && cidr(a.cidr).containsCIDR(b.cidr)), 'clusterNetwork ' + a.cidr + ' overlaps clusterNetwork ' + self.clusterNetwork.map(b, a.cidr != b.cidr && isCIDR(b.cidr) && cidr(a.cidr).containsCIDR(b.cidr), b.cidr)[0])[0]",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.clusterNetwork.all(a, self.serviceNetwork.all(b, !isCIDR(a.cidr) || !isCIDR(b) || !(cidr(a.cidr).containsCIDR(b) || cidr(b).containsCIDR(a.cidr))))",message="clusterNetwork and serviceNetwork must not overlap",messageExpression="self.clusterNetwork.map(a, isCIDR(a.cidr) && self.serviceNetwork.exists(b, isCIDR(b) && (cidr(a.cidr).containsCIDR(b) || cidr(b).containsCIDR(a.cidr))), 'clusterNetwork ' + a.cidr + ' overlaps serviceNetwork ' + self.serviceNetwork.filter(b, isCIDR(b) && (cidr(a.cidr).containsCIDR(b) || cidr(b).containsCIDR(a.cidr)))[0])[0]",reason=FieldValueInvalid
@@ -56,41 +63,44 @@ type ClusterNetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.serviceNetwork.size() == 0 || !self.serviceNetwork.all(s, isCIDR(s)) || self.clusterNetwork.all(c, !isCIDR(c.cidr) || self.serviceNetwork.exists(s, cidr(s).ip().family() == cidr(c.cidr).ip().family()))",message="each family of clusterNetwork needs a serviceNetwork",messageExpression="'clusterNetwork ' + self.clusterNetwork.map(c, isCIDR(c.cidr) && !self.serviceNetwork.exists(s, cidr(s).ip().family() == cidr(c.cidr).ip().family()), c.cidr)[0] + ' needs a serviceNetwork of its address family'",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.joinSubnet.size() == 0 || !self.joinSubnet.all(j, isCIDR(j)) || self.clusterNetwork.all(c, !isCIDR(c.cidr) || self.joinSubnet.exists(j, cidr(j).ip().family() == cidr(c.cidr).ip().family()))",message="each family of clusterNetwork needs a joinSubnet",messageExpression="'clusterNetwork ' + self.clusterNetwork.map(c, isCIDR(c.cidr) && !self.joinSubnet.exists(j, cidr(j).ip().family() == cidr(c.cidr).ip().family()), c.cidr)[0] + ' needs a joinSubnet of its address family'",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.mtu) || self.mtu == 0 || self.mtu >= 1280 || !self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).ip().family() == 6)",message="IPv6 needs an mtu of at least 1280 (RFC 8200 section 5)",reason=FieldValueInvalid,fieldPath=.mtu
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.nextHops) || self.gateway.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))",message="gateway.nextHops must be outside of the cluster's networks",messageExpression="'gateway.nextHops ' + self.gateway.nextHops.filter(h, isIP(h) && (self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))[0] + ' is in a network of clusterNetwork, serviceNetwork or joinSubnet: a next hop is a router outside of them'",reason=FieldValueInvalid,fieldPath=.gateway.nextHops
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.overrides) || self.gateway.overrides.all(o, !has(o.nextHops) || o.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h)))))",message="gateway.overrides[].nextHops must be outside of the cluster's networks",reason=FieldValueInvalid,fieldPath=.gateway.overrides
 type ClusterNetworkSpec struct {
-	// clusterNetwork lists the networks that pod addresses come from. Each node gets a subnet of hostPrefix length of
-	// one entry per family. Entries can be appended; one that exists can be neither changed nor removed.
+	// clusterNetwork lists the networks of pod addresses. For each address family, each node gets a subnet of length
+	// hostPrefix from the first entry with a free subnet. Entries can be appended. An entry that is in force
+	// (status.networks) cannot be changed, removed or moved.
 	// +required
 	// +listType=map
 	// +listMapKey=cidr
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:XValidation:rule="oldSelf.all(o, self.exists(n, n.cidr == o.cidr))",message="a clusterNetwork entry cannot be removed",messageExpression="'clusterNetwork ' + oldSelf.map(o, !self.exists(n, n.cidr == o.cidr), o.cidr)[0] + ' cannot be removed: nodes may use it; entries can only be appended'",reason=FieldValueForbidden
 	ClusterNetwork []ClusterNetworkEntry `json:"clusterNetwork"`
 
-	// serviceNetwork is the API server's --service-cluster-ip-range: at most one CIDR per family. Immutable.
+	// serviceNetwork is the API server's --service-cluster-ip-range, with at most one CIDR per family. It is
+	// immutable once it is in force (status.networks).
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="serviceNetwork is immutable",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(s, isCIDR(s)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="serviceNetwork has at most one CIDR per address family",messageExpression="'serviceNetwork has at most one CIDR per address family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(s, !isCIDR(s) || !['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))",message="a network must not contain a reserved range",messageExpression="self.filter(s, isCIDR(s) && ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))[0] + ' contains a reserved range: loopback, link-local and multicast ranges, and fd69::4 and fd69::5 of load balancers, cannot be used'",reason=FieldValueInvalid
 	ServiceNetwork []CIDR `json:"serviceNetwork"`
 
-	// joinSubnet is the network of the join switch, between the cluster router and the gateway routers: one CIDR per
-	// family, at least a /24 or a /112, not seen outside of OVN. A family that clusterNetwork lacks is not used.
-	// Immutable.
+	// joinSubnet is the network of the join switch between the cluster router and the gateway routers. It has one
+	// CIDR per family, at least a /24 or a /112, and is not visible outside of OVN. A family that clusterNetwork
+	// lacks is not used. joinSubnet is immutable once it is in force (status.networks).
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:default={"100.64.0.0/16","fd98::/64"}
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="joinSubnet is immutable",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(s, isCIDR(s)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="joinSubnet has at most one CIDR per address family",messageExpression="'joinSubnet has at most one CIDR per address family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !isCIDR(s) || cidr(s).prefixLength() <= (cidr(s).ip().family() == 4 ? 24 : 112))",message="joinSubnet must be at least a /24 (IPv4) or a /112 (IPv6)",messageExpression="'joinSubnet ' + self.filter(s, isCIDR(s) && cidr(s).prefixLength() > (cidr(s).ip().family() == 4 ? 24 : 112))[0] + ' is too small: each node takes an address of it; use at least a /24 (IPv4) or a /112 (IPv6)'",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(s, !isCIDR(s) || !['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))",message="a network must not contain a reserved range",messageExpression="self.filter(s, isCIDR(s) && ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))[0] + ' contains a reserved range: loopback, link-local and multicast ranges, and fd69::4 and fd69::5 of load balancers, cannot be used'",reason=FieldValueInvalid
 	JoinSubnet []CIDR `json:"joinSubnet,omitempty"`
 
-	// mtu is the MTU of pod interfaces in bytes. 0, the default, detects it: the smallest link MTU of the nodes less
-	// the encapsulation's overhead. Otherwise 576..65000, at least 1280 when clusterNetwork has an IPv6 entry.
+	// mtu is the MTU of pod interfaces in bytes: 576..65000, and at least 1280 if clusterNetwork has an IPv6 entry.
+	// The default 0 detects it: the smallest link MTU of the nodes minus the overhead of the encapsulation.
 	// +optional
 	// +kubebuilder:validation:Maximum=65000
 	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 576",message="mtu must be 0 (detect) or at least 576 (RFC 791)",reason=FieldValueInvalid
@@ -106,84 +116,99 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default={}
 	Gateway Gateway `json:"gateway,omitempty,omitzero"`
 
-	// podRecord says which pods carry the annotation network.weft.dev/pod-networks. OnRequest: those that ask, or whose
-	// namespace asks, by the annotation network.weft.dev/pod-record: "true". Always: every pod, at the cost of one API
-	// write per pod.
+	// podRecord selects the pods that get the annotation network.weft.dev/pod-networks. OnRequest: pods that have, or
+	// whose namespace has, the annotation network.weft.dev/pod-record: "true". Always: every pod, at the cost of one
+	// API write per pod.
 	// +optional
 	// +kubebuilder:default=OnRequest
 	PodRecord PodRecordPolicy `json:"podRecord,omitempty"`
 
-	// dns is what CNI results and VIF records say of name resolution, for a runtime or a virtual machine that configures itself by them. kubelet
-	// writes resolv.conf of containers itself, by its own clusterDNS and clusterDomain, which these should equal.
+	// dns is the DNS configuration in CNI results and VIF records, for runtimes and virtual machines that use it.
+	// kubelet writes the resolv.conf of containers itself, from its own clusterDNS and clusterDomain, which dns
+	// should equal.
 	// +optional
 	DNS DNS `json:"dns,omitempty,omitzero"`
 
-	// drift says what happens to rows of the OVN northbound database that are Weft's and that somebody else changed.
+	// reservedPorts are ports of nodes that no host port, node port, external IP or load balancer address may use.
+	// The ports of Weft, OVN, kubelet, etcd and the Kubernetes API server are always reserved. A pod or service that
+	// requests a reserved port gets an event and a condition; its other ports work.
+	// +optional
+	// +listType=map
+	// +listMapKey=protocol
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=64
+	ReservedPorts []ReservedPort `json:"reservedPorts,omitempty"`
+
+	// drift configures what happens to Weft's rows of the OVN northbound database that another program changed.
 	// +optional
 	// +kubebuilder:default={}
 	Drift Drift `json:"drift,omitempty,omitzero"`
 
-	// databases says how OVN's databases are kept, where the operator makes them.
+	// databases configures OVN's databases if the operator runs them.
 	// +optional
 	// +kubebuilder:default={}
 	Databases Databases `json:"databases,omitempty,omitzero"`
 
-	// upgrade says how nodes get the operands of another version, where the operator makes them.
+	// upgrade configures how nodes get a new version of the operands if the operator runs them.
 	// +optional
 	// +kubebuilder:default={}
 	Upgrade Upgrade `json:"upgrade,omitempty,omitzero"`
 }
 
-// Databases says how OVN's databases are kept.
+// Databases configures OVN's databases.
 type Databases struct {
-	// members is on how many nodes they are. With 3 the network can be changed as long as two of them are there. One can become 3; 3 cannot become one.
+	// members is the number of nodes with a member of the databases. With 3 members the network can be changed as
+	// long as two of them work. It can be raised from 1 to 3, but not lowered.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Enum=1;3
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="3 members of the databases cannot become 1: only a network that is installed anew has fewer",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="3 members of the databases cannot become 1: reinstall the network for fewer members",reason=FieldValueForbidden
 	Members int32 `json:"members,omitempty"`
 }
 
-// Upgrade says how nodes get the operands of another version.
+// Upgrade configures how nodes get a new version of the operands.
 type Upgrade struct {
-	// maxUnavailable is how many nodes at a time may have theirs replaced, once the first node works with them.
+	// maxUnavailable is the number of nodes whose operands may be replaced at a time, once the first node works with
+	// the new version.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
 }
 
-// DriftMode says what happens to a row of ours that somebody else changed.
+// DriftMode is what happens to a row of Weft that another program changed. Repair: Weft repairs the row immediately and
+// reports it. Report: Weft reports the row, and leaves it until its object changes or the operator restarts.
 //
 // +kubebuilder:validation:Enum=Repair;Report
 type DriftMode string
 
 const (
-	// DriftRepair puts the row right at once, and reports it.
+	// DriftRepair repairs the row immediately, and reports it.
 	DriftRepair DriftMode = "Repair"
-	// DriftReport reports it and leaves it as it is until its object changes or the operator starts again.
+	// DriftReport reports the row, and leaves it until its object changes or the operator restarts.
 	DriftReport DriftMode = "Report"
 )
 
-// Drift says what happens to rows that somebody else changed.
+// Drift configures what happens to rows that another program changed.
 type Drift struct {
 	// +optional
 	// +kubebuilder:default=Repair
 	Mode DriftMode `json:"mode,omitempty"`
 }
 
-// ClusterNetworkEntry is one network of pod addresses.
+// ClusterNetworkEntry is a network of pod addresses.
 //
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self.cidr) || (has(self.hostPrefix) ? self.hostPrefix : (cidr(self.cidr).ip().family() == 4 ? 24 : 64)) > cidr(self.cidr).prefixLength()",message="hostPrefix must be longer than the prefix of cidr",messageExpression="'hostPrefix' + (has(self.hostPrefix) ? ' ' : (cidr(self.cidr).ip().family() == 4 ? ', 24 by default, ' : ', 64 by default, ')) + 'must be longer than the prefix of cidr ' + self.cidr",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self.cidr) || !has(self.hostPrefix) || self.hostPrefix <= (cidr(self.cidr).ip().family() == 4 ? 29 : 112)",message="hostPrefix must be at most 29 (IPv4) or 112 (IPv6)",messageExpression="'hostPrefix of ' + self.cidr + ' must be at most ' + (cidr(self.cidr).ip().family() == 4 ? '29' : '112') + ': smaller subnets have no room for pods'",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!isCIDR(self.cidr) || (has(self.hostPrefix) ? self.hostPrefix : (cidr(self.cidr).ip().family() == 4 ? 24 : 64)) == (has(oldSelf.hostPrefix) ? oldSelf.hostPrefix : (cidr(oldSelf.cidr).ip().family() == 4 ? 24 : 64))",message="hostPrefix is immutable",messageExpression="'hostPrefix of clusterNetwork ' + self.cidr + ' is immutable'",reason=FieldValueForbidden
 type ClusterNetworkEntry struct {
-	// cidr is the network. Immutable.
+	// cidr is the network. It is immutable once it is in force.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || !['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(self).containsCIDR(r))",message="a network must not contain a reserved range",messageExpression="self + ' contains ' + ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].filter(r, cidr(self).containsCIDR(r))[0] + ', which is reserved: loopback, link-local and multicast ranges, and fd69::4 and fd69::5 of load balancers, cannot be used'",reason=FieldValueInvalid
 	CIDR CIDR `json:"cidr"`
 
-	// hostPrefix is the prefix length of each node's subnet: longer than the prefix of cidr, at most 29 for IPv4 (4
-	// pods) and 112 for IPv6. Omitted, it is 24 for IPv4 and 64 for IPv6. Immutable.
+	// hostPrefix is the prefix length of each node's subnet. It must be longer than the prefix of cidr, and at most
+	// 29 for IPv4 (4 pods) and 112 for IPv6. The default is 24 for IPv4 and 64 for IPv6. It is immutable.
 	// +optional
 	HostPrefix int32 `json:"hostPrefix,omitempty"`
 }
@@ -193,7 +218,7 @@ type ClusterNetworkEntry struct {
 // +kubebuilder:validation:Enum=Geneve
 type EncapsulationType string
 
-// EncapsulationGeneve is Geneve (RFC 8926), the one that carries all of OVN's metadata.
+// EncapsulationGeneve is Geneve (RFC 8926), the only protocol that carries all of OVN's metadata.
 const EncapsulationGeneve EncapsulationType = "Geneve"
 
 // Encapsulation is how nodes tunnel packets to each other.
@@ -203,39 +228,43 @@ type Encapsulation struct {
 	Type EncapsulationType `json:"type,omitempty"`
 }
 
-// GatewayMode is where traffic leaves the cluster.
+// GatewayMode is where traffic leaves the cluster. Shared: from the gateway router through the external bridge, bypassing
+// the host's network stack. Local: through the management port, where the host's routes and rules apply.
 //
 // +kubebuilder:validation:Enum=Shared;Local
 type GatewayMode string
 
 const (
-	// GatewayShared sends egress from the gateway router through the external bridge, past the host's stack.
+	// GatewayShared sends egress from the gateway router through the external bridge. It bypasses the host's network
+	// stack.
 	GatewayShared GatewayMode = "Shared"
-	// GatewayLocal sends egress through the management port and the host's routes and rules.
+	// GatewayLocal sends egress through the management port, where the host's routes and rules apply.
 	GatewayLocal GatewayMode = "Local"
 )
 
-// UplinkType is how OVN gets a node's link to the outside.
+// UplinkType is how OVN uses a node's link to the outside. Bridge: OVN shares the link with the host. Interface: only OVN
+// uses the link.
 //
 // +kubebuilder:validation:Enum=Bridge;Interface
 type UplinkType string
 
 const (
-	// UplinkBridge shares a link with the host: it is a port of an Open vSwitch bridge that has the host's addresses.
+	// UplinkBridge shares the link with the host. The link is a port of an Open vSwitch bridge, which has the host's
+	// addresses.
 	UplinkBridge UplinkType = "Bridge"
-	// UplinkInterface gives OVN a link of its own, with the link's addresses; the host keeps others.
+	// UplinkInterface gives OVN a link of its own together with its addresses. The host keeps its other links.
 	UplinkInterface UplinkType = "Interface"
 )
 
-// SNATPolicy says what source pods' packets have outside of the cluster.
+// SNATPolicy is the source address of pods' packets outside of the cluster.
 //
 // +kubebuilder:validation:Enum=Node;None
 type SNATPolicy string
 
 const (
-	// SNATNode gives them the address of the node that they leave from.
+	// SNATNode uses the address of the node that the packets leave from.
 	SNATNode SNATPolicy = "Node"
-	// SNATNone lets them keep the pod's: the network outside must route pod subnets to their nodes.
+	// SNATNone keeps the pod's address. The network outside must route pod subnets to their nodes.
 	SNATNone SNATPolicy = "None"
 )
 
@@ -247,46 +276,49 @@ type Gateway struct {
 	// +kubebuilder:default=Shared
 	Mode GatewayMode `json:"mode,omitempty"`
 
-	// uplink is how OVN gets the link. Bridge: the link is shared with the host, whose addresses and routes move onto an Open vSwitch
-	// bridge unless they are on one. Interface: the link is OVN's alone.
+	// uplink is how OVN gets the link. Bridge: the host shares its link, and its addresses and routes move onto an
+	// Open vSwitch bridge unless they are already on one. Interface: only OVN uses the link.
 	// +optional
 	// +kubebuilder:default=Bridge
 	Uplink UplinkType `json:"uplink,omitempty"`
 
-	// interface is the external bridge or link of each node. Omitted, the one with the default route.
+	// interface is the external bridge or link of each node. The default is the link of the default route.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
 	Interface string `json:"interface,omitempty"`
 
-	// maxMoving is how many nodes at a time may move their link onto a bridge. After a move that was rolled back no further node moves.
+	// maxMoving is the number of nodes that may move their link onto a bridge at a time. After a move was rolled
+	// back, no other node moves its link.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	MaxMoving int32 `json:"maxMoving,omitempty"`
 
-	// nextHops are the routers to send egress to, at most one per family. Omitted, those of the default routes.
+	// nextHops are the routers for egress, at most one per family. The default is the next hops of the default
+	// routes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(h, isIP(h)) || ip(self[0]).family() != ip(self[1]).family()",message="nextHops has at most one address per family",messageExpression="'nextHops has at most one address per family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
 	NextHops []IP `json:"nextHops,omitempty"`
 
-	// snat says what source pods' packets have outside of the cluster.
+	// snat is the source address of pods' packets outside of the cluster. Node: the node's address. None: the pod's own
+	// address, to which the network outside must have a route.
 	// +optional
 	// +kubebuilder:default=Node
 	SNAT SNATPolicy `json:"snat,omitempty"`
 
-	// overrides change this for some nodes; the first whose selector matches a node counts.
+	// overrides change the gateway of some nodes. The first override whose selector matches a node applies.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []GatewayOverride `json:"overrides,omitempty"`
 }
 
-// GatewayOverride is what is different on some nodes. A field that is omitted is as for all.
+// GatewayOverride changes the gateway of some nodes. Omitted fields keep the values for all nodes.
 type GatewayOverride struct {
-	// nodeSelector chooses the nodes by their labels.
+	// nodeSelector selects the nodes by their labels.
 	// +required
 	NodeSelector metav1.LabelSelector `json:"nodeSelector"`
 
@@ -299,83 +331,87 @@ type GatewayOverride struct {
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
 	Interface string `json:"interface,omitempty"`
-	// nextHops are the routers that these nodes send egress to, at most one per family.
+	// nextHops are the routers for egress of these nodes, at most one per family.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 }
 
-// PodRecordPolicy says which pods carry the VIF record.
+// PodRecordPolicy selects the pods that get a VIF record.
 //
 // +kubebuilder:validation:Enum=OnRequest;Always
 type PodRecordPolicy string
 
 const (
-	// PodRecordOnRequest writes the VIF record of pods that ask for it.
+	// PodRecordOnRequest writes a VIF record only for pods that request it.
 	PodRecordOnRequest PodRecordPolicy = "OnRequest"
-	// PodRecordAlways writes the VIF record of every pod.
+	// PodRecordAlways writes a VIF record for every pod.
 	PodRecordAlways PodRecordPolicy = "Always"
 )
 
 // ClusterNetworkStatus is written by the operator.
 type ClusterNetworkStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks about.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready is true when spec is valid, in the database, and every node's network is ready. Available: the network can be changed
-	// and has a node that is ready. Progressing: something is being rolled out. Degraded: something is wrong, such as a spec that cannot be
-	// applied or a node that fails. Upgradeable: an upgrade may begin. The message of each that is not good is the worst problem.
+	// conditions: Ready: spec is valid and in the database, and the network of every node is ready. Available: the
+	// network can be changed and at least one node is ready. Progressing: a change is being rolled out. Degraded:
+	// something is wrong, for example spec cannot be applied or a node fails. Upgradeable: an upgrade may begin. The
+	// message of a bad condition is the worst problem. Removing: the ClusterNetwork is being deleted; the message
+	// says what the removal waits for. Otherwise it is absent.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// areas say in a word how each part of the network is.
+	// areas summarize the state of each part of the network.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Areas []AreaStatus `json:"areas,omitempty"`
 
-	// problems are what is wrong, the worst first, at most 20. Nodes with the same problem are one.
+	// problems lists what is wrong, worst first, at most 20. Nodes with the same problem share an entry.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Problems []Problem `json:"problems,omitempty"`
 
-	// computed is spec with all defaults, and with what was detected.
+	// computed is spec with all defaults and detected values.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Computed *ClusterNetworkSpec `json:"computed,omitempty"`
 
-	// versions are what runs, of each component on all nodes: one that is being replaced keeps its former version until the last node has the
-	// other.
+	// versions are the running versions of each component. A component that is being replaced keeps its previous
+	// version until the last node has the new one.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Versions []ComponentVersion `json:"versions,omitempty"`
 
-	// rollout is how far the operands are on their way to the version of the operator; absent where the operator does not make them.
+	// rollout is the progress of the operands towards the operator's version. It is absent unless the operator runs
+	// the operands.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
-	// databases says how the members of OVN's databases are; absent where there is one, or where the operator does not make them.
+	// databases is the state of the members of OVN's databases. It is absent if there is only one member or the
+	// operator does not run the databases.
 	// +optional
 	Databases *DatabasesStatus `json:"databases,omitempty"`
 
-	// mtu is the MTU of pod interfaces in bytes, in effect.
+	// mtu is the effective MTU of pod interfaces in bytes.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
 	// +optional
 	Nodes NodeCounts `json:"nodes,omitempty,omitzero"`
 
-	// nodesReady is nodes as text, "2/3", for kubectl.
+	// nodesReady is nodes as text for kubectl: "2/3".
 	// +optional
 	NodesReady string `json:"nodesReady,omitempty"`
 
@@ -386,70 +422,125 @@ type ClusterNetworkStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Addresses []NetworkAddresses `json:"addresses,omitempty"`
 
-	// addressesFree is the free counts of addresses as text, "10.244.0.0/16: 65000", for kubectl.
+	// networks says whether each network of clusterNetwork, serviceNetwork and joinSubnet is in force. It is absent
+	// until the operator has compared the networks with the addresses of a first node.
+	// +optional
+	// +listType=map
+	// +listMapKey=cidr
+	// +kubebuilder:validation:MaxItems=12
+	Networks []NetworkStatus `json:"networks,omitempty"`
+
+	// addressesFree is the number of free addresses of each network as text for kubectl: "10.244.0.0/16: 65000".
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
 
-	// drift tells what somebody else changed in the OVN northbound database; absent while nothing was found.
+	// refused lists pods and services that request reserved or used ports or addresses. It is absent without
+	// refusals, which do not make the network unhealthy.
+	// +optional
+	Refused *Refusals `json:"refused,omitempty"`
+
+	// drift describes foreign changes to the OVN northbound database. It is absent if none were found.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 }
 
-// MaxDriftItems bounds the list in ClusterNetwork's status.
+// MaxDriftItems is the maximum length of the list in ClusterNetwork's status.
 const MaxDriftItems = 20
 
-// DriftState says what became of a difference.
+// ReservedPort is a port that a program on every node uses.
+type ReservedPort struct {
+	// protocol is TCP, UDP or SCTP.
+	// +kubebuilder:default=TCP
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	Protocol corev1.Protocol `json:"protocol"`
+
+	// port is 1..65535.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// owner names the program in events and conditions, such as "registry".
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Owner string `json:"owner,omitempty"`
+}
+
+// Refusals counts pods and services that requested something they cannot have.
+type Refusals struct {
+	// total is the number of pods and services.
+	Total int32 `json:"total"`
+
+	// first lists some of them, by kind, namespace and name, at most 50.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	First []Refusal `json:"first,omitempty"`
+}
+
+// MaxRefusals is the maximum length of the list in ClusterNetwork's status.
+const MaxRefusals = 50
+
+// Refusal is a pod or service whose request was refused.
+type Refusal struct {
+	// object is "Pod/demo/web" or "Service/demo/web".
+	Object string `json:"object"`
+	// message names the ports and addresses, and their owners.
+	Message string `json:"message"`
+}
+
+// DriftState is the state of a difference.
 //
 // +kubebuilder:validation:Enum=Repaired;Standing;Collision
 type DriftState string
 
 const (
-	// DriftRepaired is put right.
+	// DriftRepaired means that the difference was repaired.
 	DriftRepaired DriftState = "Repaired"
-	// DriftStanding is as it was found, since drift.mode is Report.
+	// DriftStanding means that the difference still exists, because drift.mode is Report.
 	DriftStanding DriftState = "Standing"
-	// DriftCollision is a row of somebody else that has the name of one of ours. It is never touched.
+	// DriftCollision is a foreign row with the name of a row of Weft. Weft never changes it.
 	DriftCollision DriftState = "Collision"
 )
 
-// DriftStatus tells what somebody else changed.
+// DriftStatus describes what other programs changed.
 type DriftStatus struct {
-	// total counts the differences found, the repaired ones included.
+	// total is the number of differences found so far, including repaired ones.
 	Total int64 `json:"total"`
-	// standing is the number of differences and collisions that are there now.
+	// standing is the present number of differences and collisions.
 	Standing int32 `json:"standing"`
-	// items are the latest, at most 20, the newest first.
+	// items are the latest differences, newest first, at most 20.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Items []DriftItem `json:"items,omitempty"`
 }
 
-// DriftItem is one difference between the database and what Weft wants there.
+// DriftItem is a difference between the database and the desired state.
 type DriftItem struct {
 	// table is the OVSDB table, "Logical_Switch_Port".
 	Table string `json:"table"`
-	// row is the row's name where it has one, its UUID otherwise and of a collision.
+	// row is the name of the row. It is the UUID if the row has no name or is a collision.
 	Row string `json:"row"`
 	// owner is the unit that the row belongs to, "pod/demo/web-0".
 	Owner string `json:"owner"`
-	// column is the column that differs; empty when the whole row is absent or should not be there.
+	// column is the differing column. It is empty if the whole row is missing or must not exist.
 	// +optional
 	Column string `json:"column,omitempty"`
-	// want is the value that Weft gives it, cut at 256 bytes, empty when there should be none; "present" or "absent" of a
-	// whole row.
+	// want is the desired value, cut at 256 bytes. It is empty if there should be none. For a whole row it is
+	// "present" or "absent".
 	// +optional
 	Want string `json:"want,omitempty"`
-	// have is the value that was found, cut at 256 bytes, empty when there was none; "present" or "absent" of a whole row.
+	// have is the value that was found, cut at 256 bytes. It is empty if there was none. For a whole row it is
+	// "present" or "absent".
 	// +optional
 	Have string `json:"have,omitempty"`
 	// +optional
 	State DriftState `json:"state,omitempty"`
-	// since is when it was first seen.
+	// since is when the difference was first seen.
 	Since metav1.Time `json:"since"`
-	// last is when it was last seen.
+	// last is when the difference was last seen.
 	Last metav1.Time `json:"last"`
-	// count is how often it was seen.
+	// count is how often the difference was seen.
 	Count int64 `json:"count"`
 }
 
@@ -461,18 +552,18 @@ type NodeCounts struct {
 	Ready int32 `json:"ready"`
 }
 
-// NetworkAddresses counts the pod addresses of one cluster CIDR.
+// NetworkAddresses counts the pod addresses of a cluster CIDR.
 type NetworkAddresses struct {
 	CIDR          CIDR `json:"cidr"`
 	AddressCounts `json:",inline"`
 }
 
-// AddressCounts counts addresses that pods can have. A count beyond int64 stays at its largest value (IPv6).
+// AddressCounts counts pod addresses. A count beyond int64 (IPv6) is cut to the maximum.
 type AddressCounts struct {
 	// total is used plus free.
 	Total int64 `json:"total"`
-	// used is the number of addresses that pods have.
+	// used is the number of addresses in use.
 	Used int64 `json:"used"`
-	// free is the number of addresses that pods can still get.
+	// free is the number of addresses available to pods.
 	Free int64 `json:"free"`
 }

@@ -4,22 +4,22 @@ import corev1 "k8s.io/api/core/v1"
 
 // Condition types of ClusterNetwork and NodeNetwork.
 const (
-	// ConditionReady sums up all others.
+	// ConditionReady sums up all other conditions.
 	ConditionReady = "Ready"
-	// ConditionAvailable: the network can be changed, and pods can be attached on some node; of a NodeNetwork: on this one.
+	// ConditionAvailable: the network can be changed, and pods can be attached on some node. On a NodeNetwork: on
+	// this node.
 	ConditionAvailable = "Available"
-	// ConditionProgressing: something is on its way, such as a node that starts. One that failed is no progress.
+	// ConditionProgressing: a change is under way, for example a node is starting. A failed change is not progress.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true when spec cannot be applied or part of the network cannot be kept: what is in the
-	// database stays.
+	// ConditionDegraded: spec cannot be applied, or a part of the network fails. Existing rows of the database stay.
 	ConditionDegraded = "Degraded"
-	// ConditionUpgradeable: an upgrade may begin: nothing is wrong, and no other change is under way.
+	// ConditionUpgradeable: an upgrade may begin, because nothing is wrong and no other change is under way.
 	ConditionUpgradeable = "Upgradeable"
 )
 
-// Further condition types of NodeNetwork, each one stage of the node's start.
+// Further condition types of NodeNetwork. Each is a stage of the node's start.
 const (
-	// ConditionOVSReady: Open vSwitch answers and holds br-int and its configuration.
+	// ConditionOVSReady: Open vSwitch answers, and has br-int and its configuration.
 	ConditionOVSReady = "OVSReady"
 	// ConditionControllerReady: ovn-controller runs and this node's Chassis is registered.
 	ConditionControllerReady = "ControllerReady"
@@ -33,32 +33,71 @@ const (
 
 // Further condition types that the operator writes.
 const (
-	// ConditionGatewayAccepted of a NodeNetwork: false while status.gateway has an address that is another node's; the gateway stays as it was. A
-	// node of which that was never so does not have it.
+	// ConditionGatewayAccepted of a NodeNetwork: false while status.gateway has an address of another node, or an
+	// address in a network of pods or services. The gateway then stays as it was. A node whose gateway was always
+	// accepted does not have the condition.
 	ConditionGatewayAccepted = "GatewayAccepted"
 	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
 	ConditionTopologyReady = "TopologyReady"
-	// PodPortReady of a Pod: false while the database refuses its port. A pod that was never refused does not have it.
+	// PodPortReady of a Pod: false while the database refuses its port. A pod whose port was never refused does not
+	// have it.
 	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
+	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved or is the node port of a
+	// service. The message names each such port. The pod's other host ports work. A pod that never requested such a
+	// port does not have the condition.
+	PodHostPortsReady corev1.PodConditionType = GroupName + "/HostPortsReady"
+	// PodNetworksAllocated of a Pod: false while the operator cannot give the pod what it requests of a Network; the
+	// message names each request and why. The pod's other networks work. A pod whose requests were all granted does
+	// not have it.
+	PodNetworksAllocated corev1.PodConditionType = GroupName + "/NetworksAllocated"
+	// PodNetworksAttached of a Pod: false while its node cannot attach or detach a network of the running pod; the
+	// message names each. A pod whose networks were all attached at once does not have it.
+	PodNetworksAttached corev1.PodConditionType = GroupName + "/NetworksAttached"
+	// ServiceAddressesReady of a Service: false while the service requests a reserved address or node port. The
+	// message names each of them. The service's other addresses work. A service that never requested a reserved one
+	// does not have the condition.
+	ServiceAddressesReady = GroupName + "/AddressesReady"
 )
 
-// ConditionResolved of an EgressFirewall: every DNS name of its rules has an answer. One without such rules does not have it.
+// ReasonReserved of PodHostPortsReady and ServiceAddressesReady: the message names the requested ports and addresses,
+// and their owners.
+const ReasonReserved = "Reserved"
+
+// ReasonDefinitionExists of a Network: a selected namespace has a NetworkAttachmentDefinition of its name that Weft
+// did not make.
+const ReasonDefinitionExists = "DefinitionExists"
+
+// Reasons of PodNetworksAllocated and PodNetworksAttached.
+const (
+	// ReasonInvalidRequest: the pod's annotation cannot be read.
+	ReasonInvalidRequest = "InvalidRequest"
+	// ReasonNotAllocated: a request cannot be granted.
+	ReasonNotAllocated = "NotAllocated"
+	// ReasonNotAttached: an interface could not be attached or detached; the node tries again.
+	ReasonNotAttached = "NotAttached"
+)
+
+// ConditionResolved of an EgressFirewall: every DNS name of its rules has an answer. A firewall without DNS names
+// does not have the condition.
 const ConditionResolved = "Resolved"
 
 // Reasons of conditions.
 const (
-	// ReasonUnresolvedNames: name servers do not answer for DNS names, or say that they have no address; the message names them and their
-	// rules. What was known before stays as long as nobody answers.
+	// ReasonUnresolvedNames: name servers do not answer for DNS names, or answer without an address. The message
+	// names the DNS names and their rules. Previous addresses stay in force while no name server answers.
 	ReasonUnresolvedNames = "UnresolvedNames"
 	// ReasonAsExpected: nothing is wrong.
 	ReasonAsExpected = "AsExpected"
 	// ReasonInvalidSpec: spec cannot be applied; the message says why.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonInvalidAnnotation: an annotation cannot be read; the message says which, and why.
+	// ReasonNetworkOverlapsNodes: a network of pods, services or the join switch contains an address of a node or of
+	// the API server. The message names both.
+	ReasonNetworkOverlapsNodes = "NetworkOverlapsNodes"
+	// ReasonInvalidAnnotation: an annotation is invalid; the message says which, and why.
 	ReasonInvalidAnnotation = "InvalidAnnotation"
 	// ReasonNodesNotReady: the message names the nodes.
 	ReasonNodesNotReady = "NodesNotReady"
-	// ReasonSubnetsExhausted: no pod subnet is left for a node; append to clusterNetwork.
+	// ReasonSubnetsExhausted: no pod subnet is left for a node; append an entry to clusterNetwork.
 	ReasonSubnetsExhausted = "SubnetsExhausted"
 	// ReasonAddressesExhausted: no pod address is left.
 	ReasonAddressesExhausted = "AddressesExhausted"
@@ -66,47 +105,52 @@ const (
 	ReasonDatabaseUnavailable = "DatabaseUnavailable"
 	// ReasonMembersUnplaced: there are fewer nodes than members of OVN's databases.
 	ReasonMembersUnplaced = "MembersUnplaced"
-	// ReasonMemberUnavailable: a member of a database is not connected to the others, which go on without it.
+	// ReasonMemberUnavailable: a member of a database is not connected to the others, which continue without it.
 	ReasonMemberUnavailable = "MemberUnavailable"
-	// ReasonMembersStarting: a database has no leader yet, or a member joins it.
+	// ReasonMembersStarting: a database has no leader yet, or a member is joining.
 	ReasonMembersStarting = "MembersStarting"
-	// ReasonQuorumLost: too few members of a database hear each other for one to lead.
+	// ReasonQuorumLost: too few members of a database are connected to elect a leader.
 	ReasonQuorumLost = "QuorumLost"
 	// ReasonMembersConflict: members have files of different clusters.
 	ReasonMembersConflict = "MembersConflict"
-	// ReasonDatabaseRefused: the database refuses a row; the message has its own words.
+	// ReasonDatabaseRefused: the database refuses a row; the message contains the database's error.
 	ReasonDatabaseRefused = "DatabaseRefused"
 	// ReasonDatabaseError: the database refused a write.
 	ReasonDatabaseError = "DatabaseError"
-	// ReasonDatabaseSchemaTooOld: the database server's schema lacks what Weft needs; the message names it and the version.
+	// ReasonDatabaseSchemaTooOld: the database server's schema lacks something that Weft needs; the message names it
+	// and the version.
 	ReasonDatabaseSchemaTooOld = "DatabaseSchemaTooOld"
-	// ReasonDrift: rows of the database differ from what they should be, and are left as they are; see status.drift.
+	// ReasonDrift: rows of the database differ from the desired state and are not repaired; see status.drift.
 	ReasonDrift = "Drift"
-	// ReasonInvariantViolated: something is not as it always is at rest; the message names an invariant of docs/topology.md.
+	// ReasonInvariantViolated: an invariant does not hold although no change is under way; the message names the
+	// invariant of docs/dev/topology.md.
 	ReasonInvariantViolated = "InvariantViolated"
-	// ReasonNorthdSilent: ovn-northd does not answer: what is in the northbound database does not reach the southbound one.
+	// ReasonNorthdSilent: ovn-northd does not answer, so changes of the northbound database do not reach the
+	// southbound database.
 	ReasonNorthdSilent = "NorthdSilent"
-	// ReasonAgentStarting: a node's agent starts, or is being replaced.
+	// ReasonAgentStarting: a node's agent is starting or being replaced.
 	ReasonAgentStarting = "AgentStarting"
 	// ReasonAgentUnavailable: a node's agent cannot start; the message has kubelet's reason.
 	ReasonAgentUnavailable = "AgentUnavailable"
-	// ReasonVersionsDiffer: agents are of another version than the operator.
+	// ReasonVersionsDiffer: agents have another version than the operator.
 	ReasonVersionsDiffer = "VersionsDiffer"
-	// ReasonUpgrading: operands of another version are rolled out; the message says how far it is.
+	// ReasonUpgrading: another version of the operands is being rolled out; the message describes the progress.
 	ReasonUpgrading = "Upgrading"
-	// ReasonUpgradeBlocked: operands of another version do not fit what is there; none was replaced.
+	// ReasonUpgradeBlocked: another version of the operands is not compatible with the cluster; nothing was replaced.
 	ReasonUpgradeBlocked = "UpgradeBlocked"
-	// ReasonUpgradeStopped: operands that were replaced do not work; the others stay as they are.
+	// ReasonUpgradeStopped: replaced operands do not work; the others stay as they are.
 	ReasonUpgradeStopped = "UpgradeStopped"
-	// ReasonNodeLost: Kubernetes hears nothing of the node's kubelet.
+	// ReasonNodeLost: the node's kubelet has stopped reporting.
 	ReasonNodeLost = "NodeLost"
-	// ReasonTunnelSilent: a node is ready, and its management port does not answer the operator's node through the network.
+	// ReasonTunnelSilent: a node is ready, but its management port does not answer the operator's node through the
+	// network.
 	ReasonTunnelSilent = "TunnelSilent"
-	// ReasonMTUMismatch: a link is too small for the MTU asked for.
+	// ReasonMTUMismatch: a link is too small for the requested MTU, or links differ.
 	ReasonMTUMismatch = "MTUMismatch"
-	// ReasonServiceNetworkMismatch: the API server gives cluster IPs that nodes do not route to services, or none of a network that they do.
+	// ReasonServiceNetworkMismatch: the API server assigns cluster IPs outside of serviceNetwork, or none from one of
+	// its networks.
 	ReasonServiceNetworkMismatch = "ServiceNetworkMismatch"
-	// ReasonWaitingForSpec: the operator has not written what this needs yet.
+	// ReasonWaitingForSpec: the operator has not written the required part of spec yet.
 	ReasonWaitingForSpec = "WaitingForSpec"
 	// ReasonWaitingForAgent: the node's agent has not reported yet.
 	ReasonWaitingForAgent = "WaitingForAgent"
@@ -114,22 +158,24 @@ const (
 	ReasonControllerUnavailable = "ControllerUnavailable"
 	// ReasonWaitingForChassis: ovn-controller has not registered the Chassis yet.
 	ReasonWaitingForChassis = "WaitingForChassis"
-	// ReasonNotReady: a condition that this one sums up is not true; the message names it.
+	// ReasonNotReady: a condition that this condition sums up is not true; the message names it.
 	ReasonNotReady = "NotReady"
-	// ReasonWaitingForTopology: what the operator makes in the OVN databases for this node has not reached it yet.
+	// ReasonWaitingForTopology: the operator's rows for this node have not reached the node yet.
 	ReasonWaitingForTopology = "WaitingForTopology"
-	// ReasonNoUplink: on the userspace datapath, the encapsulation address is on no bridge of it; of GatewayReady: no link leads outside, or
-	// OVN cannot use it.
+	// ReasonNoUplink: on the userspace datapath, no bridge of the datapath has the encapsulation address. Of
+	// GatewayReady: no link leads outside, or OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
-	// ReasonAddressConflict: an address is another node's; the message names both.
+	// ReasonAddressConflict: an address belongs to another node; the message names both nodes.
 	ReasonAddressConflict = "AddressConflict"
-	// ReasonUplinkWaiting: the node's link is to be moved onto an Open vSwitch bridge, and it is not the node's turn.
+	// ReasonUplinkWaiting: the node's link must be moved onto an Open vSwitch bridge, but it is not the node's turn.
 	ReasonUplinkWaiting = "UplinkWaiting"
-	// ReasonUplinkMoving: the node's link is on its way onto an Open vSwitch bridge.
+	// ReasonUplinkMoving: the node's link is being moved onto an Open vSwitch bridge.
 	ReasonUplinkMoving = "UplinkMoving"
-	// ReasonUplinkRefused: the node's link is not moved onto a bridge, and nothing was changed; the message says why.
+	// ReasonUplinkRefused: the node's link cannot be moved onto a bridge, and nothing was changed; the message says
+	// why.
 	ReasonUplinkRefused = "UplinkRefused"
-	// ReasonUplinkRolledBack: the node's link was moved onto a bridge and came back, because somebody did not answer any more.
+	// ReasonUplinkRolledBack: the node's link was moved onto a bridge and back, because another host no longer
+	// answered.
 	ReasonUplinkRolledBack = "UplinkRolledBack"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"

@@ -1,22 +1,23 @@
 package v1alpha1
 
-// Condition types that only an agent knows.
+// Condition types that agents write.
 const (
-	// ConditionInterfacesReady of a NodeNetwork: the agent's own check of the interfaces of pods finds nothing wrong. It is no part of
-	// Ready: new pods can be attached.
+	// ConditionInterfacesReady of a NodeNetwork: the agent's check of pod interfaces found no error. It is not part
+	// of Ready, because new pods can still be attached.
 	ConditionInterfacesReady = "InterfacesReady"
-	// ConditionAddressesFree of a NodeNetwork: there is an address for another pod. It is true again when a fiftieth of all is free, since on a
-	// node that is full one comes and goes all the time. It is no part of Ready.
+	// ConditionAddressesFree of a NodeNetwork: a pod address is free. After it was false, it becomes true only when a
+	// fiftieth of the addresses is free, because on a full node single addresses become free all the time. It is not
+	// part of Ready.
 	ConditionAddressesFree = "AddressesFree"
 )
 
-// Reasons that an agent gives for its node's conditions.
+// Reasons of conditions that agents write.
 const (
 	// ReasonSwitchUnavailable: ovs-vswitchd does not run, or does not answer.
 	ReasonSwitchUnavailable = "SwitchUnavailable"
-	// ReasonOtherConfiguration: the container runtime takes the CNI configuration of another network, whose file sorts before Weft's; the message
-	// names it.
+	// ReasonOtherConfiguration: the container runtime uses the CNI configuration of another network, whose file sorts
+	// before Weft's. The message names the file.
 	ReasonOtherConfiguration = "OtherConfiguration"
-	// ReasonCheckFailed: interfaces of pods are not as they were made.
+	// ReasonCheckFailed: interfaces of pods differ from what the agent configured.
 	ReasonCheckFailed = "CheckFailed"
 )

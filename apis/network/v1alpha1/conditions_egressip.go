@@ -1,18 +1,19 @@
 package v1alpha1
 
-// ConditionAssigned of an EgressIP: a node carries each of its addresses.
+// ConditionAssigned of an EgressIP: each of its addresses is assigned to a node.
 const ConditionAssigned = "Assigned"
 
 // Reasons of ConditionAssigned.
 const (
 	// ReasonNoAssignableNode: no node with the label EgressAssignableLabel can carry the address.
 	ReasonNoAssignableNode = "NoAssignableNode"
-	// ReasonNotOnNodeNetwork: the address is in no network of an assignable node's link to the outside.
+	// ReasonNotOnNodeNetwork: no assignable node has a link to the outside with a network that contains the address.
 	ReasonNotOnNodeNetwork = "NotOnNodeNetwork"
-	// ReasonAddressInUse: the address is somebody else's; the message says whose.
+	// ReasonAddressInUse: the address has another owner; the message names the owner.
 	ReasonAddressInUse = "AddressInUse"
 	// ReasonNodesUnreachable: the nodes that could carry the address do not answer.
 	ReasonNodesUnreachable = "NodesUnreachable"
-	// ReasonUnsupportedGatewayMode: the nodes that could carry the address have no gateway router, since their gateway's mode is Local.
+	// ReasonUnsupportedGatewayMode: the nodes that could carry the address have no gateway router, because their
+	// gateway mode is Local.
 	ReasonUnsupportedGatewayMode = "UnsupportedGatewayMode"
 )

@@ -1,34 +1,34 @@
 package v1alpha1
 
-// MemberRole says what a server of a database does among its members.
+// MemberRole is the role of a database server among its members.
 //
 // +kubebuilder:validation:Enum=Leader;Follower;Joining;Disconnected;Unknown
 type MemberRole string
 
 const (
-	// MemberLeader decides.
+	// MemberLeader leads the cluster.
 	MemberLeader MemberRole = "Leader"
-	// MemberFollower has a leader.
+	// MemberFollower is connected to a leader.
 	MemberFollower MemberRole = "Follower"
-	// MemberJoining is on its way to become one.
+	// MemberJoining is joining the cluster.
 	MemberJoining MemberRole = "Joining"
-	// MemberDisconnected runs, and hears no leader.
+	// MemberDisconnected runs, but is not connected to a leader.
 	MemberDisconnected MemberRole = "Disconnected"
 	// MemberUnknown does not answer.
 	MemberUnknown MemberRole = "Unknown"
 )
 
-// DatabasesStatus says how the members of OVN's databases are. It is written by what makes them.
+// DatabasesStatus is the state of the members of OVN's databases. weft-operands writes it.
 type DatabasesStatus struct {
-	// wanted is how many members there shall be.
+	// wanted is the desired number of members.
 	Wanted int32 `json:"wanted"`
-	// members are the nodes that have one of each database.
+	// members are the nodes with a member of each database.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=3
 	Members []DatabaseMember `json:"members,omitempty"`
-	// conflict says why no member is told anything; absent while there is no reason.
+	// conflict says why no member gets an order. It is absent without a conflict.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Conflict string `json:"conflict,omitempty"`
@@ -39,11 +39,11 @@ type DatabaseMember struct {
 	// node is the Node's name.
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
-	// northbound is what its server of the northbound database does.
+	// northbound is the role of its server of the northbound database.
 	Northbound MemberRole `json:"northbound"`
-	// southbound is the same of the southbound one.
+	// southbound is the role of its server of the southbound database.
 	Southbound MemberRole `json:"southbound"`
-	// message is why it does not answer.
+	// message says why the member does not answer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DNS is the cluster's name resolution as pods with dnsPolicy ClusterFirst have it.
+// DNS is the cluster's DNS configuration for pods with dnsPolicy ClusterFirst.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.domain) || has(self.nameservers)",message="dns.domain needs dns.nameservers",reason=FieldValueInvalid
 type DNS struct {
@@ -18,14 +18,14 @@ type DNS struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=3
 	Nameservers []IP `json:"nameservers,omitempty"`
-	// domain is the cluster's, "cluster.local": pods search NAMESPACE.svc.DOMAIN, svc.DOMAIN and DOMAIN.
+	// domain is the cluster's domain, "cluster.local". Pods search NAMESPACE.svc.DOMAIN, svc.DOMAIN and DOMAIN.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Domain string `json:"domain,omitempty"`
 }
 
-// PodDNS is what one pod resolves names with, as in resolv.conf.
+// PodDNS is a pod's DNS configuration, as in resolv.conf.
 //
 // +kubebuilder:object:generate=false
 type PodDNS struct {
@@ -34,10 +34,11 @@ type PodDNS struct {
 	Options     []string     `json:"options,omitempty"`
 }
 
-// clusterOptions are kubelet's for ClusterFirst: a name with fewer dots is searched first.
+// clusterOptions are kubelet's options for ClusterFirst: a name with fewer dots is searched first.
 const clusterOptions = "ndots:5"
 
-// ForNamespace is what a pod with dnsPolicy ClusterFirst and no dnsConfig has; nil if the cluster's name servers are not told.
+// ForNamespace returns the configuration of a pod with dnsPolicy ClusterFirst and without dnsConfig. It returns nil
+// if d has no name servers.
 func (d DNS) ForNamespace(namespace string) (*PodDNS, error) {
 	if len(d.Nameservers) == 0 {
 		return nil, nil
@@ -56,7 +57,8 @@ func (d DNS) ForNamespace(namespace string) (*PodDNS, error) {
 	return pod, nil
 }
 
-// ForPod is what a pod has by its dnsPolicy and dnsConfig; nil if that is not known here: with dnsPolicy Default it is the node's.
+// ForPod returns the configuration according to the pod's dnsPolicy and dnsConfig. It returns nil if it is unknown
+// here: with dnsPolicy Default a pod uses the node's configuration.
 func (d DNS) ForPod(pod *corev1.Pod) (*PodDNS, error) {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSDefault:
@@ -71,7 +73,7 @@ func (d DNS) ForPod(pod *corev1.Pod) (*PodDNS, error) {
 	return dns.with(pod.Spec.DNSConfig), nil
 }
 
-// with appends what a pod asks for itself, as kubelet does: an option takes the place of one of its name.
+// with appends a pod's own configuration, as kubelet does. An option replaces an earlier option of the same name.
 func (p *PodDNS) with(config *corev1.PodDNSConfig) *PodDNS {
 	if config == nil {
 		return p

@@ -8,10 +8,12 @@ import (
 // EgressFirewallName is the name of a namespace's only EgressFirewall.
 const EgressFirewallName = "default"
 
-// EgressFirewall says where the pods of its namespace may connect to outside the cluster. What stays in the cluster, among pods and through
-// services, is not its affair, but the nodes themselves are: pods on a host's network, the API server among them, are outside.
+// EgressFirewall restricts the connections of its namespace's pods to destinations outside the cluster. It does not
+// apply to traffic inside the cluster, between pods and through services. Nodes are outside, and so are pods on a
+// host's network such as the API server.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="network.weft.dev/goes-after-network=true"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ef
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="a namespace has one EgressFirewall, and its name is default"
@@ -38,21 +40,21 @@ type EgressFirewallList struct {
 	Items           []EgressFirewall `json:"items"`
 }
 
-// EgressFirewallSpec is what the namespace's administrator wants.
+// EgressFirewallSpec is the desired state of the namespace's firewall.
 type EgressFirewallSpec struct {
-	// egress are the rules, in order: the first that matches decides. What matches none is allowed.
+	// egress are the rules in order. The first rule that matches decides. Traffic that matches no rule is allowed.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Egress []EgressFirewallRule `json:"egress"`
 }
 
-// EgressFirewallRuleType is what a rule does.
+// EgressFirewallRuleType is the action of a rule.
 //
 // +kubebuilder:validation:Enum=Allow;Deny
 type EgressFirewallRuleType string
 
-// What rules do.
+// The actions of rules.
 const (
 	EgressFirewallAllow EgressFirewallRuleType = "Allow"
 	EgressFirewallDeny  EgressFirewallRuleType = "Deny"
@@ -64,14 +66,14 @@ type EgressFirewallRule struct {
 	Type EgressFirewallRuleType `json:"type"`
 	// +required
 	To EgressFirewallDestination `json:"to"`
-	// ports are those that the rule is about; none: all ports of all protocols.
+	// ports are the destination ports of the rule. Without them the rule applies to all ports of all protocols.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Ports []EgressFirewallPort `json:"ports,omitempty"`
 }
 
-// EgressFirewallDestination is where a rule is about, said in one way.
+// EgressFirewallDestination is the destination of a rule. Exactly one field is set.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.cidrSelector), has(self.dnsName), has(self.nodeSelector)].filter(x, x).size() == 1",message="exactly one of cidrSelector, dnsName and nodeSelector is needed"
 type EgressFirewallDestination struct {
@@ -83,27 +85,30 @@ type EgressFirewallDestination struct {
 	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="self + ' has host bits set: a CIDR is the first address of its network and the prefix length'",reason=FieldValueInvalid
 	CIDRSelector string `json:"cidrSelector,omitempty"`
 
-	// dnsName is a name whose addresses the operator looks up, again and again as its answers say: "www.example.com". Upper and lower case are
-	// the same. There are no wildcards.
+	// dnsName is a DNS name, "www.example.com". The operator resolves it, and resolves it again when the answers
+	// expire. Case and a trailing dot do not matter. Wildcards are not supported. For an IP address use cidrSelector.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=254
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?$`
+	// +kubebuilder:validation:XValidation:rule="!isIP(self) || self.contains(':')",message="an IP address is not a DNS name",messageExpression="self + ' is an IP address, not a DNS name: use cidrSelector ' + self + '/32'",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || !self.matches('(^|[.])([0-9]+|0[xX][0-9A-Fa-f]*)[.]?$')",message="the last label of a DNS name is not a number",messageExpression="self + ' is not a DNS name: its last label is a number, as in an IP address'",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 253 || self.endsWith('.')",message="a DNS name has at most 253 characters, without the dot at its end",reason=FieldValueInvalid
 	DNSName string `json:"dnsName,omitempty"`
 
-	// nodeSelector selects nodes, whose addresses are meant; empty: all nodes.
+	// nodeSelector selects nodes; the destination is all their addresses. An empty selector selects all nodes.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
-// EgressFirewallPort is a protocol, or some of its ports.
+// EgressFirewallPort is a protocol, or a range of its ports.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.endPort) || (has(self.port) && self.endPort >= self.port)",message="endPort needs a port that is not above it",fieldPath=.endPort
 type EgressFirewallPort struct {
 	// +required
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	Protocol corev1.Protocol `json:"protocol"`
-	// port is the port, or the first; none: all ports of the protocol.
+	// port is the port, or the first port of a range. Without it the rule applies to all ports of the protocol.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -117,7 +122,7 @@ type EgressFirewallPort struct {
 
 // EgressFirewallStatus is written by the operator.
 type EgressFirewallStatus struct {
-	// conditions: Ready says whether the rules are in force, Resolved whether every DNS name has an answer.
+	// conditions: Ready: the rules are in force. Resolved: every DNS name has an answer.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

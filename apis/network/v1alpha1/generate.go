@@ -1,4 +1,4 @@
 package v1alpha1
 
-// The paths are as seen from this directory, where go generate runs its commands.
+// The paths are relative to this directory, where go generate runs its commands.
 //go:generate go tool -modfile=../../../test/tools/apis/go.mod controller-gen object crd:maxDescLen=1024 paths=. output:crd:artifacts:config=../../../config/crd/bases

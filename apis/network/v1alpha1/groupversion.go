@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NodeNetwork{}, &NodeNetworkList{},
 		&EgressFirewall{}, &EgressFirewallList{},
 		&EgressIP{}, &EgressIPList{},
+		&Network{}, &NetworkList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,88 +1,88 @@
 package v1alpha1
 
 const (
-	// ComponentLabel of a pod says which part of Weft it is.
+	// ComponentLabel of a pod names its component of Weft.
 	ComponentLabel = "app.kubernetes.io/component"
-	// ComponentAgent is the agent.
+	// ComponentAgent is the component of agents.
 	ComponentAgent = "agent"
 )
 
-// AreaName is a part of the network that one looks at by itself.
+// AreaName is a part of the network with its own state.
 //
 // +kubebuilder:validation:Enum=Databases;ControlPlane;Nodes;Topology;Addresses;Drift
 type AreaName string
 
 const (
-	// AreaDatabases is the OVN northbound and southbound databases.
+	// AreaDatabases covers the OVN northbound and southbound databases.
 	AreaDatabases AreaName = "Databases"
-	// AreaControlPlane is the operator, ovn-northd, and the versions of what runs.
+	// AreaControlPlane covers the operator, ovn-northd, and the running versions.
 	AreaControlPlane AreaName = "ControlPlane"
-	// AreaNodes is agents, Open vSwitch, ovn-controller, links and gateways of nodes.
+	// AreaNodes covers the nodes' agents, Open vSwitch, ovn-controller, links and gateways.
 	AreaNodes AreaName = "Nodes"
-	// AreaTopology is what is in the northbound database, and whether it fits the cluster.
+	// AreaTopology covers the contents of the northbound database.
 	AreaTopology AreaName = "Topology"
-	// AreaAddresses is subnets of nodes and addresses of pods.
+	// AreaAddresses covers the subnets of nodes and the addresses of pods.
 	AreaAddresses AreaName = "Addresses"
-	// AreaDrift is what somebody else changed in the northbound database.
+	// AreaDrift covers foreign changes to the northbound database.
 	AreaDrift AreaName = "Drift"
 )
 
-// AreaState says how an area is, or how bad a problem.
+// AreaState is the state of an area, or the severity of a problem.
 //
 // +kubebuilder:validation:Enum=OK;Progressing;Degraded;Unavailable
 type AreaState string
 
 const (
-	// StateOK says that there is no problem.
+	// StateOK means that there is no problem.
 	StateOK AreaState = "OK"
-	// StateProgressing says that something is on its way, and needs nobody unless it stays so.
+	// StateProgressing means that a change is under way. It needs no attention unless it persists.
 	StateProgressing AreaState = "Progressing"
-	// StateDegraded says that something is wrong; the rest works.
+	// StateDegraded means that something is wrong, and that the rest works.
 	StateDegraded AreaState = "Degraded"
-	// StateUnavailable says that nothing can be changed in the network. Existing pods keep what they have.
+	// StateUnavailable means that the network cannot be changed. Existing pods keep their connectivity.
 	StateUnavailable AreaState = "Unavailable"
 )
 
-// AreaStatus is one area in a word and a sentence.
+// AreaStatus is the state of an area.
 type AreaStatus struct {
 	Name  AreaName  `json:"name"`
 	State AreaState `json:"state"`
-	// message is the area's worst problem or, where it has none, how it is.
+	// message is the area's worst problem or, without problems, a description of its state.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// MaxProblems bounds the list of problems in a status.
+// MaxProblems is the maximum length of the list of problems in a status.
 const MaxProblems = 20
 
-// Problem is one thing that is not as it should be.
+// Problem is something that is wrong.
 type Problem struct {
 	Area AreaName `json:"area"`
-	// state is how bad it is, by itself.
+	// state is the severity of the problem.
 	State AreaState `json:"state"`
-	// reason is that of the condition that tells it.
+	// reason is the reason of the condition that reports the problem.
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason"`
-	// object is what it is about, "NodeNetwork/worker-1"; several, if they have the same problem.
+	// object is the affected object, "NodeNetwork/worker-1", or several objects with the same problem.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Object string `json:"object,omitempty"`
-	// message says what is wrong; of several objects, the first one's.
+	// message describes the problem. For several objects it is the first object's message.
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message"`
-	// nextStep is what to do about it, or to look at.
+	// nextStep is what to do or to check.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	NextStep string `json:"nextStep,omitempty"`
 }
 
-// ComponentVersion is what all nodes run of a component: it changes when the last of them does.
+// ComponentVersion is the version of a component on all nodes. It changes when the last node has the new version.
 type ComponentVersion struct {
 	// name is operator, agent, openvswitch or ovn-controller.
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// version is what the component says of itself.
+	// version is the version that the component reports.
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version"`
 }

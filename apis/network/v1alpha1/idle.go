@@ -1,10 +1,10 @@
 package v1alpha1
 
-// IdleAnnotation with the value "true" is set on a Service by who has scaled its pods to zero and will bring them back when they are
-// asked for. As long as such a service has no endpoint, a connection to it is not refused but swallowed, so that clients try again, and the
-// node that it came from records an Event of reason EventNeedPods on the Service.
+// IdleAnnotation with the value "true" is set on a Service by a program that has scaled the service's pods to zero
+// and scales them up on demand. While such a service has no endpoint, connections to it are dropped instead of
+// refused, so that clients retry. The node of the client records an Event with reason EventNeedPods on the Service.
 const (
 	IdleAnnotation = GroupName + "/idle"
-	// EventNeedPods is what the field's idlers wait for.
+	// EventNeedPods is the reason that common idling programs wait for.
 	EventNeedPods = "NeedPods"
 )

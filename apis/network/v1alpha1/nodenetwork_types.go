@@ -4,16 +4,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node IDs. They become part of tunnel keys, so the range is closed.
+// The range of node IDs. It is limited because node IDs are part of tunnel keys.
 const (
 	MinNodeID = 1
 	MaxNodeID = 16000
 )
 
-// NodeNetwork is one node's part of the network and has the name of its Node. The operator writes spec, what the node
-// shall have; the node's agent writes status, what it has.
+// NodeNetwork is a node's part of the network and has the name of its Node. The operator writes spec, the desired
+// state. The node's agent writes status, the observed state.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="network.weft.dev/goes-after-network=true"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=nn
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -42,24 +43,24 @@ type NodeNetworkList struct {
 	Items           []NodeNetwork `json:"items"`
 }
 
-// NodeNetworkSpec is written by the operator and read by the node's agent: everything the agent needs, so that it
-// never reads ClusterNetwork.
+// NodeNetworkSpec is written by the operator and read by the node's agent. It contains everything that the agent
+// needs, so that the agent never reads ClusterNetwork.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.nodeID) || (has(self.nodeID) && self.nodeID == oldSelf.nodeID)",message="nodeID is immutable once set",reason=FieldValueForbidden,fieldPath=.nodeID
 type NodeNetworkSpec struct {
-	// nodeID numbers the node, 1..16000, unique among the NodeNetworks. Immutable once set.
+	// nodeID is the number of the node, 1..16000, unique among the NodeNetworks. It is immutable once set.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16000
 	NodeID int32 `json:"nodeID,omitempty"`
 
-	// podSubnets are the node's pod subnets, the first of a family being the one that addresses come from first.
+	// podSubnets are the node's pod subnets. Addresses come from the first subnet of a family first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
 	PodSubnets []CIDR `json:"podSubnets,omitempty"`
 
-	// gateways are the addresses of the cluster router in podSubnets, in the same order: the .1 of each.
+	// gateways are the addresses of the cluster router in podSubnets, in the same order: the .1 of each subnet.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
@@ -75,7 +76,7 @@ type NodeNetworkSpec struct {
 	// +optional
 	ManagementPort ManagementPort `json:"managementPort,omitempty,omitzero"`
 
-	// clusterSubnets are the CIDRs of all pods of the cluster: the host routes them to the management port.
+	// clusterSubnets are the CIDRs of all pods of the cluster. The host routes them to the management port.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -87,7 +88,7 @@ type NodeNetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=2
 	ServiceSubnets []CIDR `json:"serviceSubnets,omitempty"`
 
-	// mtu is the MTU of pod interfaces and the management port in bytes; 0 while it is not known yet.
+	// mtu is the MTU of pod interfaces and the management port in bytes, or 0 if it is not known yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65000
@@ -96,28 +97,37 @@ type NodeNetworkSpec struct {
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
 
-	// gateway is what of ClusterNetwork's gateway holds for this node.
+	// gateway is the part of ClusterNetwork's gateway that applies to this node.
 	// +optional
 	Gateway NodeGateway `json:"gateway,omitempty,omitzero"`
 
-	// dns is the cluster's, for CNI results.
+	// dns is the cluster's DNS configuration for CNI results.
 	// +optional
 	DNS DNS `json:"dns,omitempty,omitzero"`
+
+	// reservedPorts is a copy of ClusterNetwork's reservedPorts.
+	// +optional
+	// +listType=map
+	// +listMapKey=protocol
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=64
+	ReservedPorts []ReservedPort `json:"reservedPorts,omitempty"`
 }
 
-// NodeGateway is what the agent shall make of the node's link to the outside.
+// NodeGateway is the desired configuration of the node's link to the outside.
 type NodeGateway struct {
 	// +optional
 	Mode GatewayMode `json:"mode,omitempty"`
 	// +optional
 	Uplink UplinkType `json:"uplink,omitempty"`
 
-	// interface is the bridge or link; empty: the one with the default route.
+	// interface is the bridge or link. If empty, the link of the default route is used.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	Interface string `json:"interface,omitempty"`
 
-	// nextHops are the routers outside, at most one per family; empty: those of the default routes.
+	// nextHops are the routers outside, at most one per family. If empty, the next hops of the default routes are
+	// used.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
@@ -126,7 +136,7 @@ type NodeGateway struct {
 	// +optional
 	SNAT SNATPolicy `json:"snat,omitempty"`
 
-	// move is the move of a link that the node may make: what status.move asks for, when it is this node's turn.
+	// move permits the node to move its link. It repeats status.move when it is this node's turn.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Move string `json:"move,omitempty"`
@@ -137,7 +147,7 @@ type ManagementPort struct {
 	// +optional
 	MACAddress MACAddress `json:"macAddress,omitempty"`
 
-	// addresses are the host's addresses in podSubnets, in the same order: the .2 of each.
+	// addresses are the host's addresses in podSubnets, in the same order: the .2 of each subnet.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
@@ -152,30 +162,31 @@ type DatapathType string
 const (
 	// DatapathSystem is the kernel's datapath.
 	DatapathSystem DatapathType = "system"
-	// DatapathNetdev is the userspace datapath, where the kernel has none.
+	// DatapathNetdev is the userspace datapath, used if the kernel does not support Open vSwitch.
 	DatapathNetdev DatapathType = "netdev"
 )
 
 // NodeNetworkStatus is written by the node's agent.
 type NodeNetworkStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks about.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady and CNIReady, and the operator's TopologyReady; Available is the
-	// same. Progressing, Degraded and Upgradeable sum up all of them, as those of ClusterNetwork do; their messages are the worst problem.
+	// conditions: Ready sums up OVSReady, ControllerReady, ManagementPortReady, CNIReady and the operator's
+	// TopologyReady. Available equals Ready. Progressing, Degraded and Upgradeable sum up all conditions, as in
+	// ClusterNetwork; their messages are the worst problem.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// problems are what is wrong on this node, the worst first.
+	// problems lists what is wrong on this node, worst first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Problems []Problem `json:"problems,omitempty"`
 
-	// chassis is the system-id of the node's Open vSwitch: the name of its Chassis.
+	// chassis is the system-id of the node's Open vSwitch, which is the name of its Chassis.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Chassis string `json:"chassis,omitempty"`
@@ -196,15 +207,16 @@ type NodeNetworkStatus struct {
 	// +optional
 	LinkMTU int32 `json:"linkMTU,omitempty"`
 
-	// managementPort is the host's port as it is.
+	// managementPort is the host's port as it exists.
 	// +optional
 	ManagementPort ManagementPortStatus `json:"managementPort,omitempty,omitzero"`
 
-	// gateway is the node's link to the outside as it is; absent while the agent has none to offer.
+	// gateway is the node's link to the outside as it exists. It is absent if the agent has no link to offer.
 	// +optional
 	Gateway *NodeGatewayStatus `json:"gateway,omitempty"`
 
-	// move is the move of a link onto a bridge that the node asks for, "eth0 Bridge"; absent when there is none to be made.
+	// move is the move of a link onto a bridge that the node requests, "eth0 Bridge". It is absent if no move is
+	// necessary.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Move string `json:"move,omitempty"`
@@ -219,16 +231,16 @@ type NodeNetworkStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	OVSVersion string `json:"ovsVersion,omitempty"`
 
-	// ovnVersion is the version of ovn-controller, when it tells.
+	// ovnVersion is the version of ovn-controller, if known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	OVNVersion string `json:"ovnVersion,omitempty"`
 
-	// probe is the answer to the request in the annotation network.weft.dev/probe; absent when there was none.
+	// probe is the answer to the request in the annotation network.weft.dev/probe. It is absent without a request.
 	// +optional
 	Probe *ProbeStatus `json:"probe,omitempty"`
 
-	// addresses counts the addresses of podSubnets; absent while podSubnets is not known.
+	// addresses counts the addresses of podSubnets. It is absent while podSubnets is unknown.
 	// +optional
 	Addresses *AddressCounts `json:"addresses,omitempty"`
 
@@ -237,9 +249,9 @@ type NodeNetworkStatus struct {
 	Pods int32 `json:"pods,omitempty"`
 }
 
-// NodeGatewayStatus is the node's link to the outside as it is: what its gateway router is built from.
+// NodeGatewayStatus is the node's link to the outside as it exists. The node's gateway router is built from it.
 type NodeGatewayStatus struct {
-	// mode is the one in effect.
+	// mode is the effective mode.
 	// +optional
 	Mode GatewayMode `json:"mode,omitempty"`
 	// +optional
@@ -255,11 +267,12 @@ type NodeGatewayStatus struct {
 	// +kubebuilder:validation:MaxLength=15
 	Interface string `json:"interface,omitempty"`
 
-	// macAddress is what the gateway router has outside: the host's, when they share the link.
+	// macAddress is the external MAC of the gateway router. If the host shares the link, it is the host's MAC.
 	// +optional
 	MACAddress MACAddress `json:"macAddress,omitempty"`
 
-	// addresses are what the gateway router has outside, one per family, with the length of their subnets.
+	// addresses are the external addresses of the gateway router, one per family, with the prefix length of their
+	// subnets.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
@@ -272,7 +285,7 @@ type NodeGatewayStatus struct {
 	NextHops []IP `json:"nextHops,omitempty"`
 }
 
-// ManagementPortStatus is the host's port as it is.
+// ManagementPortStatus is the host's port as it exists.
 type ManagementPortStatus struct {
 	// name is the name of the link.
 	// +optional

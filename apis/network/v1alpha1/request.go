@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// RequestedIPsAnnotation asks for a pod's addresses: at most one per family, separated by a comma. It is read when the pod gets its
-// addresses, and never again.
+// RequestedIPsAnnotation requests a pod's addresses: at most one per family, separated by a comma. It is read only
+// when the pod gets its addresses.
 const RequestedIPsAnnotation = GroupName + "/requested-ips"
 
-// ParseRequestedIPs reads the value of RequestedIPsAnnotation: one address, or two of different families.
+// ParseRequestedIPs parses the value of RequestedIPsAnnotation: one address, or two of different families.
 func ParseRequestedIPs(text string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {
@@ -35,11 +35,11 @@ func ParseRequestedIPs(text string) ([]netip.Addr, error) {
 
 var errOneFamily = errors.New("two addresses of one family")
 
-// RequestedMACAnnotation asks for a pod's MAC address. It is read when the pod gets its addresses, and never again.
+// RequestedMACAnnotation requests a pod's MAC address. It is read only when the pod gets its addresses.
 const RequestedMACAnnotation = GroupName + "/requested-mac"
 
-// ParseRequestedMAC reads the value of RequestedMACAnnotation: an Ethernet address in any usual form. Whether a pod can have it depends on
-// its node's switch.
+// ParseRequestedMAC parses the value of RequestedMACAnnotation: an Ethernet address in any common form. Whether the
+// pod can have it depends on its node's switch.
 func ParseRequestedMAC(text string) (net.HardwareAddr, error) {
 	mac, err := net.ParseMAC(strings.TrimSpace(text))
 	if err != nil {

@@ -25,8 +25,8 @@ func TestParseRequestedIPs(t *testing.T) {
 	}
 }
 
-func TestRequestedIPsThatAreNone(t *testing.T) {
-	for text, says := range map[string]string{
+func TestInvalidRequestedIPs(t *testing.T) {
+	for text, message := range map[string]string{
 		"":                         "unable to parse IP",
 		"10.244.0.5,":              "unable to parse IP",
 		"10.244.0.5/24":            "10.244.0.5/24",
@@ -38,8 +38,9 @@ func TestRequestedIPsThatAreNone(t *testing.T) {
 		"fd00::1,fd00::1":          "two addresses of one family",
 		"10.0.0.1,fd00::1,fd00::2": "more than two",
 	} {
-		if got, err := ParseRequestedIPs(text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), RequestedIPsAnnotation) {
-			t.Errorf("%q: %v, %v; want an error that says %q", text, got, err, says)
+		got, err := ParseRequestedIPs(text)
+		if err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), RequestedIPsAnnotation) {
+			t.Errorf("%q: %v, %v; want an error with %q", text, got, err, message)
 		}
 	}
 }
@@ -60,11 +61,11 @@ func FuzzParseRequestedIPs(f *testing.F) {
 			}
 			families[address.Is4()] = true
 			if again, err := netip.ParseAddr(address.String()); err != nil || again != address {
-				t.Errorf("%s does not parse: %v", address, err)
+				t.Errorf("%s cannot be parsed: %v", address, err)
 			}
 		}
 		if len(addresses) == 0 {
-			t.Errorf("%q asks for nothing", text)
+			t.Errorf("%q was parsed as no address", text)
 		}
 	})
 }
@@ -75,9 +76,12 @@ func TestParseRequestedMAC(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for text, says := range map[string]string{"": "invalid MAC", "web": "web", "52:54:00:12:34": "52:54:00:12:34", "02:00:5e:10:00:00:00:01": "8 bytes"} {
-		if got, err := ParseRequestedMAC(text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), RequestedMACAnnotation) {
-			t.Errorf("%q: %v, %v; want an error that says %q", text, got, err, says)
+	for text, message := range map[string]string{
+		"": "invalid MAC", "web": "web", "52:54:00:12:34": "52:54:00:12:34", "02:00:5e:10:00:00:00:01": "8 bytes",
+	} {
+		got, err := ParseRequestedMAC(text)
+		if err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), RequestedMACAnnotation) {
+			t.Errorf("%q: %v, %v; want an error with %q", text, got, err, message)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 package v1alpha1
 
-// AgentNotReadyTaint is the key of a taint that kubelet may register a node with (--register-with-taints), of any value and effect:
-// the operator takes it off once the node's NodeNetwork is Ready, and nobody puts it back.
+// AgentNotReadyTaint is the key of a taint with which kubelet may register a node (--register-with-taints), with any
+// value and effect. The operator removes the taint once the node's NodeNetwork is Ready, and never restores it.
 const AgentNotReadyTaint = "network.weft.dev/agent-not-ready"

@@ -7,26 +7,26 @@ import (
 	"net"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
-	// PodNetworksAnnotation holds the VIF record of a pod: PodNetworks as JSON, written by the operator.
+	// PodNetworksAnnotation holds the VIF record of a pod: PodNetworks as JSON. The operator writes it.
 	PodNetworksAnnotation = GroupName + "/pod-networks"
-	// PodRecordAnnotation set to "true" asks for the VIF record of a pod under PodRecordOnRequest.
+	// PodRecordAnnotation with the value "true" requests the VIF record of a pod under PodRecordOnRequest.
 	PodRecordAnnotation = GroupName + "/pod-record"
 )
 
 const (
-	// PodNetworksVersion is the version of the VIF record. Fields can be added to it; a change of meaning is a new one.
+	// PodNetworksVersion is the version of the VIF record. New fields keep the version; a change of meaning needs a
+	// new one.
 	PodNetworksVersion = "v1"
-	// DefaultNetworkName is the name of the cluster's own network.
-	DefaultNetworkName = "default"
 	// DefaultInterfaceName is the pod's interface on its default network.
 	DefaultInterfaceName = "eth0"
 )
 
-// PodNetworks is the VIF record: the interfaces that a pod has been given.
+// PodNetworks is the VIF record: a pod's interfaces.
 //
 // +kubebuilder:object:generate=false
 type PodNetworks struct {
@@ -34,33 +34,34 @@ type PodNetworks struct {
 	Networks []PodNetwork `json:"networks"`
 }
 
-// PodNetwork is one interface of a pod, on a named network.
+// PodNetwork is an interface of a pod on a named network.
 //
 // +kubebuilder:object:generate=false
 type PodNetwork struct {
-	// Name is the network, "default" for the cluster's.
+	// Name is the name of the network; "default" is the cluster's network.
 	Name string `json:"name"`
-	// Default is true for the network that has the pod's default routes; exactly one is.
+	// Default is true for the network of the pod's default routes. It is true for exactly one network.
 	Default bool `json:"default,omitempty"`
 	// Interface is the name of the link in the pod.
 	Interface string `json:"interface"`
 	// InterfaceID is the name of the Logical_Switch_Port, and the iface-id of the Open vSwitch Interface.
 	InterfaceID string `json:"interfaceID"`
-	// PodUID tells this pod from an earlier one of the same name. For a static pod it is the kubelet's own UID.
+	// PodUID distinguishes this pod from an earlier pod of the same name. For a static pod it is kubelet's own UID.
 	PodUID     types.UID `json:"podUID"`
 	MACAddress string    `json:"macAddress"`
-	// Addresses with the prefix length of their subnet, at least one.
+	// Addresses include the prefix length of their subnet. There is at least one.
 	Addresses []netip.Prefix `json:"addresses"`
 	// Gateways are the next hops of the default routes, at most one per family.
 	Gateways []netip.Addr `json:"gateways,omitempty"`
 	Routes   []PodRoute   `json:"routes,omitempty"`
-	// MTU in bytes.
+	// MTU is in bytes.
 	MTU int `json:"mtu"`
-	// DNS is what the pod resolves names with; absent where that is not known: with dnsPolicy Default, and while ClusterNetwork.spec.dns is empty.
+	// DNS is the pod's DNS configuration. It is absent if it is unknown: with dnsPolicy Default, and if
+	// ClusterNetwork.spec.dns is empty.
 	DNS *PodDNS `json:"dns,omitempty"`
 }
 
-// PodRoute is a route of a pod besides the default ones.
+// PodRoute is an additional route of a pod.
 //
 // +kubebuilder:object:generate=false
 type PodRoute struct {
@@ -68,7 +69,8 @@ type PodRoute struct {
 	Gateway     netip.Addr   `json:"gateway"`
 }
 
-// MarshalPodNetworks renders the VIF record in the current version. It refuses a record that ParsePodNetworks would.
+// MarshalPodNetworks returns the VIF record in the current version. It returns an error for a record that
+// ParsePodNetworks would refuse.
 func MarshalPodNetworks(networks []PodNetwork) (string, error) {
 	if err := validatePodNetworks(networks); err != nil {
 		return "", fmt.Errorf("VIF record: %w", err)
@@ -80,12 +82,12 @@ func MarshalPodNetworks(networks []PodNetwork) (string, error) {
 	return string(text), nil
 }
 
-// ParsePodNetworks reads a VIF record. Fields that it does not know are ignored, an unknown version is refused.
+// ParsePodNetworks parses a VIF record. It ignores unknown fields and refuses an unknown version.
 func ParsePodNetworks(text string) ([]PodNetwork, error) {
 	var version struct {
 		Version string `json:"version"`
 	}
-	// The version comes first: the rest of another version may not even decode.
+	// The version is checked first, because other versions may have an incompatible structure.
 	if err := json.Unmarshal([]byte(text), &version); err != nil {
 		return nil, fmt.Errorf("VIF record: %w", err)
 	}
@@ -113,7 +115,7 @@ func validatePodNetworks(networks []PodNetwork) error {
 			return fmt.Errorf("networks[%d] %q: %w", i, network.Name, err)
 		}
 		if other, taken := byInterface[network.Interface]; taken {
-			return fmt.Errorf("interface %s is of both network %q and network %q", network.Interface, other, network.Name)
+			return fmt.Errorf("interface %s belongs to both network %q and network %q", network.Interface, other, network.Name)
 		}
 		byInterface[network.Interface] = network.Name
 		if network.Default {
@@ -121,7 +123,7 @@ func validatePodNetworks(networks []PodNetwork) error {
 		}
 	}
 	if defaults != 1 {
-		return fmt.Errorf("%d networks are the default one, not 1", defaults)
+		return fmt.Errorf("%d networks are marked as default, want 1", defaults)
 	}
 	return nil
 }
@@ -171,4 +173,15 @@ func (n PodNetwork) validateAddresses() error {
 		}
 	}
 	return nil
+}
+
+// InterfaceUID returns the pod's UID as in the CNI request. For a static pod it is the hash of its file, which the
+// mirror pod in the API has in an annotation.
+func InterfaceUID(pod *corev1.Pod) string {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		if hash := pod.Annotations["kubernetes.io/config.hash"]; hash != "" {
+			return hash
+		}
+	}
+	return string(pod.UID)
 }

@@ -13,7 +13,7 @@ var compareAddresses = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
 func defaultPodNetwork() PodNetwork {
 	return PodNetwork{
-		Name:        DefaultNetworkName,
+		Name:        "default",
 		Default:     true,
 		Interface:   DefaultInterfaceName,
 		InterfaceID: "demo_web-0",
@@ -25,7 +25,10 @@ func defaultPodNetwork() PodNetwork {
 			Destination: netip.MustParsePrefix("192.0.2.0/24"), Gateway: netip.MustParseAddr("10.244.7.9"),
 		}},
 		MTU: 1400,
-		DNS: &PodDNS{Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Searches: []string{"demo.svc.cluster.local"}, Options: []string{"ndots:5"}},
+		DNS: &PodDNS{
+			Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
+			Searches:    []string{"demo.svc.cluster.local"}, Options: []string{"ndots:5"},
+		},
 	}
 }
 
@@ -35,7 +38,7 @@ func secondPodNetwork() PodNetwork {
 	return network
 }
 
-func TestPodNetworksComeBackAsTheyWere(t *testing.T) {
+func TestPodNetworksRoundTrip(t *testing.T) {
 	want := []PodNetwork{defaultPodNetwork(), secondPodNetwork()}
 	text, err := MarshalPodNetworks(want)
 	if err != nil {
@@ -50,7 +53,7 @@ func TestPodNetworksComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// Others read the annotation: its text is the contract.
+// Other programs read the annotation, so its text is a contract.
 func TestPodNetworksText(t *testing.T) {
 	got, err := MarshalPodNetworks([]PodNetwork{defaultPodNetwork()})
 	if err != nil {
@@ -76,12 +79,12 @@ func TestParsePodNetworksIgnoresFieldsAddedLater(t *testing.T) {
 	}
 }
 
-func TestParsePodNetworksNamesWhatIsWrong(t *testing.T) {
+func TestParsePodNetworksNamesTheInvalidField(t *testing.T) {
 	valid, err := MarshalPodNetworks([]PodNetwork{defaultPodNetwork()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, test := range map[string]struct{ old, new, says string }{
+	for name, test := range map[string]struct{ old, new, message string }{
 		"not JSON":            {valid, `eth0`, "invalid character"},
 		"empty":               {valid, ``, "unexpected end"},
 		"no version":          {valid, `{}`, `version "" is not "v1"`},
@@ -101,34 +104,35 @@ func TestParsePodNetworksNamesWhatIsWrong(t *testing.T) {
 		"empty route gateway": {`"10.244.7.9"`, `""`, "routes[0]"},
 		"empty route":         {`"192.0.2.0/24"`, `""`, "routes[0]"},
 		"no mtu":              {`"mtu":1400`, `"mtu":0`, "mtu 0"},
-		"no default":          {`"default":true,`, ``, "0 networks are the default one"},
+		"no default":          {`"default":true,`, ``, "0 networks are marked as default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(valid, test.old, test.new, 1)
 			_, err := ParsePodNetworks(text)
-			if err == nil || !strings.HasPrefix(err.Error(), "VIF record: ") || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v does not say %q", err, test.says)
+			if err == nil || !strings.HasPrefix(err.Error(), "VIF record: ") || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("error %v, want %q", err, test.message)
 			}
 		})
 	}
 }
 
-func TestMarshalPodNetworksRefusesWhatParseWould(t *testing.T) {
+func TestMarshalPodNetworksRefusesWhatParseWouldRefuse(t *testing.T) {
 	sameInterface := secondPodNetwork()
 	sameInterface.Interface = DefaultInterfaceName
 	twoDefaults := secondPodNetwork()
 	twoDefaults.Default = true
 	for name, test := range map[string]struct {
 		networks []PodNetwork
-		says     string
+		message  string
 	}{
-		"none":           {nil, "networks is empty"},
-		"same interface": {[]PodNetwork{defaultPodNetwork(), sameInterface}, `interface eth0 is of both network "default" and network "storage"`},
-		"two defaults":   {[]PodNetwork{defaultPodNetwork(), twoDefaults}, "2 networks are the default one"},
+		"none": {nil, "networks is empty"},
+		"same interface": {[]PodNetwork{defaultPodNetwork(), sameInterface},
+			`interface eth0 belongs to both network "default" and network "storage"`},
+		"two defaults": {[]PodNetwork{defaultPodNetwork(), twoDefaults}, "2 networks are marked as default"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := MarshalPodNetworks(test.networks); err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v does not say %q", err, test.says)
+			if _, err := MarshalPodNetworks(test.networks); err == nil || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("error %v, want %q", err, test.message)
 			}
 		})
 	}

@@ -13,10 +13,10 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"go.uber.org/goleak"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// peerSocket has the process be a client of another user: see TestAnotherUserIsRefused.
+// peerSocket makes this process a client of another user. See TestAnotherUserIsRefused.
 const peerSocket = "WEFT_TEST_PEER_SOCKET"
 
 func TestMain(m *testing.M) {
@@ -26,33 +26,33 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fake is a Handler whose answers a test gives; it can stop and be watched.
+// fake is a Handler whose functions a test sets.
 type fake struct {
-	add func(ctx context.Context, req cniwire.Request) (*types100.Result, error)
-	del func(ctx context.Context, req cniwire.Request) error
-	ask func(ctx context.Context, req cniwire.Request) error // CHECK, STATUS and GC
+	add   func(ctx context.Context, req cniwire.Request) (*types100.Result, error)
+	del   func(ctx context.Context, req cniwire.Request) error
+	other func(ctx context.Context, req cniwire.Request) error // CHECK, STATUS and GC
 }
 
 func (f fake) Add(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
 	return f.add(ctx, req)
 }
 func (f fake) Del(ctx context.Context, req cniwire.Request) error    { return f.del(ctx, req) }
-func (f fake) Check(ctx context.Context, req cniwire.Request) error  { return f.ask(ctx, req) }
-func (f fake) Status(ctx context.Context, req cniwire.Request) error { return f.ask(ctx, req) }
-func (f fake) GC(ctx context.Context, req cniwire.Request) error     { return f.ask(ctx, req) }
+func (f fake) Check(ctx context.Context, req cniwire.Request) error  { return f.other(ctx, req) }
+func (f fake) Status(ctx context.Context, req cniwire.Request) error { return f.other(ctx, req) }
+func (f fake) GC(ctx context.Context, req cniwire.Request) error     { return f.other(ctx, req) }
 
 func succeed(context.Context, cniwire.Request) (*types100.Result, error) {
 	return &types100.Result{Interfaces: []*types100.Interface{{Name: "eth0"}}}, nil
 }
 
-// running is a server that a test started.
+// running is a server that a test has started.
 type running struct {
 	socket string
 	stop   context.CancelFunc
 	ended  chan error // Serve's result, once
 }
 
-// serve starts a server, which ends with the test.
+// serve starts a server that runs until the test ends.
 func serve(t *testing.T, handler Handler, options Options) running {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "weft", "cni.sock")
@@ -82,7 +82,7 @@ func serveOn(t *testing.T, listener *net.UnixListener, socket string, handler Ha
 	return server
 }
 
-func (r running) ask(t *testing.T, req cniwire.Request) cniwire.Response {
+func (r running) send(t *testing.T, req cniwire.Request) cniwire.Response {
 	t.Helper()
 	resp, err := cniwire.Do(t.Context(), r.socket, req)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r running) ask(t *testing.T, req cniwire.Request) cniwire.Response {
 	return resp
 }
 
-// dial connects without asking anything yet.
+// dial connects without sending a request.
 func (r running) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", r.socket)
@@ -99,14 +99,14 @@ func (r running) dial(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	// No test waits for this long; a server that never answers fails one.
+	// No test needs this long. A server that never answers fails the test.
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// request is a valid one of the n-th pod.
+// request returns a valid request of the n-th pod.
 func request(command cniwire.Command, n int) cniwire.Request {
 	config := `{"cniVersion":"1.0.0","name":"weft"}`
 	if command == cniwire.Check {

@@ -12,13 +12,13 @@ import (
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// errNoRequest: the peer connected and left, as a probe of the socket does.
+// errNoRequest means that the peer connected and left, as a probe of the socket does.
 var errNoRequest = errors.New("no request")
 
-// read receives a valid request. An error that is not errNoRequest is for the peer.
+// read receives a valid request. Any error but errNoRequest is reported to the peer.
 func (s *Server) read(conn *net.UnixConn) (cniwire.Request, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(s.options.IOTimeout)); err != nil {
 		return cniwire.Request{}, err
@@ -31,7 +31,7 @@ func (s *Server) read(conn *net.UnixConn) (cniwire.Request, error) {
 		return cniwire.Request{}, unreadable(err)
 	}
 	if req.Command == cniwire.Del {
-		req.NetNS = "" // may be gone or name another by now: nothing of DEL may depend on it
+		req.NetNS = "" // may be gone or reused by now, so that DEL must not depend on it
 	}
 	return req, req.Validate(s.options.NetNSRoots)
 }
@@ -51,11 +51,11 @@ func (s *Server) write(conn *net.UnixConn, resp cniwire.Response) error {
 	return cniwire.Write(conn, resp)
 }
 
-// cancelWithPeer cancels when the peer goes away: a client keeps its connection
-// open and silent while it waits. The returned function ends the watch.
+// cancelWithPeer cancels the request when the peer disconnects. A client keeps its connection open and silent while it
+// waits. stop ends the watch.
 func (s *Server) cancelWithPeer(conn *net.UnixConn, cancel context.CancelFunc) (stop func()) {
-	// The deadline of the request's reading must not pass for a peer that left;
-	// that of the past ends the watch without closing what write still needs.
+	// The read deadline of the request must not look like a peer that left. stop sets a deadline in the past, which ends
+	// the watch but keeps the connection open for the response.
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		cancel()
 		return func() {}
@@ -76,7 +76,7 @@ func (s *Server) cancelWithPeer(conn *net.UnixConn, cancel context.CancelFunc) (
 	}
 }
 
-// do waits for the pod's turn and a place, and calls the handler.
+// do waits for the pod's turn and for a place, and calls the handler.
 func (s *Server) do(ctx context.Context, req cniwire.Request) (json.RawMessage, error) {
 	if req.Command == cniwire.Status {
 		return s.call(ctx, req)
@@ -99,7 +99,7 @@ func (s *Server) do(ctx context.Context, req cniwire.Request) (json.RawMessage, 
 	return s.call(ctx, req)
 }
 
-// podOf is what requests of one pod share. DEL may lack the pod's name; GC has none.
+// podOf returns the key that all requests of one pod share. A DEL may lack the pod's name, and a GC has none.
 func podOf(req cniwire.Request) string {
 	switch {
 	case req.Command == cniwire.GC:
@@ -110,8 +110,7 @@ func podOf(req cniwire.Request) string {
 	return turnOf(req.Args.PodNamespace, req.Args.PodName)
 }
 
-// call turns a panic into an error: the request of one pod must not take the
-// network away from the others.
+// call converts a panic into an error, because the request of one pod must not disconnect the others.
 func (s *Server) call(ctx context.Context, req cniwire.Request) (result json.RawMessage, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -127,7 +126,7 @@ func (s *Server) call(ctx context.Context, req cniwire.Request) (result json.Raw
 		return nil, s.handler.Check(ctx, req)
 	case cniwire.GC:
 		return nil, s.handler.GC(ctx, req)
-	default: // Validate lets no other pass
+	default: // Validate refuses other commands
 		return nil, s.handler.Status(ctx, req)
 	}
 }
@@ -141,11 +140,11 @@ func (s *Server) add(ctx context.Context, req cniwire.Request) (json.RawMessage,
 	return json.Marshal(result)
 }
 
-// wireError gives an error the code that the runtime sees.
+// wireError returns the error with the code for the runtime.
 func wireError(err error) *cniwire.Error {
 	var coded *cniwire.Error
 	switch {
-	case errors.As(err, &coded) && err == error(coded): //nolint:errorlint // only the error itself goes on as it is, not one that wraps it
+	case errors.As(err, &coded) && err == error(coded): // not wrapped, and passed on unchanged
 		return coded
 	case coded != nil:
 		return cniwire.Errorf(coded.Code, "%v", err)

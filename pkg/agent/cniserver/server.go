@@ -11,16 +11,15 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/go-logr/logr"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// Handler does what a request asks. Requests reach it validated, and of a pod's
-// ADD, DEL and CHECK one at a time, as those of GC. An error that is or wraps a *cniwire.Error
-// reaches the runtime with its code; a context's error as "try again later";
-// any other as internal.
+// Handler serves validated requests. It gets one ADD, DEL or CHECK of a pod at a time, and one GC. An error that is
+// or wraps a *cniwire.Error reaches the runtime with its code, a context's error as "try again later", and any other
+// error as internal.
 //
-// The context ends when the runtime gives up or the time is over; an ADD that
-// ends so must undo what it did. A DEL goes on when the runtime went away.
+// The context ends when the runtime disconnects or the time is over. An ADD that ends so must undo what it did. A
+// DEL continues after the runtime disconnected.
 type Handler interface {
 	Add(ctx context.Context, req cniwire.Request) (*types100.Result, error)
 	Del(ctx context.Context, req cniwire.Request) error
@@ -29,18 +28,18 @@ type Handler interface {
 	GC(ctx context.Context, req cniwire.Request) error
 }
 
-// Options bound a Server; a zero field has the default.
+// Options configure a Server. Zero fields have their defaults.
 type Options struct {
 	Log            logr.Logger
-	PeerUID        uint32        // the one user who may ask; default 0, root
+	PeerUID        uint32        // the only user who may send requests; default 0, root
 	NetNSRoots     []string      // directories of network namespaces; default cniwire.NetNSRoots()
-	MaxConnections int           // served at once, waiting ones included; more wait in the socket's backlog; default 512
-	MaxRequests    int           // with the Handler at once, STATUS not counted; default 32
+	MaxConnections int           // served at once, including waiting ones; others wait in the socket's backlog; default 512
+	MaxRequests    int           // in the Handler at once, without STATUS; default 32
 	IOTimeout      time.Duration // to read a request, and to write a response; default 5 s
-	RequestTimeout time.Duration // of a request, waiting included; default 60 s
-	StopTimeout    time.Duration // that requests have to end after Serve's context; default 5 s
+	RequestTimeout time.Duration // of a request, including the time it waits; default 60 s
+	StopTimeout    time.Duration // for requests under way after the end of Serve's context; default 5 s
 
-	Turns *Turns // of the pods, to share with others who work on their interfaces; default the server's own
+	Turns *Turns // of the pods, shared with others that change their interfaces; default the server's own
 
 	// Observe is called after each valid request, for metrics. May be nil.
 	Observe func(req cniwire.Request, elapsed time.Duration, err error)
@@ -74,7 +73,7 @@ func orDefault[T int | time.Duration](value, fallback T) T {
 	return value
 }
 
-// Server answers weft-cni.
+// Server answers the requests of weft-cni.
 type Server struct {
 	options     Options
 	handler     Handler
@@ -83,7 +82,7 @@ type Server struct {
 	pods        *Turns
 }
 
-// New makes a server.
+// New returns a server.
 func New(handler Handler, options Options) *Server {
 	options = options.withDefaults()
 	return &Server{
@@ -95,9 +94,8 @@ func New(handler Handler, options Options) *Server {
 	}
 }
 
-// Serve answers until the context ends, then closes the listener, gives the
-// requests under way StopTimeout, ends their contexts, and returns nil when the
-// last is answered.
+// Serve answers requests until the context ends. It then closes the listener, waits StopTimeout for the requests under
+// way, ends their contexts, and returns nil after the last response.
 func (s *Server) Serve(ctx context.Context, listener *net.UnixListener) error {
 	stopListening := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stopListening()
@@ -120,9 +118,8 @@ func (s *Server) Serve(ctx context.Context, listener *net.UnixListener) error {
 	return err
 }
 
-// accept gives each connection to serve, which releases its place. A failure is
-// returned: what it can be here is a lack of file descriptors, and if they leaked
-// only a new process has them again.
+// accept passes each connection to serve, which releases its place. It returns any failure, because the likely cause is
+// a lack of file descriptors. If the process leaked them, only a new process has them again.
 func (s *Server) accept(ctx context.Context, listener *net.UnixListener, serve func(*net.UnixConn)) error {
 	for {
 		if err := s.connections.acquire(ctx); err != nil {
@@ -139,7 +136,7 @@ func (s *Server) accept(ctx context.Context, listener *net.UnixListener, serve f
 	}
 }
 
-// serve answers one connection.
+// serve answers the request of one connection.
 func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	if err := checkPeer(conn, s.options.PeerUID); err != nil {
 		s.options.Log.Info("Refused a CNI connection", "reason", err.Error())
@@ -157,13 +154,13 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		resp = s.answer(ctx, conn, req)
 	}
 	if err := s.write(conn, resp); err != nil {
-		// The runtime gave up; it will send DEL.
+		// The runtime disconnected. It will send a DEL.
 		s.options.Log.Info("Could not answer a CNI request", "command", req.Command,
 			"container", req.ContainerID, "reason", err.Error())
 	}
 }
 
-// answer has the handler do a valid request.
+// answer lets the handler execute a valid request.
 func (s *Server) answer(ctx context.Context, conn *net.UnixConn, req cniwire.Request) cniwire.Response {
 	ctx, cancel := context.WithTimeout(ctx, s.options.RequestTimeout)
 	defer cancel()

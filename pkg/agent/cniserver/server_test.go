@@ -16,21 +16,23 @@ import (
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/test/poll"
 )
 
 func TestEachCommandReachesItsHandler(t *testing.T) {
 	var got []string
-	note := func(_ context.Context, req cniwire.Request) error {
+	record := func(_ context.Context, req cniwire.Request) error {
 		got = append(got, fmt.Sprintf("%s %s %q", req.Command, req.ContainerID, req.NetNS))
 		return nil
 	}
-	server := serve(t, fake{del: note, ask: note, add: func(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
-		_ = note(ctx, req)
+	add := func(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
+		_ = record(ctx, req)
 		return succeed(ctx, req)
-	}}, Options{})
+	}
+	server := serve(t, fake{add: add, del: record, other: record}, Options{})
 	for _, command := range []cniwire.Command{cniwire.Add, cniwire.Check, cniwire.Status, cniwire.GC, cniwire.Del} {
-		if resp := server.ask(t, request(command, 1)); resp.Error != nil {
+		if resp := server.send(t, request(command, 1)); resp.Error != nil {
 			t.Errorf("%s: %v", command, resp.Error)
 		}
 	}
@@ -48,7 +50,7 @@ func TestEachCommandReachesItsHandler(t *testing.T) {
 
 func TestAddAnswersAResultOfTheNewestVersion(t *testing.T) {
 	server := serve(t, fake{add: succeed}, Options{})
-	resp := server.ask(t, request(cniwire.Add, 1))
+	resp := server.send(t, request(cniwire.Add, 1))
 	var result types100.Result
 	if err := json.Unmarshal(resp.Result, &result); err != nil {
 		t.Fatal(err)
@@ -75,7 +77,7 @@ func TestErrorsReachTheRuntimeWithTheirCodes(t *testing.T) {
 			server := serve(t, fake{add: func(context.Context, cniwire.Request) (*types100.Result, error) {
 				return nil, test.err
 			}}, Options{})
-			resp := server.ask(t, request(cniwire.Add, 1))
+			resp := server.send(t, request(cniwire.Add, 1))
 			if resp.Error == nil || resp.Error.Code != test.code || !strings.Contains(resp.Error.Msg, test.text) || resp.Result != nil {
 				t.Errorf("response is %+v", resp)
 			}
@@ -90,12 +92,12 @@ func TestAPanicIsOnePodsError(t *testing.T) {
 		}
 		return succeed(ctx, req)
 	}}, Options{})
-	for range 2 { // the pod's turn is free again
-		if resp := server.ask(t, request(cniwire.Add, 1)); resp.Error == nil || resp.Error.Code != cniwire.CodeInternal {
+	for range 2 { // the pod's turn must be released
+		if resp := server.send(t, request(cniwire.Add, 1)); resp.Error == nil || resp.Error.Code != cniwire.CodeInternal {
 			t.Errorf("response to the poison is %+v", resp)
 		}
 	}
-	if resp := server.ask(t, request(cniwire.Add, 2)); resp.Error != nil {
+	if resp := server.send(t, request(cniwire.Add, 2)); resp.Error != nil {
 		t.Errorf("response to another pod: %v", resp.Error)
 	}
 }
@@ -119,7 +121,7 @@ func TestGarbageGetsAnErrorAndDisturbsNobody(t *testing.T) {
 		"an oversize length": {"\x00\x10\x00\x01", cniwire.CodeDecodingFailure},
 		"no JSON":            {"\x00\x00\x00\x03abc", cniwire.CodeDecodingFailure},
 		"no request":         {"\x00\x00\x00\x02[]", cniwire.CodeDecodingFailure},
-		"an empty request":   {"\x00\x00\x00\x02{}", cniwire.CodeTryAgainLater}, // of version 0
+		"an empty request":   {"\x00\x00\x00\x02{}", cniwire.CodeTryAgainLater}, // has version 0
 		"an odd command":     {valid(func(r *cniwire.Request) { r.Command = "PWN" }), cniwire.CodeInvalidEnvironment},
 		"an odd container":   {valid(func(r *cniwire.Request) { r.ContainerID = "../x" }), cniwire.CodeInvalidEnvironment},
 		"an odd namespace":   {valid(func(r *cniwire.Request) { r.NetNS = "/etc/passwd" }), cniwire.CodeInvalidEnvironment},
@@ -135,21 +137,21 @@ func TestGarbageGetsAnErrorAndDisturbsNobody(t *testing.T) {
 			if err := cniwire.Read(conn, &resp); err != nil || resp.Error == nil || resp.Error.Code != test.code {
 				t.Errorf("response is %+v, %v", resp, err)
 			}
-			if resp := server.ask(t, request(cniwire.Add, 2)); resp.Error != nil {
+			if resp := server.send(t, request(cniwire.Add, 2)); resp.Error != nil {
 				t.Errorf("another pod: %v", resp.Error)
 			}
 		})
 	}
 }
 
-// A client that sends half a request keeps nobody waiting and gets an error.
+// A client that sends half a request delays no other client and gets an error.
 func TestASlowClientIsGivenUp(t *testing.T) {
 	server := serve(t, fake{add: succeed}, Options{IOTimeout: 500 * time.Millisecond})
 	slow, silent := server.dial(t), server.dial(t)
 	if _, err := slow.Write([]byte{0, 0, 1, 0, '{'}); err != nil {
 		t.Fatal(err)
 	}
-	if resp := server.ask(t, request(cniwire.Add, 2)); resp.Error != nil {
+	if resp := server.send(t, request(cniwire.Add, 2)); resp.Error != nil {
 		t.Errorf("another pod: %v", resp.Error)
 	}
 	for _, conn := range []net.Conn{slow, silent} {
@@ -161,8 +163,7 @@ func TestASlowClientIsGivenUp(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer keeps no place: the answer is larger
-// than the socket's buffer.
+// A client that does not read its response must release its place. The response is larger than the socket's buffer.
 func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	large := strings.Repeat("x", cniwire.MaxMessage-1024)
 	server := serve(t, fake{add: func(ctx context.Context, req cniwire.Request) (*types100.Result, error) {
@@ -174,19 +175,19 @@ func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	if err := cniwire.Write(server.dial(t), request(cniwire.Add, 1)); err != nil {
 		t.Fatal(err)
 	}
-	// The only connection there may be is free again when the other is given up.
-	if resp := server.ask(t, request(cniwire.Add, 2)); resp.Error != nil {
+	// The server serves only one connection at a time, which is free again after the first client timed out.
+	if resp := server.send(t, request(cniwire.Add, 2)); resp.Error != nil {
 		t.Errorf("another pod: %v", resp.Error)
 	}
 }
 
 func TestAProbeOfTheSocketIsNoRequest(t *testing.T) {
-	asked := false
-	server := serve(t, fake{add: succeed}, Options{Observe: func(cniwire.Request, time.Duration, error) { asked = true }})
+	observed := false
+	server := serve(t, fake{add: succeed}, Options{Observe: func(cniwire.Request, time.Duration, error) { observed = true }})
 	server.dial(t).Close()
 	server.stop()
-	if err := <-server.ended; err != nil || asked {
-		t.Errorf("Serve says %v; a request was observed: %v", err, asked)
+	if err := <-server.ended; err != nil || observed {
+		t.Errorf("Serve returned %v; a request was observed: %v", err, observed)
 	}
 }
 
@@ -221,7 +222,7 @@ func TestTheRuntimeGivingUpEndsAnAddAndNoDel(t *testing.T) {
 			}
 		}
 	}
-	// Another ADD is cancelled after the DEL's peer left, so the server had the time to notice.
+	// Another ADD is cancelled after the DEL's peer disconnected, so that the server had time to notice that.
 	conn := server.dial(t)
 	if err := cniwire.Write(conn, request(cniwire.Add, 2)); err != nil {
 		t.Fatal(err)
@@ -240,7 +241,7 @@ func TestARequestHasALimitedTime(t *testing.T) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("wait for ovn-installed: %w", ctx.Err())
 	}}, Options{RequestTimeout: 20 * time.Millisecond})
-	resp := server.ask(t, request(cniwire.Add, 1))
+	resp := server.send(t, request(cniwire.Add, 1))
 	if resp.Error == nil || resp.Error.Code != cniwire.CodeTryAgainLater || !strings.Contains(resp.Error.Msg, "ovn-installed") {
 		t.Errorf("response is %+v", resp)
 	}
@@ -256,18 +257,18 @@ func TestABurstOfPodsIsBounded(t *testing.T) {
 		}
 		return succeed(ctx, req)
 	}}, Options{MaxRequests: places, MaxConnections: 100})
-	var asked sync.WaitGroup
+	var requests sync.WaitGroup
 	for n := range pods {
-		asked.Go(func() {
+		requests.Go(func() {
 			resp, err := cniwire.Do(t.Context(), server.socket, request(cniwire.Add, n))
 			if err != nil || resp.Error != nil {
 				t.Errorf("pod %d: %+v, %v", n, resp.Error, err)
 			}
 		})
 	}
-	asked.Wait()
+	requests.Wait()
 	if most.Load() > places {
-		t.Errorf("%d requests were with the handler at once, more than %d", most.Load(), places)
+		t.Errorf("%d requests were in the handler at once, more than %d", most.Load(), places)
 	}
 }
 
@@ -294,20 +295,21 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 		t.Errorf("response is %+v, %v", resp, err)
 	}
 	if err := <-server.ended; err != nil {
-		t.Errorf("Serve says %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 }
 
-// awaitRefusal returns when the listener is closed.
+// awaitRefusal returns after the listener is closed.
 func awaitRefusal(t *testing.T, socket string) {
 	t.Helper()
-	for {
+	poll.Eventually(t, 10*time.Second, poll.True("the socket refuses connections", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err != nil {
-			return
+			return true
 		}
 		conn.Close()
-	}
+		return false
+	}))
 }
 
 func TestStopEndsRequestsThatTakeTooLong(t *testing.T) {
@@ -328,6 +330,6 @@ func TestStopEndsRequestsThatTakeTooLong(t *testing.T) {
 		t.Errorf("response is %+v, %v", resp, err)
 	}
 	if err := <-server.ended; err != nil {
-		t.Errorf("Serve says %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 }

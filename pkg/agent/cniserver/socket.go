@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen makes the socket, which only its owner may use, in a directory that
-// only its owner may enter. It takes the place of a socket that is there in one
-// step, so a runtime meets an agent that listens or one that refuses, never a
-// missing file. For the same reason the file stays when the listener closes.
+// Listen creates the socket, which only its owner may use, in a directory that only its owner may enter. It replaces an
+// existing socket atomically, so that a runtime finds an agent that listens or a refused connection, but never a missing
+// file. For the same reason the file stays when the listener closes.
 func Listen(path string) (*net.UnixListener, error) {
 	if err := makePrivate(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("CNI socket %s: %w", path, err)
@@ -62,8 +61,8 @@ func publish(fresh, path string) error {
 	return os.Rename(fresh, path)
 }
 
-// checkPeer asks the kernel who connected (SO_PEERCRED, unix(7)). The file's
-// mode already refuses others; this holds where a mount or a mode went wrong.
+// checkPeer reads the peer's user from the kernel (SO_PEERCRED, unix(7)). The file's mode already refuses other users;
+// this check also holds if a mount or a mode is wrong.
 func checkPeer(conn *net.UnixConn, uid uint32) error {
 	peer, err := peerOf(conn)
 	if err != nil {

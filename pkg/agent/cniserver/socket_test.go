@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
 func TestListenIsPrivate(t *testing.T) {
@@ -49,8 +49,8 @@ func TestListenTakesTheSocketOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	// The first closes late, as an old agent may, even while a third is about to
-	// listen; it must take nobody's file with it.
+	// The first listener closes late, as an old agent may, even while a third agent is about to listen. It must not
+	// remove any file.
 	third := socket + ".new"
 	if err := os.WriteFile(third, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -94,8 +94,7 @@ func TestListenWhereItCannot(t *testing.T) {
 	}
 }
 
-// The socket of this test is an abstract one, which has no mode: so the kernel's
-// word about the peer alone refuses.
+// The test uses an abstract socket, which has no mode, so that only the check of the peer can refuse the client.
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("becoming another user needs root")
@@ -107,7 +106,8 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 	refusals := make(chan string, 8)
 	log := funcr.New(func(_, args string) { refusals <- args }, funcr.Options{})
-	server := serveOn(t, listener, name, fake{ask: func(context.Context, cniwire.Request) error { return nil }}, Options{Log: log})
+	succeeding := fake{other: func(context.Context, cniwire.Request) error { return nil }}
+	server := serveOn(t, listener, name, succeeding, Options{Log: log})
 
 	for uid, want := range map[uint32]int{0: peerAnswered, 65534: peerRefused} {
 		if got := runPeer(t, server.socket, uid); got != want {
@@ -121,7 +121,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// How bePeer ends.
+// Exit codes of bePeer.
 const (
 	peerAnswered = 10
 	peerRefused  = 11

@@ -21,16 +21,16 @@ func (s semaphore) acquire(ctx context.Context) error {
 
 func (s semaphore) release() { <-s }
 
-// Turns lets requests of one pod, and whoever else works on its interface, take turns.
+// Turns makes the requests of one pod take turns, together with other code that changes the pod's interface.
 type Turns struct {
 	mu    sync.Mutex
-	byPod map[string]*podLock // pod -> its lock, while someone holds or awaits it
+	byPod map[string]*podLock // by pod; an entry exists while someone holds the lock or waits for it
 }
 
-// NewTurns returns turns that nobody holds.
+// NewTurns returns Turns that are all free.
 func NewTurns() *Turns { return &Turns{byPod: map[string]*podLock{}} }
 
-// Try takes the pod's turn if no request has it or waits for it; done gives it back.
+// Try takes the pod's turn if no request has it or waits for it. done releases it.
 func (l *Turns) Try(namespace, pod string) (done func(), ok bool) {
 	key := turnOf(namespace, pod)
 	select {
@@ -56,11 +56,12 @@ type addUnderWay struct {
 	end       context.CancelCauseFunc
 }
 
-// ErrOvertaken is why an ADD ends when one of another sandbox of its pod comes: kubelet has given the earlier sandbox up, perhaps without
-// the runtime's noticing.
+// ErrOvertaken is the cause of the end of an ADD when another sandbox of its pod sends one. kubelet has then abandoned
+// the earlier sandbox, possibly without the runtime's knowledge.
 var ErrOvertaken = errors.New("a newer sandbox of the pod has come")
 
-// overtake ends the ADDs of the pod's other sandboxes, which then give the turn back. The ADD itself may be overtaken until done.
+// overtake ends the ADDs of the pod's other sandboxes, which then release the turn. The ADD itself can be overtaken
+// until it calls done.
 func (l *Turns) overtake(pod, container string, end context.CancelCauseFunc) (done func()) {
 	lock, mine := l.enter(pod), &addUnderWay{container, end}
 	l.mu.Lock()
@@ -94,8 +95,8 @@ func (l *Turns) unlock(pod string) {
 func (l *Turns) enter(pod string) *podLock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lock, known := l.byPod[pod]
-	if !known {
+	lock, ok := l.byPod[pod]
+	if !ok {
 		lock = &podLock{turn: make(semaphore, 1)}
 		l.byPod[pod] = lock
 	}

@@ -11,16 +11,16 @@ import (
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/weft-network/weft/pkg/cniwire"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
 
-// scene is a server whose ADDs stay with the handler until they are let go.
+// scene is a server whose ADDs stay in the handler until the test ends them.
 type scene struct {
 	server *Server
 	mu     sync.Mutex
-	inside []string                 // containers with the handler, in the order they came
-	letGo  map[string]chan struct{} // container -> closed to end its ADD
-	ended  map[string]error         // container -> how its request ended
+	inside []string                 // containers that entered the handler, in their order
+	letGo  map[string]chan struct{} // by container; closed to end its ADD
+	ended  map[string]error         // by container; the error of its request
 }
 
 func newScene(places int) *scene {
@@ -29,7 +29,8 @@ func newScene(places int) *scene {
 		<-s.enter(req.ContainerID)
 		return &types100.Result{}, nil
 	}
-	s.server = New(fake{add: stay, ask: func(context.Context, cniwire.Request) error { return nil }}, Options{MaxRequests: places})
+	succeeds := func(context.Context, cniwire.Request) error { return nil }
+	s.server = New(fake{add: stay, other: succeeds}, Options{MaxRequests: places})
 	return s
 }
 
@@ -40,8 +41,8 @@ func (s *scene) enter(container string) <-chan struct{} {
 	return s.letGo[container]
 }
 
-// ask sends a request and returns when every goroutine waits.
-func (s *scene) ask(ctx context.Context, req cniwire.Request) {
+// send sends a request and returns when all goroutines wait.
+func (s *scene) send(ctx context.Context, req cniwire.Request) {
 	s.letGo[req.ContainerID] = make(chan struct{})
 	go func() {
 		_, err := s.server.do(ctx, req)
@@ -57,7 +58,7 @@ func (s *scene) end(container string) {
 	synctest.Wait()
 }
 
-// of is an ADD of a container of a pod.
+// of returns an ADD of a pod's container.
 func of(pod, container string) cniwire.Request {
 	req := request(cniwire.Add, 0)
 	req.ContainerID, req.Args.PodName = container, pod
@@ -67,16 +68,16 @@ func of(pod, container string) cniwire.Request {
 func (s *scene) expect(t *testing.T, inside ...string) {
 	t.Helper()
 	if !slices.Equal(s.inside, inside) {
-		t.Errorf("with the handler were %v, not %v", s.inside, inside)
+		t.Errorf("in the handler were %v, not %v", s.inside, inside)
 	}
 }
 
 func TestRequestsOfAPodTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(8)
-		s.ask(t.Context(), of("web-0", "first"))
-		s.ask(t.Context(), of("web-0", "second"))
-		s.ask(t.Context(), of("web-1", "other"))
+		s.send(t.Context(), of("web-0", "first"))
+		s.send(t.Context(), of("web-0", "second"))
+		s.send(t.Context(), of("web-1", "other"))
 		s.expect(t, "first", "other")
 		s.end("first")
 		s.expect(t, "first", "other", "second")
@@ -91,14 +92,14 @@ func TestRequestsOfAPodTakeTurns(t *testing.T) {
 func TestRequestsWaitForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(2)
-		s.ask(t.Context(), of("web-0", "a"))
-		s.ask(t.Context(), of("web-0", "a2")) // waits for its pod and takes no place
-		s.ask(t.Context(), of("web-1", "b"))
-		s.ask(t.Context(), of("web-2", "c"))
+		s.send(t.Context(), of("web-0", "a"))
+		s.send(t.Context(), of("web-0", "a2")) // waits for its pod and takes no place
+		s.send(t.Context(), of("web-1", "b"))
+		s.send(t.Context(), of("web-2", "c"))
 		s.expect(t, "a", "b")
 		s.end("b")
 		s.expect(t, "a", "b", "c")
-		s.ask(t.Context(), request(cniwire.Status, 9))
+		s.send(t.Context(), request(cniwire.Status, 9))
 		if err, answered := s.ended["container9"]; !answered || err != nil {
 			t.Errorf("STATUS while all places are taken: %v, %v", answered, err)
 		}
@@ -112,9 +113,9 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		s.ask(t.Context(), of("web-0", "a"))
-		s.ask(ctx, of("web-0", "samePod"))
-		s.ask(ctx, of("web-1", "noPlace"))
+		s.send(t.Context(), of("web-0", "a"))
+		s.send(ctx, of("web-0", "samePod"))
+		s.send(ctx, of("web-1", "noPlace"))
 		cancel()
 		synctest.Wait()
 		for container, text := range map[string]string{
@@ -133,29 +134,29 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Who works on a pod's interface without a request must keep out while there is one.
+// Code that changes a pod's interface without a request must not do so while there is one.
 func TestTryTakesOnlyAFreeTurn(t *testing.T) {
 	turns := NewTurns()
 	done, ok := turns.Try("demo", "web-0")
 	if !ok {
-		t.Fatal("a free turn was refused")
+		t.Fatal("Try refused a free turn")
 	}
 	if _, ok := turns.Try("demo", "web-0"); ok {
-		t.Error("a turn was given twice")
+		t.Error("Try returned a turn twice")
 	}
 	if other, ok := turns.Try("demo", "web-1"); !ok {
-		t.Error("another pod's turn was refused")
+		t.Error("Try refused another pod's turn")
 	} else {
 		other()
 	}
 	ctx, giveUp := context.WithCancel(t.Context())
 	giveUp()
 	if err := turns.lock(ctx, podOf(of("web-0", "c1"))); err == nil {
-		t.Error("a request got the turn that is taken")
+		t.Error("a request got a turn that is taken")
 	}
 	done()
 	if err := turns.lock(t.Context(), podOf(of("web-0", "c1"))); err != nil {
-		t.Errorf("the turn was not given back: %v", err)
+		t.Errorf("the turn was not released: %v", err)
 	}
 	turns.unlock("demo/web-0")
 	if len(turns.byPod) != 0 {
@@ -163,8 +164,9 @@ func TestTryTakesOnlyAFreeTurn(t *testing.T) {
 	}
 }
 
-// C2: the runtime, or kubelet over its head, makes a second sandbox while the ADD of the first is still under way. The newest wins, the
-// first ends and undoes what it did before the second begins; a repeated ADD of one sandbox waits as any other.
+// C2: the runtime, or kubelet without the runtime's knowledge, creates a second sandbox while the ADD of the first is
+// under way. The newest sandbox wins. The ADD of the first ends and undoes what it did before the second begins. A
+// repeated ADD of one sandbox waits like any other request.
 func TestTheNewestSandboxOfAPodWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string

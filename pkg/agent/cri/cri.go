@@ -1,8 +1,8 @@
-// Package cri asks the node's container runtime which sandboxes it has.
+// Package cri lists the sandboxes of the node's container runtime.
 //
 //	agent ──gRPC──▶ unix:///run/containerd/containerd.sock: RuntimeService.ListPodSandbox
 //
-// A connection lives for one question: it is asked rarely, and a runtime may be replaced at any time.
+// Each call opens its own connection, because calls are rare and the runtime may be replaced at any time.
 package cri
 
 import (
@@ -15,17 +15,17 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// timeout bounds one question; a busy runtime of 250 pods answers in milliseconds.
+// timeout limits one request. A busy runtime with 250 pods answers in milliseconds.
 const timeout = 10 * time.Second
 
 // Runtime is the container runtime that listens at a socket.
 type Runtime struct{ socket string }
 
-// New returns the runtime of an absolute path of a unix socket.
+// New returns the runtime that listens at a unix socket, whose path must be absolute.
 func New(socket string) *Runtime { return &Runtime{socket: socket} }
 
-// Sandboxes returns the IDs of all sandboxes, those that do not run any more included. A sandbox whose ADD is under way, or was a moment
-// ago, may lack.
+// Sandboxes returns the IDs of all sandboxes, including stopped ones. A sandbox whose ADD is under way or has just ended
+// may be missing.
 func (r *Runtime) Sandboxes(ctx context.Context) (map[string]bool, error) {
 	conn, err := grpc.NewClient("unix://"+r.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -59,12 +59,13 @@ func TestEverySandboxIsListed(t *testing.T) {
 	}
 }
 
-// No answer must never look like an empty list.
+// An error must never look like an empty list.
 func TestARuntimeThatDoesNotAnswerIsAnError(t *testing.T) {
 	refusing := serve(t, &runtimeService{err: errors.New("is starting")})
 	absent := filepath.Join(t.TempDir(), "absent.sock")
-	for socket, words := range map[string]string{refusing: "is starting", absent: "no such file or directory"} {
-		if got, err := New(socket).Sandboxes(t.Context()); err == nil || got != nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), socket) {
+	for socket, text := range map[string]string{refusing: "is starting", absent: "no such file or directory"} {
+		got, err := New(socket).Sandboxes(t.Context())
+		if err == nil || got != nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), socket) {
 			t.Errorf("%s: %v, %v", socket, got, err)
 		}
 	}

@@ -3,27 +3,41 @@ package desired
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ovnexpr"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// VIF is a pod's interface as the southbound database carries it to the node.
+// VIF is a pod's interface as described by the southbound database.
 type VIF struct {
 	ovnexpr.PortAddress
 	// PodUID is the port's iface-id-ver.
 	PodUID string
-	// Prefixes are the addresses with the length of their subnet, Gateways the routers, one per family.
+	// Prefixes are the addresses with the length of their subnet's prefix. Gateways are the routers, one per family.
 	Prefixes []netip.Prefix
 	Gateways []netip.Addr
+	// Routes are those through a Network's router.
+	Routes []ovnexpr.NetworkRoute
+	// MTU in bytes; 0: that of the pods' interfaces on the cluster network.
+	MTU int
+	// Request is the hash of the request that a port of a Network serves; empty for a port of the cluster network.
+	Request string
 }
 
-// NewVIF reads a pod's interface from its binding; subnets and gateways are the node's.
+// NewVIF reads a pod's interface from its binding. The subnets and gateways are the node's, from spec.
 func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VIF, error) {
+	attachment, ok, err := ovnexpr.ParseAttachment(binding.ExternalIDs)
+	if err != nil {
+		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
+	}
+	if ok {
+		return newNetworkVIF(binding, attachment)
+	}
 	if len(binding.MAC) != 1 {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %d elements in mac, want 1", binding.LogicalPort, len(binding.MAC))
 	}
@@ -43,7 +57,21 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	return vif, nil
 }
 
-// place finds the subnet and gateway of an address.
+// newNetworkVIF reads a pod's interface on a Network. A Network without addresses adds "unknown" to the port's
+// addresses.
+func newNetworkVIF(binding *sbdb.PortBinding, a ovnexpr.Attachment) (VIF, error) {
+	if len(binding.MAC) == 0 {
+		return VIF{}, fmt.Errorf("Port_Binding %s: mac is empty", binding.LogicalPort)
+	}
+	address, err := ovnexpr.ParsePortAddress(binding.MAC[0])
+	if err != nil {
+		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
+	}
+	return VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"], Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
+		MTU: a.MTU, Request: a.Request}, nil
+}
+
+// place adds the prefix and the gateway of an address.
 func (v *VIF) place(a netip.Addr, spec networkv1alpha1.NodeNetworkSpec) error {
 	for i, cidr := range spec.PodSubnets {
 		subnet, err := cidr.Prefix()
@@ -68,21 +96,28 @@ func (v *VIF) place(a netip.Addr, spec networkv1alpha1.NodeNetworkSpec) error {
 
 // Attachment is one interface of one sandbox.
 type Attachment struct {
-	// InterfaceID is the name of the logical port; one attachment per port, the newest sandbox's.
+	// InterfaceID is the name of the logical port. A port has one attachment, which belongs to the newest sandbox.
 	InterfaceID string
 	PodUID      string
-	// Network is the name of the CNI network configuration; empty in a record that was made without it.
+	// Network is the name of the CNI network configuration. It is empty in records of versions that did not store it.
 	Network     string
 	ContainerID string
-	// NetNS is the path of the sandbox's network namespace; empty in a record that was made without it.
+	// NetNS is the path of the sandbox's network namespace. It is empty in records of versions that did not store it.
 	NetNS     string
 	IfName    string
 	HostName  string
 	MAC       string
 	Addresses []netip.Addr
+	// Request is the hash of the request that an interface on a Network serves; empty on the cluster network.
+	Request string
+	// MTU in bytes, if the Network has its own; 0: it follows the node's.
+	MTU int
+	// OtherDefaultRoutes are the families ("IPv4", "IPv6") whose default route goes through another interface of the
+	// pod.
+	OtherDefaultRoutes []string
 }
 
-// external_ids keys of a pod's Interface. ovn-controller reads the first two, the others are the agent's record.
+// Keys in external_ids of a pod's Interface. ovn-controller reads the first two. The others are the agent's record.
 const (
 	keyInterfaceID = "iface-id"
 	keyVersion     = "iface-id-ver"
@@ -92,13 +127,16 @@ const (
 	keyNetwork     = "cni-network"
 	keyNetNS       = "netns"
 	keyAddresses   = "ip_addresses"
+	keyRequest     = "request"
+	keyMTU         = "mtu"
+	keyOtherRoutes = "other-default-routes"
 )
 
-// AttachmentKey is the unit of a logical port's interface.
+// AttachmentKey returns the key of the unit with a logical port's interface.
 func AttachmentKey(interfaceID string) unit.Key { return unit.NewKey(KindAttachment, interfaceID) }
 
-// AttachmentUnit wants the pod's port on br-int. The rows' UUIDs hold the sandbox: a new sandbox of the same pod replaces the
-// rows of the old one in one transaction.
+// AttachmentUnit returns the unit with the pod's port on br-int. The rows' UUIDs depend on the sandbox, so that a new
+// sandbox of the same pod replaces the rows of the old one in one transaction.
 func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 	u := unit.Unit{Key: AttachmentKey(a.InterfaceID)}
 	addresses := make([]string, 0, len(a.Addresses))
@@ -109,24 +147,29 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
 	}}
-	for key, value := range map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS} {
+	optional := map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
+		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ",")}
+	if a.MTU != 0 {
+		optional[keyMTU] = strconv.Itoa(a.MTU)
+	}
+	for key, value := range optional {
 		if value != "" {
 			iface.ExternalIDs[key] = value
 		}
 	}
-	// A reboot empties the bridge of transient ports before anything uses them.
+	// After a reboot, Open vSwitch removes transient ports from the bridge before anything uses them.
 	addPort(&u, bridgeUUID, a.HostName, attachmentRow(a), iface, map[string]string{"transient": "true"})
 	return u
 }
 
 func attachmentRow(a Attachment) string { return a.InterfaceID + " " + a.ContainerID + " " + a.IfName }
 
-// AttachmentInterfaceUUID is the UUID of the attachment's Interface.
+// AttachmentInterfaceUUID returns the UUID of the attachment's Interface row.
 func AttachmentInterfaceUUID(a Attachment) string {
 	return unit.UUID(vswitchdb.InterfaceTable, attachmentRow(a))
 }
 
-// ParseAttachment reads an attachment back from its Interface; ok is false for interfaces that are none.
+// ParseAttachment reads an attachment from its Interface row. ok is false for other interfaces.
 func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	owner := unit.Key(row.ExternalIDs[unit.OwnerKey])
 	if owner.Kind() != KindAttachment || row.ExternalIDs[keySandbox] == "" {
@@ -135,7 +178,11 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	a = Attachment{
 		InterfaceID: row.ExternalIDs[keyInterfaceID], PodUID: row.ExternalIDs[keyVersion], MAC: row.ExternalIDs[keyMAC],
 		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
-		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS],
+		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS], Request: row.ExternalIDs[keyRequest],
+	}
+	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU]) // absent, the MTU is the node's
+	if families := row.ExternalIDs[keyOtherRoutes]; families != "" {
+		a.OtherDefaultRoutes = strings.Split(families, ",")
 	}
 	for text := range strings.SplitSeq(row.ExternalIDs[keyAddresses], ",") {
 		if address, err := netip.ParseAddr(text); err == nil {
@@ -145,6 +192,6 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	return a, true
 }
 
-// Installed reports whether ovn-controller has put the interface's flows into Open vSwitch. The row is new for each sandbox,
-// so the mark cannot be an earlier one's.
+// Installed reports whether ovn-controller has installed the interface's flows in Open vSwitch. Each sandbox has a
+// new row, so that the mark cannot be that of an earlier sandbox.
 func Installed(row *vswitchdb.Interface) bool { return row.ExternalIDs["ovn-installed"] == "true" }

@@ -9,8 +9,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/sbdb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 )
 
 var compareAddresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -22,7 +22,7 @@ func attachment() desired.Attachment {
 	}
 }
 
-// second is a later sandbox of the same pod.
+// second returns a later sandbox of the same pod.
 func second() desired.Attachment {
 	a := attachment()
 	a.ContainerID, a.HostName = "decade", "weft0000000001"
@@ -45,7 +45,10 @@ func TestAttachmentUnit(t *testing.T) {
 		t.Errorf("Interface (-want +got):\n%s", diff)
 	}
 	port := rowsOf[vswitchdb.Port](u)[0]
-	wantPort := &vswitchdb.Port{UUID: port.UUID, Name: "weft60373cf902", Interfaces: []string{id}, OtherConfig: map[string]string{"transient": "true"}}
+	wantPort := &vswitchdb.Port{
+		UUID: port.UUID, Name: "weft60373cf902", Interfaces: []string{id},
+		OtherConfig: map[string]string{"transient": "true"},
+	}
 	if diff := cmp.Diff(wantPort, port); diff != "" {
 		t.Errorf("Port (-want +got):\n%s", diff)
 	}
@@ -54,7 +57,7 @@ func TestAttachmentUnit(t *testing.T) {
 	}
 }
 
-// TestEachSandboxHasRowsOfItsOwn: a mark of ovn-controller on the rows of one must not be taken for the next one's.
+// A mark of ovn-controller on the rows of one sandbox must not count for the next sandbox.
 func TestEachSandboxHasRowsOfItsOwn(t *testing.T) {
 	one, two := desired.AttachmentUnit(attachment(), "b"), desired.AttachmentUnit(second(), "b")
 	if one.Key != two.Key {
@@ -63,7 +66,7 @@ func TestEachSandboxHasRowsOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range append(rowUUIDs(one), rowUUIDs(two)...) {
 		if seen[id] {
-			t.Errorf("row %s is of both", id)
+			t.Errorf("both units have row %s", id)
 		}
 		seen[id] = true
 	}
@@ -89,13 +92,13 @@ func TestAttachmentIsReadBack(t *testing.T) {
 
 func TestForeignInterfacesAreNoAttachments(t *testing.T) {
 	for name, ids := range map[string]map[string]string{
-		"of nobody":           nil,
+		"without an owner":    nil,
 		"of another program":  {"iface-id": "demo_web-0", "sandbox": "c0ffee"},
 		"the management port": {"iface-id": "k8s-node-1", "weft.dev/unit": "node/management-port"},
 		"without a sandbox":   {"iface-id": "demo_web-0", "weft.dev/unit": "attachment/demo_web-0"},
 	} {
 		if got, ok := desired.ParseAttachment(&vswitchdb.Interface{ExternalIDs: ids}); ok {
-			t.Errorf("%s: taken for %v", name, got)
+			t.Errorf("%s: parsed as %v", name, got)
 		}
 	}
 }
@@ -116,7 +119,7 @@ func TestNewVIF(t *testing.T) {
 	wantText(t, "gateways", got.Gateways, "10.244.1.1 fd00:10:244:1::1")
 }
 
-// TestNewVIFTakesTheSubnetOfTheAddress: a node may have a second subnet of a family.
+// A node may have a second subnet of a family.
 func TestNewVIFTakesTheSubnetOfTheAddress(t *testing.T) {
 	spec := networkv1alpha1.NodeNetworkSpec{
 		PodSubnets: []networkv1alpha1.CIDR{"10.244.1.0/24", "10.250.0.0/20"}, Gateways: []networkv1alpha1.IP{"10.244.1.1", "10.250.0.1"},
@@ -151,17 +154,20 @@ func TestNewVIFRefuses(t *testing.T) {
 		spec networkv1alpha1.NodeNetworkSpec
 		want string
 	}{
-		"no element":             {nil, dualStackSpec(), "0 elements in mac, want 1"},
-		"two elements":           {[]string{good, good}, dualStackSpec(), "2 elements in mac, want 1"},
-		"unknown":                {[]string{"unknown"}, dualStackSpec(), `"unknown"`},
-		"malformed MAC":          {[]string{"0a:58:0a:f4:01 10.244.1.5"}, dualStackSpec(), `"0a:58:0a:f4:01 10.244.1.5"`},
-		"malformed address":      {[]string{"0a:58:0a:f4:01:05 10.244.1.500"}, dualStackSpec(), "10.244.1.500"},
-		"no address":             {[]string{"0a:58:0a:f4:01:05"}, dualStackSpec(), "no IP address"},
-		"an address of nowhere":  {[]string{"0a:58:0a:f4:01:05 10.245.1.5"}, dualStackSpec(), "address 10.245.1.5 is in none of the node's subnets [10.244.1.0/24 fd00:10:244:1::/64]"},
-		"one of two of nowhere":  {[]string{good + " fd00:10:244:2::5"}, dualStackSpec(), "fd00:10:244:2::5"},
-		"a node without subnets": {[]string{good}, networkv1alpha1.NodeNetworkSpec{}, "10.244.1.5"},
-		"a malformed subnet":     {[]string{good}, broken, "nonsense"},
-		"a malformed gateway":    {[]string{good}, badGateway, "nonsense"},
+		"no element":        {nil, dualStackSpec(), "0 elements in mac, want 1"},
+		"two elements":      {[]string{good, good}, dualStackSpec(), "2 elements in mac, want 1"},
+		"unknown":           {[]string{"unknown"}, dualStackSpec(), `"unknown"`},
+		"malformed MAC":     {[]string{"0a:58:0a:f4:01 10.244.1.5"}, dualStackSpec(), `"0a:58:0a:f4:01 10.244.1.5"`},
+		"malformed address": {[]string{"0a:58:0a:f4:01:05 10.244.1.500"}, dualStackSpec(), "10.244.1.500"},
+		"no address":        {[]string{"0a:58:0a:f4:01:05"}, dualStackSpec(), "no IP address"},
+		"an address in no subnet": {
+			[]string{"0a:58:0a:f4:01:05 10.245.1.5"}, dualStackSpec(),
+			"address 10.245.1.5 is in none of the node's subnets [10.244.1.0/24 fd00:10:244:1::/64]",
+		},
+		"one of two addresses in no subnet": {[]string{good + " fd00:10:244:2::5"}, dualStackSpec(), "fd00:10:244:2::5"},
+		"a node without subnets":            {[]string{good}, networkv1alpha1.NodeNetworkSpec{}, "10.244.1.5"},
+		"a malformed subnet":                {[]string{good}, broken, "nonsense"},
+		"a malformed gateway":               {[]string{good}, badGateway, "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := desired.NewVIF(binding(c.mac...), c.spec)

@@ -1,4 +1,5 @@
-// Package desired computes what a node shall have, from facts: pure functions, no clients, no clock.
+// Package desired computes the desired state of a node from facts. It has only pure functions, without clients and
+// without a clock.
 //
 //	NodeNetwork.spec, Node ──▶ Registration    ──▶ Open_vSwitch external_ids
 //	                       ──▶ IntegrationBridge ─▶ br-int

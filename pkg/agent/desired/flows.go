@@ -6,55 +6,60 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/ports"
+	"github.com/weft-network/weft/pkg/reserved"
 )
 
-// Flow is one of the external bridge's, in the words of ovs-ofctl(8).
+// Flow is an OpenFlow flow of the external bridge in the syntax of ovs-ofctl(8).
 type Flow struct {
 	Table, Priority int
 	Match           string // "in_port=1,ip"; empty: every packet
 	Actions         string
 }
 
-// ExternalBridge is what is known of a bridge that the host shares with its gateway router: both have the same MAC and addresses there, and
-// flows tell whose a packet from outside is.
+// ExternalBridge describes a bridge that the host shares with its gateway router. Both have the same MAC and addresses
+// on it. Flows decide which of them receives a packet from outside.
 //
 //	wire ── Physical ─┬─ LOCAL ── the host
 //	                  └─ Patch ── the gateway router
 type ExternalBridge struct {
-	// Alone says that the link is OVN's alone: the host has nothing there.
+	// Alone reports whether only OVN uses the link. The host then has no addresses there.
 	Alone bool
-	// Physical and Patch are OpenFlow port numbers; 0: there is no such port yet.
+	// Userspace reports whether the bridge uses the userspace datapath.
+	Userspace bool
+	// Physical and Patch are OpenFlow port numbers. 0 means that the port does not exist yet.
 	Physical, Patch int
 	MAC             string
 	Addresses       []netip.Addr
-	// Hidden are networks whose addresses must not leave: those of pods, where they are translated.
-	Hidden    []netip.Prefix
+	// Hidden are networks whose addresses must not leave the node: the pods' networks, if they are translated.
+	Hidden []netip.Prefix
+	// Reserved are destinations whose packets go to the host, regardless of conntrack and Frontends.
+	Reserved  reserved.Table
 	Frontends []Frontend
 }
 
 const (
-	// zone is the conntrack zone of the external bridge; ovn-controller gives its own from 1 upwards.
+	// zone is the conntrack zone of the external bridge. ovn-controller assigns its own zones from 1 upwards.
 	zone = 64000
-	// Whose a connection is, as ct_mark.
+	// The values of ct_mark: who owns a connection.
 	markOVN, markHost = 1, 2
-	// tableTracked has the packets from outside, once conntrack knows them.
+	// tableTracked gets the packets from outside after conntrack.
 	tableTracked = 1
-	// tableNoted has what goes outside, once conntrack has noted whose it is.
+	// tableNoted gets the packets to outside after conntrack has recorded the owner of their connection.
 	tableNoted = 2
-	// genevePort is the UDP port of tunnels (RFC 8926 §3.3).
-	genevePort = 6081
 	multicast  = "01:00:00:00:00:00/01:00:00:00:00:00"
 	local      = "LOCAL"
 	normal     = "NORMAL"
 	drop       = "drop"
 )
 
-// ipFamily has the words of ovs-ofctl for one family.
-type ipFamily struct{ ip, udp, source, trackedSource, trackedDestination string }
+// ipFamily has the keywords of ovs-ofctl for one IP family.
+type ipFamily struct{ ip, udp, source, destination, trackedSource, trackedDestination string }
 
 var (
-	ipv4 = ipFamily{"ip", "udp", "nw_src", "ct_nw_src", "ct_nw_dst"}
-	ipv6 = ipFamily{"ipv6", "udp6", "ipv6_src", "ct_ipv6_src", "ct_ipv6_dst"}
+	ipv4 = ipFamily{"ip", "udp", "nw_src", "nw_dst", "ct_nw_src", "ct_nw_dst"}
+	ipv6 = ipFamily{"ipv6", "udp6", "ipv6_src", "ipv6_dst", "ct_ipv6_src", "ct_ipv6_dst"}
 )
 
 func familyOf(address netip.Addr) ipFamily {
@@ -64,8 +69,9 @@ func familyOf(address netip.Addr) ipFamily {
 	return ipv6
 }
 
-// Flows computes those of the bridge. What concerns neither the router nor one of its connections goes as on any switch, so that the host has
-// what it had before. While there is no port of the router, only its MAC is kept from being learnt elsewhere than at the host.
+// Flows computes the flows of the bridge. Packets that do not belong to the router or its connections are switched
+// normally, so that the host's connections work as before. Until the router has a port, the flows only keep the bridge
+// from learning its MAC on any port but the host's.
 func (b ExternalBridge) Flows() []Flow {
 	if b.Alone {
 		return b.alone()
@@ -77,15 +83,17 @@ func (b ExternalBridge) Flows() []Flow {
 	flows = append(flows, b.fromRouter()...)
 	flows = append(flows, b.fromHost()...)
 	flows = append(flows, b.fromOutside()...)
+	flows = append(flows, b.reserved()...)
 	flows = append(flows, b.tracked()...)
 	flows = append(flows, b.noted()...)
+	flows = append(flows, b.tooBig()...)
 	for _, f := range b.Frontends {
 		flows = append(flows, b.frontend(f)...)
 	}
 	return distinct(flows)
 }
 
-// distinct keeps the first of those that match the same: two services may ask for one address and port.
+// distinct keeps the first flow of each match, because two services may have the same address and port.
 func distinct(flows []Flow) []Flow {
 	seen := map[Flow]bool{}
 	return slices.DeleteFunc(flows, func(f Flow) bool {
@@ -96,7 +104,8 @@ func distinct(flows []Flow) []Flow {
 	})
 }
 
-// alone is a plain switch which lets out what the router sends from its own MAC, and of that nothing that was not translated.
+// alone returns the flows of a bridge that only OVN uses. They switch normally, but let out packets of the router only
+// with its own MAC and after translation.
 func (b ExternalBridge) alone() []Flow {
 	flows := []Flow{{0, 1, "", normal}}
 	if b.Physical == 0 || b.Patch == 0 {
@@ -105,10 +114,10 @@ func (b ExternalBridge) alone() []Flow {
 	in := from(b.Patch)
 	flows = append(flows, Flow{0, 100, in + ",dl_src=" + b.MAC, output(b.Physical)}, Flow{0, 90, in, drop},
 		Flow{0, 50, from(b.Physical) + ",dl_dst=" + b.MAC, output(b.Patch)})
-	return append(flows, b.hide(in)...)
+	return append(append(flows, b.hide(in)...), b.tooBig()...)
 }
 
-// hide drops what was not translated.
+// hide drops packets with untranslated addresses.
 func (b ExternalBridge) hide(in string) (flows []Flow) {
 	for _, network := range b.Hidden {
 		f := familyOf(network.Addr())
@@ -117,7 +126,8 @@ func (b ExternalBridge) hide(in string) (flows []Flow) {
 	return flows
 }
 
-// foundation is a switch that learns our MAC at the host alone: learnt at the router's port, it would cut the host off.
+// foundation switches normally, but lets the bridge learn our MAC only on the host's port. On the router's port it would
+// disconnect the host.
 func (b ExternalBridge) foundation() []Flow {
 	flows := []Flow{{0, 1, "", normal}, {0, 20, "in_port=LOCAL", normal}, {0, 10, "dl_src=" + b.MAC, drop}}
 	if b.Physical != 0 {
@@ -134,13 +144,14 @@ func commit(mark int) string {
 
 func output(port int) string { return fmt.Sprintf("output:%d", port) }
 
-// note is commit for what goes outside. Open vSwitch's own conntrack lets fragments that it has given up go on with the next packet that it
-// looks at, from wherever they came: a look at the MAC afterwards keeps those of others from going back outside.
+// note is commit for packets that leave. Open vSwitch's own conntrack releases expired fragments together with the next
+// packet that it processes, from any port. tableNoted therefore matches the MAC again, which keeps foreign fragments
+// from going back outside.
 func note(mark int) string {
 	return fmt.Sprintf("ct(commit,table=%d,zone=%d,exec(set_field:%#x->ct_mark))", tableNoted, zone, mark)
 }
 
-// noted lets out what conntrack has looked at, and nothing that came from elsewhere meanwhile.
+// noted lets out the packets that conntrack has processed, and drops packets from other ports.
 func (b ExternalBridge) noted() []Flow {
 	return []Flow{
 		{tableNoted, 100, from(b.Patch) + ",dl_src=" + b.MAC, output(b.Physical)},
@@ -149,12 +160,12 @@ func (b ExternalBridge) noted() []Flow {
 	}
 }
 
-// fromRouter lets out what the gateway router sends, and notes the connections as its own.
+// fromRouter lets out the gateway router's packets, except for tunnel packets, and marks its connections.
 func (b ExternalBridge) fromRouter() []Flow {
 	in, out := from(b.Patch), output(b.Physical)
 	flows := []Flow{
-		{0, 90, in, drop}, // no MAC but the router's comes from there
-		// The router answers the host's own detection of double addresses; the answer has no way to the host, and need not go out.
+		{0, 90, in, drop}, // only the router's MAC is valid on this port
+		// The router answers the host's own duplicate address detection. The answer cannot reach the host and must not leave.
 		{0, 106, in + ",dl_dst=" + b.MAC, drop},
 		{0, 101, in + ",arp,dl_src=" + b.MAC, out},
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=135", out},
@@ -162,12 +173,16 @@ func (b ExternalBridge) fromRouter() []Flow {
 	}
 	flows = append(flows, b.hide(in)...)
 	for _, f := range []ipFamily{ipv4, ipv6} {
-		flows = append(flows, Flow{0, 100, fmt.Sprintf("%s,%s,dl_src=%s", in, f.ip, b.MAC), note(markOVN)})
+		flows = append(flows,
+			// With the node's address, other nodes would accept a pod's packet as one of this node's tunnel.
+			Flow{0, 110, fmt.Sprintf("%s,%s,tp_dst=%d", in, f.udp, ports.Geneve), drop},
+			Flow{0, 100, fmt.Sprintf("%s,%s,dl_src=%s", in, f.ip, b.MAC), note(markOVN)})
 	}
 	return flows
 }
 
-// fromHost notes the host's connections as its own. An address and port that the router used shortly before is the host's from here on.
+// fromHost marks the host's connections. If the router used the same address and port shortly before, they belong to the
+// host from now on.
 func (b ExternalBridge) fromHost() []Flow {
 	flows := []Flow{
 		{0, 101, "in_port=LOCAL,dl_dst=" + multicast, normal},
@@ -176,46 +191,86 @@ func (b ExternalBridge) fromHost() []Flow {
 	}
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows,
-			Flow{0, 205, fmt.Sprintf("in_port=LOCAL,%s,tp_dst=%d", f.udp, genevePort), normal},
+			Flow{0, 205, fmt.Sprintf("in_port=LOCAL,%s,tp_dst=%d", f.udp, ports.Geneve), normal},
 			Flow{0, 100, fmt.Sprintf("in_port=LOCAL,%s,dl_src=%s", f.ip, b.MAC), note(markHost)})
 	}
 	return flows
 }
 
-// fromOutside has conntrack look at what comes to our MAC. Conntrack also reassembles, so that table 1 sees the ports of every fragment.
+// fromOutside sends packets to our MAC through conntrack. Conntrack also reassembles fragments, so that table 1 has the
+// ports of each fragment.
 func (b ExternalBridge) fromOutside() []Flow {
 	in := from(b.Physical)
 	both := output(b.Patch) + "," + local
 	flows := []Flow{
-		{0, 60, in + ",arp,dl_dst=" + b.MAC, both}, // replies: either may have asked
+		{0, 60, in + ",arp,dl_dst=" + b.MAC, both}, // replies: both may have sent the request
 		{0, 60, in + ",icmp6,dl_dst=" + b.MAC + ",icmp_type=135", both},
 		{0, 60, in + ",icmp6,dl_dst=" + b.MAC + ",icmp_type=136", both},
-		{0, 60, in + ",icmp6,dl_dst=" + b.MAC + ",icmp_type=134", local}, // router advertisements; conntrack would call them invalid
+		// Conntrack would mark router advertisements as invalid.
+		{0, 60, in + ",icmp6,dl_dst=" + b.MAC + ",icmp_type=134", local},
 	}
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows,
-			// A tunnel's end is the host's address: the packet is taken out when it is sent to the host.
-			Flow{0, 205, fmt.Sprintf("%s,%s,dl_dst=%s,tp_dst=%d", in, f.udp, b.MAC, genevePort), local},
+			// The host's address is the end of the tunnels. Open vSwitch decapsulates the packet when it is sent to
+			// LOCAL.
+			Flow{0, 205, fmt.Sprintf("%s,%s,dl_dst=%s,tp_dst=%d", in, f.udp, b.MAC, ports.Geneve), local},
 			Flow{0, 50, fmt.Sprintf("%s,%s,dl_dst=%s", in, f.ip, b.MAC), fmt.Sprintf("ct(table=%d,zone=%d)", tableTracked, zone)})
 	}
 	return flows
 }
 
-// tracked sends packets, and the ICMP errors about them, to whose connection they belong. What is nobody's is the host's.
-func (b ExternalBridge) tracked() []Flow {
-	flows := []Flow{{tableTracked, 0, "", local}}
-	for _, f := range []ipFamily{ipv4, ipv6} {
-		for _, state := range []string{"+est+trk", "+rel+trk"} {
-			flows = append(flows, Flow{tableTracked, 100, fmt.Sprintf("ct_state=%s,ct_mark=%#x,%s", state, markOVN, f.ip), output(b.Patch)})
+// reserved sends packets to reserved destinations of this node to the host, without conntrack. A pod could have opened a
+// connection with such a port as its source, and the packet would look like a reply to it. Later fragments have no ports
+// and follow the first one through conntrack.
+func (b ExternalBridge) reserved() (flows []Flow) {
+	for _, address := range b.Addresses {
+		f := familyOf(address)
+		for _, p := range b.reservedAt(address) {
+			match := fmt.Sprintf("%s,%s,dl_dst=%s,%s=%s,tp_dst=%d",
+				from(b.Physical), f.transport(p.Protocol), b.MAC, f.destination, address, p.Number)
+			flows = append(flows, Flow{0, 204, match, local})
 		}
 	}
 	return flows
 }
 
-// protocolNumber is IANA's.
+// reservedAt returns the ports that are reserved at an address of this node, without duplicates.
+func (b ExternalBridge) reservedAt(address netip.Addr) []reserved.Port {
+	var here []reserved.Port
+	for _, d := range b.Reserved.Destinations {
+		if d.Address == address {
+			here = append(here, d.Port)
+		}
+	}
+	return b.Reserved.WithPorts(here...).Ports
+}
+
+// transport returns the keyword for packets of a protocol in this family.
+func (f ipFamily) transport(protocol string) string {
+	if f == ipv6 {
+		return protocol + "6"
+	}
+	return protocol
+}
+
+// tracked sends packets, and the ICMP errors about them, to the owner of their connection. Packets without an owner go
+// to the host.
+func (b ExternalBridge) tracked() []Flow {
+	flows := []Flow{{tableTracked, 0, "", local}}
+	for _, f := range []ipFamily{ipv4, ipv6} {
+		for _, state := range []string{"+est+trk", "+rel+trk"} {
+			match := fmt.Sprintf("ct_state=%s,ct_mark=%#x,%s", state, markOVN, f.ip)
+			flows = append(flows, Flow{tableTracked, 100, match, output(b.Patch)})
+		}
+	}
+	return flows
+}
+
+// protocolNumber has the IP protocol numbers (IANA).
 var protocolNumber = map[corev1.Protocol]int{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
 
-// frontend lets new connections to a service in, to the host where that has an endpoint itself. They are matched by what conntrack knows of them, which the later fragments of a datagram have too.
+// frontend admits new connections to a service, and sends them to the host if the host has an endpoint. It matches
+// conntrack's state, which the later fragments of a datagram have as well.
 func (b ExternalBridge) frontend(f Frontend) []Flow {
 	if f.Inside || f.Address.IsLoopback() {
 		return nil
@@ -236,14 +291,15 @@ func (b ExternalBridge) frontend(f Frontend) []Flow {
 		flows = append(flows, Flow{tableTracked, 50, match, drop})
 		for _, source := range f.Sources {
 			if source.Addr().Is4() == address.Is4() {
-				flows = append(flows, Flow{tableTracked, 60, fmt.Sprintf("%s,%s=%s", match, family.trackedSource, source), accept})
+				match := fmt.Sprintf("%s,%s=%s", match, family.trackedSource, source)
+				flows = append(flows, Flow{tableTracked, 60, match, accept})
 			}
 		}
 	}
 	return flows
 }
 
-// At returns the addresses at which the frontend is on a node that has these: its own, or those of its family.
+// At returns the addresses of the frontend on a node: its own address, or else the node's addresses of its family.
 func (f Frontend) At(node []netip.Addr) []netip.Addr {
 	if f.Address.IsValid() {
 		return []netip.Addr{f.Address}

@@ -4,45 +4,48 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Frontend is one address and port at which a service is reached from outside of the cluster.
+// Frontend is an address and port at which clients outside the cluster reach a service.
 type Frontend struct {
-	// Address is an external IP or a load balancer's; the zero Addr: every address of the node, by NodePort. One of 127.0.0.0/8 is for the host alone.
+	// Address is an external IP or a load balancer's address. The zero Addr stands for every address of the node, at
+	// NodePort. An address of 127.0.0.0/8 serves the host only.
 	Address  netip.Addr
 	Protocol corev1.Protocol
 	Port     uint16
-	// ClusterIP and ClusterPort are where the same service is reached from inside; they have Address's family.
+	// ClusterIP and ClusterPort are the service's address and port inside the cluster. They have Address's family.
 	ClusterIP   netip.Addr
 	ClusterPort uint16
-	// NodePort is the service port's own; 0: it has none.
+	// NodePort is the node port of the service port, or 0.
 	NodePort uint16
-	// Sources are the only clients that may come from outside, by spec.loadBalancerSourceRanges; nil: all.
+	// Sources are the only clients that may connect from outside (spec.loadBalancerSourceRanges). Nil means all.
 	Sources []netip.Prefix
-	// Local says that only endpoints on this node may serve clients from outside, who keep their address.
+	// Local reports whether only endpoints on this node may serve clients from outside, which then keep their address.
 	Local bool
-	// HasLocal says that this node has a ready endpoint.
+	// HasLocal reports whether this node has a usable endpoint.
 	HasLocal bool
-	// Pod says that ClusterIP is a pod's on this node: its answers come through the host, so that clients keep their address.
+	// Pod reports whether ClusterIP is the address of a pod on this node. Its replies pass through the host, so that
+	// clients keep their address.
 	Pod bool
-	// Own is an endpoint that has the node's own address; the zero AddrPort: there is none. OVN cannot send to it what comes through the gateway
-	// router, whose address it is too, nor what comes from the host: on its way back through the management port it meets itself in conntrack.
-	// So the host does it.
+	// Own is an endpoint with the node's own address, or the zero AddrPort. OVN cannot send packets to it through the
+	// gateway router, which has the same address. Nor can it send packets of the host there, because they would meet
+	// themselves in conntrack on their way back through the management port. The host therefore sends them itself.
 	Own netip.AddrPort
-	// Spread are all endpoints, of which the host chooses one for each connection that no policy binds to this node; nil: there is no Own, or none
-	// besides it. OVN cannot choose, since it cannot send to Own.
+	// Spread are all endpoints. The host chooses one of them for each connection that no policy restricts to this node.
+	// It is nil if there is no Own or no other endpoint. OVN cannot choose, because it cannot send packets to Own.
 	Spread []netip.AddrPort
-	// Beyond is an endpoint that is no pod and not on this node, as an API server. In Local mode OVN's way there is through the host: what
-	// comes from the host would come back to it with its own address. So the host does this too.
+	// Beyond is an endpoint on another host that is not a pod, such as an API server. In Local mode OVN's path there
+	// leads through the host, and packets of the host would come back to it with its own address. The host therefore
+	// sends them itself.
 	Beyond netip.AddrPort
-	// Inside says that this is the cluster IP itself, which concerns the host alone, and only because of Own or Beyond.
+	// Inside reports whether Address is the cluster IP itself. Such a frontend exists only because of Own or Beyond, and
+	// only for the host's own connections.
 	Inside bool
 }
 
-// Frontends returns those of a service, by port and then family.
+// Frontends returns the frontends of a service, sorted by port and then by family.
 func Frontends(service *corev1.Service, endpoints LocalEndpoints) []Frontend {
 	var found []Frontend
 	for i := range service.Spec.Ports {
@@ -53,12 +56,12 @@ func Frontends(service *corev1.Service, endpoints LocalEndpoints) []Frontend {
 	return found
 }
 
-// frontendsOf returns those of one port and one family.
+// frontendsOf returns the frontends of one port in one family.
 func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints LocalEndpoints) []Frontend {
 	base := Frontend{
-		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort), HasLocal: endpoints.Usable,
-		Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		Own:   endpoints.own(port, clusterIP.Is4()), Beyond: endpoints.beyond(port, clusterIP.Is4()),
+		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort),
+		HasLocal: endpoints.Usable, Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+		Own: endpoints.own(port, clusterIP.Is4()), Beyond: endpoints.beyond(port, clusterIP.Is4()),
 	}
 	if !prefersNear(service) {
 		base.Spread = endpoints.all(port, clusterIP.Is4())
@@ -87,21 +90,23 @@ func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP ne
 	for _, address := range balancerAddresses(service) {
 		if address.Is4() == clusterIP.Is4() {
 			balancer := base
-			balancer.Address, balancer.Port, balancer.Sources = address, base.ClusterPort, prefixesOf(service.Spec.LoadBalancerSourceRanges)
+			balancer.Address, balancer.Port = address, base.ClusterPort
+			balancer.Sources = prefixesOf(service.Spec.LoadBalancerSourceRanges)
 			found = append(found, balancer)
 		}
 	}
 	return found
 }
 
-// prefersNear reports whether a service is served best by the endpoint of the client's own node: since that is the nearest, or a client shall
-// stay with its endpoint.
+// prefersNear reports whether the endpoint on the client's own node is best, either because it is the nearest or because
+// a client must keep its endpoint.
 func prefersNear(service *corev1.Service) bool {
 	distribution := service.Spec.TrafficDistribution
 	return service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP || distribution != nil && *distribution != ""
 }
 
-// balancerAddresses are a load balancer's that sends packets on as they are; one that is a proxy has its own connections.
+// balancerAddresses returns the addresses of load balancers that forward packets unchanged. It omits proxies, which have
+// their own connections.
 func balancerAddresses(service *corev1.Service) []netip.Addr {
 	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
@@ -116,7 +121,7 @@ func balancerAddresses(service *corev1.Service) []netip.Addr {
 	return found
 }
 
-// addressesOf leaves out what is none: "None" of a headless service, the empty one.
+// addressesOf parses addresses and omits other texts, such as "None" of a headless service.
 func addressesOf(texts []string) []netip.Addr {
 	var found []netip.Addr
 	for _, text := range texts {
@@ -137,9 +142,10 @@ func prefixesOf(texts []string) []netip.Prefix {
 	return found
 }
 
-// StripService keeps of a service what Frontends and its health check read.
+// StripService returns a copy of a service with only what Frontends and the health check read.
 func StripService(s *corev1.Service) *corev1.Service {
-	kept := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}}
+	kept := &corev1.Service{}
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
 	if idle := s.Annotations[networkv1alpha1.IdleAnnotation]; idle != "" {
 		kept.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: idle}
 	}
@@ -150,17 +156,22 @@ func StripService(s *corev1.Service) *corev1.Service {
 		SessionAffinity: s.Spec.SessionAffinity, TrafficDistribution: s.Spec.TrafficDistribution,
 	}
 	for _, port := range s.Spec.Ports {
-		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort})
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
+			Name: port.Name, Protocol: port.Protocol, Port: port.Port, NodePort: port.NodePort,
+		})
 	}
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
-		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode})
+		stripped := corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode}
+		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, stripped)
 	}
 	return kept
 }
 
-// HealthCheckPort is where load balancers ask whether this node has endpoints of the service; 0: they do not.
+// HealthCheckPort returns the port at which load balancers check whether this node has endpoints of the service. It
+// returns 0 if there is no such port.
 func HealthCheckPort(s *corev1.Service) int32 {
-	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+	isLocal := s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !isLocal {
 		return 0
 	}
 	return s.Spec.HealthCheckNodePort

@@ -7,24 +7,27 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Link is one of the host's, as it is.
+// Link is the present state of a link of the host.
 type Link struct {
 	Name string
 	MAC  string
-	// Addresses are those of global scope.
+	// Addresses are the link's global addresses.
 	Addresses []netip.Prefix
-	// NextHops are those of the default routes that use the link, the preferred ones first.
+	// NextHops are the next hops of the default routes over the link. Preferred routes come first.
 	NextHops []netip.Addr
 }
 
-// Gateway computes what of the host's link a gateway router is built from: one address per family, the Node's own before others, and one next
-// hop for each of these families, by spec or by the default routes.
+// Gateway computes from the host's link what the operator needs to build the gateway router. The result has one address
+// per family, preferably one of the Node's addresses in internal. It has one next hop for each of these families, from
+// spec or else from the default routes.
 func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr) (networkv1alpha1.NodeGatewayStatus, error) {
-	status := networkv1alpha1.NodeGatewayStatus{Mode: spec.Mode, Uplink: spec.Uplink, MACAddress: networkv1alpha1.MACAddress(link.MAC)}
+	status := networkv1alpha1.NodeGatewayStatus{
+		Mode: spec.Mode, Uplink: spec.Uplink, MACAddress: networkv1alpha1.MACAddress(link.MAC),
+	}
 	hops, err := nextHops(spec, link)
 	if err != nil {
 		return status, err
@@ -60,7 +63,7 @@ func nextHops(spec networkv1alpha1.NodeGateway, link Link) ([]netip.Addr, error)
 	return hops, nil
 }
 
-// pick chooses an address of one family.
+// pick returns an address of one family, preferably one of the preferred addresses.
 func pick(addresses []netip.Prefix, preferred []netip.Addr, is4 bool) (netip.Prefix, bool) {
 	var first netip.Prefix
 	for _, p := range addresses {
@@ -77,7 +80,8 @@ func pick(addresses []netip.Prefix, preferred []netip.Addr, is4 bool) (netip.Pre
 	return first, first.IsValid()
 }
 
-// BridgeMapping wants the network outside to be at a bridge, "" for at none, beside what else ovn-bridge-mappings says now.
+// BridgeMapping returns the unit that maps the outside network to a bridge, or to no bridge if bridge is empty. It keeps
+// the other mappings of ovn-bridge-mappings, whose present value is present.
 func BridgeMapping(present, bridge string) unit.Unit {
 	u := unit.Unit{Key: unit.NewKey(KindNode, "bridge-mapping")}
 	mappings := slices.DeleteFunc(splitMappings(present), func(m string) bool { return networkOf(m) == names.PhysicalNetwork })
@@ -93,7 +97,7 @@ func BridgeMapping(present, bridge string) unit.Unit {
 // BridgeMappingsKey is ovn-controller's setting in Open_vSwitch's external_ids: "physnet:br-ex,other:br-other".
 const BridgeMappingsKey = "ovn-bridge-mappings"
 
-// MappedBridge is the bridge to which ovn-bridge-mappings leads the network outside; empty if to none.
+// MappedBridge returns the bridge to which ovn-bridge-mappings maps the outside network, or an empty string.
 func MappedBridge(present string) string {
 	for _, m := range splitMappings(present) {
 		if network, bridge, _ := strings.Cut(m, ":"); network == names.PhysicalNetwork {

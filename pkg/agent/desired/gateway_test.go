@@ -32,32 +32,44 @@ func nets(texts ...string) (parsed []netip.Prefix) {
 }
 
 func TestGateway(t *testing.T) {
-	link := desired.Link{Name: "br-ex", MAC: "02:00:00:18:00:11", Addresses: nets("198.51.100.7/32", "172.18.0.11/24", "fd00:99::1/64", "fd00:18::11/64"),
-		NextHops: addrs("172.18.0.1", "172.18.0.254", "fe80::1")}
+	link := desired.Link{
+		Name: "br-ex", MAC: "02:00:00:18:00:11",
+		Addresses: nets("198.51.100.7/32", "172.18.0.11/24", "fd00:99::1/64", "fd00:18::11/64"),
+		NextHops:  addrs("172.18.0.1", "172.18.0.254", "fe80::1"),
+	}
 	shared := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge}
 	for name, test := range map[string]struct {
-		spec     func(*networkv1alpha1.NodeGateway)
+		nextHops []networkv1alpha1.IP
 		link     func(*desired.Link)
 		internal []netip.Addr
 		want     string // addresses, then next hops
 		wantErr  string
 	}{
-		"the Node's addresses before others": {internal: addrs("172.18.0.11", "fd00:18::11"), want: "172.18.0.11/24 fd00:18::11/64 172.18.0.1 fe80::1"},
-		"else the first of a family":         {internal: addrs("10.0.0.1"), want: "198.51.100.7/32 fd00:99::1/64 172.18.0.1 fe80::1"},
-		"next hops of spec": {spec: func(g *networkv1alpha1.NodeGateway) { g.NextHops = []networkv1alpha1.IP{"fd00:18::fe", "172.18.0.9"} },
-			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64 172.18.0.9 fd00:18::fe"},
-		"no next hop of a family that has no address": {link: func(l *desired.Link) { l.Addresses = l.Addresses[:2] }, internal: addrs("172.18.0.11"),
-			want: "172.18.0.11/24 172.18.0.1"},
-		"IPv6 alone":    {link: func(l *desired.Link) { l.Addresses = l.Addresses[3:] }, want: "fd00:18::11/64 fe80::1"},
-		"no route":      {link: func(l *desired.Link) { l.NextHops = nil }, internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64"},
+		"the Node's addresses before others": {
+			internal: addrs("172.18.0.11", "fd00:18::11"), want: "172.18.0.11/24 fd00:18::11/64 172.18.0.1 fe80::1",
+		},
+		"else the first of a family": {
+			internal: addrs("10.0.0.1"), want: "198.51.100.7/32 fd00:99::1/64 172.18.0.1 fe80::1",
+		},
+		"next hops of spec": {
+			nextHops: []networkv1alpha1.IP{"fd00:18::fe", "172.18.0.9"},
+			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64 172.18.0.9 fd00:18::fe",
+		},
+		"no next hop of a family without an address": {
+			link:     func(l *desired.Link) { l.Addresses = l.Addresses[:2] },
+			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 172.18.0.1",
+		},
+		"IPv6 alone": {link: func(l *desired.Link) { l.Addresses = l.Addresses[3:] }, want: "fd00:18::11/64 fe80::1"},
+		"no route": {
+			link:     func(l *desired.Link) { l.NextHops = nil },
+			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64",
+		},
 		"no address":    {link: func(l *desired.Link) { l.Addresses = nil }, wantErr: "link br-ex has no address"},
-		"a bad address": {spec: func(g *networkv1alpha1.NodeGateway) { g.NextHops = []networkv1alpha1.IP{"there"} }, wantErr: "spec.gateway.nextHops: "},
+		"a bad address": {nextHops: []networkv1alpha1.IP{"there"}, wantErr: "spec.gateway.nextHops: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, link := shared, link
-			if test.spec != nil {
-				test.spec(&spec)
-			}
+			spec.NextHops = test.nextHops
 			if test.link != nil {
 				test.link(&link)
 			}
@@ -75,7 +87,8 @@ func TestGateway(t *testing.T) {
 			for _, h := range got.NextHops {
 				texts = append(texts, string(h))
 			}
-			if err != nil || strings.Join(texts, " ") != test.want || got.Mode != "Shared" || got.Uplink != "Bridge" || string(got.MACAddress) != link.MAC {
+			if err != nil || strings.Join(texts, " ") != test.want || got.Mode != "Shared" || got.Uplink != "Bridge" ||
+				string(got.MACAddress) != link.MAC {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -95,20 +108,22 @@ func TestBridgeMapping(t *testing.T) {
 			t.Errorf("%q with bridge %q: %q, want %q", test.present, test.bridge, got, test.want)
 		}
 		if got := desired.MappedBridge(test.want); got != test.bridge {
-			t.Errorf("%q leads to %q", test.want, got)
+			t.Errorf("MappedBridge of %q is %q", test.want, got)
 		}
 	}
 }
 
-// loadBalancer has everything that a service can be reached at from outside.
+// loadBalancer returns a service with every kind of outside address.
 func loadBalancer() *corev1.Service {
 	proxy := corev1.LoadBalancerIPModeProxy
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", Labels: map[string]string{"a": "b"}},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.7", "fd00:10:96::7"}, ExternalIPs: []string{"192.0.2.9", "2001:db8::9"},
-			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, LoadBalancerSourceRanges: []string{"198.51.100.0/24", "203.0.113.9/32"},
-			HealthCheckNodePort: 32000, Selector: map[string]string{"app": "web"},
+			Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.7", "fd00:10:96::7"},
+			ExternalIPs:              []string{"192.0.2.9", "2001:db8::9"},
+			ExternalTrafficPolicy:    corev1.ServiceExternalTrafficPolicyLocal,
+			LoadBalancerSourceRanges: []string{"198.51.100.0/24", "203.0.113.9/32"},
+			HealthCheckNodePort:      32000, Selector: map[string]string{"app": "web"},
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, NodePort: 30080}},
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{
@@ -118,8 +133,10 @@ func loadBalancer() *corev1.Service {
 
 func TestFrontends(t *testing.T) {
 	frontend := func(clusterIP, address string, port uint16, sources ...string) desired.Frontend {
-		f := desired.Frontend{Protocol: corev1.ProtocolTCP, Port: port, ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, NodePort: 30080,
-			Sources: nets(sources...), Local: true, HasLocal: true}
+		f := desired.Frontend{
+			Protocol: corev1.ProtocolTCP, Port: port, ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80,
+			NodePort: 30080, Sources: nets(sources...), Local: true, HasLocal: true,
+		}
 		if address != "" {
 			f.Address = netip.MustParseAddr(address)
 		}
@@ -143,7 +160,7 @@ func TestFrontends(t *testing.T) {
 	}
 }
 
-// usable says that the node has an endpoint, of which no more is known.
+// usable returns LocalEndpoints with a usable endpoint and no other details.
 func usable() desired.LocalEndpoints { return desired.LocalEndpoints{Usable: true} }
 
 func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
@@ -154,13 +171,16 @@ func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
 	}
 }
 
-// TestTheHostsOwnEndpoint serves what the host sends and what comes from outside: OVN could not send to it.
+// The host itself sends packets to its own endpoint, both its own and those from outside, because OVN cannot.
 func TestTheHostsOwnEndpoint(t *testing.T) {
 	own := addrs("172.18.0.11", "fd00:18::11")
 	name, port, protocol, node := "http", int32(8080), corev1.ProtocolTCP, "n1"
-	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}}}
-	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, desired.Place{Node: "n1", Own: own, Pods: nets("10.244.0.0/16")}))
+	slice := discoveryv1.EndpointSlice{
+		Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}},
+	}
+	place := desired.Place{Node: "n1", Own: own, Pods: nets("10.244.0.0/16")}
+	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, place))
 	for _, f := range frontends {
 		if want := f.ClusterIP.Is4(); f.Own.IsValid() != want || want && f.Own.String() != "172.18.0.11:8080" {
 			t.Errorf("own endpoint of %+v", f)
@@ -170,7 +190,8 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	for _, set := range rules.Sets {
 		switch set.Name {
 		case "cluster4": // cluster IP, node port, external IP, load balancer
-			if len(set.Elements) != 4 || set.Elements["10.96.0.7 . tcp . 80"] != "172.18.0.11 . 8080" || set.Elements["172.18.0.11 . tcp . 30080"] != "172.18.0.11 . 8080" {
+			if len(set.Elements) != 4 || set.Elements["10.96.0.7 . tcp . 80"] != "172.18.0.11 . 8080" ||
+				set.Elements["172.18.0.11 . tcp . 30080"] != "172.18.0.11 . 8080" {
 				t.Errorf("the host's own connections: %v", set.Elements)
 			}
 		case "outside4":
@@ -179,11 +200,11 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 			}
 		case "cluster6":
 			if set.Elements["fd00:18::11 . tcp . 30080"] != "fd00:10:96::7 . 80" {
-				t.Errorf("of the other family: %v", set.Elements)
+				t.Errorf("the host's own connections over IPv6: %v", set.Elements)
 			}
 		case "outside6":
 			if len(set.Elements) != 0 {
-				t.Errorf("connections from outside of the other family: %v", set.Elements)
+				t.Errorf("connections from outside over IPv6: %v", set.Elements)
 			}
 		}
 	}
@@ -195,18 +216,19 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	}
 }
 
-// hostEndpoints are those of the load balancer on the hosts' networks of n1, which is the place, and others.
+// hostEndpoints returns endpoints of the load balancer in the host networks of n1 and further nodes, and n1's place.
 func hostEndpoints(nodes int) (discoveryv1.EndpointSlice, desired.Place) {
 	name, port, protocol := "http", int32(8080), corev1.ProtocolTCP
 	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}}
 	for i := range nodes {
 		node := fmt.Sprint("n", i+1)
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("172.18.0.", 11+i)}, NodeName: &node})
+		endpoint := discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("172.18.0.", 11+i)}, NodeName: &node}
+		slice.Endpoints = append(slice.Endpoints, endpoint)
 	}
 	return slice, desired.Place{Node: "n1", Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
 }
 
-// ruleFor is the rule of a chain that chooses an endpoint for what comes to an address, if there is one.
+// ruleFor returns the rule of a chain that chooses an endpoint for connections to an address, or an empty string.
 func ruleFor(table desired.NftTable, chain, address string) string {
 	for _, c := range table.Chains {
 		for _, rule := range c.Rules {
@@ -218,19 +240,25 @@ func ruleFor(table desired.NftTable, chain, address string) string {
 	return ""
 }
 
-// TestTheHostChoosesAmongAllEndpoints of a service of which it has one itself, as far as the service lets it.
+// If the host has an endpoint of a service, it chooses among all endpoints, as far as the service permits it.
 func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 	const both = " to numgen random mod 2 map { 0 : 172.18.0.11 . 8080, 1 : 172.18.0.12 . 8080 }"
 	local, near := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceTrafficDistributionPreferClose
-	for name, test := range map[string]struct {
-		change                      func(*corev1.ServiceSpec)
-		inside, nodePort, externals bool // what is spread: the host's own to the cluster IP, to the node port, and what comes from outside
-	}{
-		"Cluster":               {func(*corev1.ServiceSpec) {}, true, true, true},
-		"external policy Local": {func(s *corev1.ServiceSpec) { s.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, true, true, false},
+	type choice struct {
+		change func(*corev1.ServiceSpec)
+		// Which connections are spread: the host's own to the cluster IP and to the node port, and those from outside.
+		inside, nodePort, externals bool
+	}
+	for name, test := range map[string]choice{
+		"Cluster": {func(*corev1.ServiceSpec) {}, true, true, true},
+		"external policy Local": {
+			func(s *corev1.ServiceSpec) { s.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, true, true, false,
+		},
 		"internal policy Local": {func(s *corev1.ServiceSpec) { s.InternalTrafficPolicy = &local }, false, true, true},
-		"affinity":              {func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP }, false, false, false},
-		"the nearest":           {func(s *corev1.ServiceSpec) { s.TrafficDistribution = &near }, false, false, false},
+		"affinity": {
+			func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP }, false, false, false,
+		},
+		"the nearest": {func(s *corev1.ServiceSpec) { s.TrafficDistribution = &near }, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := loadBalancer()
@@ -238,24 +266,27 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 			test.change(&service.Spec)
 			slice, place := hostEndpoints(2)
 			stripped := desired.StripSlice(&slice, "n1")
-			frontends := desired.Frontends(desired.StripService(service), desired.FindLocal([]discoveryv1.EndpointSlice{*stripped}, place))
+			local := desired.FindLocal([]discoveryv1.EndpointSlice{*stripped}, place)
+			frontends := desired.Frontends(desired.StripService(service), local)
 			table := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: place.Own, Frontends: frontends}.Table()
 			for _, rule := range []struct {
 				chain, address string
 				want           bool
 			}{
-				{"output", "10.96.0.7", test.inside}, {"output", "172.18.0.11", test.nodePort}, {"output", "192.0.2.9", test.nodePort},
-				{"prerouting", "10.96.0.7", false}, {"prerouting", "172.18.0.11", test.externals}, {"prerouting", "198.51.100.7", test.externals},
+				{"output", "10.96.0.7", test.inside}, {"output", "172.18.0.11", test.nodePort},
+				{"output", "192.0.2.9", test.nodePort}, {"prerouting", "10.96.0.7", false},
+				{"prerouting", "172.18.0.11", test.externals}, {"prerouting", "198.51.100.7", test.externals},
 			} {
 				if got := ruleFor(table, rule.chain, rule.address); strings.HasSuffix(got, both) != rule.want {
 					t.Errorf("%s to %s: %q", rule.chain, rule.address, got)
 				}
 			}
 			if got := slices.ContainsFunc(frontends, desired.Frontend.SpreadsOutside); got != test.externals {
-				t.Errorf("the host forwards: %v", got)
+				t.Errorf("SpreadsOutside is %v", got)
 			}
 			for _, set := range table.Sets {
-				if _, hidden := set.Elements["172.18.0.12 . tcp . 8080"]; set.Name == "beyond4" && (hidden != (test.inside || test.nodePort) || len(set.Elements) > 1) {
+				_, hidden := set.Elements["172.18.0.12 . tcp . 8080"]
+				if set.Name == "beyond4" && (hidden != (test.inside || test.nodePort) || len(set.Elements) > 1) {
 					t.Errorf("clients are hidden from %v", set.Elements)
 				}
 			}
@@ -263,11 +294,12 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 	}
 }
 
-// TestTheHostChoosesAmongSome of very many endpoints, and of none where it has none itself: OVN does that.
+// The host chooses among a part of very many endpoints. It does not choose if it has none itself, because then OVN does.
 func TestTheHostChoosesAmongSome(t *testing.T) {
 	slice, place := hostEndpoints(40)
 	frontends := func() []desired.Frontend {
-		return desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{*desired.StripSlice(&slice, "n1")}, place))
+		local := desired.FindLocal([]discoveryv1.EndpointSlice{*desired.StripSlice(&slice, "n1")}, place)
+		return desired.Frontends(loadBalancer(), local)
 	}
 	for _, f := range frontends() {
 		if want := f.ClusterIP.Is4(); (len(f.Spread) == 16) != want || !want && len(f.Spread) > 0 {
@@ -277,35 +309,42 @@ func TestTheHostChoosesAmongSome(t *testing.T) {
 	slice.Endpoints = slice.Endpoints[1:]
 	for _, f := range frontends() {
 		if len(f.Spread) > 0 || f.Own.IsValid() || f.HasLocal {
-			t.Errorf("without an endpoint of its own: %+v", f)
+			t.Errorf("without an own endpoint: %+v", f)
 		}
 	}
 }
 
-// TestAnEndpointElsewhereThatIsNoPod is the host's own matter in Local mode alone.
+// Only in Local mode does the host itself send packets to an endpoint elsewhere that is not a pod.
 func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
 	place := desired.Place{Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
 	name, port := "https", int32(6443)
-	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"172.18.0.2"}}}}
-	service := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Ports: []corev1.ServicePort{{Name: name, Protocol: corev1.ProtocolTCP, Port: 443}}}}
+	slice := discoveryv1.EndpointSlice{
+		Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"172.18.0.2"}}},
+	}
+	service := &corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIPs: []string{"10.96.0.1"}, Ports: []corev1.ServicePort{{Name: name, Protocol: corev1.ProtocolTCP, Port: 443}},
+	}}
 	local := desired.FindLocal([]discoveryv1.EndpointSlice{slice}, place)
 	if local.Usable {
-		t.Error("it counts as one of this node")
+		t.Error("the endpoint counts as local")
 	}
-	for mode, want := range map[networkv1alpha1.GatewayMode]string{networkv1alpha1.GatewayLocal: "172.18.0.2 . 6443", networkv1alpha1.GatewayShared: ""} {
+	for mode, want := range map[networkv1alpha1.GatewayMode]string{
+		networkv1alpha1.GatewayLocal: "172.18.0.2 . 6443", networkv1alpha1.GatewayShared: "",
+	} {
 		table := desired.HostRules{Mode: mode, Addresses: place.Own, Frontends: desired.Frontends(service, local)}.Table()
 		for _, set := range table.Sets {
 			_, masqueraded := set.Elements["172.18.0.2 . tcp . 6443"]
 			switch {
-			case set.Name == "cluster4" && set.Elements["10.96.0.1 . tcp . 443"] != want, set.Name == "outside4" && len(set.Elements) > 0,
-				set.Name == "beyond4" && masqueraded != (want != ""):
+			case set.Name == "cluster4" && set.Elements["10.96.0.1 . tcp . 443"] != want,
+				set.Name == "outside4" && len(set.Elements) > 0, set.Name == "beyond4" && masqueraded != (want != ""):
 				t.Errorf("%s: %s has %v", mode, set.Name, set.Elements)
 			}
 		}
 	}
 }
 
-// TestDatagramsThatGoElsewhereNow are those of services that came, went or changed.
+// Changed lists the UDP destinations of services that were added, removed or changed.
 func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 	service := loadBalancer()
 	service.Spec.Ports[0].Protocol = corev1.ProtocolUDP
@@ -314,25 +353,27 @@ func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 	rules.Frontends = desired.Frontends(service, usable())
 	all := rules.UDP()
 	if got := desired.Changed(none, all); len(got) != 4 || got[0] != netip.MustParseAddrPort("172.18.0.11:30080") {
-		t.Errorf("a service came: %v", got)
+		t.Errorf("after a service was added: %v", got)
 	}
 	if got := desired.Changed(all, none); len(got) != 4 {
-		t.Errorf("a service went: %v", got)
+		t.Errorf("after a service was removed: %v", got)
 	}
 	service.Spec.ClusterIPs[0] = "10.96.0.8"
 	rules.Frontends = desired.Frontends(service, usable())
 	if got := desired.Changed(all, rules.UDP()); len(got) != 3 { // of IPv4
-		t.Errorf("a service changed: %v", got)
+		t.Errorf("after a service was changed: %v", got)
 	}
 	if got := desired.Changed(all, all); len(got) != 0 {
-		t.Errorf("nothing changed: %v", got)
+		t.Errorf("without a change: %v", got)
 	}
 }
 
-// TestFlowsMatchOnce: of two services that ask for one address and port, the first has it.
+// If two services have the same address and port, the first one gets it.
 func TestFlowsMatchOnce(t *testing.T) {
 	frontends := desired.Frontends(loadBalancer(), usable())
-	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11")}
+	b := desired.ExternalBridge{
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+	}
 	without := len(b.Flows())
 	b.Frontends = append(frontends, frontends...)
 	seen := map[desired.Flow]bool{}
@@ -343,41 +384,79 @@ func TestFlowsMatchOnce(t *testing.T) {
 		}
 		seen[f] = true
 	}
-	if got := len(seen) - without; got != 7 { // one for each address, and for the limited one two sources
+	if got := len(seen) - without; got != 7 { // one for each address, and two sources of the limited address
 		t.Errorf("%d flows for the service", got)
 	}
 }
 
-// TestNothingLeavesWithAnotherPacket: behind conntrack comes a look at the MAC, since fragments that it gives up go on with any packet.
+// After conntrack the flows match the MAC again, because conntrack releases expired fragments together with any packet.
 func TestNothingLeavesWithAnotherPacket(t *testing.T) {
-	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
-		Frontends: desired.Frontends(loadBalancer(), usable())}
-	looked := 0
+	b := desired.ExternalBridge{
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Frontends: desired.Frontends(loadBalancer(), usable()),
+	}
+	checked := 0
 	for _, f := range b.Flows() {
 		outside := strings.HasSuffix(f.Actions, "output:1") || f.Actions == "NORMAL" || strings.HasSuffix(f.Actions, ",NORMAL")
 		switch {
 		case outside && strings.Contains(f.Actions, "ct("):
-			t.Errorf("flow %+v lets out whatever conntrack gives", f)
+			t.Errorf("flow %+v lets out every packet that conntrack releases", f)
 		case outside && f.Table > 0 && !strings.Contains(f.Match, "dl_src="+b.MAC):
 			t.Errorf("flow %+v lets out any MAC", f)
 		case outside && f.Table > 0:
-			looked++
+			checked++
 		}
 	}
-	if looked != 2 {
-		t.Errorf("%d flows let out what conntrack has looked at, want the router's and the host's", looked)
+	if checked != 2 {
+		t.Errorf("%d flows let out packets after conntrack, want the router's and the host's", checked)
 	}
 }
 
-// TestApartFromTheRouter the host serves clients from outside at its own addresses, but for services that want to know them.
+// With the node's address, other nodes would accept a pod's datagram to a tunnel as the node's own.
+func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
+	b := desired.ExternalBridge{
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+	}
+	for _, family := range []string{"udp", "udp6"} {
+		want := desired.Flow{Priority: 110, Match: "in_port=2," + family + ",tp_dst=6081", Actions: "drop"}
+		if !slices.Contains(b.Flows(), want) {
+			t.Errorf("flow %+v is missing", want)
+		}
+	}
+	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
+		chains := desired.HostRules{Mode: mode}.Table().Chains
+		i := slices.IndexFunc(chains, func(c desired.NftChain) bool { return c.Hook == "forward" })
+		if i < 0 {
+			t.Fatalf("mode %s: no chain for forwarded packets", mode)
+		}
+		for _, rule := range []string{
+			`iifname "ovn-k8s-mp0" udp dport 6081 drop`,
+			"ct status dnat udp dport 6081 ip daddr . meta l4proto . th dport @beyond4 drop",
+			`oifname "ovn-k8s-mp0" icmp type redirect drop`,
+		} {
+			if !slices.Contains(chains[i].Rules, rule) {
+				t.Errorf("mode %s: rule %q is missing in %q", mode, rule, chains[i].Rules)
+			}
+		}
+	}
+}
+
+// A host apart from the router serves clients from outside at its own addresses, except for services that must preserve the
+// clients' addresses.
 func TestApartFromTheRouter(t *testing.T) {
 	service := loadBalancer()
-	for policy, want := range map[corev1.ServiceExternalTrafficPolicy]int{corev1.ServiceExternalTrafficPolicyCluster: 3, corev1.ServiceExternalTrafficPolicyLocal: 0} {
+	for policy, want := range map[corev1.ServiceExternalTrafficPolicy]int{
+		corev1.ServiceExternalTrafficPolicyCluster: 3, corev1.ServiceExternalTrafficPolicyLocal: 0,
+	} {
 		service.Spec.ExternalTrafficPolicy = policy
-		rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Apart: true, Addresses: addrs("172.18.0.11"), Frontends: desired.Frontends(service, usable())}
+		rules := desired.HostRules{
+			Mode: networkv1alpha1.GatewayShared, Apart: true, Addresses: addrs("172.18.0.11"),
+			Frontends: desired.Frontends(service, usable()),
+		}
 		for _, set := range rules.Table().Sets {
 			switch {
-			case set.Name == "outside4" && len(set.Elements) != want, set.Name == "cluster4" && set.Elements["172.18.0.11 . tcp . 30080"] != "10.96.0.7 . 80",
+			case set.Name == "outside4" && len(set.Elements) != want,
+				set.Name == "cluster4" && set.Elements["172.18.0.11 . tcp . 30080"] != "10.96.0.7 . 80",
 				set.Name == "limited4" && len(set.Elements) != want/3, set.Name == "refused4" && len(set.Elements) > 0:
 				t.Errorf("policy %s: %s has %v", policy, set.Name, set.Elements)
 			}
@@ -385,9 +464,12 @@ func TestApartFromTheRouter(t *testing.T) {
 	}
 }
 
-// TestALinkOfItsOwn lets out what has the router's MAC and was translated, and nothing else of the router's.
+// A bridge that only OVN uses lets out translated packets with the router's MAC, and nothing else of the router.
 func TestALinkOfItsOwn(t *testing.T) {
-	b := desired.ExternalBridge{Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"), Frontends: desired.Frontends(loadBalancer(), usable())}
+	b := desired.ExternalBridge{
+		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"),
+		Frontends: desired.Frontends(loadBalancer(), usable()),
+	}
 	want := []desired.Flow{
 		{Priority: 1, Actions: "NORMAL"},
 		{Priority: 100, Match: "in_port=2,dl_src=02:00:00:18:00:11", Actions: "output:1"},

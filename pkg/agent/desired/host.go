@@ -3,12 +3,13 @@ package desired
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// Host is what the host's end of the management port shall have.
+// Host is the desired state of the host's end of the management port.
 type Host struct {
 	MAC       string
 	MTU       int
@@ -16,14 +17,14 @@ type Host struct {
 	Routes    []Route
 }
 
-// Route sends what the host has for a network of the cluster to the cluster router.
+// Route sends the host's packets to a network of the cluster through the cluster router.
 type Route struct {
 	Destination netip.Prefix
 	Gateway     netip.Addr
 }
 
-// NewHost computes addresses and routes of the management port. The routes cover all pods and services: what is in the
-// node's own subnet is on the link anyway.
+// NewHost computes the addresses and routes of the management port. The routes cover all pods and services. The node's
+// own pod subnet needs no route, because it is on the link.
 func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 	host := Host{MAC: string(spec.ManagementPort.MACAddress), MTU: mtu}
 	for _, text := range spec.ManagementPort.Addresses {
@@ -51,7 +52,8 @@ func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 	return host, host.addLocalNodePorts(spec)
 }
 
-// addLocalNodePorts leads the host to the node's endpoints of services, in the mode in which it sends them what comes from outside.
+// addLocalNodePorts adds the routes to this node's endpoints of services in Local mode, in which the host sends them the
+// packets from outside.
 func (h *Host) addLocalNodePorts(spec networkv1alpha1.NodeNetworkSpec) error {
 	if spec.Gateway.Mode != networkv1alpha1.GatewayLocal {
 		return nil
@@ -67,6 +69,36 @@ func (h *Host) addLocalNodePorts(spec networkv1alpha1.NodeNetworkSpec) error {
 		}
 	}
 	return nil
+}
+
+// Path is the network of the longest route by which this host reaches an address that it needs.
+type Path struct {
+	To  netip.Addr
+	Via netip.Prefix
+}
+
+// Spares returns an error if a route is longer than the one by which this host reaches an address that it needs, so that
+// it would divert these packets. It ignores routes to service networks, because the API server's cluster IP must use
+// them.
+func (h Host) Spares(spec networkv1alpha1.NodeNetworkSpec, paths []Path) error {
+	for _, route := range h.Routes {
+		for _, path := range paths {
+			diverts := route.Destination.Contains(path.To) && route.Destination.Bits() > path.Via.Bits()
+			if diverts && !isServiceNetwork(spec, route.Destination) {
+				return fmt.Errorf("no routes to pods and services are made: that of %s would lead this host away from %s, "+
+					"which it reaches by %s; ClusterNetwork's networks must not overlap those of hosts",
+					route.Destination, path.To, path.Via)
+			}
+		}
+	}
+	return nil
+}
+
+func isServiceNetwork(spec networkv1alpha1.NodeNetworkSpec, destination netip.Prefix) bool {
+	return slices.ContainsFunc(spec.ServiceSubnets, func(cidr networkv1alpha1.CIDR) bool {
+		network, err := cidr.Prefix()
+		return err == nil && network == destination
+	})
 }
 
 func gatewayFor(destination netip.Prefix, gateways []networkv1alpha1.IP) (netip.Addr, error) {

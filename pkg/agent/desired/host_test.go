@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -35,13 +36,14 @@ func TestNewHost(t *testing.T) {
 	for _, r := range got.Routes {
 		routes = append(routes, r.Destination.String()+" via "+r.Gateway.String())
 	}
-	want := "10.244.0.0/16 via 10.244.1.1, fd00:10:244::/48 via fd00:10:244:1::1, 10.96.0.0/16 via 10.244.1.1, fd00:10:96::/112 via fd00:10:244:1::1"
+	want := "10.244.0.0/16 via 10.244.1.1, fd00:10:244::/48 via fd00:10:244:1::1, " +
+		"10.96.0.0/16 via 10.244.1.1, fd00:10:96::/112 via fd00:10:244:1::1"
 	if text := strings.Join(routes, ", "); text != want {
 		t.Errorf("routes are\n%s, want\n%s", text, want)
 	}
 }
 
-// TestNewHostOfOneFamily: there is no way to a service of a family that the node does not have.
+// There are no routes to services of a family that the node does not have.
 func TestNewHostOfOneFamily(t *testing.T) {
 	spec := dualStackSpec()
 	spec.Gateways, spec.ManagementPort.Addresses = spec.Gateways[:1], spec.ManagementPort.Addresses[:1]
@@ -67,8 +69,35 @@ func TestNewHostNamesTheField(t *testing.T) {
 	} {
 		spec := dualStackSpec()
 		spoil(&spec)
-		if _, err := desired.NewHost(spec, 1442); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"x"`) {
+		_, err := desired.NewHost(spec, 1442)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("error is %v, want one with %q", err, want)
 		}
+	}
+}
+
+// A new route must not divert the host's packets to its databases or the API server. Destinations with a longer route
+// are not affected.
+func TestRoutesSpareWhatTheHostNeeds(t *testing.T) {
+	for _, test := range []struct {
+		name, to, via string
+		refused       bool
+	}{
+		{"elsewhere", "172.18.0.10", "0.0.0.0/0", false},
+		{"in the network of pods, by the default route", "10.244.0.9", "0.0.0.0/0", true},
+		{"over IPv6", "fd00:10:244::9", "::/0", true},
+		{"in the network of pods, on the link", "10.244.0.9", "10.244.0.0/24", false},
+		{"the API server's cluster IP", "10.96.0.1", "0.0.0.0/0", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			host, err := desired.NewHost(dualStackSpec(), 1442)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths := []desired.Path{{To: netip.MustParseAddr(test.to), Via: netip.MustParsePrefix(test.via)}}
+			if err := host.Spares(dualStackSpec(), paths); err != nil != test.refused {
+				t.Errorf("error %v, want one: %t", err, test.refused)
+			}
+		})
 	}
 }

@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/ovnexpr"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
 
-// HostPorts are the host ports of the node's pods, as their bindings tell them: reached as a service whose only endpoint is the pod. What
-// cannot be read is left out; the operator wrote it.
+// HostPorts returns the host ports of the node's pods from their bindings. Each host port is a service whose only
+// endpoint is the pod. HostPorts omits what it cannot parse, because the operator writes the bindings.
 func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 	for _, binding := range bindings {
 		ports, err := ovnexpr.ParseHostPorts(binding.ExternalIDs[ovnexpr.HostPortsKey])
@@ -29,10 +29,12 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 				if port.Address.IsValid() && port.Address.Is4() != address.Is4() {
 					continue
 				}
-				at := Frontend{Address: port.Address, Protocol: corev1.Protocol(strings.ToUpper(port.Protocol)), Port: port.Port,
-					ClusterIP: address, ClusterPort: port.Target, Pod: true}
+				at := Frontend{
+					Address: port.Address, Protocol: corev1.Protocol(strings.ToUpper(port.Protocol)), Port: port.Port,
+					ClusterIP: address, ClusterPort: port.Target, Pod: true,
+				}
 				found = append(found, at)
-				if !at.Address.IsValid() && address.Is4() { // the kernel translates nothing that is for ::1
+				if !at.Address.IsValid() && address.Is4() { // the kernel cannot translate packets to ::1
 					at.Address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 					found = append(found, at)
 				}
@@ -40,7 +42,8 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 		}
 	}
 	slices.SortFunc(found, func(a, b Frontend) int {
-		return cmp.Or(a.ClusterIP.Compare(b.ClusterIP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), a.Address.Compare(b.Address))
+		return cmp.Or(a.ClusterIP.Compare(b.ClusterIP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port),
+			a.Address.Compare(b.Address))
 	})
 	return found
 }

@@ -7,15 +7,17 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/ovnexpr"
-	"github.com/weft-network/weft/pkg/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
 
-// TestHostPortsAreAtTheLoopbackToo: who asks for no address gets 127.0.0.1 as well, who asks for it that alone. Nothing of it is let in from
-// outside, in any mode.
+// A host port without an address is also served at 127.0.0.1. A host port at 127.0.0.1 is served only there. Nothing at
+// 127.0.0.1 is reachable from outside, in any mode.
 func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
-	frontends := desired.HostPorts([]*sbdb.PortBinding{{MAC: []string{"0a:58:0a:f4:01:05 10.244.1.5 fd00::5"},
-		ExternalIDs: map[string]string{ovnexpr.HostPortsKey: "tcp/:8088/80,tcp/127.0.0.1:9099/90"}}})
+	frontends := desired.HostPorts([]*sbdb.PortBinding{{
+		MAC:         []string{"0a:58:0a:f4:01:05 10.244.1.5 fd00::5"},
+		ExternalIDs: map[string]string{ovnexpr.HostPortsKey: "tcp/:8088/80,tcp/127.0.0.1:9099/90"},
+	}})
 	var at []string
 	for _, f := range frontends {
 		at = append(at, f.Address.String()+" "+netip.AddrPortFrom(f.ClusterIP, f.ClusterPort).String())
@@ -24,7 +26,9 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 	if got := strings.Join(at, ", "); got != want {
 		t.Errorf("host ports are %s, want %s", got, want)
 	}
-	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"), Frontends: frontends}
+	bridge := desired.ExternalBridge{
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"), Frontends: frontends,
+	}
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "127.0.0.1") {
 			t.Errorf("the bridge has %+v", f)
@@ -33,7 +37,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
 		rules := desired.HostRules{Mode: mode, Addresses: bridge.Addresses, Frontends: frontends}
 		if !rules.Loopback() {
-			t.Errorf("%s: nothing is said to be at the loopback", mode)
+			t.Errorf("%s: Loopback is false", mode)
 		}
 		for _, set := range rules.Table().Sets {
 			for element := range set.Elements {
@@ -42,7 +46,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 				}
 			}
 			if set.Name == "cluster4" && set.Elements["127.0.0.1 . tcp . 9099"] != "10.244.1.5 . 90" {
-				t.Errorf("%s: the host finds %v", mode, set.Elements)
+				t.Errorf("%s: the host's translations are %v", mode, set.Elements)
 			}
 		}
 	}

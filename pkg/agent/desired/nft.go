@@ -10,7 +10,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ports"
+	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // NftTable is a table of nftables(8) of family inet.
@@ -26,7 +28,11 @@ type NftChain struct {
 	Rules            []string
 }
 
-// NftSet is a set, or a map where Value says of what type its values are.
+func (c *NftChain) add(format string, args ...any) {
+	c.Rules = append(c.Rules, fmt.Sprintf(format, args...))
+}
+
+// NftSet is a set, or a map if Value has the type of its values.
 type NftSet struct {
 	Name     string
 	Key      string // "ipv4_addr . inet_proto . inet_service"
@@ -35,20 +41,23 @@ type NftSet struct {
 	Elements map[string]string // "192.0.2.1 . tcp . 80" -> value; empty in a set
 }
 
-// HostRules are the facts of what the host translates.
+// HostRules are the facts from which the host's nftables table is computed.
 type HostRules struct {
 	Mode networkv1alpha1.GatewayMode
 	SNAT networkv1alpha1.SNATPolicy
-	// Apart says that the host's addresses are not the gateway router's, which has a link of its own: nobody else serves clients there.
+	// Apart reports whether the gateway router has its own link and addresses. Then only the host serves clients at its
+	// addresses.
 	Apart bool
-	// Addresses are the node's, at which node ports are.
+	// Addresses are the node's addresses, at which node ports are served.
 	Addresses []netip.Addr
 	// Pods are the networks of all pods.
-	Pods      []netip.Prefix
+	Pods []netip.Prefix
+	// Reserved are destinations that are never translated, regardless of Frontends.
+	Reserved  reserved.Table
 	Frontends []Frontend
 }
 
-// nftFamily has the words of nft for one family.
+// nftFamily has the keywords of nft for one IP family.
 type nftFamily struct {
 	suffix, ip, address string
 	is4                 bool
@@ -60,15 +69,16 @@ func nftFamilies() []nftFamily {
 	return []nftFamily{{"4", "ip", "ipv4_addr", true, backends[0]}, {"6", "ip6", "ipv6_addr", false, backends[1]}}
 }
 
-// Table computes the host's table. What the host itself sends to a service's address outside goes to the cluster IP in both modes, by the
-// management port. For a service of which the host has an endpoint itself, the host chooses among all. In Local mode the host does for others what in
-// Shared mode the gateway router does:
+// Table computes the host's table. In both modes the host's own connections to a service's outside address go to the
+// cluster IP, through the management port. If the host itself has an endpoint of the service, it chooses among all
+// endpoints. In Local mode the host also does for clients outside what the gateway router does in Shared mode:
 //
-//	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: answers come back
+//	outside ─▶ prerouting: DNAT to the cluster IP ─▶ ovn-k8s-mp0 with its address: replies come back
 //	           or, for externalTrafficPolicy Local, to ipam.LocalNodePorts with the client's address
-//	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address unless SNAT is None
+//	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address, except with SNAT None
 //
-// Apart from the gateway router it does the first of these, and hides all clients: pods answer by the router.
+// If the host is apart from the gateway router, it does only the first step and hides all clients, because pods reply
+// through the router.
 func (h HostRules) Table() NftTable {
 	isLocal := h.Mode == networkv1alpha1.GatewayLocal
 	output := NftChain{Name: "output", Type: "nat", Hook: "output", Priority: "dstnat"}
@@ -76,37 +86,43 @@ func (h HostRules) Table() NftTable {
 	prerouting := NftChain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: "dstnat"}
 	postrouting := NftChain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: "srcnat"}
 	var table NftTable
-	// Answers cannot come to a source of the host's own.
+	// Replies cannot reach a loopback source.
 	postrouting.Rules = []string{fmt.Sprintf("oifname %q ip saddr %s masquerade", names.ManagementInterface, loopback)}
+	table.Sets = append(table.Sets, h.reservedPorts())
+	spared := spare()
+	output.Rules, prerouting.Rules = append(output.Rules, spared...), append(prerouting.Rules, spared...)
 	for _, f := range nftFamilies() {
 		table.Sets = append(table.Sets, h.sets(f, isLocal)...)
+		table.Sets = append(table.Sets, h.reservedSets(f)...)
 		inside, outside := h.spread(f)
 		output.Rules = append(append(output.Rules, inside...), f.translate("cluster"))
 		prerouting.Rules = append(prerouting.Rules, outside...)
 		if h.Apart {
-			// Pods call their node's own addresses as from inside the cluster.
-			prerouting.Rules = append(prerouting.Rules, fmt.Sprintf("iifname %q %s", names.ManagementInterface, f.translate("cluster")))
-			postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat fib saddr type != local masquerade", names.ManagementInterface, f.ip, f.localBackend))
+			// Pods connect to their node's own addresses as clients inside the cluster.
+			prerouting.add("iifname %q %s", names.ManagementInterface, f.translate("cluster"))
+			postrouting.add("oifname %q %s daddr != %s ct status dnat fib saddr type != local masquerade",
+				names.ManagementInterface, f.ip, f.localBackend)
 		}
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
-		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix))
-		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend))
-		// Answers of an endpoint elsewhere must come back through this host.
-		postrouting.Rules = append(postrouting.Rules, fmt.Sprintf("oifname != %q ct status dnat %s @beyond%s masquerade", names.ManagementInterface, f.destination(), f.suffix))
+		postrouting.add("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix)
+		postrouting.add("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend)
+		// Replies of an endpoint elsewhere must come back through this host.
+		postrouting.add("oifname != %q ct status dnat %s @beyond%s masquerade",
+			names.ManagementInterface, f.destination(), f.suffix)
 		if isLocal && h.SNAT != networkv1alpha1.SNATNone {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
-	table.Chains = []NftChain{guard(), output, prerouting, postrouting}
+	table.Chains = []NftChain{guard(), forward(), output, prerouting, postrouting}
 	if isLocal || h.Apart {
 		table.Chains = append(table.Chains, filter)
 	}
 	return table
 }
 
-// spread are the rules of one family for frontends of which the host chooses the endpoint: for what it sends itself, and for what comes from
-// outside. They come before the maps, which know Own.
+// spread returns the rules of one family for frontends whose endpoint the host chooses: for the host's own connections,
+// and for connections from outside. They come before the maps, which contain Own.
 func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 	taken := map[string]bool{}
 	for _, frontend := range h.Frontends {
@@ -120,7 +136,8 @@ func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 			if !first || len(frontend.Spread) == 0 {
 				continue
 			}
-			rule := fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }", match, f.ip, len(frontend.Spread), numbered(frontend.Spread))
+			rule := fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }",
+				match, f.ip, len(frontend.Spread), numbered(frontend.Spread))
 			inside = append(inside, rule)
 			if frontend.SpreadsOutside() {
 				outside = append(outside, rule)
@@ -130,7 +147,45 @@ func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 	return inside, outside
 }
 
-// numbered lists endpoints as the elements of a map: "0 : 192.0.2.1 . 80, 1 : 192.0.2.2 . 80".
+// spare returns the rules that exempt reserved destinations from translation. They come before all others. A reserved
+// port is reserved at every address of this host, including its loopback addresses.
+func spare() []string {
+	rules := []string{"fib daddr type local meta l4proto . th dport @reservedports accept"}
+	for _, f := range nftFamilies() {
+		rules = append(rules, fmt.Sprintf("%s daddr @nodes%s meta l4proto . th dport @reservedports accept", f.ip, f.suffix),
+			fmt.Sprintf("%s @reserved%s accept", f.destination(), f.suffix))
+	}
+	return rules
+}
+
+// reservedPorts returns the set of ports that are reserved on every node.
+func (h HostRules) reservedPorts() NftSet {
+	set := NftSet{Name: "reservedports", Key: "inet_proto . inet_service", Elements: map[string]string{}}
+	for _, p := range h.Reserved.Ports {
+		set.Elements[fmt.Sprintf("%s . %d", p.Protocol, p.Number)] = ""
+	}
+	return set
+}
+
+// reservedSets returns two sets of one family: the addresses at which ports are reserved, and the reserved destinations.
+func (h HostRules) reservedSets(f nftFamily) []NftSet {
+	nodes := NftSet{Name: "nodes" + f.suffix, Key: f.address, Elements: map[string]string{}}
+	for address := range h.Reserved.Nodes {
+		if address.Is4() == f.is4 {
+			nodes.Elements[address.String()] = ""
+		}
+	}
+	key := f.address + " . inet_proto . inet_service"
+	destinations := NftSet{Name: "reserved" + f.suffix, Key: key, Elements: map[string]string{}}
+	for _, d := range h.Reserved.Destinations {
+		if d.Address.Is4() == f.is4 {
+			nodes.Elements[d.Address.String()], destinations.Elements[endpoint(d)] = "", ""
+		}
+	}
+	return []NftSet{nodes, destinations}
+}
+
+// numbered returns endpoints as the elements of a map: "0 : 192.0.2.1 . 80, 1 : 192.0.2.2 . 80".
 func numbered(endpoints []netip.AddrPort) string {
 	var elements []string
 	for i, e := range endpoints {
@@ -139,15 +194,17 @@ func numbered(endpoints []netip.AddrPort) string {
 	return strings.Join(elements, ", ")
 }
 
-// SpreadsOutside reports whether what comes from outside may go to endpoints elsewhere by way of the host, which takes hostnet.Forward.
+// SpreadsOutside reports whether connections from outside may go through the host to endpoints elsewhere, which requires
+// hostnet.Forward.
 func (f Frontend) SpreadsOutside() bool {
 	return len(f.Spread) > 0 && !f.Local && !f.Inside && !f.Address.IsLoopback()
 }
 
-// loopback are the addresses that the kernel keeps within the host unless route_localnet is set for a link, as hostnet.RouteLoopback does.
+// loopback are the addresses that the kernel keeps within the host, unless hostnet.RouteLoopback sets route_localnet for
+// a link.
 const loopback = "127.0.0.0/8"
 
-// guard drops what comes from the cluster as if from within the host, or for it: with route_localnet the kernel would take it.
+// guard drops packets of the cluster from or to loopback addresses, which the kernel would accept with route_localnet.
 func guard() NftChain {
 	chain := NftChain{Name: "guard", Type: "filter", Hook: "prerouting", Priority: "raw"}
 	for _, side := range []string{"saddr", "daddr"} {
@@ -156,12 +213,28 @@ func guard() NftChain {
 	return chain
 }
 
-// Loopback says that something is reached at an address of 127.0.0.0/8, which takes hostnet.RouteLoopback.
+// forward drops packets that must not pass through the host. These are datagrams to tunnels, from pods or to endpoints
+// elsewhere that this table chose: with the host's address, other nodes would accept them as this node's own. These are
+// also redirects to pods, which only routers on the receiver's own link may send (RFC 792, RFC 4861 §8).
+func forward() NftChain {
+	chain := NftChain{Name: "forward", Type: "filter", Hook: "forward", Priority: "filter", Rules: []string{
+		fmt.Sprintf("iifname %q udp dport %d drop", names.ManagementInterface, ports.Geneve),
+		fmt.Sprintf("oifname %q icmp type redirect drop", names.ManagementInterface),
+		fmt.Sprintf("oifname %q icmpv6 type nd-redirect drop", names.ManagementInterface),
+	}}
+	for _, f := range nftFamilies() {
+		chain.add("ct status dnat udp dport %d %s @beyond%s drop", ports.Geneve, f.destination(), f.suffix)
+	}
+	return chain
+}
+
+// Loopback reports whether a frontend has an address of 127.0.0.0/8, which requires hostnet.RouteLoopback.
 func (h HostRules) Loopback() bool {
 	return slices.ContainsFunc(h.Frontends, func(f Frontend) bool { return f.Address.IsLoopback() })
 }
 
-// UDP says where datagrams to an address and port of the node's go, in words that differ when that differs.
+// UDP returns the target of datagrams for each of the node's UDP frontends. A target's text changes whenever the target
+// does.
 func (h HostRules) UDP() map[netip.AddrPort]string {
 	targets := map[netip.AddrPort]string{}
 	for _, f := range h.Frontends {
@@ -171,14 +244,15 @@ func (h HostRules) UDP() map[netip.AddrPort]string {
 		for _, address := range f.At(h.Addresses) {
 			at := netip.AddrPortFrom(address, f.Port)
 			if _, taken := targets[at]; !taken {
-				targets[at] = fmt.Sprint(h.Mode, h.Apart, f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal), f.Local, f.HasLocal, f.Spread)
+				target := f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal)
+				targets[at] = fmt.Sprint(h.Mode, h.Apart, target, f.Local, f.HasLocal, f.Spread)
 			}
 		}
 	}
 	return targets
 }
 
-// Changed lists what is in one alone of two maps, or differs.
+// Changed lists the keys that are in only one of the maps or have different values, sorted.
 func Changed(former, present map[netip.AddrPort]string) []netip.AddrPort {
 	var changed []netip.AddrPort
 	for at, target := range former {
@@ -195,14 +269,14 @@ func Changed(former, present map[netip.AddrPort]string) []netip.AddrPort {
 	return changed
 }
 
-// destination matches a packet's, in maps and sets of frontends.
+// destination matches a packet's destination in maps and sets of frontends.
 func (f nftFamily) destination() string { return f.ip + " daddr . meta l4proto . th dport" }
 
 func (f nftFamily) translate(set string) string {
 	return fmt.Sprintf("dnat %s to %s map @%s%s", f.ip, f.destination(), set, f.suffix)
 }
 
-// filter drops connections of clients that may not come, and those for which this node has no endpoint.
+// filter drops connections of clients that are not allowed, and connections for which this node has no endpoint.
 func (f nftFamily) filter() []string {
 	return []string{
 		fmt.Sprintf("ct state new %s @refused%s drop", f.destination(), f.suffix),
@@ -221,13 +295,14 @@ func (h HostRules) masquerade(f nftFamily) []string {
 	return rules
 }
 
-// serves reports whether the host has something to do with what comes from outside for a frontend. Apart from the router it cannot keep a
-// client's address, as policy Local wants.
+// serves reports whether the host handles connections from outside to a frontend. A host apart from the router cannot
+// preserve a client's address, which policy Local requires.
 func (h HostRules) serves(f Frontend) bool {
 	return h.Mode == networkv1alpha1.GatewayLocal || f.Own.IsValid() || h.Apart && !f.Local
 }
 
-// sets are those of one family; outside of Local mode only the host's own connections are translated, and those to its own endpoints.
+// sets returns the sets of one family. Outside of Local mode the host translates only its own connections, and
+// connections to its own endpoints.
 func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	key, value := f.address+" . inet_proto . inet_service", f.address+" . inet_service"
 	cluster := NftSet{Name: "cluster" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
@@ -241,10 +316,11 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 		if frontend.ClusterIP.Is4() != f.is4 {
 			continue
 		}
+		protocol := strings.ToLower(string(frontend.Protocol))
 		for _, address := range frontend.At(h.Addresses) {
-			at := fmt.Sprintf("%s . %s . %d", address, strings.ToLower(string(frontend.Protocol)), frontend.Port)
+			at := fmt.Sprintf("%s . %s . %d", address, protocol, frontend.Port)
 			if _, taken := cluster.Elements[at]; taken {
-				continue // of two services that ask for one address and port, the first has it
+				continue // of two services with the same address and port, the first one gets it
 			}
 			target := frontend.direct(isLocal)
 			if frontend.Inside && !target.IsValid() {
@@ -253,11 +329,11 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			cluster.Elements[at] = frontend.clusterBackend(isLocal)
 			for _, target := range append([]netip.AddrPort{target}, frontend.Spread...) {
 				if target.IsValid() && target != frontend.Own {
-					beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), strings.ToLower(string(frontend.Protocol)), target.Port())] = ""
+					beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), protocol, target.Port())] = ""
 				}
 			}
 			if frontend.Pod {
-				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, strings.ToLower(string(frontend.Protocol)), frontend.ClusterPort)] = ""
+				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, protocol, frontend.ClusterPort)] = ""
 			}
 			if frontend.Inside || address.IsLoopback() || !h.serves(frontend) {
 				continue
@@ -283,7 +359,8 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	return []NftSet{cluster, outside, refused, limited, allowed, pods, beyond}
 }
 
-// backend is where the host sends what comes from outside. A service without a node port has no address for the endpoints of one node.
+// backend returns where the host sends connections from outside. A service without a node port has no address that
+// stands for the endpoints of this node.
 func (f Frontend) backend(family nftFamily, isLocal bool) string {
 	if f.Local && f.NodePort != 0 && !f.direct(isLocal).IsValid() {
 		return nftTarget(netip.AddrPortFrom(family.localBackend, f.NodePort))
@@ -291,7 +368,7 @@ func (f Frontend) backend(family nftFamily, isLocal bool) string {
 	return f.clusterBackend(isLocal)
 }
 
-// clusterBackend is where the host sends what it may send to any endpoint.
+// clusterBackend returns where the host sends connections that any endpoint may serve.
 func (f Frontend) clusterBackend(isLocal bool) string {
 	if target := f.direct(isLocal); target.IsValid() {
 		return nftTarget(target)
@@ -299,7 +376,7 @@ func (f Frontend) clusterBackend(isLocal bool) string {
 	return nftTarget(netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
 }
 
-// direct is an endpoint that the host sends to past OVN; the zero AddrPort: there is none.
+// direct returns the endpoint to which the host sends packets without OVN, or the zero AddrPort.
 func (f Frontend) direct(isLocal bool) netip.AddrPort {
 	if f.Own.IsValid() || !isLocal {
 		return f.Own
@@ -309,7 +386,7 @@ func (f Frontend) direct(isLocal bool) netip.AddrPort {
 
 func nftTarget(a netip.AddrPort) string { return fmt.Sprintf("%s . %d", a.Addr(), a.Port()) }
 
-// nftPrefix writes a prefix as nft prints it.
+// nftPrefix formats a prefix as nft does.
 func nftPrefix(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/names"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 // Kinds of units in a node's Open_vSwitch database.
@@ -15,10 +15,10 @@ const (
 	KindAttachment = "attachment"
 )
 
-// Chassis is what ovn-controller must be told to register this node.
+// Chassis has the settings with which ovn-controller registers this node.
 type Chassis struct {
 	Node string
-	// SystemID names the Chassis.
+	// SystemID is the name of the Chassis.
 	SystemID string
 	// Southbound are the OVSDB remotes of the southbound database.
 	Southbound []string
@@ -26,8 +26,8 @@ type Chassis struct {
 	Datapath   networkv1alpha1.DatapathType
 }
 
-// Registration wants what makes ovn-controller register the chassis. It is a unit of its own: a bridge of somebody else that
-// goes away must not take the chassis with it.
+// Registration returns the unit with the settings that make ovn-controller register the chassis. It is separate from the
+// bridge, because the removal of a foreign bridge must not remove the chassis.
 func Registration(c Chassis) unit.Unit {
 	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(map[string]string{
 		"system-id":                   c.SystemID,
@@ -39,12 +39,13 @@ func Registration(c Chassis) unit.Unit {
 		"ovn-bridge-datapath-type":    string(c.Datapath),
 		"ovn-remote-probe-interval":   "30000", // ms
 		"ovn-monitor-all":             "true",
-		"ovn-openflow-probe-interval": "0", // the connection is local; probing it only ends it under load
+		"ovn-openflow-probe-interval": "0", // probes of this local connection would only end it under load
 	})}
 }
 
-// Registered wants of what is in Open_vSwitch's external_ids those that Registration sets, as they are, but for the chassis' name and the
-// host's, which others may have set before us: taken back, it ends what made ovn-controller work.
+// Registered returns Registration's unit with the present values of its settings, so that it can be removed. It omits
+// the names of the chassis and the host, which others may have set before Weft. Without the removed settings,
+// ovn-controller stops working.
 func Registered(externalIDs map[string]string) unit.Unit {
 	u := Registration(Chassis{})
 	present := map[string]string{}
@@ -67,8 +68,8 @@ func settings(pairs map[string]string) []unit.Membership {
 
 func openVSwitch() unit.Ref { return unit.Ref{Table: vswitchdb.OpenvSwitchTable} }
 
-// IntegrationBridge wants br-int whole, or only its settings where somebody else made it (ovn-controller makes one when it
-// starts first): existing is that one's UUID, empty if there is none or it is ours.
+// IntegrationBridge returns the unit with br-int. existing is the UUID of a br-int that another program created, as
+// ovn-controller does when it starts first. The unit then has only the settings of that bridge.
 func IntegrationBridge(datapath networkv1alpha1.DatapathType, existing string) unit.Unit {
 	u := unit.Unit{Key: unit.NewKey(KindNode, "bridge")}
 	secure := vswitchdb.BridgeFailModeSecure
@@ -86,7 +87,7 @@ func IntegrationBridge(datapath networkv1alpha1.DatapathType, existing string) u
 	return u
 }
 
-// IntegrationBridgeUUID is the UUID of br-int: the existing one of somebody else, or ours.
+// IntegrationBridgeUUID returns the UUID of br-int: existing, if it is not empty, or the UUID of Weft's own row.
 func IntegrationBridgeUUID(existing string) string {
 	if existing != "" {
 		return existing
@@ -94,15 +95,16 @@ func IntegrationBridgeUUID(existing string) string {
 	return unit.UUID(vswitchdb.BridgeTable, names.IntegrationBridge)
 }
 
-// addPort wants a port with one interface on the bridge. key makes the rows' UUIDs.
+// addPort adds a port with one interface on the bridge to the unit. The rows' UUIDs are derived from key.
 func addPort(u *unit.Unit, bridgeUUID, name, key string, iface *vswitchdb.Interface, other map[string]string) {
 	iface.UUID, iface.Name = unit.UUID(vswitchdb.InterfaceTable, key), name
 	port := &vswitchdb.Port{UUID: unit.UUID(vswitchdb.PortTable, key), Name: name, Interfaces: []string{iface.UUID}, OtherConfig: other}
 	u.Rows = append(u.Rows, unit.Row{Model: port}, unit.Row{Model: iface})
-	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: vswitchdb.BridgeTable, UUID: bridgeUUID}, Column: "ports", Element: port.UUID})
+	bridge := unit.Ref{Table: vswitchdb.BridgeTable, UUID: bridgeUUID}
+	u.Members = append(u.Members, unit.Membership{Parent: bridge, Column: "ports", Element: port.UUID})
 }
 
-// ManagementPort wants the host's port on br-int. An empty MAC wants none: the operator has not given one yet.
+// ManagementPort returns the unit with the host's port on br-int. It is empty until the operator has assigned a MAC.
 func ManagementPort(node string, spec networkv1alpha1.NodeNetworkSpec, mtu int, bridgeUUID string) unit.Unit {
 	u := unit.Unit{Key: unit.NewKey(KindNode, "management-port")}
 	if spec.ManagementPort.MACAddress == "" {

@@ -9,16 +9,18 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 func chassis() desired.Chassis {
-	return desired.Chassis{Node: "node-1", SystemID: "7c9e", Southbound: []string{"tcp:172.18.0.2:6642", "tcp:[fd00:18::2]:6642"},
-		EncapIP: "172.18.0.11", Datapath: networkv1alpha1.DatapathNetdev}
+	return desired.Chassis{
+		Node: "node-1", SystemID: "7c9e", Southbound: []string{"tcp:172.18.0.2:6642", "tcp:[fd00:18::2]:6642"},
+		EncapIP: "172.18.0.11", Datapath: networkv1alpha1.DatapathNetdev,
+	}
 }
 
-// externalIDs are the pairs that a unit adds to the only Open_vSwitch row.
+// externalIDs returns the pairs that a unit adds to the only Open_vSwitch row.
 func externalIDs(u unit.Unit) map[string]string {
 	pairs := map[string]string{}
 	for _, m := range u.Members {
@@ -29,7 +31,7 @@ func externalIDs(u unit.Unit) map[string]string {
 	return pairs
 }
 
-// elements are the elements that a unit adds to a column of sets, with the parent's UUID before each.
+// elements returns the elements that a unit adds to a column of sets, each after the parent's UUID.
 func elements(u unit.Unit, table, column string) (found []string) {
 	for _, m := range u.Members {
 		if m.Parent.Table == table && m.Column == column {
@@ -48,9 +50,12 @@ func rowsOf[T any](u unit.Unit) (found []*T) {
 	return found
 }
 
-// What is taken back on uninstall is what is there, and what others may have chosen stays.
+// The uninstallation removes the existing settings, except for the names that others may have chosen.
 func TestRegisteredIsAsItIs(t *testing.T) {
-	have := map[string]string{"system-id": "7c9e", "hostname": "node-1", "ovn-remote": "tcp:192.0.2.1:6642", "ovn-bridge": "br-int", "ovn-bridge-mappings": "a:b"}
+	have := map[string]string{
+		"system-id": "7c9e", "hostname": "node-1", "ovn-remote": "tcp:192.0.2.1:6642", "ovn-bridge": "br-int",
+		"ovn-bridge-mappings": "a:b",
+	}
 	want := map[string]string{"ovn-remote": "tcp:192.0.2.1:6642", "ovn-bridge": "br-int"}
 	u := desired.Registered(have)
 	if diff := cmp.Diff(want, externalIDs(u)); diff != "" || u.Key != desired.Registration(chassis()).Key {
@@ -80,7 +85,10 @@ func TestIntegrationBridgeIsMade(t *testing.T) {
 	id, secure := desired.IntegrationBridgeUUID(""), vswitchdb.BridgeFailModeSecure
 	port, iface := rowsOf[vswitchdb.Port](u)[0], rowsOf[vswitchdb.Interface](u)[0]
 	want := []unit.Row{
-		{Model: &vswitchdb.Bridge{UUID: id, Name: "br-int", DatapathType: "netdev", FailMode: &secure, OtherConfig: map[string]string{"disable-in-band": "true"}}},
+		{Model: &vswitchdb.Bridge{
+			UUID: id, Name: "br-int", DatapathType: "netdev", FailMode: &secure,
+			OtherConfig: map[string]string{"disable-in-band": "true"},
+		}},
 		{Model: &vswitchdb.Port{UUID: port.UUID, Name: "br-int", Interfaces: []string{iface.UUID}}},
 		{Model: &vswitchdb.Interface{UUID: iface.UUID, Name: "br-int", Type: "internal"}},
 	}
@@ -95,14 +103,16 @@ func TestIntegrationBridgeIsMade(t *testing.T) {
 	}
 }
 
-// TestIntegrationBridgeIsAdopted: of a bridge that somebody else made only the settings are owned, and it stays in Open_vSwitch.bridges
-// by its maker's word.
+// The unit owns only the settings of a foreign bridge, and leaves the bridge in Open_vSwitch.bridges to its owner.
 func TestIntegrationBridgeIsAdopted(t *testing.T) {
 	const existing = "b7d7a6a0-0000-4000-8000-000000000001"
 	u := desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, existing)
 	secure := vswitchdb.BridgeFailModeSecure
 	want := []unit.Row{{
-		Model:   &vswitchdb.Bridge{UUID: existing, Name: "br-int", DatapathType: "netdev", FailMode: &secure, OtherConfig: map[string]string{"disable-in-band": "true"}},
+		Model: &vswitchdb.Bridge{
+			UUID: existing, Name: "br-int", DatapathType: "netdev", FailMode: &secure,
+			OtherConfig: map[string]string{"disable-in-band": "true"},
+		},
 		Columns: []string{"datapath_type", "fail_mode", "other_config"},
 	}}
 	if diff := cmp.Diff(want, u.Rows); diff != "" {
@@ -124,8 +134,10 @@ func TestManagementPort(t *testing.T) {
 		t.Errorf("unit %s", u.Key)
 	}
 	port, mac, mtu := rowsOf[vswitchdb.Port](u)[0], "0a:58:0a:f4:01:02", 1442
-	want := []*vswitchdb.Interface{{UUID: port.Interfaces[0], Name: "ovn-k8s-mp0", Type: "internal", MAC: &mac, MTURequest: &mtu,
-		ExternalIDs: map[string]string{"iface-id": "k8s-node-1"}}}
+	want := []*vswitchdb.Interface{{
+		UUID: port.Interfaces[0], Name: "ovn-k8s-mp0", Type: "internal", MAC: &mac, MTURequest: &mtu,
+		ExternalIDs: map[string]string{"iface-id": "k8s-node-1"},
+	}}
 	if diff := cmp.Diff(want, rowsOf[vswitchdb.Interface](u)); diff != "" {
 		t.Errorf("Interface (-want +got):\n%s", diff)
 	}
@@ -136,17 +148,17 @@ func TestManagementPort(t *testing.T) {
 
 func TestManagementPortBeforeTheOperator(t *testing.T) {
 	if u := desired.ManagementPort("node-1", networkv1alpha1.NodeNetworkSpec{}, 1442, "b"); !u.Empty() {
-		t.Errorf("unit %v wants something", u)
+		t.Errorf("unit %v is not empty", u)
 	}
 	u := desired.ManagementPort("node-1", dualStackSpec(), 0, "b")
 	if got := rowsOf[vswitchdb.Interface](u)[0].MTURequest; got != nil {
-		t.Errorf("an MTU of %d is asked for before one is known", *got)
+		t.Errorf("the unit requests MTU %d although the spec has none", *got)
 	}
 }
 
-// TestUnitsOfANodeDoNotCollide: rows have UUIDs of their own.
+// The rows of different units have different UUIDs.
 func TestUnitsOfANodeDoNotCollide(t *testing.T) {
-	owner := map[string]unit.Key{} // row UUID -> unit
+	owner := map[string]unit.Key{} // by row UUID
 	for _, u := range []unit.Unit{
 		desired.Registration(chassis()),
 		desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, ""),
@@ -156,7 +168,7 @@ func TestUnitsOfANodeDoNotCollide(t *testing.T) {
 	} {
 		for _, id := range rowUUIDs(u) {
 			if other, taken := owner[id]; taken {
-				t.Errorf("row %s is wanted by %s and %s", id, other, u.Key)
+				t.Errorf("both %s and %s have row %s", other, u.Key, id)
 			}
 			owner[id] = u.Key
 		}

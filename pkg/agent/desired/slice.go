@@ -8,25 +8,30 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StripSlice keeps of an EndpointSlice the endpoints on this node, and those of which the node is not said, that may serve, and of those
-// whether they are ready. Where one is on this node those elsewhere stay too: if it is the host's own, the host chooses among all. What it
-// returned before it returns again: a cache strips what it lists twice.
+// StripSlice returns a copy of an EndpointSlice with only the endpoints that may serve and are on this node or on no
+// named node. If one of them is on this node, it keeps endpoints elsewhere too, because the host chooses among all if
+// one of them is its own. StripSlice returns its own result unchanged, because a cache strips objects again when it
+// lists them again.
 func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.EndpointSlice {
-	kept := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
-		Labels: map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}}, AddressType: s.AddressType}
+	kept := &discoveryv1.EndpointSlice{AddressType: s.AddressType}
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
+	kept.Labels = map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}
 	serves := func(e discoveryv1.Endpoint) bool { return isReady(&e) || isServing(&e) }
-	all := slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return serves(e) && e.NodeName != nil && *e.NodeName == node })
+	all := slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool {
+		return serves(e) && e.NodeName != nil && *e.NodeName == node
+	})
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
 		if e.NodeName != nil && *e.NodeName != node && !all || !serves(*e) {
 			continue
 		}
 		ready := isReady(e)
-		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{NodeName: e.NodeName, TargetRef: nameOf(e), Addresses: e.Addresses[:min(1, len(e.Addresses))],
-			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: e.Conditions.Serving}})
+		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
+			NodeName: e.NodeName, TargetRef: nameOf(e), Addresses: e.Addresses[:min(1, len(e.Addresses))],
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: e.Conditions.Serving},
+		})
 	}
 	if len(kept.Endpoints) > 0 {
 		kept.Ports = s.Ports
@@ -34,7 +39,8 @@ func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.Endpoint
 	return kept
 }
 
-// nameOf keeps of what an endpoint refers to the name: a pod has an endpoint in the slice of each family.
+// nameOf returns an endpoint's reference with only the name, which identifies a pod with endpoints in the slices of both
+// families.
 func nameOf(e *discoveryv1.Endpoint) *corev1.ObjectReference {
 	if e.TargetRef == nil {
 		return nil
@@ -42,40 +48,42 @@ func nameOf(e *discoveryv1.Endpoint) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: e.TargetRef.Kind, Namespace: e.TargetRef.Namespace, Name: e.TargetRef.Name}
 }
 
-// An endpoint of which nothing is said is ready (discovery/v1).
+// isReady reports whether an endpoint is ready. An endpoint without the condition counts as ready (discovery/v1).
 func isReady(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
 func isServing(e *discoveryv1.Endpoint) bool {
 	return e.Conditions.Serving != nil && *e.Conditions.Serving
 }
 
-// LocalEndpoints are a service's on this node, and what of others matters to it.
+// LocalEndpoints are the endpoints of a service on this node, and what the node needs of the others.
 type LocalEndpoints struct {
-	// Ready counts those that are ready: pods, however many families they have.
+	// Ready is the number of ready endpoints. It counts pods, not addresses.
 	Ready int
-	// Usable says that one may serve: where none is ready, one that still serves while it ends.
+	// Usable reports whether an endpoint may serve: a ready one or, if there are no ready ones, a terminating one with the
+	// condition Serving.
 	Usable bool
 	slices []discoveryv1.EndpointSlice
 	place  Place
 }
 
-// Place is where a node is.
+// Place identifies a node, by its name and its addresses.
 type Place struct {
-	// Node is its name.
+	// Node is the node's name.
 	Node string
-	// Own are the node's addresses, Pods the networks of all pods.
+	// Own are the node's addresses. Pods are the networks of all pods.
 	Own  []netip.Addr
 	Pods []netip.Prefix
 }
 
-// Equal compares.
+// Equal reports whether both places are the same.
 func (p Place) Equal(other Place) bool {
 	return p.Node == other.Node && slices.Equal(p.Own, other.Own) && slices.Equal(p.Pods, other.Pods)
 }
 
-// FindLocal reads what StripSlice kept of a service's slices. An endpoint whose node is not said is on this one if it has an address of it.
+// FindLocal reads a service's slices, as stripped by StripSlice. An endpoint without a node name is on this node if it
+// has an address of the node.
 func FindLocal(slices []discoveryv1.EndpointSlice, place Place) LocalEndpoints {
-	ready := map[string]bool{} // pod, or address where there is none
+	ready := map[string]bool{} // by pod, or by address for an endpoint without a pod
 	local := LocalEndpoints{slices: slices, place: place}
 	for i := range slices {
 		for j := range slices[i].Endpoints {
@@ -101,7 +109,7 @@ func (p Place) has(e *discoveryv1.Endpoint) bool {
 	return slices.ContainsFunc(addressesOf(e.Addresses), func(a netip.Addr) bool { return slices.Contains(p.Own, a) })
 }
 
-// own is an endpoint of a service's port that has an address of the node.
+// own returns an endpoint of a service's port that has an address of the node.
 func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool) netip.AddrPort {
 	found := l.choose(port, is4, func(_ *discoveryv1.Endpoint, a netip.Addr) bool { return slices.Contains(l.place.Own, a) })
 	if len(found) == 0 {
@@ -110,10 +118,14 @@ func (l LocalEndpoints) own(port *corev1.ServicePort, is4 bool) netip.AddrPort {
 	return found[0]
 }
 
-// beyond is an endpoint of a service's port that is neither on this node nor a pod: of several, not the same on every node.
+// beyond returns an endpoint of a service's port that is neither on this node nor a pod. If there are several, nodes choose
+// different ones.
 func (l LocalEndpoints) beyond(port *corev1.ServicePort, is4 bool) netip.AddrPort {
+	isPod := func(a netip.Addr) bool {
+		return slices.ContainsFunc(l.place.Pods, func(network netip.Prefix) bool { return network.Contains(a) })
+	}
 	found := l.choose(port, is4, func(e *discoveryv1.Endpoint, a netip.Addr) bool {
-		return e.NodeName == nil && !slices.Contains(l.place.Own, a) && !slices.ContainsFunc(l.place.Pods, func(network netip.Prefix) bool { return network.Contains(a) })
+		return e.NodeName == nil && !slices.Contains(l.place.Own, a) && !isPod(a)
 	})
 	if len(found) == 0 {
 		return netip.AddrPort{}
@@ -121,10 +133,11 @@ func (l LocalEndpoints) beyond(port *corev1.ServicePort, is4 bool) netip.AddrPor
 	return found[l.place.number(len(found))]
 }
 
-// most is of how many endpoints the host chooses one; of more it leaves others out than other nodes do.
+// most is the maximum number of endpoints among which the host chooses. If there are more, nodes omit different ones.
 const most = 16
 
-// all are the endpoints of a service's port, wherever they are, if one that the host has itself is among several; else nil.
+// all returns the endpoints of a service's port on all nodes, if one is the host's own and there are others. Otherwise
+// it returns nil.
 func (l LocalEndpoints) all(port *corev1.ServicePort, is4 bool) []netip.AddrPort {
 	found := slices.Compact(l.choose(port, is4, func(*discoveryv1.Endpoint, netip.Addr) bool { return true }))
 	if own := l.own(port, is4); !own.IsValid() || len(found) == 0 || len(found) == 1 && found[0] == own {
@@ -138,14 +151,14 @@ func (l LocalEndpoints) all(port *corev1.ServicePort, is4 bool) []netip.AddrPort
 	return found
 }
 
-// number is below limit, and not the same on every node.
+// number returns a number below limit that differs between nodes.
 func (p Place) number(limit int) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, p.Own)
 	return int(h.Sum32() % uint32(limit))
 }
 
-// choose lists the endpoints of a port with an address that is wanted, in order: those that are ready, or where none is, those that end.
+// choose lists the wanted endpoints of a port, sorted. It returns the terminating ones only if none is ready.
 func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(*discoveryv1.Endpoint, netip.Addr) bool) []netip.AddrPort {
 	var ready, ending []netip.AddrPort
 	for i := range l.slices {
@@ -170,7 +183,7 @@ func (l LocalEndpoints) choose(port *corev1.ServicePort, is4 bool, wanted func(*
 	return ready
 }
 
-// portOf is the number that a service's port has in a slice; 0: it is not there.
+// portOf returns the number of a service's port in a slice, or 0 if the slice does not have the port.
 func portOf(slice *discoveryv1.EndpointSlice, port *corev1.ServicePort) uint16 {
 	for _, p := range slice.Ports {
 		name, protocol := "", corev1.ProtocolTCP

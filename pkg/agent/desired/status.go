@@ -13,7 +13,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// Stage is the outcome of one stage of the node's start; nil is good.
+// Stage is the outcome of one stage of the node's start. A nil Err means success.
 type Stage struct {
 	Type   string
 	Reason string // of a failure
@@ -21,21 +21,23 @@ type Stage struct {
 }
 
 func (s Stage) condition(generation int64) metav1.Condition {
-	c := metav1.Condition{Type: s.Type, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: generation}
+	c := metav1.Condition{
+		Type: s.Type, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: generation,
+	}
 	if s.Err != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, s.Err.Error()
 	}
 	return c
 }
 
-// Health is what NodeNetwork's status says.
+// Health is the content of NodeNetwork's status.
 type Health struct {
 	Stages []Stage
-	// Notes become conditions too, and do not make the node unready.
+	// Notes also become conditions, but do not make the node unready.
 	Notes []Stage
-	// Addresses in use on this node, by its ports in the southbound database.
+	// Used is the number of addresses in use on this node, from its ports in the southbound database.
 	Used int
-	// Status holds the plain fields.
+	// Status has the fields other than conditions and address counts.
 	Status networkv1alpha1.NodeNetworkStatus
 }
 
@@ -44,17 +46,20 @@ func (h Health) Good() bool {
 	return !slices.ContainsFunc(h.Stages, func(s Stage) bool { return s.Err != nil })
 }
 
-// NodeStatus computes the status of a NodeNetwork. Conditions of the present status keep their transition times.
+// NodeStatus computes the status of a NodeNetwork. Conditions that do not change keep their transition times.
 func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeNetworkStatus {
 	want := h.Status
 	want.ObservedGeneration = nn.Generation
 	want.Conditions = append([]metav1.Condition(nil), nn.Status.Conditions...)
 	want.Addresses = AddressCounts(nn.Spec, h.Used)
-	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
-		Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached"}
+	ready := metav1.Condition{
+		Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached",
+	}
 	for _, stage := range h.Stages {
 		if stage.Err != nil && ready.Status == metav1.ConditionTrue {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, fmt.Sprintf("%s: %v", stage.Type, stage.Err)
+			ready.Status, ready.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady
+			ready.Message = fmt.Sprintf("%s: %v", stage.Type, stage.Err)
 		}
 		meta.SetStatusCondition(&want.Conditions, stage.condition(nn.Generation))
 	}
@@ -73,10 +78,11 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	return want
 }
 
-// wellBelow is the part of all addresses that is free again on a node that is full no more.
+// wellBelow is the divisor of the number of addresses that must be free again before a full node is no longer reported
+// as full.
 const wellBelow = 50
 
-// addressesFree says whether there is an address for another pod.
+// addressesFree reports whether there is an address for another pod.
 func addressesFree(nn *networkv1alpha1.NodeNetwork, counts *networkv1alpha1.AddressCounts) Stage {
 	stage := Stage{Type: networkv1alpha1.ConditionAddressesFree}
 	if counts == nil {
@@ -84,12 +90,13 @@ func addressesFree(nn *networkv1alpha1.NodeNetwork, counts *networkv1alpha1.Addr
 	}
 	full := meta.IsStatusConditionFalse(nn.Status.Conditions, networkv1alpha1.ConditionAddressesFree)
 	if counts.Free <= 0 || full && counts.Free < max(1, counts.Total/wellBelow) {
-		stage.Reason, stage.Err = networkv1alpha1.ReasonAddressesExhausted, fmt.Errorf("the node's subnets %v, of %d addresses, are full", nn.Spec.PodSubnets, counts.Total)
+		stage.Reason = networkv1alpha1.ReasonAddressesExhausted
+		stage.Err = fmt.Errorf("the node's subnets %v, of %d addresses, are full", nn.Spec.PodSubnets, counts.Total)
 	}
 	return stage
 }
 
-// refusedTopology returns the operator's condition when it says that the node's part of the topology is not there.
+// refusedTopology returns the operator's condition if it reports that the node's part of the topology is missing.
 func refusedTopology(nn *networkv1alpha1.NodeNetwork) *metav1.Condition {
 	c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionTopologyReady)
 	if c == nil || c.Status != metav1.ConditionFalse {
@@ -98,9 +105,10 @@ func refusedTopology(nn *networkv1alpha1.NodeNetwork) *metav1.Condition {
 	return c
 }
 
-// AddressCounts counts the addresses of the family that runs out first: a pod takes one of each. It is nil without a subnet.
+// AddressCounts returns the counts of the family with the fewest addresses, because a pod takes one address of each
+// family. It returns nil without a subnet.
 func AddressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alpha1.AddressCounts {
-	total := map[bool]int64{} // is IPv4 -> pod addresses
+	total := map[bool]int64{} // pod addresses, by whether they are IPv4
 	for _, cidr := range spec.PodSubnets {
 		subnet, err := cidr.Prefix()
 		if err != nil {

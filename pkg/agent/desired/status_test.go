@@ -40,8 +40,9 @@ func wantCondition(t *testing.T, s networkv1alpha1.NodeNetworkStatus, kind strin
 }
 
 func TestNodeStatusWhenAllIsGood(t *testing.T) {
-	got := desired.NodeStatus(nodeNetwork(), desired.Health{Stages: stages(nil), Used: 3,
-		Status: networkv1alpha1.NodeNetworkStatus{Chassis: "7c9e", Pods: 2}})
+	got := desired.NodeStatus(nodeNetwork(), desired.Health{
+		Stages: stages(nil), Used: 3, Status: networkv1alpha1.NodeNetworkStatus{Chassis: "7c9e", Pods: 2},
+	})
 	for _, kind := range []string{"OVSReady", "ControllerReady", "ManagementPortReady", "CNIReady"} {
 		wantCondition(t, got, kind, metav1.ConditionTrue, "AsExpected", "")
 	}
@@ -49,7 +50,7 @@ func TestNodeStatusWhenAllIsGood(t *testing.T) {
 	if got.ObservedGeneration != 7 || got.Chassis != "7c9e" || got.Pods != 2 {
 		t.Errorf("status is %+v", got)
 	}
-	// 256 less the network's, the gateway's, the management port's and the broadcast address.
+	// 256 without the addresses of network, gateway, management port and broadcast.
 	if diff := cmp.Diff(&networkv1alpha1.AddressCounts{Total: 252, Used: 3, Free: 249}, got.Addresses); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
@@ -64,22 +65,28 @@ func TestReadyNamesTheFirstFailure(t *testing.T) {
 	wantCondition(t, got, "Ready", metav1.ConditionFalse, "NotReady", "ManagementPortReady: link absent")
 }
 
-// The operator's condition is kept as it is, and summed up.
+// The operator's condition stays unchanged, and Ready depends on it.
 func TestReadySumsUpTheTopology(t *testing.T) {
 	nn := nodeNetwork()
 	for _, test := range []struct {
-		status        metav1.ConditionStatus
-		failed        map[string]error
-		ready         metav1.ConditionStatus
-		reason, words string
+		status       metav1.ConditionStatus
+		failed       map[string]error
+		ready        metav1.ConditionStatus
+		reason, text string
 	}{
 		{metav1.ConditionFalse, nil, metav1.ConditionFalse, "NotReady", "TopologyReady: constraint violation"},
-		{metav1.ConditionFalse, map[string]error{"CNIReady": errors.New("broken")}, metav1.ConditionFalse, "NotReady", "CNIReady: broken"},
+		{
+			metav1.ConditionFalse, map[string]error{"CNIReady": errors.New("broken")}, metav1.ConditionFalse, "NotReady",
+			"CNIReady: broken",
+		},
 		{metav1.ConditionTrue, nil, metav1.ConditionTrue, "AsExpected", "pods can be attached"},
 	} {
-		nn.Status.Conditions = []metav1.Condition{{Type: "TopologyReady", Status: test.status, Reason: "DatabaseRefused", Message: "constraint violation", ObservedGeneration: 7, LastTransitionTime: metav1.Now()}}
+		nn.Status.Conditions = []metav1.Condition{{
+			Type: "TopologyReady", Status: test.status, Reason: "DatabaseRefused", Message: "constraint violation",
+			ObservedGeneration: 7, LastTransitionTime: metav1.Now(),
+		}}
 		got := desired.NodeStatus(nn, desired.Health{Stages: stages(test.failed)})
-		wantCondition(t, got, "Ready", test.ready, test.reason, test.words)
+		wantCondition(t, got, "Ready", test.ready, test.reason, test.text)
 		wantCondition(t, got, "TopologyReady", test.status, "DatabaseRefused", "constraint violation")
 	}
 }
@@ -92,7 +99,9 @@ func TestTransitionTimesAreKept(t *testing.T) {
 		nn.Status.Conditions[i].LastTransitionTime = long
 	}
 	before := nn.DeepCopy()
-	got := desired.NodeStatus(nn, desired.Health{Stages: stages(map[string]error{"CNIReady": errors.New("second"), "OVSReady": errors.New("new")})})
+	got := desired.NodeStatus(nn, desired.Health{
+		Stages: stages(map[string]error{"CNIReady": errors.New("second"), "OVSReady": errors.New("new")}),
+	})
 	for kind, kept := range map[string]bool{"OVSReady": false, "ControllerReady": true, "CNIReady": true, "Ready": true} {
 		if c := meta.FindStatusCondition(got.Conditions, kind); c.LastTransitionTime.Equal(&long) != kept {
 			t.Errorf("condition %s: transition at %s", kind, c.LastTransitionTime)
@@ -114,16 +123,24 @@ func TestAnUnchangedNodeHasAnEqualStatus(t *testing.T) {
 }
 
 func TestAddressCounts(t *testing.T) {
+	type cidrs = []networkv1alpha1.CIDR
 	for name, c := range map[string]struct {
-		subnets []networkv1alpha1.CIDR
+		subnets cidrs
 		want    *networkv1alpha1.AddressCounts
 	}{
-		"none yet":            {nil, nil},
-		"malformed":           {[]networkv1alpha1.CIDR{"x"}, nil},
-		"IPv4":                {[]networkv1alpha1.CIDR{"10.244.1.0/24"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242}},
-		"two of IPv4":         {[]networkv1alpha1.CIDR{"10.244.1.0/24", "10.244.2.0/24"}, &networkv1alpha1.AddressCounts{Total: 504, Used: 10, Free: 494}},
-		"the smaller family":  {[]networkv1alpha1.CIDR{"10.244.1.0/24", "fd00::/120"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242}},
-		"more than fit int64": {[]networkv1alpha1.CIDR{"fd00::/64", "fd01::/64"}, &networkv1alpha1.AddressCounts{Total: 1<<63 - 1, Used: 10, Free: 1<<63 - 11}},
+		"none yet":  {nil, nil},
+		"malformed": {cidrs{"x"}, nil},
+		"IPv4":      {cidrs{"10.244.1.0/24"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242}},
+		"two of IPv4": {
+			cidrs{"10.244.1.0/24", "10.244.2.0/24"}, &networkv1alpha1.AddressCounts{Total: 504, Used: 10, Free: 494},
+		},
+		"the smaller family": {
+			cidrs{"10.244.1.0/24", "fd00::/120"}, &networkv1alpha1.AddressCounts{Total: 252, Used: 10, Free: 242},
+		},
+		"more than fit int64": {
+			cidrs{"fd00::/64", "fd01::/64"},
+			&networkv1alpha1.AddressCounts{Total: 1<<63 - 1, Used: 10, Free: 1<<63 - 11},
+		},
 	} {
 		nn := nodeNetwork()
 		nn.Spec.PodSubnets = c.subnets

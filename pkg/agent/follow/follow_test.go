@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/agent/follow"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// writer appends lines to a file that it can open anew.
+// writer appends lines to a file that it can reopen.
 type writer struct {
 	t    *testing.T
 	path string
@@ -33,7 +34,7 @@ func (w *writer) open() {
 		return
 	}
 	if w.file != nil {
-		fmt.Fprintf(w.file, "last of %d\n", w.opened) // what a writer still has when it is asked
+		fmt.Fprintf(w.file, "last of %d\n", w.opened) // buffered lines that a writer flushes before it closes the file
 		_ = w.file.Close()
 	}
 	w.file = file
@@ -56,14 +57,19 @@ func (w *writer) reopen(context.Context) error {
 	return nil
 }
 
-// followed starts to follow, and returns what tells the next line.
+// followed starts to follow the file, and returns a function that waits for the next line. What is written from now on is
+// read.
 func followed(t *testing.T, w *writer, most int64) (next func() string) {
 	t.Helper()
 	lines := make(chan string, 10_000)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	file := &follow.File{Path: w.path, Line: func(line string) { lines <- line }, Max: most, Reopen: w.reopen}
-	go func() { done <- file.Run(ctx) }()
+	run, err := file.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -82,67 +88,64 @@ func followed(t *testing.T, w *writer, most int64) (next func() string) {
 	}
 }
 
-// No line is lost or told twice, whenever the file is begun anew.
-func TestLinesOfAFileThatIsBegunAnew(t *testing.T) {
+// No line is lost or read twice while the file is replaced repeatedly.
+func TestLinesOfAReplacedFile(t *testing.T) {
 	w := &writer{t: t, path: filepath.Join(t.TempDir(), "log")}
 	next := followed(t, w, 100)
-	time.Sleep(50 * time.Millisecond) // the file comes later, most likely
 	w.open()
-	const lines = 500
+	const lines, together = 500, 50
+	read := make(chan struct{}, lines/together)
 	go func() {
 		for i := range lines {
 			w.write(fmt.Sprintf("line %d\n", i))
-			if i%50 == 0 {
-				time.Sleep(5 * time.Millisecond) // for the reader to come in between
+			if i%together == 0 {
+				<-read // so that the reader keeps up
 			}
 		}
 	}()
-	renewed := 0
+	replaced := 0
 	for i := 0; i < lines; {
 		switch line := next(); line {
 		case fmt.Sprintf("line %d", i):
+			if i%together == 0 {
+				read <- struct{}{}
+			}
 			i++
-		case fmt.Sprintf("last of %d", renewed+1):
-			renewed++
+		case fmt.Sprintf("last of %d", replaced+1):
+			replaced++
 		default:
-			t.Fatalf("line %q came and not line %d", line, i)
+			t.Fatalf("got line %q, want line %d", line, i)
 		}
 	}
-	if renewed == 0 {
-		t.Error("the file was never begun anew")
+	if replaced == 0 {
+		t.Error("the file was never replaced")
 	}
 	w.write("half ")
 	w.write("a line\n")
-	if line := next(); line != "half a line" && line != fmt.Sprintf("last of %d", renewed+1) {
-		t.Errorf("half a line was told: %q", line)
+	if line := next(); line != "half a line" && line != fmt.Sprintf("last of %d", replaced+1) {
+		t.Errorf("an incomplete line was read: %q", line)
 	}
 }
 
-// What was there before is somebody else's, and a writer that cannot open the file anew goes on in the old one.
-func TestAWriterThatRefuses(t *testing.T) {
+// Lines from before Run are not read. If the writer cannot reopen the file, File continues to read the old one.
+func TestReopenFails(t *testing.T) {
 	w := &writer{t: t, path: filepath.Join(t.TempDir(), "log"), refuse: true}
 	w.open()
 	w.write("before\n")
 	next := followed(t, w, 10)
-	for i := range 51 { // until it is followed
-		w.write(fmt.Sprintf("line %d\n", i))
-		time.Sleep(10 * time.Millisecond)
-	}
-	last := next()
-	if last == "before" {
-		t.Fatal("what was there before is told")
-	}
-	for last != "line 50" {
-		last = next()
+	for i := range 51 { // each is read before the next is written, so that File tries to replace the file many times
+		want := fmt.Sprintf("line %d", i)
+		w.write(want + "\n")
+		if line := next(); line != want {
+			t.Fatalf("got line %q, want %q", line, want)
+		}
 	}
 	w.write("after\n")
 	if line := next(); line != "after" {
-		t.Errorf("%q came", line)
+		t.Errorf("got %q", line)
 	}
-	for { // it is back, at the latest when the last attempt is over
-		if _, err := os.Stat(w.path); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll.Eventually(t, 20*time.Second, func() error { // the file is renamed back after the last attempt
+		_, err := os.Stat(w.path)
+		return err
+	})
 }

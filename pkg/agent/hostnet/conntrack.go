@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForgetUDP makes the kernel look anew at datagrams to these addresses and ports. A client that keeps its port would go on, for as long as it
-// sends, to where its first datagram went: to nobody, where the service was not there yet.
+// ForgetUDP removes the kernel's conntrack entries for UDP to these destinations, so that the kernel translates the next
+// datagram again. Otherwise a client that keeps sending from the same port would keep the translation of its first
+// datagram, or no translation if the service did not exist yet.
 func ForgetUDP(destinations []netip.AddrPort) error {
 	filters := map[netlink.InetFamily][]netlink.CustomConntrackFilter{}
 	for _, d := range destinations {
@@ -28,7 +29,7 @@ func ForgetUDP(destinations []netip.AddrPort) error {
 	}
 	for family, wanted := range filters {
 		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, wanted...); err != nil {
-			return fmt.Errorf("forget connections: %w", err)
+			return fmt.Errorf("remove UDP conntrack entries: %w", err)
 		}
 	}
 	return nil

@@ -10,10 +10,13 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 )
 
-// track puts a connection into the kernel's table.
+// track adds a connection to the kernel's conntrack table.
 func track(t *testing.T, family netlink.InetFamily, protocol uint8, source, destination string, port uint16) {
 	t.Helper()
-	there := netlink.IPTuple{Protocol: protocol, SrcIP: netip.MustParseAddr(source).AsSlice(), SrcPort: 40000, DstIP: netip.MustParseAddr(destination).AsSlice(), DstPort: port}
+	there := netlink.IPTuple{
+		Protocol: protocol, SrcIP: netip.MustParseAddr(source).AsSlice(), SrcPort: 40000,
+		DstIP: netip.MustParseAddr(destination).AsSlice(), DstPort: port,
+	}
 	back := netlink.IPTuple{Protocol: protocol, SrcIP: there.DstIP, SrcPort: port, DstIP: there.SrcIP, DstPort: 40000}
 	flow := &netlink.ConntrackFlow{FamilyType: uint8(family), Forward: there, Reverse: back, TimeOut: 100}
 	if protocol == unix.IPPROTO_TCP {
@@ -36,7 +39,7 @@ func tracked(t *testing.T) (count int) {
 	return count
 }
 
-// TestForgetUDP, and nothing else.
+// ForgetUDP removes the UDP connections to the given destinations, and no others.
 func TestForgetUDP(t *testing.T) {
 	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.11", 30053)
 	track(t, unix.AF_INET6, unix.IPPROTO_UDP, "2001:db8::1", "fd00:18::11", 30053)
@@ -46,8 +49,11 @@ func TestForgetUDP(t *testing.T) {
 	if got := tracked(t); got != 5 {
 		t.Fatalf("%d connections", got)
 	}
+	destinations := []netip.AddrPort{
+		netip.MustParseAddrPort("172.18.0.11:30053"), netip.MustParseAddrPort("[fd00:18::11]:30053"),
+	}
 	for range 2 {
-		if err := hostnet.ForgetUDP([]netip.AddrPort{netip.MustParseAddrPort("172.18.0.11:30053"), netip.MustParseAddrPort("[fd00:18::11]:30053")}); err != nil {
+		if err := hostnet.ForgetUDP(destinations); err != nil {
 			t.Fatal(err)
 		}
 		if got := tracked(t); got != 3 {

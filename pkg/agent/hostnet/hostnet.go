@@ -1,4 +1,5 @@
-// Package hostnet applies the host's end of the management port: addresses and routes, by difference, through netlink.
+// Package hostnet applies the host's end of the management port through netlink. It writes only addresses and routes
+// that differ.
 package hostnet
 
 import (
@@ -14,14 +15,18 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// protocol marks our routes, so that those of others are left alone; no number below 255 is taken in rtnetlink.h for it.
+// protocol marks Weft's routes, so that foreign routes are left alone. rtnetlink.h does not use this number.
 const protocol netlink.RouteProtocol = 84
 
-// Apply gives the link its addresses and routes and brings it up. Addresses that it has and shall not have go, and so do
-// routes of ours. What is as it shall be is not touched.
+// Apply gives the link exactly the wanted addresses and Weft routes, stops it from accepting router advertisements, and
+// brings it up. It removes other addresses, except link-local ones, and other Weft routes. It does not touch what is
+// already correct.
 func Apply(linkName string, want desired.Host) error {
 	link, err := netlink.LinkByName(linkName)
 	if err != nil {
+		return fmt.Errorf("link %s: %w", linkName, err)
+	}
+	if err := ignoreRouters(linkName); err != nil {
 		return fmt.Errorf("link %s: %w", linkName, err)
 	}
 	if link.Attrs().Flags&net.FlagUp == 0 {
@@ -38,7 +43,7 @@ func Apply(linkName string, want desired.Host) error {
 	return nil
 }
 
-// Clear takes our routes and all but link-local addresses off the link; that there is no such link is no error.
+// Clear removes Weft's routes and all addresses but link-local ones from the link. A missing link is not an error.
 func Clear(linkName string) error {
 	link, err := netlink.LinkByName(linkName)
 	var notFound netlink.LinkNotFoundError
@@ -65,7 +70,7 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 	}
 	removed := false
 	for p, address := range have {
-		// An address whose route somebody removed is given anew: that brings the kernel's route back.
+		// Setting an address again restores the kernel's connected route if that route was removed.
 		if slices.Contains(want, p) && connected[p.Masked()] || address.IP.IsLinkLocalUnicast() {
 			continue
 		}
@@ -74,40 +79,45 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 		}
 		removed = true
 	}
-	if removed { // an IPv4 address takes those with it that came to its subnet after it
+	if removed { // the kernel removes an IPv4 address together with later addresses of the same subnet
 		if have, err = addressesOf(link); err != nil {
 			return err
 		}
 	}
-	if link.Attrs().Flags&net.FlagUp != 0 { // since before: to one that comes up, the kernel gives it
+	// The link's flags are from before Apply brought it up. The kernel adds the address itself when a link comes up.
+	if link.Attrs().Flags&net.FlagUp != 0 {
 		want = withLinkLocal(link, want, have)
 	}
 	return addAddresses(link, want, have)
 }
 
-// withLinkLocal adds to what is wanted a link-local address where the link has none and IPv6 is wanted. The kernel gives one when the link comes
-// up, and not again to whom somebody took it from; without it, it asks for no neighbour on behalf of a source that is another link's.
+// withLinkLocal adds a link-local address to the wanted ones if IPv6 is wanted and the link has no such address. The
+// kernel adds one only when the link comes up, and does not restore it after someone removed it. Without it, the kernel
+// does not send neighbour solicitations for packets whose source address belongs to another link.
 func withLinkLocal(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]netlink.Addr) []netip.Prefix {
 	for p := range have {
 		if p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() {
 			return want
 		}
 	}
-	if mac := link.Attrs().HardwareAddr; len(mac) == ethernet && slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+	wantsIPv6 := func() bool { return slices.ContainsFunc(want, func(p netip.Prefix) bool { return p.Addr().Is6() }) }
+	if mac := link.Attrs().HardwareAddr; len(mac) == macLength && wantsIPv6() {
 		return append(slices.Clone(want), netip.PrefixFrom(linkLocal(mac), 64))
 	}
 	return want
 }
 
-// ethernet is the length of a MAC in bytes.
-const ethernet = 6
+// macLength is the length of an Ethernet MAC address in bytes.
+const macLength = 6
 
-// linkLocal is the address that the kernel makes of a MAC (RFC 4291, appendix A).
+// linkLocal returns the link-local address that the kernel derives from a MAC address (RFC 4291, appendix A).
 func linkLocal(mac net.HardwareAddr) netip.Addr {
-	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]})
+	return netip.AddrFrom16([16]byte{
+		0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5],
+	})
 }
 
-// connectedSubnets are the networks that the kernel routes to the link because of its addresses.
+// connectedSubnets returns the subnets that the kernel routes to the link because of the link's addresses.
 func connectedSubnets(link netlink.Link) (map[netip.Prefix]bool, error) {
 	kernels := &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: unix.RTPROT_KERNEL}
 	routes, err := complete(func() ([]netlink.Route, error) {
@@ -142,7 +152,7 @@ func addAddresses(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]
 		}
 		address := &netlink.Addr{IPNet: ipNet(p)}
 		if p.Addr().Is6() {
-			address.Flags = unix.IFA_F_NODAD // OVN gave the address to one port; detection would only delay it
+			address.Flags = unix.IFA_F_NODAD // OVN assigns each address once; duplicate detection would only delay its use
 		}
 		if err := netlink.AddrAdd(link, address); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add address %s: %w", p, err)
@@ -201,7 +211,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// complete lists again if something came or went meanwhile: the kernel then marks its answer as one that may lack some.
+// complete repeats a list that the kernel marked as possibly incomplete because something changed during the dump.
 func complete[T any](list func() ([]T, error)) ([]T, error) {
 	const attempts = 10
 	for range attempts - 1 {

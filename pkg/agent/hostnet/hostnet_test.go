@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/test/poll"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 	patience   = 10 * time.Second
 )
 
-// newLink makes the link that a test works on, with a peer that gives it a carrier.
+// newLink makes the link that a test changes, with a peer that gives it a carrier.
 func newLink(t *testing.T) netlink.Link {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -71,7 +73,7 @@ func apply(t *testing.T, want desired.Host) {
 	}
 }
 
-// has lists the link's addresses, without link-local ones, and its routes that name a gateway.
+// has lists the link's addresses, except link-local ones, and its routes that have a gateway.
 func has(t *testing.T, link netlink.Link) (found []string) {
 	t.Helper()
 	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
@@ -126,7 +128,21 @@ func TestApplyGivesAddressesAndRoutes(t *testing.T) {
 	}
 }
 
-// Without a link-local address the kernel asks for no neighbour on behalf of a source that another link has: what somebody flushed comes back.
+// A router advertisement from a pod must not give the host addresses or routes.
+func TestApplyIgnoresRouters(t *testing.T) {
+	newLink(t)
+	path := filepath.Join("/proc/sys/net/ipv6/conf", linkName, "accept_ra")
+	if err := os.WriteFile(path, []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, dualStack())
+	if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != "0" {
+		t.Errorf("accept_ra is %s, %v", got, err)
+	}
+}
+
+// Apply restores a link-local address that someone removed. Without it, the kernel sends no neighbour solicitations for
+// packets whose source address belongs to another link.
 func TestALinkLocalAddressComesBack(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
@@ -155,8 +171,8 @@ func TestALinkLocalAddressComesBack(t *testing.T) {
 	wantHas(t, link, dualStackText...)
 }
 
-// TestApplyTouchesNothingThatIsRight listens to what the kernel tells of changes: there is none.
-func TestApplyTouchesNothingThatIsRight(t *testing.T) {
+// The test subscribes to the kernel's change notifications and expects none from Apply.
+func TestApplyDoesNotTouchCorrectState(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
 	settle(t, link)
@@ -169,7 +185,7 @@ func TestApplyTouchesNothingThatIsRight(t *testing.T) {
 	for range 3 {
 		apply(t, dualStack())
 	}
-	// A change of our own marks the end: everything before it came from Apply.
+	// A change by the test marks the end: every message before it comes from Apply.
 	if err := netlink.LinkSetAlias(link, "end"); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +203,7 @@ func TestApplyTouchesNothingThatIsRight(t *testing.T) {
 	}
 }
 
-// settle waits until the kernel has given the link its own IPv6 address, of which it tells.
+// settle waits until the kernel reports the link-local address that it gives the link.
 func settle(t *testing.T, link netlink.Link) {
 	t.Helper()
 	done := make(chan struct{})
@@ -218,8 +234,8 @@ func TestApplyRemovesWhatIsNotWanted(t *testing.T) {
 	wantHas(t, link)
 }
 
-// TestApplyAfterARenumberedNode: the kernel removes with a subnet's first IPv4 address those that came later.
-func TestApplyAfterAnAddressThatCameFirst(t *testing.T) {
+// When the kernel removes the first IPv4 address of a subnet, it also removes the later ones. Apply must restore them.
+func TestApplyRemovesTheFirstAddressOfASubnet(t *testing.T) {
 	link := newLink(t)
 	stale := desired.Host{Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.9/24")}}
 	apply(t, stale)
@@ -236,16 +252,19 @@ func TestApplyChangesAGateway(t *testing.T) {
 	moved := dualStack()
 	moved.Routes[0].Gateway = netip.MustParseAddr("10.244.1.254")
 	apply(t, moved)
-	if got := has(t, link); !slices.Contains(got, "10.244.0.0/16 via 10.244.1.254") || slices.Contains(got, "10.244.0.0/16 via 10.244.1.1") {
+	const before, after = "10.244.0.0/16 via 10.244.1.1", "10.244.0.0/16 via 10.244.1.254"
+	if got := has(t, link); !slices.Contains(got, after) || slices.Contains(got, before) {
 		t.Errorf("the link has %v", got)
 	}
 }
 
-// TestForeignRoutesStay: only addresses are owned whole; routes of others on the link are theirs.
+// Weft owns all addresses of the link, but only its own routes.
 func TestForeignRoutesStay(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
-	foreign := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.77"), Protocol: unix.RTPROT_STATIC}
+	foreign := &netlink.Route{
+		LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.77"), Protocol: unix.RTPROT_STATIC,
+	}
 	if err := netlink.RouteAdd(foreign); err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +272,8 @@ func TestForeignRoutesStay(t *testing.T) {
 	wantHas(t, link, append([]string{"192.0.2.0/24 via 10.244.1.77"}, dualStackText...)...)
 }
 
-// TestForeignAddressesGo: the host would send with an address that OVN does not know, and the answers would be lost.
-func TestForeignAddressesGo(t *testing.T) {
+// The host might send from a foreign address. OVN has no such address, and the replies would be lost.
+func TestForeignAddressesAreRemoved(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
 	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: mustIPNet("192.0.2.1/24")}); err != nil {
@@ -298,7 +317,7 @@ func TestLinkOf(t *testing.T) {
 	}
 }
 
-// watching runs Watch and returns its news.
+// watching runs Watch and returns a channel that signals its calls of changed.
 func watching(t *testing.T) <-chan struct{} {
 	t.Helper()
 	news := make(chan struct{}, 1)
@@ -321,27 +340,21 @@ func watching(t *testing.T) <-chan struct{} {
 	return news
 }
 
-// until waits for news as long as something is not as it shall be.
+// until waits for calls of changed until the condition holds.
 func until(t *testing.T, news <-chan struct{}, what string, good func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	for !good() {
-		select {
-		case <-news:
-		case <-deadline:
-			t.Fatalf("no news: %s", what)
-		}
-	}
+	wait := poll.Wait{Timeout: patience, Changes: func() <-chan struct{} { return news }}
+	wait.Eventually(t, poll.True(what, good))
 }
 
-// TestWatchHealsWhatOthersRemove applies at each news: what a hand removes comes back, also on a link that was there before
-// the watch began.
-func TestWatchHealsWhatOthersRemove(t *testing.T) {
+// The test applies at each call of changed. What someone removes by hand must come back, also on a link that existed
+// before the watch began.
+func TestWatchReportsWhatOthersRemove(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
 	settle(t, link)
 	news := watching(t)
-	<-news // of its start
+	<-news // the call at the start
 	want := slices.Sorted(slices.Values(dualStackText))
 	healed := func() bool {
 		apply(t, dualStack())
@@ -360,13 +373,13 @@ func TestWatchHealsWhatOthersRemove(t *testing.T) {
 		select {
 		case <-news:
 		case <-time.After(patience):
-			t.Fatalf("no news: %s", what)
+			t.Fatalf("Watch did not report: %s", what)
 		}
 		until(t, news, what, healed)
 	}
 }
 
-// `ip route flush dev` takes the kernel's own routes as well: without them no gateway can be reached.
+// `ip route flush dev` also removes the kernel's connected routes. Without them no gateway can be reached.
 func TestFlushedRoutesComeBack(t *testing.T) {
 	link := newLink(t)
 	apply(t, dualStack())
@@ -382,12 +395,13 @@ func TestFlushedRoutesComeBack(t *testing.T) {
 	apply(t, dualStack())
 	wantHas(t, link, dualStackText...)
 	settle(t, link)
-	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.7")}); err != nil {
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: mustIPNet("192.0.2.0/24"), Gw: net.ParseIP("10.244.1.7")}
+	if err := netlink.RouteAdd(route); err != nil {
 		t.Errorf("the subnet is not connected: %v", err)
 	}
 }
 
-func TestWatchSeesALinkThatIsMadeAnew(t *testing.T) {
+func TestWatchReportsARecreatedLink(t *testing.T) {
 	link := newLink(t)
 	news := watching(t)
 	<-news
@@ -400,8 +414,8 @@ func TestWatchSeesALinkThatIsMadeAnew(t *testing.T) {
 	until(t, news, "its addresses", func() bool { return len(has(t, link)) == len(dualStackText) })
 }
 
-// TestWatchSeesTheUplinksMTU: pods' MTU follows it.
-func TestWatchSeesTheUplinksMTU(t *testing.T) {
+// The pods' MTU depends on the uplink's, so Watch must report its changes.
+func TestWatchReportsTheUplinksMTU(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = uplinkName
 	uplink := netlink.NewVeth(attrs)
@@ -418,7 +432,7 @@ func TestWatchSeesTheUplinksMTU(t *testing.T) {
 	select {
 	case <-news:
 	case <-time.After(patience):
-		t.Error("nobody was told that the uplink's MTU changed")
+		t.Error("Watch did not report the change of the uplink's MTU")
 	}
 }
 
@@ -434,7 +448,7 @@ func mustIPNet(s string) *net.IPNet {
 	return network
 }
 
-// TestForward: a setting that somebody chose otherwise stays.
+// Forward leaves a setting unchanged that someone else has chosen.
 func TestForward(t *testing.T) {
 	link := newLink(t)
 	settings := map[string][2]string{ // before, after

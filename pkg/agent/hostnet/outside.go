@@ -13,10 +13,11 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// ErrNoDefaultRoute says that nothing tells which link leads outside.
+// ErrNoDefaultRoute means that no default route shows which link leads outside.
 var ErrNoDefaultRoute = errors.New("the main table has no default route")
 
-// OutsideOf looks at a link as one that leads outside; the empty name means the one with the default route.
+// OutsideOf reads the named link's MAC, global addresses and default gateways. An empty name selects the link with the
+// default route. Without a default route, that selection returns ErrNoDefaultRoute.
 func OutsideOf(name string) (desired.Link, error) {
 	defaults, err := defaultRoutes()
 	if err != nil {
@@ -62,13 +63,14 @@ func outsideLink(name string, defaults []hop) (netlink.Link, error) {
 	return link, nil
 }
 
-// hop is where a default route leads; a link without a gateway is one by itself, such as a point-to-point one.
+// hop is the next hop of a default route. The gateway is invalid for a route without one, such as over a point-to-point
+// link.
 type hop struct {
 	link    int
 	gateway netip.Addr
 }
 
-// defaultRoutes lists where those of table main lead, IPv4's before IPv6's, the preferred ones first.
+// defaultRoutes lists the next hops of table main's default routes: IPv4 before IPv6, and preferred routes first.
 func defaultRoutes() ([]hop, error) {
 	var hops []hop
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {

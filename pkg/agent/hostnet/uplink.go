@@ -7,14 +7,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Uplink is the link that holds an address.
+// Uplink is the link that has an address.
 type Uplink struct {
 	Name string
 	MTU  int
 }
 
-// LinkOf finds the link that holds an address of this host. It lists the addresses of all links at once: a node has hundreds
-// of links, and the kernel would list all addresses for each.
+// LinkOf finds the link of this host that has an address. It lists the addresses of all links in one request: a node has
+// hundreds of links, and the kernel would list all addresses for each of them.
 func LinkOf(address netip.Addr) (Uplink, error) {
 	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -33,7 +33,8 @@ func LinkOf(address netip.Addr) (Uplink, error) {
 	return Uplink{}, fmt.Errorf("no link of this host has address %s", address)
 }
 
-// HasKernelDatapath reports whether the kernel's openvswitch module is there; asking loads it where it can be loaded.
+// HasKernelDatapath reports whether the kernel has the openvswitch module. The query loads the module if it can be
+// loaded.
 func HasKernelDatapath() bool {
 	_, err := netlink.GenlFamilyGet("ovs_datapath")
 	return err == nil

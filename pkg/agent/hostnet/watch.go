@@ -7,8 +7,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Watch calls changed at its start and whenever the named link, one of its addresses or one of its routes may have changed, or one of the
-// links that uplinks names at that moment, or a default route, until ctx ends.
+// Watch calls changed once at the start and whenever the named link, a link that uplinks returns, an address or route of
+// these links, or a default route may have changed. It returns when ctx ends, or with an error if the kernel refuses a
+// subscription.
 func Watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
 	for ctx.Err() == nil {
 		if err := watch(ctx, linkName, uplinks, changed); err != nil {
@@ -18,8 +19,8 @@ func Watch(ctx context.Context, linkName string, uplinks func() []string, change
 	return nil
 }
 
-// watch returns nil when ctx ends and when the kernel ended a subscription: it does so when there was more news than the
-// socket holds, as when many pods start at once.
+// watch returns nil when ctx ends, and when the kernel ends a subscription because its socket overflowed, for example
+// when many pods start at once.
 func watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -38,7 +39,7 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 	defer drain(routes)
 
 	watched := watchedLinks{uplinks: uplinks, indexes: map[string]int{linkName: 0}}
-	changed() // nobody told of what came before
+	changed() // no subscription reported earlier changes
 	for {
 		concerned, ok := false, true
 		select {
@@ -48,7 +49,7 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 			if !open {
 				return nil
 			}
-			concerned = watched.link(u.Link.Attrs())
+			concerned = watched.updateLink(u.Link.Attrs())
 		case u, open := <-addresses:
 			ok, concerned = open, watched.has(u.LinkIndex)
 		case u, open := <-routes:
@@ -63,15 +64,15 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 	}
 }
 
-// watchedLinks knows links by number, which is what news of addresses and routes have.
+// watchedLinks maps the watched links to their indexes, because updates of addresses and routes have only an index.
 type watchedLinks struct {
 	uplinks func() []string
-	indexes map[string]int // name -> number, 0 while it is not known
+	indexes map[string]int // by name; 0 while the link does not exist
 }
 
-// link takes news of a link and reports whether it is watched.
-func (w watchedLinks) link(a *netlink.LinkAttrs) bool {
-	w.learn()
+// updateLink records a link's current index and reports whether the link is watched.
+func (w watchedLinks) updateLink(a *netlink.LinkAttrs) bool {
+	w.resolve()
 	_, ok := w.indexes[a.Name]
 	if ok {
 		w.indexes[a.Name] = a.Index
@@ -79,19 +80,19 @@ func (w watchedLinks) link(a *netlink.LinkAttrs) bool {
 	return ok
 }
 
-// has reports whether a watched link has the number.
+// has reports whether a watched link has the index.
 func (w watchedLinks) has(index int) bool {
-	w.learn()
-	for _, known := range w.indexes {
-		if known == index {
+	w.resolve()
+	for _, watched := range w.indexes {
+		if watched == index {
 			return true
 		}
 	}
 	return false
 }
 
-// learn asks for the numbers of links that are new to it.
-func (w watchedLinks) learn() {
+// resolve adds new uplinks and finds the missing indexes.
+func (w watchedLinks) resolve() {
 	for _, name := range w.uplinks() {
 		if _, ok := w.indexes[name]; !ok {
 			w.indexes[name] = 0
@@ -104,7 +105,7 @@ func (w watchedLinks) learn() {
 	}
 }
 
-// indexOf is the number of a link; 0, which no link has, if there is none.
+// indexOf returns the index of a link, or 0 if there is no such link.
 func indexOf(linkName string) int {
 	link, err := netlink.LinkByName(linkName)
 	if err != nil {
@@ -113,10 +114,10 @@ func indexOf(linkName string) int {
 	return link.Attrs().Index
 }
 
-// drain lets the subscription's goroutine end: it may be about to send.
+// drain receives until the channel is closed, because the subscription's goroutine can end only after its last send.
 func drain[T any](news <-chan T) {
 	go func() {
-		for range news { // only its end matters
+		for range news { // the updates no longer matter
 		}
 	}()
 }

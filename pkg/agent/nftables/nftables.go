@@ -1,4 +1,4 @@
-// Package nftables gives the host its table, by difference, through knftables, which runs nft.
+// Package nftables keeps the host's nftables table through knftables, which runs nft. It writes only the difference.
 package nftables
 
 import (
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,27 +16,28 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/reserved"
 )
 
-// Name is the table's; its family is inet.
+// Name is the name of the table, whose family is inet.
 const Name = "weft"
 
-// Table is the host's.
+// Table keeps Weft's table on the host. The zero value is ready to use.
 type Table struct {
 	mu  sync.Mutex
-	nft knftables.Interface // nil until it was needed
-	// applied is what the kernel has after the last success; nil: not known.
+	nft knftables.Interface // nil until the first use
+	// applied is the content that the kernel has after the last success. Nil means that it is unknown.
 	applied *desired.NftTable
 }
 
-// Apply makes the table what is wanted, in one transaction, and reports whether anything was written.
+// Apply gives the table the wanted content in one transaction, and reports whether it wrote anything.
 func (t *Table) Apply(ctx context.Context, want desired.NftTable) (changed bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.open(); err != nil {
 		return false, err
 	}
-	there, err := t.isThere(ctx, want)
+	there, err := t.hasObjects(ctx, want)
 	if err != nil {
 		return false, err
 	}
@@ -55,7 +58,7 @@ func (t *Table) Apply(ctx context.Context, want desired.NftTable) (changed bool,
 	return tx.NumOperations() > 0, nil
 }
 
-// Remove takes the table away; that there is none is no error.
+// Remove deletes the table. A missing table is not an error.
 func (t *Table) Remove(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +72,59 @@ func (t *Table) Remove(ctx context.Context) error {
 	return t.nft.Run(ctx, tx)
 }
 
-// open finds nft. Lists come by netlink: they take no process.
+// Free removes the map elements whose keys are reserved destinations, and returns their number. It recognises the maps
+// by the shape of their keys, because an earlier version may have used other names.
+func (t *Table) Free(ctx context.Context, taken reserved.Table) (removed int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.open(); err != nil {
+		return 0, err
+	}
+	chains, err := t.nft.List(ctx, "chain")
+	if err != nil || len(chains) == 0 {
+		return 0, err // the table does not exist
+	}
+	names, err := t.nft.List(ctx, "map")
+	if err != nil {
+		return 0, fmt.Errorf("table %s: list maps: %w", Name, err)
+	}
+	tx := t.nft.NewTransaction()
+	for _, name := range names {
+		if strings.HasPrefix(name, anonymous) {
+			continue
+		}
+		elements, err := t.nft.ListElements(ctx, "map", name)
+		if err != nil {
+			return 0, fmt.Errorf("map %s: %w", name, err)
+		}
+		for _, e := range elements {
+			if isReserved(e.Key, taken) {
+				tx.Delete(&knftables.Element{Map: name, Key: e.Key})
+			}
+		}
+	}
+	if tx.NumOperations() == 0 {
+		return 0, nil
+	}
+	t.applied = nil
+	return tx.NumOperations(), t.nft.Run(ctx, tx)
+}
+
+// isReserved reports whether a key such as "192.0.2.1 . tcp . 6641" is a reserved destination.
+func isReserved(key []string, taken reserved.Table) bool {
+	const parts = 3
+	if len(key) != parts {
+		return false
+	}
+	destination, err := netip.ParseAddrPort(net.JoinHostPort(key[0], key[2]))
+	if err != nil {
+		return false
+	}
+	_, found := taken.At(destination, key[1])
+	return found
+}
+
+// open prepares the use of nft. knftables lists objects by netlink, without a process.
 func (t *Table) open() (err error) {
 	if t.nft != nil {
 		return nil
@@ -80,19 +135,19 @@ func (t *Table) open() (err error) {
 	return nil
 }
 
-// anonymous sets and maps are written within a rule, and are part of it: "__map0".
+// anonymous is the prefix of sets and maps that belong to a rule, such as "__map0".
 const anonymous = "__"
 
-// isThere reports whether all chains, sets and maps are there.
-func (t *Table) isThere(ctx context.Context, want desired.NftTable) (bool, error) {
+// hasObjects reports whether the table has exactly the wanted chains, sets and maps.
+func (t *Table) hasObjects(ctx context.Context, want desired.NftTable) (bool, error) {
 	var names []string
 	for _, kind := range []string{"chain", "set", "map"} {
 		found, err := t.nft.List(ctx, kind)
 		if err != nil {
-			return false, fmt.Errorf("table %s: list each %s: %w", Name, kind, err)
+			return false, fmt.Errorf("table %s: list %ss: %w", Name, kind, err)
 		}
 		if kind == "chain" && len(found) == 0 {
-			return false, nil // there is no table: the other lists would fail
+			return false, nil // the table does not exist, and the other lists would fail
 		}
 		for _, name := range found {
 			if strings.HasPrefix(name, anonymous) {
@@ -120,7 +175,8 @@ func kindOf(s desired.NftSet) string {
 	return "set"
 }
 
-// difference is what makes the table what is wanted: all of it where its rules are others, else elements.
+// difference returns the transaction that gives the table its wanted content. It rebuilds the table if a rule differs,
+// and otherwise changes only elements.
 func (t *Table) difference(ctx context.Context, want desired.NftTable, there bool) (*knftables.Transaction, error) {
 	tx := t.nft.NewTransaction()
 	if there {
@@ -142,7 +198,8 @@ func (t *Table) difference(ctx context.Context, want desired.NftTable, there boo
 	return tx, nil
 }
 
-// hasRules compares the rules by their comments: nft lists rules in other words than those they were written in.
+// hasRules reports whether the rules are as wanted. It compares their comments, because nft lists a rule differently
+// from how it was written.
 func (t *Table) hasRules(ctx context.Context, want desired.NftTable) (bool, error) {
 	mark := fingerprint(want)
 	for _, c := range want.Chains {
@@ -162,7 +219,7 @@ func (t *Table) hasRules(ctx context.Context, want desired.NftTable) (bool, erro
 	return true, nil
 }
 
-// fingerprint is made of all but the elements.
+// fingerprint is a hash of everything but the elements. Each rule has it as its comment.
 func fingerprint(want desired.NftTable) string {
 	h := fnv.New64a()
 	for _, c := range want.Chains {
@@ -174,7 +231,7 @@ func fingerprint(want desired.NftTable) string {
 	return fmt.Sprintf("weft %016x", h.Sum64())
 }
 
-// rebuild makes the table anew: until the transaction ends, the former one holds.
+// rebuild deletes and recreates the table. The old table stays in force until the transaction is committed.
 func rebuild(tx *knftables.Transaction, want desired.NftTable) {
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
@@ -187,8 +244,11 @@ func rebuild(tx *knftables.Transaction, want desired.NftTable) {
 	}
 	mark := fingerprint(want)
 	for _, c := range want.Chains {
-		tx.Add(&knftables.Chain{Name: c.Name, Type: knftables.PtrTo(knftables.BaseChainType(c.Type)), Hook: knftables.PtrTo(knftables.BaseChainHook(c.Hook)),
-			Priority: knftables.PtrTo(knftables.BaseChainPriority(c.Priority))})
+		tx.Add(&knftables.Chain{
+			Name: c.Name, Type: knftables.PtrTo(knftables.BaseChainType(c.Type)),
+			Hook:     knftables.PtrTo(knftables.BaseChainHook(c.Hook)),
+			Priority: knftables.PtrTo(knftables.BaseChainPriority(c.Priority)),
+		})
 		for _, rule := range c.Rules {
 			tx.Add(&knftables.Rule{Chain: c.Name, Rule: rule, Comment: &mark})
 		}
@@ -217,7 +277,7 @@ func element(s desired.NftSet, key, value string) *knftables.Element {
 	return e
 }
 
-// addDifference compares the elements of one set. Those that go are first: an interval may not overlap another.
+// addDifference adds the changes of one set's elements to tx. Deletions come first, because intervals must not overlap.
 func (t *Table) addDifference(ctx context.Context, tx *knftables.Transaction, s desired.NftSet) error {
 	have, err := t.nft.ListElements(ctx, kindOf(s), s.Name)
 	if err != nil {

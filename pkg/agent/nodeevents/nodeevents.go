@@ -1,10 +1,11 @@
-// Package nodeevents records Events that say which node they come from. The API server takes an agent's Event only if its
-// reportingInstance is the Node in the agent's token (config/policy/agents.yaml); client-go's own recorders write the host's name
-// there, which need not be the Node's.
+// Package nodeevents records Events that name the node they come from. The API server accepts an agent's Event only if
+// its reportingInstance is the Node in the agent's token (config/policy/agents.yaml). client-go's own recorders write
+// the host's name there, which can differ from the Node's.
 package nodeevents
 
 import (
 	"context"
+	"strings"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ func NewRecorder(mgr ctrl.Manager, node string) (events.EventRecorder, error) {
 	return broadcaster.NewRecorder(mgr.GetScheme(), Controller), err
 }
 
-// NewSink returns what writes Events from a Node.
+// NewSink returns a sink that writes Events from a Node.
 func NewSink(c client.Client, node string) events.EventSink { return &sink{c, node} }
 
 type sink struct {
@@ -42,7 +43,7 @@ type sink struct {
 
 // Create implements events.EventSink.
 func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
-	created := event.DeepCopy() // the broadcaster finds its series by the event as it made it
+	created := event.DeepCopy() // the broadcaster identifies its series by the original event
 	created.ReportingInstance = s.node
 	return created, s.client.Create(ctx, created)
 }
@@ -54,8 +55,17 @@ func (s *sink) Update(ctx context.Context, event *eventsv1.Event) (*eventsv1.Eve
 	return updated, s.client.Update(ctx, updated)
 }
 
-// Patch implements events.EventSink: it adds to the series of an event.
+// Patch implements events.EventSink. It adds to the series of an event.
 func (s *sink) Patch(ctx context.Context, event *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
 	patched := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: event.Namespace, Name: event.Name}}
 	return patched, s.client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
+}
+
+// maxNote is the length in bytes of the longest note that the API server accepts.
+const maxNote = 1024
+
+// Note returns an error's text as an event's note, truncated to the permitted length.
+func Note(why error) string {
+	note := why.Error()
+	return strings.ToValidUTF8(note[:min(len(note), maxNote)], "")
 }

@@ -3,24 +3,26 @@ package openflow_test
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// TestFragmentsHaveNoPorts on the userspace datapath, not even the first, also when conntrack has put them together: each goes on by itself. So
-// balancers that match the packet's port, as OVN's do, never see a connection that begins with a datagram in fragments. Conntrack's record has
-// the port for all of them.
+// In the userspace datapath no fragment has ports, not even the first one, and not even after conntrack reassembled the
+// packet: each fragment continues separately. A balancer that matches the packet's ports, as OVN's do, therefore never
+// sees a connection that begins with a fragmented datagram. Conntrack's record has the port for all fragments.
 func TestFragmentsHaveNoPorts(t *testing.T) {
 	s := newSwitch(t)
 	change(t, s, "add-port", bridgeName, "client", "--", "set", "Interface", "client", "type=internal", "ofport_request=1",
 		"--", "add-port", bridgeName, "backend", "--", "set", "Interface", "backend", "type=internal", "ofport_request=2")
 	for name, test := range map[string]struct {
 		match string
-		want  int // fragments that are balanced, of two
+		want  int // balanced fragments, of two
 	}{
 		"the packet's port": {"udp,nw_dst=10.96.0.7,tp_dst=90", 0},
 		"conntrack's port":  {"ip,ct_nw_dst=10.96.0.7,ct_nw_proto=17,ct_tp_dst=90", 2},
@@ -34,7 +36,7 @@ func TestFragmentsHaveNoPorts(t *testing.T) {
 			} {
 				ofctl(t, s, "add-flow", flow)
 			}
-			for _, fragment := range datagram() {
+			for _, fragment := range fragments(protocolUDP, udp()) {
 				ofctl(t, s, "packet-out", "in_port=1,packet="+fragment+",actions=table")
 			}
 			if balanced := passed(t, s, 2); balanced != test.want {
@@ -44,14 +46,54 @@ func TestFragmentsHaveNoPorts(t *testing.T) {
 	}
 }
 
+// In the userspace datapath no fragment has an ICMP type, not even the first one, and not even after conntrack
+// reassembled the packet. An OVN router answers echo requests with a flow that matches the type, so that it never
+// answers a fragmented one.
+func TestFragmentsAreNoEchoRequests(t *testing.T) {
+	s := newSwitch(t)
+	change(t, s, "add-port", bridgeName, "client", "--", "set", "Interface", "client", "type=internal", "ofport_request=1")
+	for name, test := range map[string]struct {
+		match string
+		want  int // matching fragments, of two
+	}{
+		"the type of an echo request": {"icmp,icmp_type=8,icmp_code=0", 0},
+		"zero":                        {"icmp,icmp_type=0,icmp_code=0", 2},
+		"conntrack's protocol":        {"ip,ct_nw_dst=10.96.0.7,ct_nw_proto=1", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ofctl(t, s, "del-flows")
+			for _, flow := range []string{
+				"table=0,ip,actions=ct(table=1,zone=1)",
+				"table=1,priority=2,ct_state=+new+trk," + test.match + ",actions=drop",
+				"table=1,priority=1,actions=drop",
+			} {
+				ofctl(t, s, "add-flow", flow)
+			}
+			for _, fragment := range fragments(protocolICMP, request()) {
+				ofctl(t, s, "packet-out", "in_port=1,packet="+fragment+",actions=table")
+			}
+			if matched := passed(t, s, 2); matched != test.want {
+				t.Errorf("%d of 2 fragments match, want %d:\n%s", matched, test.want, ofctl(t, s, "dump-flows"))
+			}
+		})
+	}
+}
+
+// IP protocol numbers (IANA).
+const (
+	protocolICMP = 1
+	protocolUDP  = 17
+)
+
 var packets = regexp.MustCompile(`table=1, n_packets=(\d+),.* priority=(\d)`)
 
-// passed waits until table 1 has seen as many packets, and returns how many of them had the higher priority.
+// passed waits until table 1 has counted that many packets, and returns how many of them matched the flow of higher
+// priority.
 func passed(t *testing.T, s *ovndbtest.Switch, all int) (balanced int) {
 	t.Helper()
-	for range 100 {
-		seen := 0
-		for _, match := range packets.FindAllStringSubmatch(ofctl(t, s, "dump-flows"), -1) {
+	poll.Eventually(t, 10*time.Second, func() error {
+		seen, flows := 0, ofctl(t, s, "dump-flows")
+		for _, match := range packets.FindAllStringSubmatch(flows, -1) {
 			n, err := strconv.Atoi(match[1])
 			if err != nil {
 				t.Fatal(err)
@@ -60,24 +102,36 @@ func passed(t *testing.T, s *ovndbtest.Switch, all int) (balanced int) {
 				balanced = n
 			}
 		}
-		if seen >= all {
-			return balanced
+		if seen < all {
+			return fmt.Errorf("conntrack passed %d packets on, want %d:\n%s", seen, all, flows)
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("%d packets have not come behind conntrack:\n%s", all, ofctl(t, s, "dump-flows"))
-	return 0
+		return nil
+	})
+	return balanced
 }
 
-// datagram is one of 2,000 bytes for the balancer, in two frames.
-func datagram() (frames []string) {
-	const header, first = 20, 1416
+// udp returns a datagram with 2,000 bytes of data for the balancer.
+func udp() []byte {
 	udp := make([]byte, 2008)
 	for i, field := range []uint16{40000, 90, uint16(len(udp)), 0} { // ports, length, no checksum
 		binary.BigEndian.PutUint16(udp[2*i:], field)
 	}
-	for offset, payload := range map[int][]byte{0: udp[:first], first: udp[first:]} {
-		ip := []byte{0x45, 0, 0, 0, 0, 7, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 96, 0, 7}
+	return udp
+}
+
+// request returns an echo request with 2,000 bytes of data.
+func request() []byte {
+	icmp := make([]byte, 2008)
+	icmp[0] = 8
+	binary.BigEndian.PutUint16(icmp[2:], checksum(icmp))
+	return icmp
+}
+
+// fragments returns a packet as two frames.
+func fragments(protocol byte, packet []byte) (frames []string) {
+	const header, first = 20, 1416
+	for offset, payload := range map[int][]byte{0: packet[:first], first: packet[first:]} {
+		ip := []byte{0x45, 0, 0, 0, 0, 7, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 96, 0, 7}
 		binary.BigEndian.PutUint16(ip[2:], uint16(header+len(payload)))
 		flags := uint16(offset / 8)
 		if offset == 0 {
@@ -91,7 +145,7 @@ func datagram() (frames []string) {
 	return frames
 }
 
-// checksum is IPv4's (RFC 1071) of a header in which it is still zero.
+// checksum computes the checksum of RFC 1071. The length must be even, and the checksum field zero.
 func checksum(header []byte) uint16 {
 	sum := uint32(0)
 	for i := 0; i < len(header); i += 2 {

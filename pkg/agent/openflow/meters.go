@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// OpenFlow 1.5, which ovn-controller speaks too, and so br-int offers (OpenFlow Switch Specification 1.5.1, 7.1 and 7.3.5.13). It is spoken here since
-// go-openvswitch knows no meters.
+// This package implements parts of OpenFlow 1.5 itself (OpenFlow Switch Specification 1.5.1, 7.1 and 7.3.5.13), because
+// go-openvswitch does not support meters. br-int allows this version because ovn-controller uses it too.
 const (
 	version15        = 6
 	typeHello        = 0
 	typeError        = 1
 	typeEchoRequest  = 2
 	typeEchoReply    = 3
-	typeMultipart    = 18 // its reply is the next one
+	typeMultipart    = 18 // a reply has the next number
 	multipartMeter   = 9
 	multipartMore    = 1
 	allMeters        = 0xffffffff
@@ -29,8 +29,8 @@ const (
 	multipartRequest = 24
 )
 
-// MeterPackets asks a switch how many packets came to each of a bridge's meters, those that it dropped included; by the meter's number. runDir is
-// ovs-vswitchd's.
+// MeterPackets returns the number of packets that reached each meter of a bridge, by meter ID. It includes packets that
+// the meter dropped. runDir is ovs-vswitchd's run directory.
 func MeterPackets(ctx context.Context, runDir, bridge string) (map[uint32]uint64, error) {
 	socket := filepath.Join(runDir, bridge+".mgmt")
 	ctx, cancel := context.WithTimeout(ctx, metersTimeout)
@@ -41,14 +41,14 @@ func MeterPackets(ctx context.Context, runDir, bridge string) (map[uint32]uint64
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	packets, err := askMeters(conn)
+	packets, err := requestMeters(conn)
 	if err != nil {
 		return nil, fmt.Errorf("%s: meters: %w", socket, err)
 	}
 	return packets, nil
 }
 
-func askMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
+func requestMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
 	hello := message(typeHello, nil)
 	body := binary.BigEndian.AppendUint16(nil, multipartMeter)
 	body = append(body, make([]byte, 6)...)
@@ -69,7 +69,7 @@ func askMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
 				return nil, err
 			}
 		case typeError:
-			return nil, fmt.Errorf("the switch refuses: % x", text[:min(len(text), 4)])
+			return nil, fmt.Errorf("the switch returned an OpenFlow error: % x", text[:min(len(text), 4)])
 		case typeMultipart + 1:
 			more, err := readMeters(text, found)
 			if err != nil || !more {
@@ -79,7 +79,7 @@ func askMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
 	}
 }
 
-// message makes a message with the transaction 1.
+// message encodes an OpenFlow message with transaction ID 1.
 func message(kind byte, body []byte) []byte {
 	m := []byte{version15, kind}
 	m = binary.BigEndian.AppendUint16(m, uint16(headerLength+len(body)))
@@ -94,18 +94,18 @@ func readMessage(conn io.Reader) (kind byte, body []byte, err error) {
 	}
 	length := int(binary.BigEndian.Uint16(header[2:]))
 	if length < headerLength {
-		return 0, nil, fmt.Errorf("a message of %d bytes", length)
+		return 0, nil, fmt.Errorf("an OpenFlow message of %d bytes", length)
 	}
 	body = make([]byte, length-headerLength)
 	_, err = io.ReadFull(conn, body)
 	return header[1], body, err
 }
 
-// readMeters reads a part of the answer; more says that others follow.
+// readMeters adds the meters of one part of a reply to found. more reports whether another part follows.
 func readMeters(text []byte, found map[uint32]uint64) (more bool, err error) {
 	const head = multipartLength - headerLength
 	if len(text) < head || binary.BigEndian.Uint16(text) != multipartMeter {
-		return false, fmt.Errorf("an answer of %d bytes to another question", len(text))
+		return false, fmt.Errorf("a reply of %d bytes that has no meters", len(text))
 	}
 	more = binary.BigEndian.Uint16(text[2:])&multipartMore != 0
 	for text = text[head:]; len(text) > 0; {
@@ -114,7 +114,7 @@ func readMeters(text []byte, found map[uint32]uint64) (more bool, err error) {
 		}
 		length := int(binary.BigEndian.Uint16(text[4:]))
 		if length < meterLength || length > len(text) {
-			return false, fmt.Errorf("a meter of %d bytes, and %d are left", length, len(text))
+			return false, fmt.Errorf("a meter of %d bytes, but only %d bytes are left", length, len(text))
 		}
 		found[binary.BigEndian.Uint32(text)] = binary.BigEndian.Uint64(text[16:])
 		text = text[length:]

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// peer is a switch that has said everything already.
+// peer is a switch whose messages are fixed. It keeps what it receives.
 type peer struct {
 	io.Reader
-	told bytes.Buffer
+	received bytes.Buffer
 }
 
-func (p *peer) Write(text []byte) (int, error) { return p.told.Write(text) }
+func (p *peer) Write(text []byte) (int, error) { return p.received.Write(text) }
 
-// part is an answer with meters, each of which has its number of packets.
+// part returns a reply with meters whose packet counts equal their IDs.
 func part(more bool, meters ...uint32) []byte {
 	body := []byte{0, multipartMeter, 0, 0, 0, 0, 0, 0}
 	if more {
@@ -32,41 +32,42 @@ func part(more bool, meters ...uint32) []byte {
 	return message(typeMultipart+1, body)
 }
 
-// An answer can come in parts, and the switch may ask whether somebody is there.
-func TestAnAnswerInParts(t *testing.T) {
-	said := bytes.Join([][]byte{message(typeHello, []byte{0, 1, 0, 8, 0, 0, 0, 0x40}), part(true, 1, 2), message(typeEchoRequest, []byte("ping")), part(false, 3)}, nil)
-	p := &peer{Reader: bytes.NewReader(said)}
-	got, err := askMeters(p)
+// A reply can come in parts, and the switch may send an echo request between them.
+func TestMetersInSeveralReplies(t *testing.T) {
+	hello := message(typeHello, []byte{0, 1, 0, 8, 0, 0, 0, 0x40})
+	sent := bytes.Join([][]byte{hello, part(true, 1, 2), message(typeEchoRequest, []byte("ping")), part(false, 3)}, nil)
+	p := &peer{Reader: bytes.NewReader(sent)}
+	got, err := requestMeters(p)
 	if err != nil || len(got) != 3 || got[3] != 3 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if !strings.HasSuffix(p.told.String(), string(message(typeEchoReply, []byte("ping")))) {
-		t.Errorf("told % x", p.told.String())
+	if !strings.HasSuffix(p.received.String(), string(message(typeEchoReply, []byte("ping")))) {
+		t.Errorf("the switch received % x", p.received.String())
 	}
 }
 
-func TestAnAnswerThatIsNone(t *testing.T) {
+func TestInvalidMeterReplies(t *testing.T) {
 	short := part(false, 1)
 	binary.BigEndian.PutUint16(short[headerLength+8+4:], 7)
-	for says, answer := range map[string][]byte{
-		"EOF":                             nil,
-		"the switch refuses: 00 01 00 05": message(typeError, []byte{0, 1, 0, 5}),
-		"to another question":             message(typeMultipart+1, []byte{0, 1, 0, 0, 0, 0, 0, 0}),
-		"a meter of 7 bytes":              short,
-		"a message of 3 bytes":            {version15, typeHello, 0, 3, 0, 0, 0, 1},
+	for want, reply := range map[string][]byte{
+		"EOF": nil,
+		"the switch returned an OpenFlow error: 00 01 00 05": message(typeError, []byte{0, 1, 0, 5}),
+		"that has no meters":             message(typeMultipart+1, []byte{0, 1, 0, 0, 0, 0, 0, 0}),
+		"a meter of 7 bytes":             short,
+		"an OpenFlow message of 3 bytes": {version15, typeHello, 0, 3, 0, 0, 0, 1},
 	} {
-		if got, err := askMeters(&peer{Reader: bytes.NewReader(answer)}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v (%v), wanted %q", got, err, says)
+		if got, err := requestMeters(&peer{Reader: bytes.NewReader(reply)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v (%v), want error %q", got, err, want)
 		}
 	}
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzMeterReply(f *testing.F) {
 	f.Add(part(true, 1, 2))
 	f.Add(part(false, 7))
 	f.Add(message(typeError, nil))
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		if got, err := askMeters(&peer{Reader: bytes.NewReader(answer)}); err == nil && got == nil {
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		if got, err := requestMeters(&peer{Reader: bytes.NewReader(reply)}); err == nil && got == nil {
 			t.Error("neither meters nor an error")
 		}
 	})

@@ -1,11 +1,11 @@
-// Package openflow gives a bridge its flows, by difference, through go-openvswitch, which runs ovs-ofctl.
+// Package openflow writes a bridge's flows through go-openvswitch, which runs ovs-ofctl. It writes only the difference.
 //
 //	[]desired.Flow ──text──▶ cookie ─┐
 //	                                 ├─difference─▶ one bundle (all or nothing)
 //	dump-flows of our cookies ───────┘
 //
-// A flow's cookie is made of its text: what the bridge prints of a flow is not what was written, and differs by version, so that texts
-// could not be compared. Flows with other cookies are somebody else's.
+// A flow's cookie is a hash of its text. Texts cannot be compared, because the bridge prints a flow differently from how
+// it was written, and differently in each version. Flows with other cookies are foreign and left alone.
 package openflow
 
 import (
@@ -24,33 +24,35 @@ import (
 )
 
 const (
-	// ours are the upper 16 bits of our cookies.
+	// ours is the value of the upper 16 bits of our cookies.
 	ours     uint64 = 0x57ef << 48
 	oursMask uint64 = 0xffff << 48
 	whole    uint64 = 1<<64 - 1
-	// timeout bounds a run of ovs-ofctl, in seconds.
+	// timeout limits a run of ovs-ofctl, in seconds.
 	timeout = 10
 )
 
-// ErrAbsent says that ovs-vswitchd does not keep the bridge: it does not run, or has not made it yet.
+// ErrAbsent means that ovs-vswitchd does not run or has not created the bridge yet.
 var ErrAbsent = errors.New("ovs-vswitchd does not offer the bridge's OpenFlow socket")
 
-// Bridge is one whose flows are kept.
+// Bridge keeps the flows of one bridge.
 type Bridge struct {
 	socket string
 	client *ovs.Client
 
 	mu sync.Mutex
-	// shown is how the bridge printed each of our flows after it was written, by cookie: a difference is somebody's change.
+	// shown is the text that the bridge printed for each of our flows after the last write, by cookie. A different text
+	// means that someone changed the flow.
 	shown map[uint64]string
 }
 
-// New returns the bridge with that name of the ovs-vswitchd with that run directory.
+// New returns a Bridge for the named bridge of the ovs-vswitchd whose run directory is runDir.
 func New(runDir, name string) *Bridge {
 	return &Bridge{socket: filepath.Join(runDir, name+".mgmt"), client: ovs.New(ovs.Timeout(timeout)), shown: map[uint64]string{}}
 }
 
-// Apply gives the bridge exactly these flows of ours, and reports whether anything was written. Two of them must not match the same.
+// Apply replaces Weft's flows of the bridge with these, and reports whether it wrote anything. No two of them may have
+// the same table, match and priority.
 func (b *Bridge) Apply(flows []desired.Flow) (changed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +75,7 @@ func (b *Bridge) Apply(flows []desired.Flow) (changed bool, err error) {
 	return true, err
 }
 
-// check finds out whether somebody listens at the socket, which a switch that was killed leaves behind.
+// check returns ErrAbsent if no process listens at the socket, because a killed switch leaves the socket file behind.
 func (b *Bridge) check() error {
 	conn, err := net.Dial("unix", b.socket)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
@@ -85,12 +87,13 @@ func (b *Bridge) check() error {
 	return conn.Close()
 }
 
-// target is the switch as ovs-ofctl takes it.
+// target returns the switch in the form that ovs-ofctl accepts.
 func (b *Bridge) target() string { return "unix:" + b.socket }
 
-// dump returns our flows as the bridge prints them, by cookie.
+// dump returns our flows by cookie, as the bridge prints them.
 func (b *Bridge) dump() (map[uint64]string, error) {
-	found, err := b.client.OpenFlow.DumpFlowsWithFlowArgs(b.target(), &ovs.MatchFlow{Cookie: ours, CookieMask: oursMask, Table: ovs.AnyTable})
+	match := &ovs.MatchFlow{Cookie: ours, CookieMask: oursMask, Table: ovs.AnyTable}
+	found, err := b.client.OpenFlow.DumpFlowsWithFlowArgs(b.target(), match)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
@@ -100,23 +103,23 @@ func (b *Bridge) dump() (map[uint64]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list flows: %w", err)
 		}
-		flows[f.Cookie] += string(text) + "\n" // of two with one cookie one is somebody's copy
+		flows[f.Cookie] += string(text) + "\n" // if two flows have one cookie, someone copied ours
 	}
 	return flows, nil
 }
 
-// difference returns what to add and the cookies of what to delete first.
+// difference returns the flows to add, and the cookies of the flows to delete before that.
 func (b *Bridge) difference(flows []desired.Flow, have map[uint64]string) (missing []*ovs.Flow, extra []uint64) {
 	wanted := make(map[uint64]bool, len(flows))
 	for _, f := range flows {
 		flow := render(f)
 		wanted[flow.Cookie] = true
-		was, known := b.shown[flow.Cookie]
+		was, written := b.shown[flow.Cookie]
 		is, there := have[flow.Cookie]
-		if there && known && was != is {
+		if there && written && was != is {
 			extra = append(extra, flow.Cookie)
 		}
-		if !there || known && was != is {
+		if !there || written && was != is {
 			missing = append(missing, flow)
 		}
 	}
@@ -138,7 +141,7 @@ func bundle(missing []*ovs.Flow, extra []uint64) func(*ovs.FlowTransaction) erro
 	}
 }
 
-// text is a match or actions as desired wrote them.
+// text is a match or an action list in the form in which package desired writes it.
 type text string
 
 func (t text) MarshalText() ([]byte, error) { return []byte(t), nil }
@@ -152,7 +155,8 @@ func render(f desired.Flow) *ovs.Flow {
 	return flow
 }
 
-// cookieOf makes a cookie of a flow: 48 bits of its text's hash, of which 10,000 flows have two alike once in five million times.
+// cookieOf returns the cookie of a flow: 48 bits are a hash of its text. The probability that two of 10,000 flows have
+// the same cookie is one in five million.
 func cookieOf(f desired.Flow) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %d %s %s", f.Table, f.Priority, f.Match, f.Actions)

@@ -13,11 +13,12 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/reserved"
 )
 
 const bridgeName = "br-test"
 
-// newSwitch starts Open vSwitch with a bridge, and lets the product find ovs-ofctl.
+// newSwitch starts Open vSwitch with a bridge, and adds ovs-ofctl to the path of the tested code.
 func newSwitch(t *testing.T) *ovndbtest.Switch {
 	t.Helper()
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
@@ -26,7 +27,7 @@ func newSwitch(t *testing.T) *ovndbtest.Switch {
 	return s
 }
 
-// change runs ovs-vsctl and returns when ovs-vswitchd has done what it says.
+// change runs ovs-vsctl and returns after ovs-vswitchd has applied the change.
 func change(t *testing.T, s *ovndbtest.Switch, args ...string) {
 	t.Helper()
 	ovndbtest.Command(t, "ovs-vsctl", append([]string{"--db=" + s.Endpoint(), "--timeout=20"}, args...)...)
@@ -37,7 +38,7 @@ func ofctl(t *testing.T, s *ovndbtest.Switch, command string, args ...string) st
 	return ovndbtest.Command(t, "ovs-ofctl", append([]string{command, "unix:" + s.RunDir() + "/" + bridgeName + ".mgmt"}, args...)...)
 }
 
-// shared is a bridge with everything that flows are made for.
+// shared returns a bridge that needs every kind of flow.
 func shared() desired.ExternalBridge {
 	service := func(f desired.Frontend) desired.Frontend {
 		f.ClusterIP, f.ClusterPort = netip.MustParseAddr("10.96.0.7"), 80
@@ -47,9 +48,13 @@ func shared() desired.ExternalBridge {
 		return f
 	}
 	return desired.ExternalBridge{
-		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11",
+		Userspace: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11",
 		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
 		Hidden:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
+		Reserved: reserved.Table{
+			Ports:        append(reserved.Defaults(), reserved.Port{Protocol: "sctp", Number: 3868}),
+			Destinations: reserved.Remotes("db", "ssl:172.18.0.11:443"),
+		},
 		Frontends: []desired.Frontend{
 			service(desired.Frontend{Protocol: corev1.ProtocolTCP, Port: 30080, NodePort: 30080}),
 			service(desired.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080, NodePort: 30080}),
@@ -71,7 +76,7 @@ func apply(t *testing.T, b *openflow.Bridge, flows []desired.Flow, wantChanged b
 	}
 }
 
-// count is how many flows the bridge has of ours, and of others.
+// count returns the numbers of our flows and of foreign flows on the bridge.
 func count(t *testing.T, s *ovndbtest.Switch) (ours, others int) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(ofctl(t, s, "dump-flows")), "\n") {
@@ -89,7 +94,8 @@ func count(t *testing.T, s *ovndbtest.Switch) (ours, others int) {
 func wantCount(t *testing.T, s *ovndbtest.Switch, ours, others int) {
 	t.Helper()
 	if gotOurs, gotOthers := count(t, s); gotOurs != ours || gotOthers != others {
-		t.Errorf("the bridge has %d flows of ours and %d of others, want %d and %d:\n%s", gotOurs, gotOthers, ours, others, ofctl(t, s, "dump-flows"))
+		t.Errorf("the bridge has %d flows of ours and %d foreign flows, want %d and %d:\n%s",
+			gotOurs, gotOthers, ours, others, ofctl(t, s, "dump-flows"))
 	}
 }
 
@@ -98,7 +104,7 @@ func TestNothingIsWrittenWhenNothingDiffers(t *testing.T) {
 	ofctl(t, s, "add-flow", "cookie=0x1,priority=7,ip,actions=drop")
 	flows := shared().Flows()
 	apply(t, openflow.New(s.RunDir(), bridgeName), flows, true)
-	wantCount(t, s, len(flows), 2) // somebody's, and the one that each bridge begins with
+	wantCount(t, s, len(flows), 2) // a foreign flow, and the default flow of every bridge
 	bridge := openflow.New(s.RunDir(), bridgeName)
 	apply(t, bridge, flows, false)
 	apply(t, bridge, flows, false)
@@ -123,8 +129,8 @@ func TestOnlyTheDifferenceIsWritten(t *testing.T) {
 	apply(t, bridge, nil, false)
 }
 
-// TestWhatOthersChangeComesBack: a flow that is deleted, and one whose actions are changed under its cookie.
-func TestWhatOthersChangeComesBack(t *testing.T) {
+// Apply restores a deleted flow, and a flow whose actions were changed while its cookie stayed the same.
+func TestForeignChangesAreReverted(t *testing.T) {
 	s := newSwitch(t)
 	bridge := openflow.New(s.RunDir(), bridgeName)
 	flows := shared().Flows()
@@ -137,20 +143,20 @@ func TestWhatOthersChangeComesBack(t *testing.T) {
 	ofctl(t, s, "mod-flows", "--strict", "priority=20,in_port=LOCAL,actions=drop")
 	apply(t, bridge, flows, true)
 	if got := ofctl(t, s, "dump-flows"); strings.Contains(got, "priority=20,in_port=LOCAL actions=drop") {
-		t.Errorf("the changed flow stays: %s", got)
+		t.Errorf("the changed flow remains: %s", got)
 	}
 	apply(t, bridge, flows, false)
 }
 
-// TestARestartedSwitchGetsThemAgain: it begins without any.
-func TestARestartedSwitchGetsThemAgain(t *testing.T) {
+// A restarted switch begins without flows.
+func TestARestartedSwitchGetsItsFlowsAgain(t *testing.T) {
 	s := newSwitch(t)
 	bridge := openflow.New(s.RunDir(), bridgeName)
 	flows := shared().Flows()
 	apply(t, bridge, flows, true)
 	s.KillSwitch()
 	if _, err := bridge.Apply(flows); !errors.Is(err, openflow.ErrAbsent) {
-		t.Errorf("flows are written to a switch that does not run: %v", err)
+		t.Errorf("Apply to a switch that does not run returned %v", err)
 	}
 	s.RunSwitch()
 	change(t, s, "set", "Bridge", bridgeName, "external_ids:seen=again")
@@ -158,15 +164,15 @@ func TestARestartedSwitchGetsThemAgain(t *testing.T) {
 	wantCount(t, s, len(flows), 1)
 }
 
-func TestABridgeThatIsNotThere(t *testing.T) {
+func TestAnAbsentBridge(t *testing.T) {
 	s := newSwitch(t)
 	if _, err := openflow.New(s.RunDir(), "br-none").Apply(shared().Flows()); !errors.Is(err, openflow.ErrAbsent) {
 		t.Errorf("error is %v", err)
 	}
 }
 
-// TestWhatTheSwitchRefuses is all refused.
-func TestWhatTheSwitchRefuses(t *testing.T) {
+// If the switch refuses one flow, it applies no flow of the bundle.
+func TestARefusedFlow(t *testing.T) {
 	s := newSwitch(t)
 	bridge := openflow.New(s.RunDir(), bridgeName)
 	bad := append(shared().Flows(), desired.Flow{Priority: 3, Match: "no_such_field=1", Actions: "drop"})

@@ -16,7 +16,7 @@ const (
 	theirMAC = "02:00:00:18:00:01"
 )
 
-// tracer asks ovs-vswitchd where packets go: port 1 leads outside, 2 to the router.
+// tracer reads from ovs-vswitchd where packets go. Port 1 leads outside, and port 2 to the router.
 type tracer struct {
 	t *testing.T
 	s *ovndbtest.Switch
@@ -36,7 +36,8 @@ var (
 	shownPort    = regexp.MustCompile(`(\S+) \d+/(\d+): `) // "outside 1/2: (tap)"
 )
 
-// trace returns the actions of each pass of a packet, ports by name; ct are the states that conntrack gives it.
+// trace returns the datapath actions of each pass of a packet, with port names. ct are the states that conntrack returns
+// in turn.
 func (tr tracer) trace(packet string, ct ...string) string {
 	tr.t.Helper()
 	args := []string{"-t", control(tr.t, tr.s), "ofproto/trace", bridgeName, packet}
@@ -50,10 +51,11 @@ func (tr tracer) trace(packet string, ct ...string) string {
 	return strings.Join(passes, "; ")
 }
 
-// named replaces the datapath's port numbers.
+// named replaces datapath port numbers in actions by port names.
 func (tr tracer) named(actions string) string {
 	names := map[string]string{} // datapath port -> name
-	for _, match := range shownPort.FindAllStringSubmatch(ovndbtest.Command(tr.t, "ovs-appctl", "-t", control(tr.t, tr.s), "dpif/show"), -1) {
+	ports := ovndbtest.Command(tr.t, "ovs-appctl", "-t", control(tr.t, tr.s), "dpif/show")
+	for _, match := range shownPort.FindAllStringSubmatch(ports, -1) {
 		names[match[2]] = match[1]
 	}
 	var parts []string
@@ -84,29 +86,65 @@ func TestWherePacketsGo(t *testing.T) {
 		fromH = "in_port=LOCAL,dl_src=" + ourMAC + ",dl_dst=" + theirMAC
 	)
 	ct1, ct2 := "ct(commit,zone=64000,mark=0x1/0xffffffff)", "ct(commit,zone=64000,mark=0x2/0xffffffff)"
-	for name, test := range map[string]struct {
+	type test struct {
 		packet string
 		ct     []string
 		want   string // a part of the actions
-	}{
-		"the router's connections leave":              {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, "); outside"},
-		"the router's connections are noted":          {fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct1 + ",recirc("},
-		"what was not translated does not leave":      {fromR + ",tcp,nw_src=10.244.1.5,nw_dst=192.0.2.5", nil, "drop"},
-		"of no family":                                {fromR + ",tcp6,ipv6_src=fd00:10:244:1::5,ipv6_dst=2001:db8::1", nil, "drop"},
-		"a MAC that is not the router's":              {"in_port=2,dl_src=" + theirMAC + ",dl_dst=" + ourMAC + ",tcp,nw_src=172.18.0.11", nil, "drop"},
-		"the router asks for a neighbour":             {"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1", nil, "outside"},
-		"the router's answer to the host stays":       {"in_port=2,dl_src=" + ourMAC + ",dl_dst=" + ourMAC + ",arp,arp_op=2", nil, "drop"},
-		"the host's connections are noted":            {fromH + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct2},
-		"another MAC at the host is none of ours":     {"in_port=LOCAL,dl_src=02:00:00:18:00:98,dl_dst=" + theirMAC + ",tcp,nw_src=172.18.0.98,nw_dst=192.0.2.5", nil, "outside"},
-		"the host's tunnels are not":                  {fromH + ",udp,nw_src=172.18.0.11,nw_dst=172.18.0.12,udp_dst=6081", nil, "outside"},
-		"tunnels from outside":                        {fmt.Sprintf(in4, "udp", "172.18.0.11") + ",udp_dst=6081", nil, bridgeName},
-		"a neighbour's answer is both's":              {in + ",arp,arp_op=2", nil, "router," + bridgeName},
-		"a new connection is the host's":              {fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,new"}, "; " + bridgeName},
-		"what conntrack finds invalid is the host's":  {fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,inv"}, "; " + bridgeName},
-		"frames for others are switched":              {"in_port=1,dl_src=" + theirMAC + ",dl_dst=02:00:00:18:00:99,tcp", nil, "router"},
-		"our MAC from elsewhere is not learnt":        {"in_port=7,dl_src=" + ourMAC + ",dl_dst=" + theirMAC + ",arp", nil, "drop"},
-		"a router advertisement to all is the host's": {"in_port=1,dl_src=" + theirMAC + ",dl_dst=33:33:00:00:00:01,icmp6,icmpv6_type=134", nil, bridgeName},
-		"a router advertisement to it alone":          {in + ",icmp6,icmpv6_type=134", nil, bridgeName},
+	}
+	for name, test := range map[string]test{
+		"the router's connections leave": {
+			fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, "); outside",
+		},
+		"the router's connections are marked": {
+			fromR + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct1 + ",recirc(",
+		},
+		"untranslated IPv4 packets do not leave": {fromR + ",tcp,nw_src=10.244.1.5,nw_dst=192.0.2.5", nil, "drop"},
+		"untranslated IPv6 packets do not leave": {
+			fromR + ",tcp6,ipv6_src=fd00:10:244:1::5,ipv6_dst=2001:db8::1", nil, "drop",
+		},
+		"a MAC that is not the router's": {
+			"in_port=2,dl_src=" + theirMAC + ",dl_dst=" + ourMAC + ",tcp,nw_src=172.18.0.11", nil, "drop",
+		},
+		"the router's ARP request": {
+			"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1", nil, "outside",
+		},
+		"the router's ARP reply to the host does not leave": {
+			"in_port=2,dl_src=" + ourMAC + ",dl_dst=" + ourMAC + ",arp,arp_op=2", nil, "drop",
+		},
+		"the host's connections are marked": {fromH + ",tcp,nw_src=172.18.0.11,nw_dst=192.0.2.5", nil, ct2},
+		"connections from another MAC at the host are not marked": {
+			"in_port=LOCAL,dl_src=02:00:00:18:00:98,dl_dst=" + theirMAC + ",tcp,nw_src=172.18.0.98,nw_dst=192.0.2.5", nil, "outside",
+		},
+		"the host's tunnels are not marked": {
+			fromH + ",udp,nw_src=172.18.0.11,nw_dst=172.18.0.12,udp_dst=6081", nil, "outside",
+		},
+		"tunnels from outside go to the host": {fmt.Sprintf(in4, "udp", "172.18.0.11") + ",udp_dst=6081", nil, bridgeName},
+		"ARP replies go to router and host":   {in + ",arp,arp_op=2", nil, "router," + bridgeName},
+		"new connections go to the host": {
+			fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,new"}, "; " + bridgeName,
+		},
+		"invalid packets go to the host": {
+			fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,inv"}, "; " + bridgeName,
+		},
+		"a message about a fragment goes to the agent": {
+			in + ",icmp6,icmpv6_type=2", []string{"trk,inv"}, "; userspace(pid=0,controller(",
+		},
+		"a message about a fragment goes to the host too": {
+			in + ",icmp6,icmpv6_type=2", []string{"trk,inv"}, "," + bridgeName,
+		},
+		"a message about an unmarked connection goes to the host": {
+			in + ",icmp6,icmpv6_type=2", []string{"trk,rel"}, "; " + bridgeName,
+		},
+		"frames to other MACs are switched": {
+			"in_port=1,dl_src=" + theirMAC + ",dl_dst=02:00:00:18:00:99,tcp", nil, "router",
+		},
+		"our MAC is not learnt from another port": {
+			"in_port=7,dl_src=" + ourMAC + ",dl_dst=" + theirMAC + ",arp", nil, "drop",
+		},
+		"a multicast router advertisement goes to the host": {
+			"in_port=1,dl_src=" + theirMAC + ",dl_dst=33:33:00:00:00:01,icmp6,icmpv6_type=134", nil, bridgeName,
+		},
+		"a unicast router advertisement goes to the host": {in + ",icmp6,icmpv6_type=134", nil, bridgeName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tracer{t, tr.s}.trace(test.packet, test.ct...)

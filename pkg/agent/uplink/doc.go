@@ -1,4 +1,5 @@
-// Package uplink moves a node's link to the outside onto an Open vSwitch bridge, and back, without losing the node.
+// Package uplink moves the node's link that leads outside onto an Open vSwitch bridge, and back, without disconnecting
+// the node.
 //
 //	eth0 (addresses, routes)   ─▶   breth0 (addresses, routes) ─ bridge ─ eth0 (nothing)
 //
@@ -8,11 +9,12 @@
 //	                 │                                 │
 //	                 └─ death, deadline, failed probe ─┴─▶ undo ─▶ ledger: RolledBack
 //
-// Steps are data, and each says how something shall be, not what to change: doing one again changes nothing, so undoing may begin at any
-// point and be repeated after any death. Three watch over a move: this process by its deadline; a process of its own in another session
-// (the guard), which undoes at once when the pipe to this process ends and at the deadline whatever this process does; and the next start,
-// whose first act is Recover.
+// Steps are data. Each step describes the state that it establishes, not a change, so that repeating a step changes
+// nothing. Undoing may therefore begin at any point and may be repeated after any death. Three parties supervise a move.
+// This process has a deadline. The guard, a separate process in its own session, undoes the move at once when the pipe
+// to this process closes, and at the deadline in any case. The next start of the agent calls Recover before anything
+// else.
 //
-// What is in the ledger holds for one boot. After a reboot the host has configured its link anew and nothing on it is ours, so only our
-// rows in Open vSwitch go, and the move is made again with a new snapshot.
+// A ledger is valid for one boot. After a reboot the host has configured its link again, and nothing on the link is
+// Weft's. Undoing then removes only Weft's rows in Open vSwitch, and the next move takes a new snapshot.
 package uplink

@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// guardProcess is the process that undoes a move when this one cannot.
+// guardProcess is the process that undoes a move if this process cannot.
 type guardProcess struct {
 	process *os.Process
 	pipe    *os.File // its other end is the guard's standard input
 }
 
-// startGuard starts this program again, in a session of its own so that no signal to this one's group ends it. It holds the end of a pipe,
-// which tells it of this process' death at once.
+// startGuard starts this program again in its own session, so that a signal to this process' group does not reach the
+// guard. The guard reads from a pipe, which closes as soon as this process dies.
 func startGuard(command []string, l *Ledger) (*guardProcess, error) {
 	input, pipe, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
-	args := append(append([]string(nil), command...), "--link="+l.Snapshot.Link, "--attempt="+l.Attempt, "--timeout="+time.Until(l.Deadline).String())
+	args := append(append([]string(nil), command...),
+		"--link="+l.Snapshot.Link, "--attempt="+l.Attempt, "--timeout="+time.Until(l.Deadline).String())
 	process, err := os.StartProcess(args[0], args, &os.ProcAttr{
 		Env: os.Environ(), Files: []*os.File{input, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -35,15 +36,15 @@ func startGuard(command []string, l *Ledger) (*guardProcess, error) {
 	return &guardProcess{process, pipe}, nil
 }
 
-// end lets the guard look at the ledger, which says that there is nothing to do, and waits for its end.
+// end closes the pipe and waits for the guard. The guard finds an outcome in the ledger and exits without a change.
 func (g *guardProcess) end() error {
 	g.pipe.Close()
 	_, err := g.process.Wait()
 	return err
 }
 
-// Guard waits until the input ends, which is when the process that moves the link has written its outcome or died, or the timeout is over.
-// A move of this attempt that is not confirmed then is undone.
+// Guard waits until the input ends or the timeout has passed. The input ends when the moving process has written its
+// outcome or has died. Guard then undoes the move if the attempt is not confirmed.
 func (m *Mover) Guard(ctx context.Context, link, attempt string, timeout time.Duration, input io.Reader) error {
 	ended := make(chan struct{})
 	go func() {
@@ -54,7 +55,7 @@ func (m *Mover) Guard(ctx context.Context, link, attempt string, timeout time.Du
 	defer timer.Stop()
 	reason := "the agent ended during the move"
 	select {
-	case <-ctx.Done(): // a signal is meant for the move as well
+	case <-ctx.Done(): // whoever signals the guard ends the move as well
 	case <-ended:
 	case <-timer.C:
 		reason = "the move was not confirmed in time"
@@ -62,7 +63,8 @@ func (m *Mover) Guard(ctx context.Context, link, attempt string, timeout time.Du
 	return m.guardUndo(context.WithoutCancel(ctx), link, attempt, reason)
 }
 
-// guardUndo goes on without the lock when who holds it does not end: it does nothing any more, or it undoes the same.
+// guardUndo proceeds without the lock if its holder does not release it in time. That process either hangs or undoes the
+// same move.
 func (m *Mover) guardUndo(ctx context.Context, link, attempt, reason string) error {
 	if l, err := m.dir().read(link); err == nil && !isOpen(l, attempt) {
 		return nil

@@ -17,16 +17,16 @@ import (
 	"github.com/weft-network/weft/pkg/cni"
 )
 
-// host does steps.
+// host applies steps to this host.
 type host struct {
-	rows *rows // nil: Open vSwitch is out of reach
-	// passed is told of each change that was made: the places where a death leaves something half done.
+	rows *rows // nil: no connection to Open vSwitch
+	// passed is called after each change. These are the points at which a death leaves a move half done.
 	passed func(point string)
-	// left is what undoing could not do because of Open vSwitch.
+	// left collects the errors of Open vSwitch that undoing has skipped.
 	left error
 }
 
-// do does the steps in order, until one fails or ctx ends.
+// do applies the steps in order until one of them fails or ctx ends.
 func (h *host) do(ctx context.Context, steps []Step) error {
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -40,7 +40,7 @@ func (h *host) do(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// doAll does all steps, those behind one that fails as well: undoing brings back what it can.
+// doAll applies all steps, even after one has failed, because undoing must restore as much as it can.
 func (h *host) doAll(ctx context.Context, steps []Step) error {
 	var failed error
 	for _, step := range steps {
@@ -74,8 +74,8 @@ func (h *host) step(ctx context.Context, step Step) error {
 	return fmt.Errorf("unknown step %T", step)
 }
 
-// applyRows waits until ovs-vswitchd has done what the rows say. A bridge that shall go is not waited for in vain: it loses at least what
-// it carries, so that the link can have it back, and the rest is left.
+// applyRows writes rows and waits until ovs-vswitchd has applied them. If a bridge cannot be removed, it takes the
+// addresses and routes off the bridge, so that the link can have them again, and adds the error to left.
 func (h *host) applyRows(ctx context.Context, s Rows) error {
 	err := errNoSwitch
 	if h.rows != nil {
@@ -88,7 +88,8 @@ func (h *host) applyRows(ctx context.Context, s Rows) error {
 	return h.disarm(s.Bridge)
 }
 
-// disarm takes what it carries off a bridge that ovs-vswitchd does not remove, and its link where the kernel does that for anybody.
+// disarm sets a bridge's link down and takes its addresses, routes and neighbours off, for a bridge that ovs-vswitchd
+// does not remove. A missing link is not an error.
 func (h *host) disarm(bridge string) error {
 	found, err := netlink.LinkByName(bridge)
 	var notFound netlink.LinkNotFoundError
@@ -171,8 +172,8 @@ func (h *host) applySysctls(s Settings) error {
 	return nil
 }
 
-// carry makes the link's addresses, routes and neighbours as wanted, as far as the kernel lets it. Its routes come and go with the
-// addresses.
+// carry gives the link exactly the wanted addresses, routes and neighbours, as far as the kernel permits. Routes that
+// the kernel derives from an address come and go with the address.
 func (h *host) carry(name string, want Layer3) error {
 	found, err := netlink.LinkByName(name)
 	if err != nil {
@@ -203,7 +204,8 @@ func (h *host) carry(name string, want Layer3) error {
 	return failed
 }
 
-// takeOff removes what is not wanted, the last address first: with a subnet's first one the kernel removes the others.
+// takeOff removes unwanted routes and addresses. It removes the last address first, because with the first address of a
+// subnet the kernel also removes the others.
 func (h *host) takeOff(on link, want Layer3) error {
 	have, err := readLayer3(on)
 	if err != nil {
@@ -227,7 +229,8 @@ func (h *host) takeOff(on link, want Layer3) error {
 	return nil
 }
 
-// addRoutes goes over them again as long as one helps: the next hop of one may be reached by another.
+// addRoutes adds routes in passes until a pass adds none, because the next hop of one route may be reachable only by
+// another.
 func (h *host) addRoutes(on link, routes []Message) error {
 	for len(routes) > 0 {
 		var left []Message
@@ -248,7 +251,7 @@ func (h *host) addRoutes(on link, routes []Message) error {
 	return nil
 }
 
-// lacking are those of want that have has not, in order.
+// lacking returns the messages of want that are not in have, in their order.
 func lacking(want, have []Message, key func(Message) string) []Message {
 	present := map[string]bool{}
 	for _, m := range have {

@@ -13,53 +13,54 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ledgerVersion is that of Ledger's form. One that this program does not know is left alone, and so is its link.
+// ledgerVersion is the version of Ledger's file format. The program leaves a ledger with another version, and its link,
+// unchanged.
 const ledgerVersion = 1
 
-// Phase is how far a move is.
+// Phase is the progress of a move.
 type Phase string
 
-// The phases.
+// The phases of a move.
 const (
-	// Moving: steps are being done, and nothing is certain.
+	// Moving means that steps are being applied. The state of the link is unknown.
 	Moving Phase = "Moving"
-	// Confirmed: the move was probed and stays.
+	// Confirmed means that the probe succeeded. The link stays on its bridge.
 	Confirmed Phase = "Confirmed"
-	// Undoing: the link comes back.
+	// Undoing means that the link is being restored.
 	Undoing Phase = "Undoing"
-	// RolledBack: the link is as before, and Reason says why.
+	// RolledBack means that the link is restored. Reason has the cause.
 	RolledBack Phase = "RolledBack"
 )
 
-// Ledger is what survives a death: all that is needed to finish a move or to undo it.
+// Ledger is the state that survives a death: all that is needed to finish or to undo a move.
 type Ledger struct {
 	Version int   `json:"version"`
 	Phase   Phase `json:"phase"`
-	// Attempt is unique among moves.
+	// Attempt identifies the move.
 	Attempt string `json:"attempt"`
-	// BootID is the kernel's: what the snapshot says holds until it changes.
+	// BootID is the kernel's boot ID. The snapshot is valid only during that boot.
 	BootID  string    `json:"bootID"`
 	Started time.Time `json:"started"`
-	// Deadline is when the guard undoes what is not confirmed.
+	// Deadline is the time at which the guard undoes an unconfirmed move.
 	Deadline time.Time `json:"deadline"`
-	// Wanted is what was asked for: a move that failed is made again when that changes.
+	// Wanted is the request as text. A move that failed is tried again when it changes.
 	Wanted string `json:"wanted"`
-	// Interrupted counts the moves in a row that ended with their process.
+	// Interrupted is the number of consecutive moves during which the process died.
 	Interrupted int `json:"interrupted,omitempty"`
-	// Reason says why the move was undone.
+	// Reason is the cause of the rollback.
 	Reason string `json:"reason,omitempty"`
-	// Forget says that the ledger goes when the undoing is done.
+	// Forget makes undo remove the ledger at its end.
 	Forget   bool     `json:"forget,omitempty"`
 	Target   Target   `json:"target"`
 	Snapshot Snapshot `json:"snapshot"`
 }
 
-// folder holds the ledgers, one per link.
+// folder is the directory of the ledgers, of which each link has one.
 type folder string
 
 func (f folder) path(link string) string { return filepath.Join(string(f), "uplink-"+link+".json") }
 
-// write brings the ledger to the disk, name included, before it returns.
+// write returns after the ledger and its directory entry are on the disk.
 func (f folder) write(l *Ledger) error {
 	l.Version = ledgerVersion
 	text, err := json.MarshalIndent(l, "", "  ")
@@ -82,7 +83,7 @@ func (f folder) remove(link string) error {
 	return f.sync()
 }
 
-// sync brings the names to the disk.
+// sync flushes the directory entries to the disk.
 func (f folder) sync() error {
 	dir, err := os.Open(string(f))
 	if err != nil {
@@ -91,7 +92,7 @@ func (f folder) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// read returns nil if there is no ledger of the link.
+// read returns nil if the link has no ledger.
 func (f folder) read(link string) (*Ledger, error) {
 	text, err := os.ReadFile(f.path(link))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,12 +105,13 @@ func (f folder) read(link string) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger %s: %w", f.path(link), err)
 	}
 	if l.Version != ledgerVersion || l.Snapshot.Link != link {
-		return nil, fmt.Errorf("ledger %s: version %d of link %q; this program knows version %d", f.path(link), l.Version, l.Snapshot.Link, ledgerVersion)
+		return nil, fmt.Errorf("ledger %s: version %d of link %q; this program supports version %d",
+			f.path(link), l.Version, l.Snapshot.Link, ledgerVersion)
 	}
 	return l, nil
 }
 
-// all reads the ledgers of all links.
+// all reads the ledgers of all links. It returns the readable ones even if it returns an error.
 func (f folder) all() ([]*Ledger, error) {
 	paths, err := filepath.Glob(f.path("*"))
 	if err != nil {

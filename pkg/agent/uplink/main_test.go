@@ -16,24 +16,24 @@ import (
 	"github.com/weft-network/weft/test/isolation"
 )
 
-// orderEnv has what a child shall do.
+// orderEnv has the order of a child process as JSON.
 const orderEnv = "WEFT_TEST_ORDER"
 
-// order is what a child process does, and where it dies.
+// order describes what a child process does and where it dies.
 type order struct {
 	Dir, OpenVSwitch, Boot string
-	// Undo has the child undo what it finds; else it moves the link.
+	// Undo makes the child call Recover instead of moving the link.
 	Undo bool
-	// DieAt is the number of the change after which it kills itself; 0: it does not.
+	// DieAt is the number of the change after which the child kills itself. 0 means that it does not.
 	DieAt int
-	// StopAt is the number of the change after which it stands still, as one that hangs; its time is short then.
+	// StopAt is the number of the change after which the child stops, as if it hangs. It also shortens the child's timeouts.
 	StopAt int
-	// Guard is false for one that dies with its guard.
+	// Guard is false if the guard must die with the child.
 	Guard   bool
 	Request Request
 }
 
-// TestMain runs the tests as the first process of new namespaces; a child is the mover or its guard.
+// TestMain runs the tests as the first process of new namespaces. A child process runs as the mover or as its guard.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "uplink-guard" {
 		os.Exit(exitCode(guardRole(os.Args[2:])))
@@ -57,7 +57,7 @@ func exitCode(err error) int {
 	return 0
 }
 
-// configOf is a mover's that does not wait as long as a real one.
+// configOf returns a mover's configuration with short timeouts.
 func configOf(dir, remote, boot string) Config {
 	return Config{
 		Dir: dir, OpenVSwitch: remote, Datapath: networkv1alpha1.DatapathNetdev, Log: logr.Discard(),
@@ -90,12 +90,12 @@ func childRole(text string) error {
 		cfg.GuardCommand = []string{"/bin/true"}
 	}
 	changes := 0
-	cfg.Passed = func(point string) {
+	cfg.passed = func(point string) {
 		changes++
 		fmt.Println(point)
 		if changes == o.DieAt {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-			select {} // it comes at once
+			select {} // until the signal arrives
 		}
 		if changes == o.StopAt {
 			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)

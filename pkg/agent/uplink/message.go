@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Message is an address, route, neighbour or rule of one link as the kernel tells it, every attribute included: the body of its rtnetlink
-// message, in which the link is 0 or "*". What the netlink library has no field for, such as the metric of an address, is kept so.
+// Message is an address, route, neighbour or rule of a link, with every attribute: the body of its rtnetlink message, in
+// which 0 or "*" replaces the link. It preserves attributes for which the netlink library has no field, such as the
+// metric of an address.
 type Message struct {
-	// Text is for people.
+	// Text is a human-readable form.
 	Text string `json:"text"`
-	// Body is header and attributes (rtnetlink(7)).
+	// Body is the header and the attributes (rtnetlink(7)).
 	Body []byte `json:"body"`
 }
 
-// Lengths of the headers of linux/if_addr.h, rtnetlink.h, neighbour.h and fib_rules.h.
+// Lengths of the headers of linux/if_addr.h, rtnetlink.h, neighbour.h and fib_rules.h, in bytes.
 const (
 	addressHeader  = 8
 	routeHeader    = 12
@@ -35,13 +36,13 @@ const (
 	forever            = 0xffffffff
 )
 
-// kept are the flags of an address that are a wish; the others are its state.
+// kept are the address flags that are configuration. The other flags are the state of the address.
 const kept = unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MANAGETEMPADDR | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MCAUTOJOIN
 
-// errNexthopObject says that a route cannot be given to another link.
+// errNexthopObject means that a route cannot be moved to another link.
 var errNexthopObject = refuse("a route uses a nexthop object (ip nexthop), which names its link by itself")
 
-// link is what a message is bound to.
+// link identifies the link of a message.
 type link struct {
 	index int
 	name  string
@@ -59,7 +60,8 @@ func decode(b []byte) ([]attribute, error) {
 		if length < unix.SizeofRtAttr || length > len(b) {
 			return nil, fmt.Errorf("netlink attribute of %d bytes in %d", length, len(b))
 		}
-		attributes = append(attributes, attribute{binary.NativeEndian.Uint16(b[2:]) & 0x3fff, slices.Clone(b[unix.SizeofRtAttr:length])})
+		kind := binary.NativeEndian.Uint16(b[2:]) & 0x3fff
+		attributes = append(attributes, attribute{kind, slices.Clone(b[unix.SizeofRtAttr:length])})
 		b = b[min(aligned(length), len(b)):]
 	}
 	return attributes, nil
@@ -97,7 +99,7 @@ func number(attributes []attribute, kind uint16) uint32 {
 	return 0
 }
 
-// parts splits a message whose attributes are known to be whole.
+// parts splits a message into header and attributes. It ignores attributes that cannot be decoded.
 func (m Message) parts(header int) ([]byte, []attribute) {
 	if len(m.Body) < header {
 		return make([]byte, header), nil
@@ -106,7 +108,7 @@ func (m Message) parts(header int) ([]byte, []attribute) {
 	return slices.Clone(m.Body[:header]), attributes
 }
 
-// only keeps the attributes of these kinds, in this order.
+// only returns the attributes of these kinds, in this order.
 func only(attributes []attribute, kinds ...uint16) []attribute {
 	var found []attribute
 	for _, kind := range kinds {
@@ -117,7 +119,8 @@ func only(attributes []attribute, kinds ...uint16) []attribute {
 	return found
 }
 
-// newAddress reads an address of the link; ok is false for those of others, and for one that another host has.
+// newAddress decodes an address of the link. ok is false for an address of another link, and for an address that
+// duplicate detection found on another host.
 func newAddress(body []byte, on link) (m Message, ok bool, err error) {
 	if len(body) < addressHeader || binary.NativeEndian.Uint32(body[4:]) != uint32(on.index) {
 		return m, false, nil
@@ -143,7 +146,7 @@ func newAddress(body []byte, on link) (m Message, ok bool, err error) {
 			if binary.NativeEndian.Uint32(a.value) == forever && binary.NativeEndian.Uint32(a.value[4:]) == forever {
 				continue
 			}
-			a.value = append(slices.Clone(a.value[:8]), make([]byte, 8)...) // preferred, valid; the stamps are the kernel's
+			a.value = append(slices.Clone(a.value[:8]), make([]byte, 8)...) // the kernel sets the timestamps
 		}
 		attributes = append(attributes, a)
 	}
@@ -152,7 +155,7 @@ func newAddress(body []byte, on link) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
-// prefix is the address with the length of its subnet.
+// prefix returns the address with the length of its subnet's prefix.
 func (m Message) prefix() netip.Prefix {
 	header, attributes := m.parts(addressHeader)
 	value := find(attributes, unix.IFA_LOCAL)
@@ -163,7 +166,7 @@ func (m Message) prefix() netip.Prefix {
 	return netip.PrefixFrom(address, int(header[1]))
 }
 
-// lifetime is how long an address is valid, in seconds; limited is false for one that is for ever.
+// lifetime returns how long an address is valid, in seconds. limited is false if it is valid forever.
 func (m Message) lifetime() (seconds uint32, limited bool) {
 	_, attributes := m.parts(addressHeader)
 	info := find(attributes, unix.IFA_CACHEINFO)
@@ -174,7 +177,8 @@ func (m Message) lifetime() (seconds uint32, limited bool) {
 	return seconds, seconds != forever
 }
 
-// addressOn is the body to give the address to a link. IPv6's detection of doubles is left out: the address was this host's a moment ago.
+// addressOn returns the body that adds the address to a link. It disables IPv6's duplicate detection, because this host
+// had the address a moment ago.
 func (m Message) addressOn(to link) []byte {
 	header, attributes := m.parts(addressHeader)
 	binary.NativeEndian.PutUint32(header[4:], uint32(to.index))
@@ -189,13 +193,14 @@ func (m Message) addressOn(to link) []byte {
 	return encode(header, attributes)
 }
 
-// addressKey tells addresses apart; lifetimes pass.
+// addressKey identifies an address. It excludes the lifetime, which decreases.
 func (m Message) addressKey() string {
 	header, attributes := m.parts(addressHeader)
 	return string(encode(header, only(attributes, unix.IFA_ADDRESS, unix.IFA_LOCAL, unix.IFA_FLAGS, unix.IFA_RT_PRIORITY)))
 }
 
-// newRoute reads a route over the link; ok is false for those of others and for those of table local, which come with the addresses.
+// newRoute decodes a route over the link. ok is false for routes over other links, and for routes of table local, which
+// the kernel adds with addresses.
 func newRoute(body []byte, on link) (m Message, ok bool, err error) {
 	if len(body) < routeHeader || body[7] != unix.RTN_UNICAST || binary.NativeEndian.Uint32(body[8:])&unix.RTM_F_CLONED != 0 {
 		return m, false, nil
@@ -248,7 +253,7 @@ func routeText(header []byte, attributes []attribute) string {
 	return fmt.Sprintf("%s table %d metric %d", text, number(attributes, unix.RTA_TABLE), number(attributes, unix.RTA_PRIORITY))
 }
 
-// gateway is the next hop of a route to everywhere in table main.
+// gateway returns the next hop of a default route in table main.
 func (m Message) gateway() (netip.Addr, bool) {
 	header, attributes := m.parts(routeHeader)
 	if header[1] != 0 || number(attributes, unix.RTA_TABLE) != unix.RT_TABLE_MAIN {
@@ -257,20 +262,21 @@ func (m Message) gateway() (netip.Addr, bool) {
 	return netip.AddrFromSlice(find(attributes, unix.RTA_GATEWAY))
 }
 
-// isDefault reports whether a route of table main leads to everywhere.
+// isDefault reports whether the route is a default route in table main.
 func (m Message) isDefault() bool {
 	header, attributes := m.parts(routeHeader)
 	return header[1] == 0 && number(attributes, unix.RTA_TABLE) == unix.RT_TABLE_MAIN
 }
 
-// ofKernel reports whether the kernel makes the route by itself, with an address.
+// ofKernel reports whether the kernel itself adds the route, together with an address.
 func (m Message) ofKernel() bool {
 	header, _ := m.parts(routeHeader)
 	return header[5] == unix.RTPROT_KERNEL
 }
 
-// routeOn is the body to give the route to a link. The kernel does not refresh a route of a router's advertisement that it did not make
-// itself, and makes none of its own where there is one of that metric: the copy is one worse, and lapses when its time is over.
+// routeOn returns the body that adds the route to a link. It adds one to the metric of a route from a router
+// advertisement, and the copy expires with the route's lifetime. The kernel refreshes only routes that it has added
+// itself, and it adds none while another route has the same metric.
 func (m Message) routeOn(to link) []byte {
 	header, attributes := m.parts(routeHeader)
 	advertised := header[0] == unix.AF_INET6 && header[5] == unix.RTPROT_RA
@@ -289,16 +295,17 @@ func (m Message) routeOn(to link) []byte {
 	return encode(header, attributes)
 }
 
-// routeKey tells routes apart; times pass.
+// routeKey identifies a route. It excludes the expiry, which decreases.
 func (m Message) routeKey() string {
 	header, attributes := m.parts(routeHeader)
 	return string(encode(header, slices.DeleteFunc(attributes, func(a attribute) bool { return a.kind == unix.RTA_EXPIRES })))
 }
 
-// nexthopHeader is the length of struct rtnexthop: length, flags, hops, link.
+// nexthopHeader is the length of struct rtnexthop in bytes: length, flags, hops and link.
 const nexthopHeader = 8
 
-// unboundHops writes 0 for the link in the next hops of a multipath route; uses reports whether one goes over it.
+// unboundHops replaces the link by 0 in the next hops of a multipath route. uses reports whether any next hop uses the
+// link.
 func unboundHops(value []byte, index int) (hops []byte, uses bool, err error) {
 	hops = slices.Clone(value)
 	err = eachHop(hops, func(hop []byte) {
@@ -333,7 +340,7 @@ func eachHop(hops []byte, do func(hop []byte)) error {
 	return nil
 }
 
-// newNeighbor reads a neighbour of the link that somebody entered for good.
+// newNeighbor decodes a permanent neighbour entry of the link.
 func newNeighbor(body []byte, on link) (m Message, ok bool, err error) {
 	if len(body) < neighborHeader || binary.NativeEndian.Uint32(body[4:]) != uint32(on.index) ||
 		binary.NativeEndian.Uint16(body[8:])&unix.NUD_PERMANENT == 0 || body[0] != unix.AF_INET && body[0] != unix.AF_INET6 {
@@ -358,7 +365,7 @@ func (m Message) neighborOn(to link) []byte {
 	return encode(header, attributes)
 }
 
-// newRule reads a rule that names the link.
+// newRule decodes a rule that names the link.
 func newRule(body []byte, on link) (m Message, ok bool, err error) {
 	if len(body) < ruleHeader {
 		return m, false, nil
@@ -394,7 +401,7 @@ func (m Message) ruleOn(to link) []byte {
 
 func cString(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
-// unbound puts "*" for the link's name at the start of a label: "eth0:1" becomes "*:1".
+// unbound replaces the link's name by "*" at the start of a label: "eth0:1" becomes "*:1".
 func unbound(label, name string) string {
 	if rest, ok := strings.CutPrefix(label, name); ok && (rest == "" || rest[0] == ':') {
 		return "*" + rest
@@ -402,7 +409,7 @@ func unbound(label, name string) string {
 	return label
 }
 
-// bound is the reverse; a label that would be too long is the link's name.
+// bound reverses unbound. If the label would be too long, it returns the link's name.
 func bound(label, name string) string {
 	rest, ok := strings.CutPrefix(label, "*")
 	switch {
@@ -414,7 +421,7 @@ func bound(label, name string) string {
 	return name + rest
 }
 
-// deletedOn is the body to take the route off a link. Unlike routeOn it names the route as it is.
+// deletedOn returns the body that removes the route from a link. Unlike routeOn it does not change the metric.
 func (m Message) deletedOn(from link) []byte {
 	header, attributes := m.parts(routeHeader)
 	for i, a := range attributes {

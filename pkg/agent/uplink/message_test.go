@@ -14,14 +14,16 @@ func addressBody(index uint32, attributes ...attribute) []byte {
 	return encode(append([]byte{unix.AF_INET, 24, 0x80, 0}, u32(index)...), attributes)
 }
 
-func TestAnAddressGoesToAnotherLinkWithAllThatItHas(t *testing.T) {
-	body := addressBody(7, attribute{unix.IFA_ADDRESS, []byte{192, 0, 2, 10}}, attribute{unix.IFA_LOCAL, []byte{192, 0, 2, 10}},
-		attribute{unix.IFA_LABEL, []byte("eth0:web\x00")}, attribute{unix.IFA_FLAGS, u32(unix.IFA_F_PERMANENT | unix.IFA_F_NOPREFIXROUTE)},
+func TestAnAddressKeepsItsAttributesOnAnotherLink(t *testing.T) {
+	body := addressBody(7, attribute{unix.IFA_ADDRESS, []byte{192, 0, 2, 10}},
+		attribute{unix.IFA_LOCAL, []byte{192, 0, 2, 10}},
+		attribute{unix.IFA_LABEL, []byte("eth0:web\x00")},
+		attribute{unix.IFA_FLAGS, u32(unix.IFA_F_PERMANENT | unix.IFA_F_NOPREFIXROUTE)},
 		attribute{unix.IFA_RT_PRIORITY, u32(100)},
 		attribute{unix.IFA_CACHEINFO, append(append(u32(300), u32(600)...), 1, 2, 3, 4, 5, 6, 7, 8)})
 	m, ok, err := newAddress(body, here)
 	if !ok || err != nil || m.Text != "192.0.2.10/24" {
-		t.Fatalf("read as %+v, %t, %v", m, ok, err)
+		t.Fatalf("decoded as %+v, %t, %v", m, ok, err)
 	}
 	if seconds, limited := m.lifetime(); seconds != 600 || !limited {
 		t.Errorf("valid for %d s, limited %t", seconds, limited)
@@ -32,48 +34,54 @@ func TestAnAddressGoesToAnotherLinkWithAllThatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := binary.NativeEndian.Uint32(on[4:]); got != 9 {
-		t.Errorf("it is for link %d", got)
+		t.Errorf("the link of the address is %d", got)
 	}
 	if got := cString(find(attributes, unix.IFA_LABEL)); got != "breth0:web" {
 		t.Errorf("its label is %q", got)
 	}
 	if got := number(attributes, unix.IFA_FLAGS); got != unix.IFA_F_NOPREFIXROUTE {
-		t.Errorf("its flags are %#x: state is no wish", got)
+		t.Errorf("the flags are %#x, but must not have state flags", got)
 	}
 	if got := number(attributes, unix.IFA_RT_PRIORITY); got != 100 {
 		t.Errorf("the metric of its route is %d", got)
 	}
 	if _, ok, _ := newAddress(addressBody(8, attributes...), here); ok {
-		t.Error("an address of another link is read as this one's")
+		t.Error("an address of another link was accepted")
 	}
 }
 
-func TestALifetimeThatPassesIsNoOtherAddress(t *testing.T) {
+func TestTheLifetimeDoesNotIdentifyAnAddress(t *testing.T) {
 	with := func(seconds uint32) Message {
-		m, _, _ := newAddress(addressBody(7, attribute{unix.IFA_LOCAL, []byte{192, 0, 2, 10}}, attribute{unix.IFA_CACHEINFO, append(append(u32(seconds), u32(seconds)...), make([]byte, 8)...)}), here)
+		info := append(append(u32(seconds), u32(seconds)...), make([]byte, 8)...)
+		m, _, _ := newAddress(addressBody(7, attribute{unix.IFA_LOCAL, []byte{192, 0, 2, 10}},
+			attribute{unix.IFA_CACHEINFO, info}), here)
 		return m
 	}
 	if with(600).addressKey() != with(599).addressKey() {
-		t.Error("it is another one a second later")
+		t.Error("the key changes with the lifetime")
 	}
 }
 
-// A copy of an advertised route must not be in the way of the kernel's own, which it alone refreshes.
-func TestAnAdvertisedRouteLapsesBehindTheKernelsOwn(t *testing.T) {
+// A copy of an advertised route must not prevent the kernel from adding its own route, which only the kernel refreshes.
+func TestAnAdvertisedRouteExpiresBehindTheKernelsOwn(t *testing.T) {
 	header := []byte{unix.AF_INET6, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_RA, 0, unix.RTN_UNICAST, 0, 0, 0, 0}
 	expiry := append(append(u32(0), u32(0)...), append(u32(180*clockTicks), make([]byte, 20)...)...)
-	body := encode(header, []attribute{{unix.RTA_OIF, u32(7)}, {unix.RTA_PRIORITY, u32(1024)}, {unix.RTA_TABLE, u32(unix.RT_TABLE_MAIN)}, {unix.RTA_CACHEINFO, expiry}})
+	body := encode(header, []attribute{
+		{unix.RTA_OIF, u32(7)}, {unix.RTA_PRIORITY, u32(1024)}, {unix.RTA_TABLE, u32(unix.RT_TABLE_MAIN)},
+		{unix.RTA_CACHEINFO, expiry},
+	})
 	m, ok, err := newRoute(body, here)
 	if !ok || err != nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	attributes, _ := decode(m.routeOn(there)[routeHeader:])
-	if number(attributes, unix.RTA_PRIORITY) != 1025 || number(attributes, unix.RTA_EXPIRES) != 181 || number(attributes, unix.RTA_OIF) != 9 {
-		t.Errorf("the copy has metric %d and lapses in %d s on link %d", number(attributes, unix.RTA_PRIORITY), number(attributes, unix.RTA_EXPIRES), number(attributes, unix.RTA_OIF))
+	metric, expires := number(attributes, unix.RTA_PRIORITY), number(attributes, unix.RTA_EXPIRES)
+	if oif := number(attributes, unix.RTA_OIF); metric != 1025 || expires != 181 || oif != 9 {
+		t.Errorf("the copy has metric %d and expires in %d s on link %d", metric, expires, oif)
 	}
 	attributes, _ = decode(m.deletedOn(here)[routeHeader:])
 	if number(attributes, unix.RTA_PRIORITY) != 1024 {
-		t.Error("what is removed is not the route itself")
+		t.Error("the removal changes the metric of the route")
 	}
 }
 
@@ -85,7 +93,8 @@ func TestANexthopObjectIsRefused(t *testing.T) {
 	}
 }
 
-// What the kernel, or a ledger that somebody has edited, may hold: no bytes end the program, which is the one that brings the node back.
+// No bytes from the kernel or from a ledger that someone edited may crash the program, because the program must restore
+// the node.
 func FuzzMessage(f *testing.F) {
 	f.Add(addressBody(7, attribute{unix.IFA_LABEL, []byte("eth0\x00")}, attribute{unix.IFA_FLAGS, nil}))
 	f.Add(encode(make([]byte, routeHeader), []attribute{{unix.RTA_MULTIPATH, []byte{8, 0, 0, 0, 7, 0, 0, 0}}, {unix.RTA_PRIORITY, nil}}))
@@ -102,15 +111,15 @@ func FuzzMessage(f *testing.F) {
 			_ = m.prefix()
 			on := [][]byte{m.addressOn(there), m.routeOn(there), m.neighborOn(there), m.ruleOn(there)}[i]
 			if again, okAgain, err := read(on, there); ok && i != 3 && (err != nil || !okAgain) {
-				t.Errorf("%x on another link is not read again: %+v, %v", body, again, err)
+				t.Errorf("%x on another link cannot be decoded again: %+v, %v", body, again, err)
 			}
 			_, _, _ = m.addressKey(), m.routeKey(), m.deletedOn(there)
 		}
 	})
 }
 
-// Detection would keep an address from being used for a second, and this one was this host's a moment ago.
-func TestIPv6AddressesAreNotDetectedAgain(t *testing.T) {
+// Duplicate detection would make the address unusable for a second, although this host had it a moment ago.
+func TestIPv6AddressesSkipDuplicateDetection(t *testing.T) {
 	body := encode(append([]byte{unix.AF_INET6, 64, 0x80, 0}, u32(7)...),
 		[]attribute{{unix.IFA_ADDRESS, make([]byte, 16)}, {unix.IFA_FLAGS, u32(unix.IFA_F_PERMANENT)}})
 	m, ok, err := newAddress(body, here)

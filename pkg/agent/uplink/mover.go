@@ -21,77 +21,83 @@ import (
 )
 
 const (
-	// lockTimeout bounds how long another process' move or undoing is waited for.
+	// lockTimeout limits the wait for another process that moves or restores a link.
 	lockTimeout = 5 * time.Second
-	// lockInterval is how often the lock is tried.
+	// lockInterval is the time between attempts to take the lock.
 	lockInterval = 50 * time.Millisecond
-	// lockName is the lock's file, beside the ledgers.
+	// lockName is the name of the lock's file, in the directory of the ledgers.
 	lockName = "uplink.lock"
-	// switchTimeout bounds how long Open vSwitch is waited for.
+	// switchTimeout limits the wait for Open vSwitch.
 	switchTimeout = 5 * time.Second
-	// undoTimeout bounds one undoing.
+	// undoTimeout limits one undoing.
 	undoTimeout = 30 * time.Second
-	// maxInterrupted is how many moves in a row may end with their process before none is tried again.
+	// maxInterrupted is the number of consecutive moves that may end with their process. After that the mover does not
+	// retry.
 	maxInterrupted = 3
 )
 
-// ErrRolledBack says that a move was undone, and why; it is not tried again until something else is asked for.
+// ErrRolledBack means that a move was undone. The error has the reason. The mover does not retry until the request or
+// the boot changes.
 var ErrRolledBack = errors.New("the move was rolled back")
 
-// Config says how links are moved.
+// Config configures a Mover.
 type Config struct {
-	// Dir is where ledgers are: a directory of the host's disk that survives the agent and a reboot.
+	// Dir is the directory of the ledgers, on a disk of the host that survives the agent and a reboot.
 	Dir string
 	// OpenVSwitch is the OVSDB remote of the local database.
 	OpenVSwitch string
 	Datapath    networkv1alpha1.DatapathType
-	// HostRun is where the host's /run is seen, to find who manages links; empty: nobody is looked for.
+	// HostRun is the path at which this process sees the host's /run, where it finds the services that manage links. If
+	// empty, the mover does not search for such services.
 	HostRun string
-	// MoveTimeout bounds steps and probe; 0 is 45 s. ProbeTimeout bounds the probe alone; 0 is 15 s. GuardGrace is how long after its time a
-	// move may undo itself before the guard does; 0 is 15 s.
+	// MoveTimeout limits the steps and the probe; the default is 45 s. ProbeTimeout limits the probe alone; the default
+	// is 15 s. GuardGrace is how long a move may take to undo itself after MoveTimeout before the guard does it; the
+	// default is 15 s.
 	MoveTimeout, ProbeTimeout, GuardGrace time.Duration
-	// GuardCommand starts the guard; it gets --link, --attempt and --timeout besides, and calls Mover.Guard.
+	// GuardCommand starts the guard. The mover adds --link, --attempt and --timeout. The command must call Mover.Guard.
 	GuardCommand []string
-	// BootID tells one boot from another; nil: the kernel's.
+	// BootID returns an ID that changes with each boot. Nil means the kernel's boot ID.
 	BootID func() (string, error)
-	// Tell is told what became of a link: it was moved (nil), or why it was rolled back; nil: nobody is.
+	// Tell, if set, receives the outcome of each move: nil for a moved link, or an ErrRolledBack with the reason.
 	Tell func(link, bridge string, err error)
-	// Passed is told at once of each change of the host; tests end the process there. nil: nobody is.
-	Passed func(point string)
-	Log    logr.Logger
+	Log  logr.Logger
+
+	passed func(point string) // called after each change to the host; tests end the process there
 }
 
-// Request is what a link is wanted for.
+// Request describes the wanted uplink.
 type Request struct {
-	// Interface is the link or the bridge; empty: the one with the default route.
+	// Interface is the name of the link or the bridge. Empty means the link with the default route.
 	Interface string
 	Uplink    networkv1alpha1.UplinkType
 	// NodeAddresses are the Node's InternalIPs.
 	NodeAddresses []netip.Addr
-	// NextHops are asked by ARP and ND; nil: those of the link's default routes.
+	// NextHops are probed by ARP and ND. Nil means the next hops of the link's default routes.
 	NextHops []netip.Addr
-	// APIServer has to answer, and one of Peers, by a TCP connection or its refusal.
+	// APIServer and at least one of Peers must accept or refuse a TCP connection, if they did so before the move.
 	APIServer netip.AddrPort
 	Peers     []netip.AddrPort
 }
 
-// String tells requests apart that name their link. Who is asked does not change what is wanted.
+// String identifies the wanted state. It does not include APIServer and Peers, because probing other targets does not
+// change what is wanted.
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %v", cmp.Or(r.Interface, "default"), cmp.Or(r.Uplink, networkv1alpha1.UplinkBridge), r.NextHops)
 }
 
-// Bridge is a link's bridge as it is.
+// Bridge describes the bridge of a link.
 type Bridge struct {
 	Name string
-	// Interface is the port that leads outside; empty: somebody else made the bridge.
+	// Interface is the port that leads outside. It is empty if Weft did not create the bridge.
 	Interface string
-	// Alone says that the link was moved for uplink Interface; Addresses and NextHops are what it had then, and the host has not.
+	// Alone reports whether the link was moved for uplink Interface. Addresses and NextHops are what the link had before
+	// that move. The host does not have them any more.
 	Alone     bool
 	Addresses []netip.Prefix
 	NextHops  []netip.Addr
 }
 
-// Mover moves links. One process may have several.
+// Mover moves links onto bridges and back. A process may have several Movers: a lock file in Dir serializes moves.
 type Mover struct {
 	cfg Config
 	mu  sync.Mutex
@@ -108,8 +114,8 @@ func New(cfg Config) *Mover {
 	if cfg.Tell == nil {
 		cfg.Tell = func(string, string, error) {}
 	}
-	if cfg.Passed == nil {
-		cfg.Passed = func(string) {}
+	if cfg.passed == nil {
+		cfg.passed = func(string) {}
 	}
 	return &Mover{cfg: cfg}
 }
@@ -121,7 +127,7 @@ func kernelBootID() (string, error) {
 
 func (m *Mover) dir() folder { return folder(m.cfg.Dir) }
 
-// lock keeps other processes away; the kernel lets go of it when this one dies.
+// lock excludes other goroutines and processes. The kernel releases the lock when this process dies.
 func (m *Mover) lock(ctx context.Context, timeout time.Duration) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -146,8 +152,8 @@ func (m *Mover) lock(ctx context.Context, timeout time.Duration) (unlock func(),
 	}
 }
 
-// tryLock returns nil while another process has the lock. One that has just let go of it may have removed the file: who locked that one
-// keeps nobody away.
+// tryLock returns nil while another process has the lock. It also returns nil if that process has just removed the file,
+// because a lock on a removed file excludes nobody.
 func (m *Mover) tryLock() (*os.File, error) {
 	path := filepath.Join(m.cfg.Dir, lockName)
 	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
@@ -170,20 +176,20 @@ func (m *Mover) tryLock() (*os.File, error) {
 	return nil, errors.Join(err, file.Close())
 }
 
-// withSwitch calls do with a connection to Open vSwitch, or with nil when there is none.
+// withSwitch calls do with a connection to Open vSwitch, or with nil if it cannot connect.
 func (m *Mover) withSwitch(ctx context.Context, do func(*rows) error) error {
 	sw, err := connect(ctx, m.cfg.OpenVSwitch, switchTimeout, m.cfg.Log)
 	if err != nil {
-		m.cfg.Log.Info("Open vSwitch is out of reach", "reason", err.Error())
+		m.cfg.Log.Info("cannot connect to Open vSwitch", "reason", err.Error())
 	}
 	defer sw.close()
 	return do(sw)
 }
 
-func (m *Mover) host(sw *rows) *host { return &host{rows: sw, passed: m.cfg.Passed} }
+func (m *Mover) host(sw *rows) *host { return &host{rows: sw, passed: m.cfg.passed} }
 
-// Recover is the first act of an agent, before it asks anybody anything: what a death left half done is undone, and so is what a former
-// boot had. It moves nothing: that is Ensure's.
+// Recover undoes moves that a death interrupted, and moves of an earlier boot. The agent calls it before it contacts
+// anything else. It does not move a link; Ensure does.
 func (m *Mover) Recover(ctx context.Context) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -211,7 +217,7 @@ func (m *Mover) settleAll(ctx context.Context, sw *rows, ledgers []*Ledger) erro
 	return failed
 }
 
-// settle brings a link to rest: on its bridge, or as it was.
+// settle brings a link into a final state: on its bridge, or restored.
 func (m *Mover) settle(ctx context.Context, sw *rows, l *Ledger, boot string) error {
 	switch l.Phase {
 	case Moving:
@@ -225,12 +231,12 @@ func (m *Mover) settle(ctx context.Context, sw *rows, l *Ledger, boot string) er
 	return nil
 }
 
-// keep looks after a link that was moved. Open vSwitch may have lost the bridge, or have made its link anew.
+// keep checks a moved link. Open vSwitch may have lost the bridge or recreated its link.
 func (m *Mover) keep(ctx context.Context, sw *rows, l *Ledger, boot string) error {
 	switch {
 	case l.BootID != boot:
 		l.Forget = true
-		return m.undo(ctx, sw, l, boot, "the host was booted again")
+		return m.undo(ctx, sw, l, boot, "the host was rebooted")
 	case sw == nil:
 		return errNoSwitch
 	case !sw.isOurs(l.Target.Bridge, l.Snapshot.Link):
@@ -250,16 +256,16 @@ func (m *Mover) keep(ctx context.Context, sw *rows, l *Ledger, boot string) erro
 	return m.host(sw).do(ctx, refill(l.Snapshot, l.Target))
 }
 
-// undo brings the link back as the ledger has it. Where Open vSwitch is out of reach, the host's side is brought back and the ledger stays
-// as it is: the rest is done when the next one looks.
+// undo restores the link from the ledger. Without a connection to Open vSwitch it restores the host's side only and
+// leaves the ledger in phase Undoing, so that the next call of settle does the rest.
 func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	l.Phase, l.Reason = Undoing, reason
 	if err := m.dir().write(l); err != nil {
-		m.cfg.Log.Error(err, "the ledger cannot be written; undoing goes on")
+		m.cfg.Log.Error(err, "cannot write the ledger; continuing to undo the move", "link", l.Snapshot.Link)
 	}
-	m.cfg.Passed("ledger " + string(Undoing))
+	m.cfg.passed("ledger " + string(Undoing))
 	h := m.host(sw)
 	err := h.doAll(ctx, Undo(l.Snapshot, l.Target, l.BootID == boot))
 	if err = errors.Join(err, h.left); err != nil {
@@ -272,13 +278,13 @@ func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason stri
 	if err := m.dir().write(l); err != nil {
 		return err
 	}
-	m.cfg.Passed("ledger " + string(RolledBack))
+	m.cfg.passed("ledger " + string(RolledBack))
 	m.cfg.Tell(l.Snapshot.Link, l.Target.Bridge, fmt.Errorf("%w: %s", ErrRolledBack, reason))
 	return nil
 }
 
-// Ensure returns the bridge of a link, and moves the link there if it is on none. It returns an error that is ErrRefused when the link cannot
-// be moved and ErrRolledBack when that was tried; the link is as before then. It takes up to a minute.
+// Ensure returns the bridge of a link, and moves the link onto one first if it has none. The error is ErrRefused if the
+// link cannot be moved, and ErrRolledBack if a move failed. The link is then as before. Ensure takes up to a minute.
 func (m *Mover) Ensure(ctx context.Context, req Request) (Bridge, error) {
 	req.Uplink = cmp.Or(req.Uplink, networkv1alpha1.UplinkBridge)
 	unlock, err := m.lock(ctx, lockTimeout)
@@ -310,7 +316,7 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 		if name, err = defaultLink(); err != nil {
 			return Bridge{}, err
 		}
-		req.Interface = name // asked for by its name it is no other
+		req.Interface = name // a later request by name is the same request
 	}
 	if bridge, ok, err := m.present(sw, name); ok || err != nil {
 		return bridge, err
@@ -336,13 +342,14 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 	return m.move(ctx, sw, l, req)
 }
 
-// mayRepeat: a move cuts the node off for up to its whole time, so one that failed is not repeated by itself.
+// mayRepeat reports whether a move that was rolled back may be tried again. A failing move can disconnect the node for
+// as long as MoveTimeout, so that it is not repeated unless it was interrupted, or the request or the boot has changed.
 func mayRepeat(former *Ledger, req Request, boot string) bool {
 	interrupted := former.Interrupted > 0 && former.Interrupted < maxInterrupted
 	return former.Phase == RolledBack && (interrupted || former.Wanted != req.String() || former.BootID != boot)
 }
 
-// present finds the bridge that the name is, or that it was moved to.
+// present returns the existing bridge with that name, or the bridge that the link with that name was moved to.
 func (m *Mover) present(sw *rows, name string) (Bridge, bool, error) {
 	ledgers, err := m.dir().all()
 	if err != nil {
@@ -357,7 +364,8 @@ func (m *Mover) present(sw *rows, name string) (Bridge, bool, error) {
 		return Bridge{Name: name}, true, nil
 	}
 	if sw.isPort(name) {
-		return Bridge{}, false, refuse("%s is a port of an Open vSwitch bridge already: name the bridge in spec.gateway.interface", name)
+		return Bridge{}, false, refuse(
+			"%s is already a port of an Open vSwitch bridge: name the bridge in spec.gateway.interface", name)
 	}
 	return Bridge{}, false, nil
 }
@@ -376,8 +384,8 @@ func bridgeOf(l *Ledger) Bridge {
 	return b
 }
 
-// isFree reports whether a bridge of this name can be made. An ovs-vswitchd that has just started may make the link of a bridge whose rows went
-// meanwhile, and then take it away: that is waited for.
+// isFree reports whether the name of a bridge is free. An ovs-vswitchd that has just started may create the link of a
+// bridge whose rows were removed meanwhile, and remove it again. isFree waits for that.
 func (m *Mover) isFree(ctx context.Context, sw *rows, bridge string) bool {
 	if sw.isBridge(bridge) {
 		return false
@@ -387,50 +395,53 @@ func (m *Mover) isFree(ctx context.Context, sw *rows, bridge string) bool {
 	return awaitLink(ctx, bridge, false) == nil && !sw.isBridge(bridge)
 }
 
-// newLedger takes the snapshot and says whether the link may be moved.
+// newLedger takes the snapshot of a move, and returns an ErrRefused if the link cannot be moved.
 func (m *Mover) newLedger(ctx context.Context, sw *rows, name string, req Request, boot string) (*Ledger, error) {
 	target := Target{BridgeName(name), m.cfg.Datapath, req.Uplink}
 	if !m.isFree(ctx, sw, target.Bridge) {
-		return nil, refuse("there is a bridge or link %s already, and %s is no port of it", target.Bridge, name)
+		return nil, refuse("a bridge or link %s exists already, and %s is not a port of it", target.Bridge, name)
 	}
-	s, err := take(name, m.cfg.Datapath == networkv1alpha1.DatapathNetdev)
+	s, err := takeSnapshot(name, m.cfg.Datapath == networkv1alpha1.DatapathNetdev)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unsuited(s, req); err != nil {
+	if err := m.checkMovable(s, req); err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	return &Ledger{Phase: Moving, Attempt: uuid.NewString(), BootID: boot, Started: now, Deadline: now.Add(m.cfg.MoveTimeout + m.cfg.GuardGrace),
-		Wanted: req.String(), Target: target, Snapshot: s}, nil
+	return &Ledger{
+		Phase: Moving, Attempt: uuid.NewString(), BootID: boot, Started: now,
+		Deadline: now.Add(m.cfg.MoveTimeout + m.cfg.GuardGrace), Wanted: req.String(), Target: target, Snapshot: s,
+	}, nil
 }
 
-// move is the commit-confirm.
+// move moves a link as a commit-confirm.
 func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bridge, error) {
 	s := l.Snapshot
-	asked := answering(ctx, s.Link, targets(s, req))
-	if len(asked) == 0 && req.Uplink != networkv1alpha1.UplinkInterface {
-		return Bridge{}, refuse("neither gateway nor API server nor another node answers over %s: nothing could tell whether the move is good", s.Link)
+	expected := answering(ctx, s.Link, targets(s, req))
+	if len(expected) == 0 && req.Uplink != networkv1alpha1.UplinkInterface {
+		return Bridge{}, refuse(
+			"no gateway, API server or other node answers over %s, so that a move could not be verified", s.Link)
 	}
 	if req.Uplink == networkv1alpha1.UplinkInterface {
-		asked = withoutNeighbors(asked) // they are OVN's from now on
+		expected = withoutNeighbors(expected) // after the move, OVN resolves the neighbours
 	}
 	if err := m.dir().write(l); err != nil {
 		return Bridge{}, err
 	}
-	m.cfg.Passed("ledger " + string(Moving))
+	m.cfg.passed("ledger " + string(Moving))
 	guard, err := startGuard(m.cfg.GuardCommand, l)
 	if err != nil {
 		return Bridge{}, errors.Join(err, m.dir().remove(s.Link))
 	}
 	defer func() {
 		if err := guard.end(); err != nil {
-			m.cfg.Log.Error(err, "the guard's end")
+			m.cfg.Log.Error(err, "the guard process failed", "link", s.Link)
 		}
 	}()
 	m.cfg.Log.Info("moving a link onto its bridge", "link", s.Link, "bridge", l.Target.Bridge, "deadline", l.Deadline)
-	if err := m.try(ctx, sw, l, asked); err != nil {
-		m.cfg.Log.Info("rolling back", "link", s.Link, "reason", err.Error())
+	if err := m.try(ctx, sw, l, expected); err != nil {
+		m.cfg.Log.Info("the move of a link failed; rolling back", "link", s.Link, "reason", err.Error())
 		if undoErr := m.undo(ctx, sw, l, l.BootID, err.Error()); undoErr != nil {
 			return Bridge{}, undoErr
 		}
@@ -440,16 +451,17 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 	return bridgeOf(l), nil
 }
 
-// try does the steps, probes and confirms, within the move's time.
-func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, asked []target) error {
-	ctx, cancel := context.WithDeadlineCause(ctx, l.Deadline.Add(-m.cfg.GuardGrace), errors.New("the move's time is over"))
+// try applies the steps, probes the expected targets and confirms the move, within the move's time.
+func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, expected []target) error {
+	end := l.Deadline.Add(-m.cfg.GuardGrace)
+	ctx, cancel := context.WithDeadlineCause(ctx, end, errors.New("the move timed out"))
 	defer cancel()
 	if err := m.host(sw).do(ctx, Move(l.Snapshot, l.Target)); err != nil {
 		return err
 	}
 	probing, done := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 	defer done()
-	if err := probe(probing, l.Target.Bridge, asked); err != nil {
+	if err := probe(probing, l.Target.Bridge, expected); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -459,7 +471,7 @@ func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, asked []target) er
 	if err := m.dir().write(l); err != nil {
 		return err
 	}
-	m.cfg.Passed("ledger " + string(Confirmed))
+	m.cfg.passed("ledger " + string(Confirmed))
 	return nil
 }
 
@@ -473,14 +485,14 @@ func withoutNeighbors(all []target) []target {
 	return found
 }
 
-// Tell sets who is told what became of a link.
-func (m *Mover) Tell(tell func(link, bridge string, err error)) {
+// Tell replaces the function of Config.Tell.
+func (m *Mover) Tell(report func(link, bridge string, err error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cfg.Tell = tell
+	m.cfg.Tell = report
 }
 
-// Bridges are those that links were moved to.
+// Bridges returns the bridges that links were moved to.
 func (m *Mover) Bridges() ([]Bridge, error) {
 	ledgers, err := m.dir().all()
 	var found []Bridge
@@ -492,7 +504,7 @@ func (m *Mover) Bridges() ([]Bridge, error) {
 	return found, err
 }
 
-// Retry forgets the moves that were rolled back, so that they are tried again.
+// Retry removes the ledgers of moves that were rolled back, so that Ensure tries those moves again.
 func (m *Mover) Retry(ctx context.Context) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -508,10 +520,10 @@ func (m *Mover) Retry(ctx context.Context) error {
 	return err
 }
 
-// Ledgers tells how far the moves are that this host knows.
+// Ledgers returns the ledgers of all moves on this host.
 func (m *Mover) Ledgers() ([]*Ledger, error) { return m.dir().all() }
 
-// Release brings all links back, with what their bridges carry now, and leaves nothing.
+// Release restores all links, with the addresses and routes that their bridges have now, and leaves no files behind.
 func (m *Mover) Release(ctx context.Context) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -525,7 +537,7 @@ func (m *Mover) Release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(m.cfg.Dir, lockName)) // nobody else is here any more who could want it
+	return os.Remove(filepath.Join(m.cfg.Dir, lockName)) // no other process needs the lock any more
 }
 
 func (m *Mover) releaseAll(ctx context.Context, ledgers []*Ledger) error {
@@ -542,7 +554,7 @@ func (m *Mover) releaseAll(ctx context.Context, ledgers []*Ledger) error {
 	})
 }
 
-// GiveBack brings one link back, that OVN had alone.
+// GiveBack restores one link that was moved for uplink Interface.
 func (m *Mover) GiveBack(ctx context.Context, link string) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -557,7 +569,9 @@ func (m *Mover) GiveBack(ctx context.Context, link string) error {
 	if err != nil {
 		return err
 	}
-	return m.withSwitch(ctx, func(sw *rows) error { return m.release(ctx, sw, l, boot, "the gateway does not use it any more") })
+	return m.withSwitch(ctx, func(sw *rows) error {
+		return m.release(ctx, sw, l, boot, "the gateway no longer uses the link")
+	})
 }
 
 func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot, reason string) error {

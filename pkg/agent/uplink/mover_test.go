@@ -19,7 +19,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// move moves the link and expects that it works.
+// move moves the link and fails the test on an error.
 func (w *world) move() Bridge {
 	w.Helper()
 	got, err := w.mover().Ensure(context.Background(), w.request())
@@ -27,10 +27,11 @@ func (w *world) move() Bridge {
 	return got
 }
 
-// asBefore expects the node as it was: it answers, its link carries what it did, and nothing of ours is left.
-func (w *world) asBefore(before []string, when string) {
+// expectRestored fails the test unless the node is as before: it answers, its link has its configuration, and nothing of
+// Weft is left.
+func (w *world) expectRestored(before []string, when string) {
 	w.Helper()
-	w.carries(nic, before, when)
+	w.expectCarries(nic, before, when)
 	if _, err := netlink.LinkByName(bridge); err == nil {
 		w.Fatalf("%s: link %s is still there", when, bridge)
 	}
@@ -50,7 +51,7 @@ func TestALinkMovesOntoItsBridge(t *testing.T) {
 	if got := w.move(); got.Name != bridge || got.Interface != nic {
 		t.Errorf("the bridge is %+v", got)
 	}
-	w.carries(bridge, before, "after the move")
+	w.expectCarries(bridge, before, "after the move")
 	must(t, w.answers())
 	if l := w.ledger(); l.Phase != Confirmed {
 		t.Errorf("the ledger says %s", l.Phase)
@@ -61,21 +62,21 @@ func TestALinkMovesOntoItsBridge(t *testing.T) {
 		t.Errorf("the link carries %v (%v)", list, err)
 	}
 	if again := w.move(); again.Name != bridge {
-		t.Errorf("once more, the bridge is %+v", again)
+		t.Errorf("the second Ensure returned %+v", again)
 	}
-	w.carries(bridge, before, "after a second look")
+	w.expectCarries(bridge, before, "after a second Ensure")
 	must(t, w.mover().Recover(context.Background()))
-	w.carries(bridge, before, "after the agent's next start")
+	w.expectCarries(bridge, before, "after the agent's next start")
 }
 
-func TestReleaseIsTheReverse(t *testing.T) {
+func TestReleaseRestoresTheLink(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	w.move()
-	must(t, addresses(bridge, "192.0.2.12/24")) // the host's administrator goes on
+	must(t, addresses(bridge, "192.0.2.12/24")) // as the host's administrator may do
 	must(t, w.mover().Release(context.Background()))
 	must(t, dropAddresses(nic, "192.0.2.12/24"))
-	w.asBefore(before, "after the release")
+	w.expectRestored(before, "after the release")
 	if l := w.ledger(); l != nil {
 		t.Errorf("the ledger is still there: %+v", l)
 	}
@@ -83,16 +84,16 @@ func TestReleaseIsTheReverse(t *testing.T) {
 		if left, err := os.ReadDir(w.dir); err != nil || len(left) > 0 {
 			t.Errorf("files are left: %v (%v)", left, err)
 		}
-		must(t, w.mover().Release(context.Background())) // once more, as a DaemonSet does
+		must(t, w.mover().Release(context.Background())) // Release may be repeated
 	}
 }
 
-// For every step of a move: the process dies right after it, and the guard brings the node back.
+// After each step of a move, the process dies, and the guard must restore the node.
 func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	ends := []string{"ledger " + string(Moving), "ledger " + string(Confirmed)}
-	s, err := take(nic, true)
+	s, err := takeSnapshot(nic, true)
 	must(t, err)
 	for _, step := range Move(s, Target{bridge, networkv1alpha1.DatapathNetdev, networkv1alpha1.UplinkBridge}) {
 		ends = append(ends, step.String())
@@ -107,17 +108,17 @@ func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 		deaths++
 		w.run(order{Guard: true, DieAt: i + 1})
 		if point == "ledger "+string(Confirmed) {
-			w.carries(bridge, before, "after "+point)
+			w.expectCarries(bridge, before, "after "+point)
 			must(t, w.answers())
 			must(t, w.mover().Release(context.Background()))
 			continue
 		}
-		if i > 0 { // the guard is started after the first change, which is the ledger
+		if i > 0 { // the guard starts after the first change, which writes the ledger
 			w.eventually(func() error { return phaseIs(w.ledger(), RolledBack) })
 		} else {
 			must(t, w.mover().Recover(context.Background()))
 		}
-		w.asBefore(before, fmt.Sprintf("%d: killed after %q", i+1, point))
+		w.expectRestored(before, fmt.Sprintf("%d: killed after %q", i+1, point))
 		must(t, folder(w.dir).remove(nic))
 	}
 	if deaths < len(ends) {
@@ -132,7 +133,8 @@ func phaseIs(l *Ledger, want Phase) error {
 	return nil
 }
 
-// For every single change, where the guard dies with it, as both do with their container: the next start brings the node back.
+// After each single change, the process and its guard die together, as they do with their container. The next start must
+// restore the node.
 func TestTheNextStartUndoesAMoveWhoseProcessAndGuardDied(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
@@ -142,18 +144,19 @@ func TestTheNextStartUndoesAMoveWhoseProcessAndGuardDied(t *testing.T) {
 		w.run(order{DieAt: i + 1})
 		must(t, w.mover().Recover(context.Background()))
 		if point == "ledger "+string(Confirmed) {
-			w.carries(bridge, before, "after "+point)
+			w.expectCarries(bridge, before, "after "+point)
 			must(t, w.mover().Release(context.Background()))
 			continue
 		}
 		must(t, phaseIs(w.ledger(), RolledBack))
-		w.asBefore(before, fmt.Sprintf("%d: killed after %q", i+1, point))
+		w.expectRestored(before, fmt.Sprintf("%d: killed after %q", i+1, point))
 		must(t, folder(w.dir).remove(nic))
 	}
 	t.Logf("%d deaths", len(changes))
 }
 
-// One that hangs, lock and all, is not waited for; when it goes on it does no more harm.
+// The guard does not wait for a process that hangs with the lock. That process must not change anything when it
+// continues.
 func TestTheGuardUndoesAMoveThatHangs(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
@@ -162,15 +165,15 @@ func TestTheGuardUndoesAMoveThatHangs(t *testing.T) {
 	child := w.child(order{Guard: true, StopAt: slices.Index(changes, "eth0 carries 0 addresses") + 1})
 	must(t, child.Start())
 	w.eventually(func() error { return phaseIs(w.ledger(), RolledBack) })
-	w.asBefore(before, "after the guard's deed")
+	w.expectRestored(before, "after the guard has undone the move")
 	if l := w.ledger(); l.Reason != "the move was not confirmed in time" {
 		t.Errorf("the reason is %q", l.Reason)
 	}
 	must(t, child.Process.Signal(unix.SIGCONT))
 	if err := child.Wait(); err == nil {
-		t.Error("the move succeeded after its time")
+		t.Error("the move succeeded after its deadline")
 	}
-	w.asBefore(before, "when the hanging one has ended")
+	w.expectRestored(before, "after the stopped process has ended")
 	must(t, phaseIs(w.ledger(), RolledBack))
 }
 
@@ -179,7 +182,7 @@ func TestASignalDuringAMoveUndoesIt(t *testing.T) {
 	before := w.view(nic)
 	ctx, signal := context.WithCancel(context.Background())
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
-	cfg.Passed = func(point string) {
+	cfg.passed = func(point string) {
 		if point == "eth0 carries 0 addresses" {
 			signal()
 		}
@@ -187,16 +190,16 @@ func TestASignalDuringAMoveUndoesIt(t *testing.T) {
 	if _, err := New(cfg).Ensure(ctx, w.request()); !errors.Is(err, ErrRolledBack) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	w.asBefore(before, "after the signal")
+	w.expectRestored(before, "after the signal")
 }
 
-// For every change that undoing makes: it dies as well, and the next one goes on.
+// After each change of an undoing, the process dies, and the next Recover must complete the undoing.
 func TestUndoingMayDieAnywhere(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	moved := w.run(order{})
 	must(t, w.mover().Release(context.Background()))
-	half := len(moved) - 1 // all is moved, nothing confirmed
+	half := len(moved) - 1 // the link is moved but not confirmed
 	w.run(order{DieAt: half})
 	changes := w.run(order{Undo: true})
 	must(t, folder(w.dir).remove(nic))
@@ -204,7 +207,7 @@ func TestUndoingMayDieAnywhere(t *testing.T) {
 		w.run(order{DieAt: half})
 		w.run(order{Undo: true, DieAt: i + 1})
 		must(t, w.mover().Recover(context.Background()))
-		w.asBefore(before, fmt.Sprintf("%d: undoing was killed after %q", i+1, point))
+		w.expectRestored(before, fmt.Sprintf("%d: undoing was killed after %q", i+1, point))
 		must(t, folder(w.dir).remove(nic))
 	}
 	t.Logf("%d deaths", len(changes))
@@ -214,40 +217,44 @@ func TestAMoveThatCutsOffTheNodeIsRolledBack(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
-	cfg.Passed = func(point string) {
-		if point == "eth0 is a port of breth0" { // now the world outside falls silent
+	cfg.passed = func(point string) {
+		if point == "eth0 is a port of breth0" { // from now on, no target answers
 			must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
 		}
 	}
-	var told error
-	cfg.Tell = func(_, _ string, err error) { told = err }
+	var reported error
+	cfg.Tell = func(_, _ string, err error) { reported = err }
 	_, err := New(cfg).Ensure(context.Background(), w.request())
-	if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") || !strings.Contains(err.Error(), "API server 192.0.2.2:6443") {
-		t.Errorf("the error is %v", err)
+	for _, target := range []string{"gateway 192.0.2.1", "API server 192.0.2.2:6443"} {
+		if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), target) {
+			t.Errorf("the error is %v, want %s", err, target)
+		}
 	}
-	if !errors.Is(told, ErrRolledBack) {
-		t.Errorf("who shall be told was told %v", told)
+	if !errors.Is(reported, ErrRolledBack) {
+		t.Errorf("the mover reported %v", reported)
 	}
-	w.carries(nic, before, "before anybody looks")
+	w.expectCarries(nic, before, "before another call")
 	must(t, w.ns.Do(func(ns.NetNS) error { return addresses(wire, append(gateway, "192.0.2.2/24")...) }))
-	w.asBefore(before, "after the rollback")
+	w.expectRestored(before, "after the rollback")
 
-	if _, err := w.mover().Ensure(context.Background(), w.request()); !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") {
-		t.Errorf("asked again, the error is %v: nobody wants the node cut off again", err)
+	_, err = w.mover().Ensure(context.Background(), w.request())
+	if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), "gateway 192.0.2.1") {
+		t.Errorf("the same request returns %v, want the reason of the rollback without another move", err)
 	}
 	byName := w.request()
 	byName.Interface = nic
 	if _, err := w.mover().Ensure(context.Background(), byName); !errors.Is(err, ErrRolledBack) {
-		t.Errorf("asked by the link's name, the error is %v", err)
+		t.Errorf("the same request by the link's name returns %v", err)
 	}
 	other := w.request()
 	other.NextHops = addrs("192.0.2.1")
 	if _, err := w.mover().Ensure(context.Background(), other); err != nil {
-		t.Errorf("something else is asked for: %v", err)
+		t.Errorf("another request returns %v", err)
 	}
 }
 
-// dropAddresses takes addresses off a link, the last first: with a subnet's first one the kernel removes the others.
+// dropAddresses removes addresses from a link, the last one first, because with the first address of a subnet the kernel
+// also removes the others.
 func dropAddresses(name string, list ...string) error {
 	found, err := netlink.LinkByName(name)
 	for _, text := range slices.Backward(list) {
@@ -262,7 +269,7 @@ func dropAddresses(name string, list ...string) error {
 	return err
 }
 
-// reboot takes the links away and configures the host anew; the next boot has another ID.
+// reboot removes the links, changes the boot ID and configures the host again.
 func (w *world) reboot(databaseLost bool) {
 	w.Helper()
 	w.ovs.KillSwitch()
@@ -282,7 +289,7 @@ func (w *world) reboot(databaseLost bool) {
 
 func TestAfterAPowerCutTheNodeIsMovedAgain(t *testing.T) {
 	for name, lost := range map[string]bool{"the database is kept": false, "the database is lost": true} {
-		for _, phase := range []string{"confirmed", "half done"} {
+		for _, phase := range []string{"confirmed", "unconfirmed"} {
 			t.Run(phase+", "+name, func(t *testing.T) {
 				w := newWorld(t)
 				before := w.view(nic)
@@ -295,9 +302,9 @@ func TestAfterAPowerCutTheNodeIsMovedAgain(t *testing.T) {
 				}
 				w.reboot(lost)
 				must(t, w.mover().Recover(context.Background()))
-				w.asBefore(before, "after the boot")
+				w.expectRestored(before, "after the boot")
 				w.move()
-				w.carries(bridge, before, "moved again")
+				w.expectCarries(bridge, before, "after the second move")
 				must(t, w.answers())
 			})
 		}
@@ -311,23 +318,23 @@ func TestABridgeThatIsLostWithoutABootIsMadeAgain(t *testing.T) {
 	w.ovs.Ctl("del-br", bridge)
 	must(t, awaitLink(t.Context(), bridge, false))
 	must(t, w.mover().Recover(context.Background()))
-	w.asBefore(before, "after the look")
+	w.expectRestored(before, "after Recover")
 	w.move()
-	w.carries(bridge, before, "moved again")
+	w.expectCarries(bridge, before, "after the second move")
 	must(t, w.answers())
 }
 
-func TestABridgeWhoseLinkIsNewGetsItsAddressesAgain(t *testing.T) {
+func TestARecreatedBridgeLinkGetsItsAddressesAgain(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	w.move()
 	must(t, (&host{passed: func(string) {}}).carry(bridge, Layer3{}))
 	must(t, w.mover().Recover(context.Background()))
-	w.carries(bridge, before, "moved again")
+	w.expectCarries(bridge, before, "after Recover")
 	must(t, w.answers())
 }
 
-// Without Open vSwitch the node comes back all the same; the rows go when it answers again.
+// Without Open vSwitch, Recover restores the host's side. It removes the rows when Open vSwitch answers again.
 func TestUndoingNeedsNoOpenVSwitch(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
@@ -339,17 +346,18 @@ func TestUndoingNeedsNoOpenVSwitch(t *testing.T) {
 	if err := w.mover().Recover(context.Background()); !errors.Is(err, errNoSwitch) {
 		t.Errorf("the error is %v", err)
 	}
-	w.carries(nic, before, "before anybody looks")
+	w.expectCarries(nic, before, "after Recover without Open vSwitch")
 	w.eventually(w.answers)
 	w.ovs.Run()
 	w.ovs.RunSwitch()
 	must(t, w.mover().Recover(context.Background()))
-	w.asBefore(before, "when Open vSwitch is back")
+	w.expectRestored(before, "after Recover with Open vSwitch")
 }
 
-func TestALinkOnABridgeIsTakenAsItIs(t *testing.T) {
+func TestAForeignBridgeIsUsedUnchanged(t *testing.T) {
 	w := newWorld(t)
-	w.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev", "--", "add-port", "br-ex", nic)
+	w.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev",
+		"--", "add-port", "br-ex", nic)
 	must(t, awaitLink(t.Context(), "br-ex", true))
 	before := w.view(nic)
 	req := w.request()
@@ -360,12 +368,13 @@ func TestALinkOnABridgeIsTakenAsItIs(t *testing.T) {
 		t.Errorf("the bridge is %+v", got)
 	}
 	req.Interface = nic
-	if _, err := w.mover().Ensure(context.Background(), req); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "port of an Open vSwitch bridge") {
-		t.Errorf("the port's name gives %v", err)
+	_, err = w.mover().Ensure(context.Background(), req)
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "port of an Open vSwitch bridge") {
+		t.Errorf("for the port's name, Ensure returns %v", err)
 	}
-	w.carries(nic, before, "before anybody looks")
+	w.expectCarries(nic, before, "after the refusal")
 	if l := w.ledger(); l != nil {
-		t.Errorf("there is a ledger: %+v", l)
+		t.Errorf("a ledger exists: %+v", l)
 	}
 }
 
@@ -384,18 +393,21 @@ func TestUplinkInterfaceTakesALinkOfItsOwn(t *testing.T) {
 	}
 	withNode := req
 	withNode.NodeAddresses = addrs(node...)
-	if _, err = w.mover().Ensure(context.Background(), withNode); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is the Node's") {
+	_, err = w.mover().Ensure(context.Background(), withNode)
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "is the Node's address") {
 		t.Errorf("with the Node's address on it: %v", err)
 	}
 	withAPI := req
 	withAPI.APIServer = w.request().APIServer
-	if _, err = w.mover().Ensure(context.Background(), withAPI); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "API server") {
+	_, err = w.mover().Ensure(context.Background(), withAPI)
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "API server") {
 		t.Errorf("with the API server behind it: %v", err)
 	}
 	before := w.view(nic)
 	got, err := w.mover().Ensure(context.Background(), req)
 	must(t, err)
-	if got.Name != bridge || fmt.Sprint(got.Addresses) != "[192.0.2.10/24 198.51.100.5/32 192.0.2.11/24 2001:db8::11/128 2001:db8::10/64]" {
+	const want = "[192.0.2.10/24 198.51.100.5/32 192.0.2.11/24 2001:db8::11/128 2001:db8::10/64]"
+	if got.Name != bridge || fmt.Sprint(got.Addresses) != want {
 		t.Errorf("the bridge is %+v", got)
 	}
 	for _, name := range []string{nic, bridge} {
@@ -408,13 +420,13 @@ func TestUplinkInterfaceTakesALinkOfItsOwn(t *testing.T) {
 	again, err := w.mover().Ensure(context.Background(), req)
 	must(t, err)
 	if diff := cmp.Diff(fmt.Sprint(got), fmt.Sprint(again)); diff != "" {
-		t.Errorf("at the second look:\n%s", diff)
+		t.Errorf("the second Ensure differs (-first +second):\n%s", diff)
 	}
 	must(t, w.mover().Release(context.Background()))
-	w.asBefore(before, "after the release")
+	w.expectRestored(before, "after the release")
 }
 
-func TestWhatSomebodyElseKeepsIsRefused(t *testing.T) {
+func TestUnsuitableLinksAreRefused(t *testing.T) {
 	w := newWorld(t)
 	found, err := netlink.LinkByName(nic)
 	must(t, err)
@@ -427,10 +439,11 @@ func TestWhatSomebodyElseKeepsIsRefused(t *testing.T) {
 	}
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
 	cfg.HostRun = run
-	expect := func(words string) {
+	expect := func(text string) {
 		t.Helper()
-		if _, err := New(cfg).Ensure(context.Background(), w.request()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), words) {
-			t.Errorf("the error is %v; want %q", err, words)
+		_, err := New(cfg).Ensure(context.Background(), w.request())
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), text) {
+			t.Errorf("the error is %v; want %q", err, text)
 		}
 	}
 	networkd, manager := fmt.Sprintf("systemd/netif/links/%d", index), fmt.Sprintf("NetworkManager/devices/%d", index)
@@ -443,31 +456,31 @@ func TestWhatSomebodyElseKeepsIsRefused(t *testing.T) {
 
 	above := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "mv0", ParentIndex: index}, Mode: netlink.MACVLAN_MODE_BRIDGE}
 	must(t, netlink.LinkAdd(above))
-	expect("lies on eth0")
+	expect("stacked on eth0")
 	must(t, netlink.LinkDel(above))
 
 	lease, err := netlink.ParseAddr("192.0.2.99/24")
 	must(t, err)
 	lease.ValidLft, lease.PreferedLft = 3600, 3600
 	must(t, netlink.AddrAdd(found, lease))
-	expect("a DHCP client keeps it")
+	expect("a DHCP client renews it")
 	must(t, netlink.AddrDel(found, lease))
 
-	w.carries(nic, before, "nothing was changed")
+	w.expectCarries(nic, before, "after the refusals")
 	if l := w.ledger(); l != nil {
-		t.Errorf("there is a ledger: %+v", l)
+		t.Errorf("a ledger exists: %+v", l)
 	}
 	_, err = New(cfg).Ensure(context.Background(), w.request())
 	must(t, err)
 }
 
-func TestALinkBehindWhichNobodyAnswersStays(t *testing.T) {
+func TestALinkWithoutAnAnsweringTargetIsRefused(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
 	before := w.view(nic)
 	_, err := w.mover().Ensure(context.Background(), w.request())
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "nothing could tell") {
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "could not be verified") {
 		t.Errorf("the error is %v", err)
 	}
-	w.carries(nic, before, "before anybody looks")
+	w.expectCarries(nic, before, "after the refusal")
 }

@@ -11,77 +11,79 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Snapshot is all of a link that a move touches.
+// Snapshot is the state of a link that a move changes.
 type Snapshot struct {
 	Link string `json:"link"`
 	MAC  string `json:"mac"`
-	// MTU in bytes.
+	// MTU is in bytes.
 	MTU int `json:"mtu"`
-	// AddrGenMode is how the kernel makes link-local addresses (IN6_ADDR_GEN_MODE_* of linux/if_link.h).
+	// AddrGenMode selects how the kernel makes link-local addresses (IN6_ADDR_GEN_MODE_* of linux/if_link.h).
 	AddrGenMode int `json:"addrGenMode"`
-	// Sysctls are those of net.ipv4.conf and net.ipv6.conf for the link that matter: "ipv6/accept_ra" -> "1".
+	// Sysctls are the link's relevant settings in net.ipv4.conf and net.ipv6.conf, such as "ipv6/accept_ra" -> "1".
 	Sysctls map[string]string `json:"sysctls"`
-	// Features are the offloads that would spoil what the userspace datapath reads: name as ethtool gives it -> whether it is on.
+	// Features are the offloads that would corrupt the frames that the userspace datapath reads. The keys are ethtool's
+	// names. The values report whether the offload is on.
 	Features map[string]bool `json:"features,omitempty"`
 	Layer3
-	// Rules name the link.
+	// Rules are the routing rules that name the link.
 	Rules []Message `json:"rules,omitempty"`
 }
 
-// Layer3 is what a link carries above its frames.
+// Layer3 is the layer 3 configuration of a link.
 type Layer3 struct {
-	// Addresses are in the kernel's order: of a subnet's, the first is the primary one.
+	// Addresses are in the kernel's order: the first address of a subnet is its primary address.
 	Addresses []Message `json:"addresses"`
-	// Routes are those of all tables but local.
+	// Routes are the routes of all tables except local.
 	Routes []Message `json:"routes"`
-	// Neighbors are the permanent ones.
+	// Neighbors are the permanent neighbour entries.
 	Neighbors []Message `json:"neighbors,omitempty"`
 }
 
-// Target is where a link goes.
+// Target is the bridge that a link moves to.
 type Target struct {
 	Bridge   string                       `json:"bridge"`
 	Datapath networkv1alpha1.DatapathType `json:"datapath"`
 	Uplink   networkv1alpha1.UplinkType   `json:"uplink"`
 }
 
-// Step says how one thing shall be. Doing it again changes nothing.
+// Step describes the state of one thing. Applying a step again changes nothing.
 type Step interface{ String() string }
 
 type (
-	// Rows are those in Open vSwitch: none, the bridge alone, or the bridge with the link as a port.
+	// Rows is the state of the rows in Open vSwitch: no bridge, a bridge without the link, or a bridge with the link as
+	// a port.
 	Rows struct {
 		Bridge   string
 		Present  bool
 		Datapath networkv1alpha1.DatapathType
 		MAC      string
 		MTU      int
-		Port     string // empty: not yet
+		Port     string // empty: the link is not a port yet
 	}
 	// Features switches offloads on and off.
 	Features struct {
 		Link string
 		On   map[string]bool
 	}
-	// Guarded hides a link's frames from the host's stack, or ends that.
+	// Guarded hides a link's frames from the host's network stack, or shows them again.
 	Guarded struct {
 		Link string
 		On   bool
 	}
-	// Settings of a link; it is brought up at last.
+	// Settings are the settings of a link. If Up is set, the link comes up after all others are applied.
 	Settings struct {
 		Link        string
-		MTU         int // 0: as it is
+		MTU         int // 0: unchanged
 		AddrGenMode int
 		Sysctls     map[string]string
 		Up          bool
 	}
-	// Carries gives a link its addresses, routes and neighbours, and takes all others.
+	// Carries gives a link these addresses, routes and neighbours, and removes all others.
 	Carries struct {
 		Link string
 		Layer3
 	}
-	// RuleCopies are the rules that name another link, for this one.
+	// RuleCopies are the rules that name another link, copied for this link.
 	RuleCopies struct {
 		Link    string
 		Rules   []Message
@@ -106,13 +108,15 @@ func (s Carries) String() string {
 }
 func (s RuleCopies) String() string { return fmt.Sprintf("rules of %s %t", s.Link, s.Present) }
 
-// addrGenNone is IN6_ADDR_GEN_MODE_NONE: the kernel adds no link-local address, which would be detected for a second first.
+// addrGenNone is IN6_ADDR_GEN_MODE_NONE. In this mode the kernel adds no link-local address, whose duplicate detection
+// would take a second.
 const addrGenNone = 1
 
-// disableIPv6 keeps also what the kernel would add by itself off a link that shall carry nothing.
+// disableIPv6 is the setting that keeps the kernel from adding addresses to a link that must carry nothing.
 const disableIPv6 = "ipv6/disable_ipv6"
 
-// BridgeName is the name of the bridge of a link: "br" before the link's, and for a long one its first letters and a hash.
+// BridgeName returns the name of a link's bridge: "br" and the link's name. For a long name it is "br", the first
+// letters of the name and a hash.
 func BridgeName(link string) string {
 	if name := "br" + link; len(name) < unix.IFNAMSIZ {
 		return name
@@ -121,7 +125,8 @@ func BridgeName(link string) string {
 	return "br" + link[:8] + hex.EncodeToString(sum[:])[:5]
 }
 
-// Move is the way of a link onto its bridge. What can be prepared comes first: from the sixth step (with the kernel's datapath from the
+// Move returns the steps that move a link onto its bridge. Preparations come first. The node is unreachable for some
+// milliseconds, from the sixth step (with the kernel's datapath from the fourth) to the eighth.
 // fourth) to the eighth the node does not answer, which is some milliseconds.
 func Move(s Snapshot, to Target) []Step {
 	bridge := Rows{Bridge: to.Bridge, Present: true, Datapath: to.Datapath, MAC: s.MAC, MTU: s.MTU}
@@ -152,8 +157,8 @@ func Move(s Snapshot, to Target) []Step {
 		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true})
 }
 
-// Undo brings the link back to the snapshot from any point of a move or of an undoing. In another boot than the snapshot's nothing of the
-// link is ours: only what is in Open vSwitch goes.
+// Undo returns the steps that restore the snapshot from any point of a move or of an undoing. After a reboot nothing on
+// the link is Weft's, so that Undo restores only Open vSwitch, the rules and the guard.
 func Undo(s Snapshot, from Target, sameBoot bool) []Step {
 	steps := []Step{Rows{Bridge: from.Bridge}, RuleCopies{from.Bridge, s.Rules, false}}
 	if from.Datapath == networkv1alpha1.DatapathNetdev {
@@ -169,7 +174,7 @@ func Undo(s Snapshot, from Target, sameBoot bool) []Step {
 		Features{s.Link, s.Features})
 }
 
-// refill gives a bridge that was made anew what the link had.
+// refill gives a recreated bridge the state that the link had.
 func refill(s Snapshot, to Target) []Step {
 	return []Step{
 		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: addrGenNone, Sysctls: s.Sysctls, Up: true},
@@ -188,7 +193,7 @@ func allOff(features map[string]bool) map[string]bool {
 }
 
 func with(sysctls map[string]string, key, value string) map[string]string {
-	if _, ok := sysctls[key]; !ok { // a host without IPv6
+	if _, ok := sysctls[key]; !ok { // the host has no IPv6
 		return sysctls
 	}
 	changed := maps.Clone(sysctls)

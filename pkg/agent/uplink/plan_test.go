@@ -10,7 +10,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// model is a host of which each thing is as the last step said.
+// model is a host whose state is what the last steps established.
 type model map[string]string
 
 func (m model) do(steps ...Step) {
@@ -18,7 +18,7 @@ func (m model) do(steps ...Step) {
 		switch s := step.(type) {
 		case Rows:
 			m["rows "+s.Bridge] = fmt.Sprint(s.Present, s.Port)
-			if !s.Present { // its link goes, with all that is on it
+			if !s.Present { // the bridge's link is removed with its configuration
 				delete(m, "rows "+s.Bridge)
 				delete(m, "carries "+s.Bridge)
 				delete(m, "settings "+s.Bridge)
@@ -42,18 +42,22 @@ func (m model) do(steps ...Step) {
 }
 
 func snapshotOfTest() Snapshot {
-	return Snapshot{Link: nic, MAC: nicMAC.String(), MTU: mtu, Sysctls: map[string]string{disableIPv6: "0", "ipv6/accept_ra": "1"},
-		Features: map[string]bool{"rx-gro": true}, Layer3: Layer3{Addresses: []Message{{Text: "192.0.2.10/24"}}}, Rules: []Message{{Text: "rule 1"}}}
+	return Snapshot{
+		Link: nic, MAC: nicMAC.String(), MTU: mtu, Sysctls: map[string]string{disableIPv6: "0", "ipv6/accept_ra": "1"},
+		Features: map[string]bool{"rx-gro": true}, Layer3: Layer3{Addresses: []Message{{Text: "192.0.2.10/24"}}},
+		Rules: []Message{{Text: "rule 1"}},
+	}
 }
 
-// From any point of a move and any point of an undoing, undoing ends where the host began; the order of both cannot matter to that.
+// Undoing must restore the host's original state from any point of a move and from any point of an earlier undoing.
 func TestUndoBringsBackTheHostFromAnyPoint(t *testing.T) {
 	s := snapshotOfTest()
 	for _, datapath := range []networkv1alpha1.DatapathType{networkv1alpha1.DatapathNetdev, networkv1alpha1.DatapathSystem} {
 		for _, uplink := range []networkv1alpha1.UplinkType{networkv1alpha1.UplinkBridge, networkv1alpha1.UplinkInterface} {
 			to := Target{bridge, datapath, uplink}
 			begin := model{}
-			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true}, Carries{nic, s.Layer3}, Features{nic, s.Features})
+			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true},
+				Carries{nic, s.Layer3}, Features{nic, s.Features})
 			move, undo := Move(s, to), Undo(s, to, true)
 			for k := range len(move) + 1 {
 				for j := range len(undo) + 1 {
@@ -62,7 +66,7 @@ func TestUndoBringsBackTheHostFromAnyPoint(t *testing.T) {
 					host.do(undo[:j]...)
 					host.do(undo...)
 					if diff := cmp.Diff(begin, host); diff != "" {
-						t.Fatalf("%v, %d steps of the move, %d of undoing (-want +got):\n%s", to, k, j, diff)
+						t.Fatalf("%v, after %d steps of the move and %d of undoing (-want +got):\n%s", to, k, j, diff)
 					}
 				}
 			}
@@ -91,12 +95,13 @@ func TestAMoveLeavesNothingOnTheLink(t *testing.T) {
 	}
 }
 
-func TestInAnotherBootOnlyTheRowsAreUndone(t *testing.T) {
-	for _, step := range Undo(snapshotOfTest(), Target{bridge, networkv1alpha1.DatapathSystem, networkv1alpha1.UplinkBridge}, false) {
+func TestAfterARebootOnlyTheRowsAreUndone(t *testing.T) {
+	target := Target{bridge, networkv1alpha1.DatapathSystem, networkv1alpha1.UplinkBridge}
+	for _, step := range Undo(snapshotOfTest(), target, false) {
 		switch step.(type) {
 		case Rows, RuleCopies:
 		default:
-			t.Errorf("%s is done to a link that the host has configured anew", step)
+			t.Errorf("%s changes a link that the host has configured again", step)
 		}
 	}
 }
@@ -106,11 +111,11 @@ func TestBridgeNamesFitAndDiffer(t *testing.T) {
 	for _, link := range []string{"eth0", "enp0s31f6", "enp175s0f0np0", "enp175s0f0np01", "enp175s0f0np02", "enp175s0f0np012"} {
 		name := BridgeName(link)
 		if len(name) > 15 || names[name] != "" {
-			t.Errorf("the bridge of %s is %s, with %d letters, as that of %q", link, name, len(name), names[name])
+			t.Errorf("the bridge of %s is %s, with %d letters; that name belongs to %q", link, name, len(name), names[name])
 		}
 		names[name] = link
 	}
 	if names["breth0"] != "eth0" || names["brenp175s0f0np0"] != "enp175s0f0np0" {
-		t.Errorf("short names are kept: %v", names)
+		t.Errorf("short names are not kept: %v", names)
 	}
 }

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// preflight bounds how long is looked for what answers before a move: ARP and ND ask three times, a second apart.
+	// preflight limits the search for answering targets before a move. ARP and ND send three requests, a second apart.
 	preflight = 4 * time.Second
-	// neighborInterval is how often the kernel's neighbour table is looked at, probeInterval how often a connection is tried.
+	// neighborInterval is the time between reads of the kernel's neighbour table.
 	neighborInterval = 20 * time.Millisecond
-	probeInterval    = 250 * time.Millisecond
-	// discard is a port (RFC 863): a packet to it makes the kernel resolve its neighbour, and nobody minds it.
+	// probeInterval is the time between attempts to connect.
+	probeInterval = 250 * time.Millisecond
+	// discard is the discard port (RFC 863). A packet to it makes the kernel resolve the neighbour and has no other effect.
 	discard = 9
 )
 
-// target is somebody who shall answer. Of those of a group one is enough.
+// target is an address to probe. A group of targets passes when any one of them answers.
 type target struct {
 	group    string
 	address  netip.AddrPort
-	neighbor bool // is asked by ARP or ND on the link; else by a TCP connection
+	neighbor bool // probe by ARP or ND on the link instead of a TCP connection
 }
 
-// String names it in messages.
+// String returns the target's name for messages.
 func (t target) String() string {
 	if t.neighbor {
 		return fmt.Sprintf("%s %s", t.group, t.address.Addr())
@@ -40,7 +41,8 @@ func (t target) String() string {
 	return fmt.Sprintf("%s %s", t.group, t.address)
 }
 
-// targets are the next hops of the link's default routes or those asked for, the API server, and the peers.
+// targets returns the targets of a request: the next hops, the API server and the peers. Without requested next hops it
+// uses the gateways of the link's default routes.
 func targets(s Snapshot, req Request) []target {
 	var found []target
 	hops := map[netip.Addr]bool{}
@@ -64,12 +66,12 @@ func targets(s Snapshot, req Request) []target {
 	return found
 }
 
-// answering are those of the targets that answer over the link now.
+// answering returns the targets that answer over the link now.
 func answering(ctx context.Context, link string, all []target) []target {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
 	var found []target
-	for i, err := range ask(ctx, link, all) {
+	for i, err := range probeAll(ctx, link, all) {
 		if err == nil {
 			found = append(found, all[i])
 		}
@@ -77,9 +79,10 @@ func answering(ctx context.Context, link string, all []target) []target {
 	return found
 }
 
-// probe asks until all groups have answered over the link, or ctx ends: then the error names those that have not.
+// probe retries until all groups have answered over the link or ctx ends. The error lists the targets of groups that have
+// not answered.
 func probe(ctx context.Context, link string, all []target) error {
-	errs := ask(ctx, link, all)
+	errs := probeAll(ctx, link, all)
 	answered := map[string]bool{}
 	for i, t := range all {
 		answered[t.group] = answered[t.group] || errs[i] == nil
@@ -91,13 +94,14 @@ func probe(ctx context.Context, link string, all []target) error {
 		}
 	}
 	if len(silent) > 0 {
-		return fmt.Errorf("answered before and does not now: %s", strings.Join(silent, ", "))
+		return fmt.Errorf("targets that answered before the move do not answer now: %s", strings.Join(silent, ", "))
 	}
 	return nil
 }
 
-// ask asks all at once; the error of one is nil when it answered. The first answer of a group ends the questions to the rest of it.
-func ask(ctx context.Context, link string, all []target) []error {
+// probeAll probes all targets at the same time and returns one error per target, nil if it answered. The first answer of a
+// group ends the probes of its other targets.
+func probeAll(ctx context.Context, link string, all []target) []error {
 	errs := make([]error, len(all))
 	groups := map[string]context.Context{}
 	ends := map[string]context.CancelFunc{}
@@ -111,9 +115,9 @@ func ask(ctx context.Context, link string, all []target) []error {
 	for i, t := range all {
 		wg.Go(func() {
 			if t.neighbor {
-				errs[i] = askNeighbor(groups[t.group], link, t.address)
+				errs[i] = probeNeighbor(groups[t.group], link, t.address)
 			} else {
-				errs[i] = askConnection(groups[t.group], t.address)
+				errs[i] = probeConnection(groups[t.group], t.address)
 			}
 			if errs[i] == nil {
 				ends[t.group]()
@@ -124,8 +128,8 @@ func ask(ctx context.Context, link string, all []target) []error {
 	return errs
 }
 
-// askConnection takes a refusal for an answer: it comes from there.
-func askConnection(ctx context.Context, to netip.AddrPort) error {
+// probeConnection retries a TCP connection until ctx ends. A refusal counts as an answer.
+func probeConnection(ctx context.Context, to netip.AddrPort) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for {
@@ -146,12 +150,12 @@ func askConnection(ctx context.Context, to netip.AddrPort) error {
 	}
 }
 
-// askNeighbor has the kernel ask by ARP or ND, which is what its packets need. What it knew before is forgotten first.
-func askNeighbor(ctx context.Context, name string, to netip.AddrPort) error {
+// probeNeighbor makes the kernel resolve a neighbour by ARP or ND, as for its own packets. It removes an old entry first.
+func probeNeighbor(ctx context.Context, name string, to netip.AddrPort) error {
 	ticker := time.NewTicker(neighborInterval)
 	defer ticker.Stop()
 	err := errors.New("no answer to ARP or ND")
-	asked := false
+	sent := false
 	for {
 		found, linkErr := netlink.LinkByName(name)
 		if linkErr != nil {
@@ -159,14 +163,14 @@ func askNeighbor(ctx context.Context, name string, to netip.AddrPort) error {
 		}
 		state := neighborState(found.Attrs().Index, to.Addr())
 		switch {
-		case state&unix.NUD_PERMANENT != 0 || asked && state&unix.NUD_REACHABLE != 0:
+		case state&unix.NUD_PERMANENT != 0 || sent && state&unix.NUD_REACHABLE != 0:
 			return nil
-		case !asked || state&(unix.NUD_FAILED) != 0 || state == unix.NUD_NONE:
+		case !sent || state&(unix.NUD_FAILED) != 0 || state == unix.NUD_NONE:
 			forget(found.Attrs().Index, to.Addr())
 			if sendErr := sendDiscard(ctx, name, to); sendErr != nil {
 				err = sendErr
 			}
-			asked = true
+			sent = true
 		}
 		select {
 		case <-ctx.Done():
@@ -196,7 +200,7 @@ func familyOf(address netip.Addr) int {
 	return netlink.FAMILY_V6
 }
 
-// forget drops what the kernel knows of a neighbour; that it knows nothing is fine.
+// forget removes the kernel's entry of a neighbour. It ignores the error for a missing entry.
 func forget(index int, address netip.Addr) {
 	_ = netlink.NeighDel(&netlink.Neigh{LinkIndex: index, Family: familyOf(address), IP: address.AsSlice()})
 }

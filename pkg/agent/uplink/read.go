@@ -14,22 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysctls are what a host may have set for its link and would miss on the bridge.
+// sysctls are the settings that a host may have for its link, and that the bridge's link needs as well.
 var sysctls = []string{
-	"ipv4/rp_filter", "ipv4/forwarding", "ipv4/accept_redirects", "ipv4/send_redirects", "ipv4/secure_redirects", "ipv4/accept_source_route",
+	"ipv4/rp_filter", "ipv4/forwarding", "ipv4/accept_redirects", "ipv4/send_redirects", "ipv4/secure_redirects",
+	"ipv4/accept_source_route",
 	"ipv4/arp_ignore", "ipv4/arp_announce", "ipv4/arp_filter", "ipv4/arp_notify", "ipv4/accept_local", "ipv4/route_localnet",
 	"ipv4/src_valid_mark", "ipv4/proxy_arp", "ipv4/promote_secondaries", "ipv4/log_martians",
-	disableIPv6, "ipv6/forwarding", "ipv6/accept_ra", "ipv6/accept_ra_defrtr", "ipv6/accept_ra_pinfo", "ipv6/accept_ra_rt_info_max_plen",
-	"ipv6/autoconf", "ipv6/use_tempaddr", "ipv6/accept_redirects", "ipv6/accept_dad", "ipv6/dad_transmits", "ipv6/router_solicitations",
+	disableIPv6, "ipv6/forwarding", "ipv6/accept_ra", "ipv6/accept_ra_defrtr", "ipv6/accept_ra_pinfo",
+	"ipv6/accept_ra_rt_info_max_plen",
+	"ipv6/autoconf", "ipv6/use_tempaddr", "ipv6/accept_redirects", "ipv6/accept_dad", "ipv6/dad_transmits",
+	"ipv6/router_solicitations",
 }
 
-// offloads are the features with which the kernel hands frames to a packet socket that are not as on the wire: without a checksum, or several
-// in one.
+// offloads are the features with which a packet socket receives frames that differ from those on the wire: frames
+// without a checksum, or several frames in one.
 var offloads = []string{"tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-generic-segmentation", "tx-tcp-segmentation",
 	"tx-tcp6-segmentation", "rx-gro", "rx-lro", "rx-gro-hw"}
 
-// take makes a snapshot of a link.
-func take(name string, features bool) (Snapshot, error) {
+// takeSnapshot reads a link's snapshot.
+func takeSnapshot(name string, features bool) (Snapshot, error) {
 	found, err := netlink.LinkByName(name)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("link %s: %w", name, err)
@@ -37,7 +40,7 @@ func take(name string, features bool) (Snapshot, error) {
 	on := link{found.Attrs().Index, name}
 	s := Snapshot{Link: name, MAC: found.Attrs().HardwareAddr.String(), MTU: found.Attrs().MTU}
 	if s.Layer3, err = readLayer3(on); err == nil {
-		_, err = readRoutes(on, newRoute) // one that cannot be given to another link is no matter later
+		_, err = readRoutes(on, newRoute) // refuses routes that cannot move; later reads skip them
 	}
 	if err == nil {
 		s.Rules, err = readRules(on)
@@ -68,11 +71,11 @@ func readLayer3(on link) (l Layer3, err error) {
 	return l, err
 }
 
-func readRoutes(on link, read func([]byte, link) (Message, bool, error)) ([]Message, error) {
+func readRoutes(on link, read reader) ([]Message, error) {
 	return dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, routeHeader, on, read)
 }
 
-// newMovableRoute leaves out routes that newRoute refuses.
+// newMovableRoute skips routes that newRoute refuses.
 func newMovableRoute(body []byte, on link) (Message, bool, error) {
 	m, ok, err := newRoute(body, on)
 	if errors.Is(err, errNexthopObject) {
@@ -85,19 +88,23 @@ func readRules(on link) ([]Message, error) {
 	return dump(unix.RTM_GETRULE, unix.RTM_NEWRULE, ruleHeader, on, newRule)
 }
 
-// dump lists again if something came or went meanwhile: the kernel then marks its answer as one that may lack some.
-func dump(question, answer, header int, on link, read func([]byte, link) (Message, bool, error)) (found []Message, err error) {
+// reader decodes the body of a netlink message. ok is false if the object does not belong to the link.
+type reader func(body []byte, on link) (m Message, ok bool, err error)
+
+// dump lists objects of a link. It repeats a list that the kernel marked as possibly incomplete because something changed
+// meanwhile.
+func dump(requestType, replyType, header int, on link, read reader) (found []Message, err error) {
 	const attempts = 10
 	for range attempts {
-		request := nl.NewNetlinkRequest(question, unix.NLM_F_DUMP)
+		request := nl.NewNetlinkRequest(requestType, unix.NLM_F_DUMP)
 		request.AddData(zeros(header)) // family 0: all
 		var bodies [][]byte
-		bodies, err = request.Execute(unix.NETLINK_ROUTE, uint16(answer))
+		bodies, err = request.Execute(unix.NETLINK_ROUTE, uint16(replyType))
 		if errors.Is(err, netlink.ErrDumpInterrupted) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list by netlink message %d: %w", question, err)
+			return nil, fmt.Errorf("list by netlink message %d: %w", requestType, err)
 		}
 		found = nil
 		for _, body := range bodies {
@@ -114,7 +121,7 @@ func dump(question, answer, header int, on link, read func([]byte, link) (Messag
 	return nil, err
 }
 
-// zeros is the header of a question.
+// zeros is a request header of that many zero bytes.
 type zeros int
 
 // Len implements nl.NetlinkRequestData.
@@ -132,7 +139,7 @@ func (b bytesOf) Len() int { return len(b) }
 // Serialize implements nl.NetlinkRequestData.
 func (b bytesOf) Serialize() []byte { return b }
 
-// send asks the kernel for a change; what is so already is no error.
+// send sends the kernel a change. It ignores the errors in fine, which mean that the state is already as wanted.
 func send(kind, flags int, body []byte, fine ...error) error {
 	request := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
 	request.AddData(bytesOf(body))
@@ -145,7 +152,7 @@ func send(kind, flags int, body []byte, fine ...error) error {
 	return err
 }
 
-// readAddrGenMode asks for the link's IPv6 part, which the netlink library does not read.
+// readAddrGenMode reads the IPv6 part of the link's attributes, which the netlink library does not decode.
 func readAddrGenMode(on link) (int, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -178,7 +185,7 @@ func sysctlPath(link, key string) string {
 	return filepath.Join("/proc/sys/net", family, "conf", link, name)
 }
 
-// readSysctls leaves out those that this kernel does not have.
+// readSysctls omits settings that this kernel does not have.
 func readSysctls(link string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, key := range sysctls {
@@ -193,7 +200,7 @@ func readSysctls(link string) (map[string]string, error) {
 	return values, nil
 }
 
-// readFeatures leaves out those that the link does not have.
+// readFeatures omits features that the link does not have.
 func readFeatures(link string) (map[string]bool, error) {
 	tool, err := ethtool.NewEthtool()
 	if err != nil {

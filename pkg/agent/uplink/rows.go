@@ -10,40 +10,40 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
 const (
-	// rowsTimeout bounds how long ovs-vswitchd may take for a change of a bridge.
+	// rowsTimeout limits how long ovs-vswitchd may take to change a bridge.
 	rowsTimeout = 10 * time.Second
-	// removeTimeout is the same for its removal: who waits is a host without its addresses.
+	// removeTimeout is the same limit for a removal. It is shorter because the host has no addresses meanwhile.
 	removeTimeout = 3 * time.Second
-	// linkInterval is how often the kernel is asked whether a bridge's link is there yet, or still: 2 ms are usual.
+	// linkInterval is the time between reads of a bridge's link from the kernel. A change usually takes 2 ms.
 	linkInterval = 5 * time.Millisecond
 )
 
-// errNoSwitch says that Open vSwitch's database is out of reach.
+// errNoSwitch means that there is no connection to Open vSwitch's database.
 var errNoSwitch = errors.New("Open vSwitch does not answer")
 
-// rows is a writer of the Open_vSwitch database for one move. The agent's own, which lives as long as the agent, would put the rows back
-// that the guard has just taken away.
+// rows writes to the Open_vSwitch database during one move. It does not use the agent's own connection, whose engine
+// lives as long as the agent and would restore rows that the guard has just removed.
 type rows struct {
 	engine *ovndb.Engine
 	stop   func()
 }
 
-// connect returns errNoSwitch when the database does not answer in time.
+// connect returns errNoSwitch if the database does not answer within the timeout.
 func connect(ctx context.Context, remote string, timeout time.Duration, log logr.Logger) (*rows, error) {
 	engine := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{remote}, Log: log}, nil)
-	engine.ReportOnly(true) // what the guard took away from a process that hangs must stay away when that goes on
+	engine.ReportOnly(true) // after a hang, this process must not restore rows that the guard has removed
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = engine.Run(running) // without a fence it ends only with its context
+		_ = engine.Run(running) // without a fence, Run ends only with its context
 	}()
 	r := &rows{engine: engine, stop: func() { stop(); <-ended }}
 	wait, cancel := context.WithTimeout(ctx, timeout)
@@ -61,7 +61,7 @@ func (r *rows) close() {
 	}
 }
 
-// apply returns when ovs-vswitchd has followed.
+// apply returns after ovs-vswitchd has applied the rows.
 func (r *rows) apply(ctx context.Context, s Rows) error {
 	timeout := removeTimeout
 	if s.Present {
@@ -90,7 +90,7 @@ func (r *rows) apply(ctx context.Context, s Rows) error {
 	return awaitLink(ctx, s.Bridge, true)
 }
 
-// awaitPort waits until ovs-vswitchd has opened an interface, or says that it cannot.
+// awaitPort waits until ovs-vswitchd has opened an interface or reports an error for it.
 func (r *rows) awaitPort(ctx context.Context, name string) error {
 	err := r.engine.Wait(ctx, func() (bool, error) {
 		row, ok := ovndb.Find(r.engine.Conn, &vswitchdb.Interface{Name: name})
@@ -108,7 +108,8 @@ func (r *rows) awaitPort(ctx context.Context, name string) error {
 	return err
 }
 
-// awaitLink asks the kernel: it may be behind what ovs-vswitchd has written.
+// awaitLink waits until a link exists in the kernel, or no longer does. The kernel may lag behind what ovs-vswitchd
+// writes.
 func awaitLink(ctx context.Context, name string, present bool) error {
 	ticker := time.NewTicker(linkInterval)
 	defer ticker.Stop()
@@ -124,26 +125,26 @@ func awaitLink(ctx context.Context, name string, present bool) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("ovs-vswitchd has not followed: link %s: %w", name, ctx.Err())
+			return fmt.Errorf("ovs-vswitchd has not applied the change: link %s: %w", name, ctx.Err())
 		case <-ticker.C:
 		}
 	}
 }
 
-// isBridge reports whether Open vSwitch has a bridge of the name, whoever made it.
+// isBridge reports whether Open vSwitch has a bridge with this name, from any owner.
 func (r *rows) isBridge(name string) bool {
 	_, ok := ovndb.Find(r.engine.Conn, &vswitchdb.Bridge{Name: name})
 	return ok
 }
 
-// isPort reports whether the link is a port of some bridge. Of which one the agent cannot tell of others' bridges: it does not read the
-// ports of bridges, which on br-int are as many as pods.
+// isPort reports whether the link is a port of any bridge. It cannot return the bridge, because the agent does not read
+// the port lists of bridges: br-int has a port for each pod.
 func (r *rows) isPort(name string) bool {
 	_, ok := ovndb.Find(r.engine.Conn, &vswitchdb.Port{Name: name})
 	return ok
 }
 
-// isOurs reports whether bridge and port are those of a move.
+// isOurs reports whether both the bridge and the port were created by a move.
 func (r *rows) isOurs(bridge, port string) bool {
 	_, hasBridge := ovndb.Get[vswitchdb.Bridge](r.engine.Conn, unit.UUID(vswitchdb.BridgeTable, bridge))
 	_, hasPort := ovndb.Get[vswitchdb.Port](r.engine.Conn, desired.UplinkPortUUID(bridge, port))

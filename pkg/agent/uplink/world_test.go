@@ -23,12 +23,13 @@ import (
 
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/test/poll"
 )
 
 const (
 	nic      = "eth0"
 	bridge   = "breth0"
-	wire     = "wire0" // the other end of the cable, in the namespace outside
+	wire     = "wire0" // the other end of the cable, in the outside namespace
 	outside  = "outside"
 	patience = 10 * time.Second
 	nodePort = 10250
@@ -41,18 +42,18 @@ var (
 	node    = []string{"192.0.2.10", "2001:db8::10"}
 )
 
-// world is a node, which is this process' namespace, with a cable to the outside.
+// world is a node, which is the namespace of this process, with a cable to the outside.
 type world struct {
 	*testing.T
 	ovs  *ovndbtest.Switch
 	dir  string
 	boot string
 	ns   ns.NetNS
-	// offloads are the link's as the host has them.
+	// offloads are the link's offloads before any move.
 	offloads map[string]bool
 }
 
-// newWorld makes the node as a host would have configured it, and Open vSwitch without a bridge.
+// newWorld configures the node as a host would, and starts Open vSwitch without a bridge.
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, dir: t.TempDir(), boot: "boot-1", ovs: ovndbtest.StartSwitch(t)}
 	w.ns = newNamespace(t)
@@ -65,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newNamespace makes the outside: a namespace that ends with the test.
+// newNamespace creates the outside namespace, which is removed after the test.
 func newNamespace(t *testing.T) ns.NetNS {
 	t.Helper()
 	runtime.LockOSThread()
@@ -76,7 +77,7 @@ func newNamespace(t *testing.T) ns.NetNS {
 	handle, err := netns.NewNamed(outside)
 	must(t, err)
 	handle.Close()
-	must(t, netns.Set(origin)) // the thread must not end: with it the programs would that it has started
+	must(t, netns.Set(origin)) // the thread must not end, because the programs that it started would end with it
 	found, err := ns.GetNS("/run/netns/" + outside)
 	must(t, err)
 	t.Cleanup(func() {
@@ -102,11 +103,12 @@ func up(name string) error {
 	return netlink.LinkSetUp(found)
 }
 
-// plug makes the cable and configures its ends, as a boot does.
+// plug creates the cable and configures its ends, as at boot.
 func (w *world) plug() {
 	w.Helper()
 	must(w, netlink.LinkAdd(&netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: nic, MTU: mtu, HardwareAddr: nicMAC}, PeerName: wire, PeerMTU: mtu, PeerNamespace: netlink.NsFd(int(w.ns.Fd())),
+		LinkAttrs: netlink.LinkAttrs{Name: nic, MTU: mtu, HardwareAddr: nicMAC},
+		PeerName:  wire, PeerMTU: mtu, PeerNamespace: netlink.NsFd(int(w.ns.Fd())),
 	}))
 	w.Cleanup(w.unplug)
 	must(w, w.ns.Do(func(ns.NetNS) error {
@@ -114,10 +116,14 @@ func (w *world) plug() {
 		if err != nil {
 			return err
 		}
-		defer tool.Close() // a card has the checksum on the wire; a veth does not
-		return errors.Join(tool.Change(wire, map[string]bool{"tx-checksum-ip-generic": false}), addresses(wire, append(gateway, "192.0.2.2/24")...), up(wire))
+		defer tool.Close()
+		// A physical link has checksums on the wire, unlike a veth.
+		return errors.Join(tool.Change(wire, map[string]bool{"tx-checksum-ip-generic": false}),
+			addresses(wire, append(gateway, "192.0.2.2/24")...), up(wire))
 	}))
-	for key, value := range map[string]string{"ipv4/rp_filter": "2", "ipv6/accept_ra": "0", "ipv4/arp_announce": "1", "ipv6/accept_dad": "0"} {
+	for key, value := range map[string]string{
+		"ipv4/rp_filter": "2", "ipv6/accept_ra": "0", "ipv4/arp_announce": "1", "ipv6/accept_dad": "0",
+	} {
 		must(w, os.WriteFile(sysctlPath(nic, key), []byte(value), 0))
 	}
 	must(w, addresses(nic, "192.0.2.10/24", "192.0.2.11/24", "198.51.100.5/32", "2001:db8::10/64", "2001:db8::11/128"))
@@ -151,7 +157,7 @@ func addresses(name string, list ...string) error {
 	return err
 }
 
-// settled says that the kernel has made all addresses of the link by itself that it makes, and detects no doubles any more.
+// settled returns an error until the kernel has given the link its link-local address and finished duplicate detection.
 func (w *world) settled() error {
 	found, err := netlink.LinkByName(nic)
 	if err != nil {
@@ -169,7 +175,7 @@ func (w *world) settled() error {
 	return errors.New("the link has no link-local address yet")
 }
 
-// configure adds what a host may have besides addresses: routes of several tables and kinds, a rule, a neighbour.
+// configure adds what a host may have besides addresses: routes of several tables and kinds, a rule and a neighbour.
 func (w *world) configure() {
 	w.Helper()
 	found, err := netlink.LinkByName(nic)
@@ -185,7 +191,9 @@ func (w *world) configure() {
 		{Dst: cidr("10.9.0.0/16"), Scope: netlink.SCOPE_LINK},
 		{Dst: cidr("10.10.0.0/16"), Gw: net.ParseIP("10.9.0.1")},
 		{Dst: cidr("10.11.0.0/16"), Gw: net.ParseIP("172.20.0.1"), Flags: int(netlink.FLAG_ONLINK)},
-		{Dst: cidr("10.12.0.0/16"), MultiPath: []*netlink.NexthopInfo{{LinkIndex: index, Gw: v4, Hops: 2}, {LinkIndex: index, Gw: net.ParseIP("192.0.2.2")}}},
+		{Dst: cidr("10.12.0.0/16"), MultiPath: []*netlink.NexthopInfo{
+			{LinkIndex: index, Gw: v4, Hops: 2}, {LinkIndex: index, Gw: net.ParseIP("192.0.2.2")},
+		}},
 		{Dst: cidr("2001:db8:5::/48"), Gw: v6, Table: 100},
 		{Dst: cidr("2001:db8:6::/48"), Gw: net.ParseIP("fe80::1"), Hoplimit: 9},
 	} {
@@ -196,7 +204,9 @@ func (w *world) configure() {
 			w.Fatalf("route %s: %v", route, err)
 		}
 	}
-	must(w, netlink.NeighSet(&netlink.Neigh{LinkIndex: index, IP: net.ParseIP("192.0.2.77"), HardwareAddr: nicMAC, State: netlink.NUD_PERMANENT}))
+	must(w, netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: index, IP: net.ParseIP("192.0.2.77"), HardwareAddr: nicMAC, State: netlink.NUD_PERMANENT,
+	}))
 	rule := netlink.NewRule()
 	rule.IifName, rule.Table, rule.Priority, rule.Family = nic, 100, 4321, netlink.FAMILY_V4
 	if err := netlink.RuleAdd(rule); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -227,12 +237,15 @@ func listen(t *testing.T, in ns.NetNS, address string) {
 }
 
 func (w *world) request() Request {
-	return Request{APIServer: netip.MustParseAddrPort("192.0.2.2:6443"), Peers: []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::1]:6443")}}
+	return Request{
+		APIServer: netip.MustParseAddrPort("192.0.2.2:6443"),
+		Peers:     []netip.AddrPort{netip.MustParseAddrPort("[2001:db8::1]:6443")},
+	}
 }
 
 func (w *world) mover() *Mover { return New(configOf(w.dir, w.ovs.Endpoint(), w.boot)) }
 
-// child is a process that does the order.
+// child returns a process that executes the order.
 func (w *world) child(o order) *exec.Cmd {
 	w.Helper()
 	o.Dir, o.OpenVSwitch, o.Boot, o.Request = w.dir, w.ovs.Endpoint(), w.boot, w.request()
@@ -243,7 +256,7 @@ func (w *world) child(o order) *exec.Cmd {
 	return child
 }
 
-// run has a child do the order and returns the changes that it made.
+// run executes the order in a child process and returns the changes that the child made.
 func (w *world) run(o order) []string {
 	w.Helper()
 	child := w.child(o)
@@ -258,7 +271,7 @@ func (w *world) run(o order) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// answers dials the node's addresses from outside.
+// answers connects to the node's addresses from outside.
 func (w *world) answers() error {
 	return w.ns.Do(func(ns.NetNS) error {
 		for _, address := range node {
@@ -273,26 +286,14 @@ func (w *world) answers() error {
 	})
 }
 
-// eventually asks again until there is no error.
-func (w *world) eventually(ask func() error) {
+// eventually repeats the check until it returns no error.
+func (w *world) eventually(check func() error) {
 	w.Helper()
-	deadline := time.After(patience)
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			w.Fatal(err)
-		case <-ticker.C:
-		}
-	}
+	poll.Eventually(w, patience, check)
 }
 
-// view is what a link carries as the netlink library tells it, which the mover does not use; the link's own number and name are left out.
+// view returns a link's configuration without its index and name. It reads with the netlink library, whose decoders the
+// mover does not use.
 func (w *world) view(name string) []string {
 	w.Helper()
 	found, err := netlink.LinkByName(name)
@@ -304,9 +305,11 @@ func (w *world) view(name string) []string {
 	list, err := netlink.AddrList(found, netlink.FAMILY_ALL)
 	must(w, err)
 	for _, a := range list {
-		lines = append(lines, fmt.Sprintf("address %s flags %x broadcast %s lifetime %d %d", a.IPNet, a.Flags&^unix.IFA_F_NODAD, a.Broadcast, a.PreferedLft, a.ValidLft))
+		lines = append(lines, fmt.Sprintf("address %s flags %x broadcast %s lifetime %d %d",
+			a.IPNet, a.Flags&^unix.IFA_F_NODAD, a.Broadcast, a.PreferedLft, a.ValidLft))
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	all := &netlink.Route{Table: unix.RT_TABLE_UNSPEC}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, all, netlink.RT_FILTER_TABLE)
 	must(w, err)
 	for _, r := range routes {
 		ours := r.LinkIndex == attrs.Index
@@ -316,7 +319,8 @@ func (w *world) view(name string) []string {
 			hop.LinkIndex = 0
 		}
 		if ours {
-			lines = append(lines, fmt.Sprintf("route %s type %d flags %d mtu %d advmss %d hoplimit %d scope %s", r, r.Type, r.Flags, r.MTU, r.AdvMSS, r.Hoplimit, r.Scope))
+			lines = append(lines, fmt.Sprintf("route %s type %d flags %d mtu %d advmss %d hoplimit %d scope %s",
+				r, r.Type, r.Flags, r.MTU, r.AdvMSS, r.Hoplimit, r.Scope))
 		}
 	}
 	neighbors, err := netlink.NeighList(attrs.Index, netlink.FAMILY_ALL)
@@ -342,18 +346,19 @@ func (w *world) view(name string) []string {
 	return lines
 }
 
-// carries expects that a link carries what another did. The kernel adds its own routes of table local a moment after an address.
-func (w *world) carries(name string, want []string, when string) {
+// expectCarries expects a link to have the given view. It retries, because the kernel adds its routes of table local shortly
+// after an address.
+func (w *world) expectCarries(name string, want []string, when string) {
 	w.Helper()
 	w.eventually(func() error {
 		if diff := cmp.Diff(want, w.view(name)); diff != "" {
-			return fmt.Errorf("%s: what %s carries (-want +got):\n%s", when, name, diff)
+			return fmt.Errorf("%s: configuration of %s (-want +got):\n%s", when, name, diff)
 		}
 		return nil
 	})
 }
 
-// ledger is what is on disk; nil: nothing.
+// ledger reads the link's ledger from disk. Nil means that the link has no ledger.
 func (w *world) ledger() *Ledger {
 	w.Helper()
 	l, err := folder(w.dir).read(nic)
@@ -369,7 +374,7 @@ func addrs(list ...string) []netip.Addr {
 	return found
 }
 
-// features are all of the link's offloads, those included that no move changes.
+// features returns all offloads of the link, including offloads that no move changes.
 func features(t *testing.T) map[string]bool {
 	t.Helper()
 	tool, err := ethtool.NewEthtool()

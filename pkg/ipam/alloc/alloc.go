@@ -1,5 +1,5 @@
-// Package alloc remembers which pod has which address, MAC and port slot. It is the only such memory and is derived from
-// the database and the API server at each start, so it is never stored.
+// Package alloc records the address, MAC and port slot of each pod. It is the only such record. It is derived from
+// the database and the API server at each start, and never stored.
 package alloc
 
 import (
@@ -15,39 +15,40 @@ import (
 )
 
 const (
-	// FirstSlot is the first port key of pods on a switch; those below are for infrastructure.
+	// FirstSlot is the first port key of pods on a switch. Lower keys are for infrastructure.
 	FirstSlot = 16
 	// LastSlot is the largest tunnel key of a logical port.
 	LastSlot = 32767
-	// Quarantine is how long a freed address rests, so that a peer's stale neighbour or connection entry does not meet
-	// another pod. It ends early when nothing else is left.
+	// Quarantine is how long a freed address stays unused, so that a peer's stale neighbour or connection entry does
+	// not lead to another pod. It ends early if no other address is free.
 	Quarantine = 60 * time.Second
 )
 
-// ErrUnknownNode says that the node has no subnets (yet).
+// ErrUnknownNode means that the node has no subnets (yet).
 var ErrUnknownNode = errors.New("node has no pod subnets")
 
-// ErrUnavailable says that an IP or MAC address that was asked for cannot be given; the error that wraps it says which and why.
+// ErrUnavailable means that a requested IP or MAC address is not available. The error that wraps it names the address
+// and the reason.
 var ErrUnavailable = errors.New("not available")
 
-// Assignment is what one pod has on its node's switch.
+// Assignment is a pod's assignment on its node's switch.
 type Assignment struct {
-	// Addresses are one per family, with the length of their subnet.
+	// Addresses has one address per family, with the length of their subnet.
 	Addresses []netip.Prefix
 	MAC       net.HardwareAddr
-	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot; 0 in a Claim lets the allocator choose. Without a MAC, a Claim
-	// has the one that follows from its addresses.
+	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot. With 0 in a Claim the allocator chooses it. A
+	// Claim without a MAC gets the MAC that is derived from its addresses.
 	Slot int
 }
 
-// Allocator is safe for concurrent use.
+// Allocator assigns addresses, MACs and slots. It is safe for concurrent use.
 type Allocator struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	nodes  map[string]*node
 	owners map[string]string       // owner -> node
-	later  map[string][]laterClaim // node that is not known yet -> claims, in their order
+	later  map[string][]laterClaim // node without subnets -> claims, in order
 
 	complete bool
 }
@@ -55,19 +56,28 @@ type Allocator struct {
 type node struct {
 	pools  []*pool
 	slots  map[int]string    // slot -> owner
-	macs   map[string]string // requested MAC -> owner; those that follow from addresses are as unique as these
+	macs   map[string]string // requested MAC -> owner; MACs derived from addresses are as unique as these
 	next   int
 	owners map[string]Assignment
 }
 
-// New returns an empty allocator. now is time.Now but in tests.
+// New returns an empty allocator. now is time.Now except in tests.
 func New(now func() time.Time) *Allocator {
 	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
 }
 
-// SetNode makes the subnets of a node known. Subnets that are known keep their addresses; who had one of a subnet that the node has
-// no more has nothing now, and is returned, sorted.
+// SetNode sets the subnets of a node. Addresses in subnets that stay are kept. Owners with an address in a removed
+// subnet lose their assignment and are returned, sorted.
 func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []string) {
+	pools := make([]Pool, 0, len(subnets))
+	for _, subnet := range subnets {
+		pools = append(pools, Pool{Subnet: subnet})
+	}
+	return a.SetPools(name, pools)
+}
+
+// SetPools is SetNode for subnets that are described. An address in use that the description excludes now stays in use.
+func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[name]
@@ -75,16 +85,7 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []stri
 		n = &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
 		a.nodes[name] = n
 	}
-	pools := make([]*pool, 0, len(subnets))
-	for _, subnet := range subnets {
-		i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.subnet == subnet })
-		if i >= 0 {
-			pools = append(pools, n.pools[i])
-		} else {
-			pools = append(pools, newPool(subnet))
-		}
-	}
-	n.pools = pools
+	n.pools = n.poolsOf(described)
 	a.claimAwaited(name, n)
 	for owner, got := range n.owners {
 		if !n.holds(got.Addresses) {
@@ -98,12 +99,27 @@ func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []stri
 	return dropped
 }
 
+// poolsOf returns a pool for each description: the present pool of its subnet, or a new one.
+func (n *node) poolsOf(described []Pool) []*pool {
+	pools := make([]*pool, 0, len(described))
+	for _, of := range described {
+		i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.subnet == of.Subnet })
+		if i < 0 {
+			pools = append(pools, newPool(of))
+			continue
+		}
+		n.pools[i].describe(of)
+		pools = append(pools, n.pools[i])
+	}
+	return pools
+}
+
 // holds reports whether all addresses are in subnets of the node.
 func (n *node) holds(addresses []netip.Prefix) bool {
 	return !slices.ContainsFunc(addresses, func(address netip.Prefix) bool { return n.poolOf(address) == nil })
 }
 
-// RemoveNode forgets a node and everything on it, and returns the owners that were on it, sorted.
+// RemoveNode removes a node and all its assignments, and returns their owners, sorted.
 func (a *Allocator) RemoveNode(name string) (owners []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,14 +137,14 @@ func (a *Allocator) RemoveNode(name string) (owners []string) {
 	return owners
 }
 
-// Complete says that everything that exists has been claimed; counts before are too small.
+// Complete declares that everything that exists has been claimed. Earlier counts are too small.
 func (a *Allocator) Complete() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.complete = true
 }
 
-// Get returns what an owner has.
+// Get returns the assignment of an owner.
 func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,15 +155,11 @@ func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool)
 	return nodeName, got, ok
 }
 
-// Allocate gives an owner one address of each family of the node, all or nothing. An owner that has an assignment on the node
-// keeps it. The error wraps ipam.ErrExhausted or ErrUnknownNode and names the subnet.
-func (a *Allocator) Allocate(nodeName, owner string) (Assignment, error) {
-	return a.AllocateRequested(nodeName, owner, Request{})
-}
-
-// AllocateRequested is Allocate for an owner that asks for what it shall have; what it does not ask for is chosen. An owner that has an
-// assignment on the node keeps it, whatever it asks for now. The error may wrap ErrUnavailable too, and then names the address.
-func (a *Allocator) AllocateRequested(nodeName, owner string, request Request) (Assignment, error) {
+// Allocate assigns one address of each family of the node, a MAC and a slot to an owner, or nothing if one of them is
+// unavailable. It chooses everything that the request does not specify. An owner that has an assignment on the node
+// keeps it, even if the request differs. The error names the subnet or the address, and wraps ipam.ErrExhausted,
+// ErrUnknownNode or ErrUnavailable.
+func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -205,7 +217,8 @@ func (n *node) families() []bool {
 	return families
 }
 
-// takeAddress tries the subnets of one family in order: rested addresses first, then those that still rest.
+// takeAddress tries the subnets of one family in order: first unused addresses and addresses whose quarantine has
+// ended, then addresses in quarantine.
 func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix, error) {
 	var tried []error
 	for _, rested := range []bool{true, false} {
@@ -217,7 +230,7 @@ func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix,
 			if address, ok := p.take(owner, now, rested); ok {
 				return netip.PrefixFrom(address, p.subnet.Bits()), nil
 			}
-			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, ipam.Capacity(p.subnet)))
+			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size))
 		}
 	}
 	return netip.Prefix{}, fmt.Errorf("%w: %w", ipam.ErrExhausted, errors.Join(tried...))
@@ -240,7 +253,7 @@ func (n *node) poolOf(address netip.Prefix) *pool {
 	return nil
 }
 
-// skip lets the search for a free slot go on behind one.
+// skip moves the search for a free slot behind a slot.
 func (n *node) skip(slot int) {
 	if slot < n.next || slot > LastSlot {
 		return
@@ -250,8 +263,8 @@ func (n *node) skip(slot int) {
 	}
 }
 
-// SkipSlot lets new assignments of a node have slots behind one that is still in the database: two ports of a switch must never
-// ask for the same tunnel key.
+// SkipSlot moves a node's next slot behind a slot that is still in the database, because two ports of a switch must
+// never request the same tunnel key.
 func (a *Allocator) SkipSlot(nodeName string, slot int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -260,7 +273,7 @@ func (a *Allocator) SkipSlot(nodeName string, slot int) {
 	}
 }
 
-// freeSlot goes round, so that a slot comes back as late as possible.
+// freeSlot searches cyclically, so that a slot is reused as late as possible.
 func (n *node) freeSlot() (int, error) {
 	for range LastSlot - FirstSlot + 1 {
 		slot := n.next
@@ -274,8 +287,8 @@ func (n *node) freeSlot() (int, error) {
 	return 0, fmt.Errorf("%w: all %d port keys are in use", ipam.ErrExhausted, LastSlot-FirstSlot+1)
 }
 
-// Claim gives an owner what it already has, at a start. It fails, and changes nothing, when an address is not a pod's in a
-// subnet of the node or when somebody else has it.
+// Claim records an existing assignment of an owner at start. It fails without a change if an address is not a pod
+// address in a subnet of the node, or if another owner has it.
 func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -293,7 +306,7 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 	return got, nil
 }
 
-// claim is Claim for an owner that has nothing, on a node that is known.
+// claim is Claim for an owner without an assignment, on a node with subnets.
 func (a *Allocator) claim(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
 	if err := n.claimable(want); err != nil {
 		return Assignment{}, err
@@ -326,15 +339,15 @@ func (n *node) claimable(want Assignment) error {
 	}
 	for _, address := range want.Addresses {
 		p := n.poolOf(address)
-		if p == nil || !ipam.IsPodAddress(p.subnet, address.Addr()) {
-			return fmt.Errorf("%s is not a pod's address in its subnets", address)
+		if p == nil || !p.has(address.Addr()) {
+			return fmt.Errorf("%s is not a pod address in its subnets", address)
 		}
 		if other, used := p.used[address.Addr()]; used {
-			return fmt.Errorf("%s is already of %s", address, other)
+			return fmt.Errorf("%s already belongs to %s", address, other)
 		}
 	}
 	if other, used := n.slots[want.Slot]; used {
-		return fmt.Errorf("port key %d is already of %s", want.Slot, other)
+		return fmt.Errorf("port key %d already belongs to %s", want.Slot, other)
 	}
 	if want.Slot != 0 && (want.Slot < FirstSlot || want.Slot > LastSlot) {
 		return fmt.Errorf("port key %d is not in %d..%d", want.Slot, FirstSlot, LastSlot)
@@ -342,7 +355,7 @@ func (n *node) claimable(want Assignment) error {
 	return nil
 }
 
-// Release takes everything back from an owner and returns its node; ok is false if it had nothing.
+// Release frees the assignment of an owner and returns its node. ok is false if the owner had none.
 func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -385,7 +398,7 @@ func (a *Allocator) Owners(nodeName string) []string {
 	return owners
 }
 
-// Used counts the addresses in use in all subnets within the network; ok is false before Complete.
+// Used counts the addresses in use in all subnets within the network. ok is false before Complete.
 func (a *Allocator) Used(network netip.Prefix) (used int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -399,7 +412,14 @@ func (a *Allocator) Used(network netip.Prefix) (used int64, ok bool) {
 	return used, a.complete
 }
 
-// NodeOf returns the node whose subnets hold the addresses; empty if none does.
+// Known reports whether Complete was called, so that the addresses in use are known.
+func (a *Allocator) Known() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.complete
+}
+
+// NodeOf returns the node whose subnets contain the addresses, or "".
 func (a *Allocator) NodeOf(addresses []netip.Addr) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -413,7 +433,7 @@ func (a *Allocator) NodeOf(addresses []netip.Addr) string {
 	return ""
 }
 
-// InSubnets gives each address the length of the node's subnet that holds it; others are left out.
+// InSubnets returns the addresses that are in subnets of the node, with the length of the subnet.
 func (a *Allocator) InSubnets(nodeName string, addresses []netip.Addr) []netip.Prefix {
 	a.mu.Lock()
 	defer a.mu.Unlock()

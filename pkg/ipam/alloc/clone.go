@@ -5,12 +5,19 @@ import (
 	"slices"
 )
 
-// Clone returns an allocator that knows the same and goes its own way: what would be given next can be asked there without
-// being given.
+// Clone returns an independent copy. Allocating from the copy does not change the original.
 func (a *Allocator) Clone() *Allocator {
+	c := &Allocator{}
+	a.CopyTo(c)
+	return c
+}
+
+// CopyTo makes c a clone. c must not be in use yet.
+func (a *Allocator) CopyTo(c *Allocator) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &Allocator{now: a.now, nodes: make(map[string]*node, len(a.nodes)), owners: maps.Clone(a.owners), complete: a.complete}
+	c.now, c.owners, c.complete = a.now, maps.Clone(a.owners), a.complete
+	c.nodes = make(map[string]*node, len(a.nodes))
 	for name, claims := range a.later {
 		if c.later == nil {
 			c.later = map[string][]laterClaim{}
@@ -18,16 +25,16 @@ func (a *Allocator) Clone() *Allocator {
 		c.later[name] = slices.Clone(claims)
 	}
 	for name, n := range a.nodes {
-		// An Assignment's slices are never changed.
+		// An Assignment's slices are immutable.
 		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners)}
 		for _, p := range n.pools {
 			copied.pools = append(copied.pools, p.clone())
 		}
 		c.nodes[name] = copied
 	}
-	return c
 }
 
 func (p *pool) clone() *pool {
-	return &pool{subnet: p.subnet, used: maps.Clone(p.used), resting: maps.Clone(p.resting), queue: slices.Clone(p.queue), next: p.next}
+	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, used: maps.Clone(p.used), resting: maps.Clone(p.resting),
+		queue: slices.Clone(p.queue), next: p.next}
 }

@@ -8,23 +8,24 @@ import (
 	"time"
 )
 
-// What a clone would give next is what the original gives next, and asking the clone gives nothing away.
+// The clone and the original assign the same next address, and an allocation from the clone does not change the
+// original.
 func TestCloneForesees(t *testing.T) {
 	a, c := newNode("10.0.0.0/28", "fd00::/124")
 	for i := range 5 {
-		if _, err := a.Allocate("n1", fmt.Sprint(i)); err != nil {
+		if _, err := a.Allocate("n1", fmt.Sprint(i), Request{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a.Release("1")
-	c.now = c.now.Add(Quarantine) // it may be given again, but its turn comes last
+	c.now = c.now.Add(Quarantine) // it may be assigned again, but comes last
 	a.Complete()
 	clone := a.Clone()
 	clone.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")})
 	clone.Release("2")
 	foreseen := map[string]Assignment{}
 	for _, owner := range []string{"x", "y", "z"} {
-		got, err := clone.Allocate("n1", owner)
+		got, err := clone.Allocate("n1", owner, Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,22 +38,22 @@ func TestCloneForesees(t *testing.T) {
 		t.Error("what the clone released is gone from the original")
 	}
 	if owners := a.Owners("n2"); owners != nil {
-		t.Errorf("the original knows the clone's node: %v", owners)
+		t.Errorf("the original has the clone's node: %v", owners)
 	}
 	for _, owner := range []string{"x", "y", "z"} {
-		if got, err := a.Allocate("n1", owner); err != nil || !reflect.DeepEqual(got, foreseen[owner]) {
-			t.Errorf("%s gets %v (%v), foreseen was %v", owner, got, err, foreseen[owner])
+		if got, err := a.Allocate("n1", owner, Request{}); err != nil || !reflect.DeepEqual(got, foreseen[owner]) {
+			t.Errorf("%s gets %v (%v), the clone predicted %v", owner, got, err, foreseen[owner])
 		}
 	}
 }
 
-// A field that Clone forgets would make plans wrong in silence.
+// A field that Clone forgets would silently make plans wrong.
 func TestCloneHasEveryField(t *testing.T) {
 	a, c := newNode("10.0.0.0/28")
-	if _, err := a.Allocate("n1", "a"); err != nil {
+	if _, err := a.Allocate("n1", "a", Request{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Allocate("n1", "b"); err != nil {
+	if _, err := a.Allocate("n1", "b", Request{}); err != nil {
 		t.Fatal(err)
 	}
 	a.Release("a")

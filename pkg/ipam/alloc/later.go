@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// laterClaim is what an owner has on a node whose subnets are not known yet.
+// laterClaim is an owner's assignment on a node whose subnets are not known yet.
 type laterClaim struct {
 	owner     string
 	addresses []netip.Addr
 	want      Assignment // without addresses
 }
 
-// ClaimLater claims addresses for an owner as soon as the subnets of its node are known, before anybody else is given one there; what is
-// not in them then, or somebody else's, is nobody's. Where the node is known it does nothing.
+// ClaimLater claims addresses for an owner as soon as its node has subnets, before any other allocation there.
+// Addresses that are not in these subnets or belong to another owner are not claimed. It does nothing if the node has
+// subnets already.
 func (a *Allocator) ClaimLater(nodeName, owner string, addresses []netip.Addr, want Assignment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +39,7 @@ func (a *Allocator) Awaits(owner string) bool {
 	return false
 }
 
-// Awaited lists the nodes that somebody has claims on and whose subnets are not known, sorted.
+// Awaited lists the nodes with claims and without subnets, sorted.
 func (a *Allocator) Awaited() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +53,7 @@ func (a *Allocator) Awaited() []string {
 	return nodes
 }
 
-// claimAwaited gives a node's owners what they claimed before it was known; of several claims of one owner the first that can be given.
+// claimAwaited applies the claims on a node. If an owner has several claims, the first valid claim wins.
 func (a *Allocator) claimAwaited(nodeName string, n *node) {
 	for _, c := range a.later[nodeName] {
 		if _, has := a.owners[c.owner]; has {
@@ -60,12 +61,12 @@ func (a *Allocator) claimAwaited(nodeName string, n *node) {
 		}
 		want := c.want
 		want.Addresses = n.inSubnets(c.addresses)
-		_, _ = a.claim(nodeName, n, c.owner, want) // else it gets another when it asks
+		_, _ = a.claim(nodeName, n, c.owner, want) // on an error the owner gets another address when it is reconciled
 	}
 	delete(a.later, nodeName)
 }
 
-// forgetAwaited drops the claims on a node and returns whose they were.
+// forgetAwaited drops the claims on a node and returns their owners.
 func (a *Allocator) forgetAwaited(nodeName string) (owners []string) {
 	for _, c := range a.later[nodeName] {
 		owners = append(owners, c.owner)

@@ -11,7 +11,7 @@ func TestClaimsWaitForTheirNode(t *testing.T) {
 	a := New(func() time.Time { return time.Unix(0, 0) })
 	address := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	a.ClaimLater("n1", "kept", address("10.0.0.3"), Assignment{Slot: 20})
-	a.ClaimLater("n1", "kept", address("10.0.0.9"), Assignment{}) // what its pod reports comes after what its port has
+	a.ClaimLater("n1", "kept", address("10.0.0.9"), Assignment{}) // the address in the pod's status ranks behind its port's address
 	a.ClaimLater("n1", "elsewhere", address("10.0.7.3"), Assignment{})
 	a.ClaimLater("n1", "gone", address("10.0.0.4"), Assignment{})
 	a.Release("gone")
@@ -29,7 +29,7 @@ func TestClaimsWaitForTheirNode(t *testing.T) {
 				t.Errorf("%s has %v", nobody, got)
 			}
 		}
-		if next, err := each.Allocate("n1", "new"); err != nil || next.Addresses[0].Addr() == netip.MustParseAddr("10.0.0.3") {
+		if next, err := each.Allocate("n1", "new", Request{}); err != nil || next.Addresses[0].Addr() == netip.MustParseAddr("10.0.0.3") {
 			t.Errorf("new has %v, %v", next, err)
 		}
 	}

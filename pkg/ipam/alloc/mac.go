@@ -11,8 +11,9 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// takeMAC gives the requested MAC, or the one that follows from the addresses. Two that follow from addresses are different because the
-// addresses are; a requested one with their prefix could be that of a later pod, or of the router, and is given to nobody else.
+// takeMAC assigns the requested MAC, or the MAC that is derived from the addresses. Derived MACs differ because the
+// addresses do. A requested MAC with their prefix is refused unless it is the owner's derived MAC, because it could
+// be a later pod's or the router's.
 func (n *node) takeMAC(owner string, requested net.HardwareAddr, addresses []netip.Prefix) (net.HardwareAddr, error) {
 	own := macOf(addresses)
 	if len(requested) == 0 || bytes.Equal(requested, own) {

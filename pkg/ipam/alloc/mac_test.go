@@ -21,25 +21,25 @@ func TestRequestedMACIsGivenOncePerSwitch(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
 	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")})
 	wanted := Request{MAC: mustMAC(t, "52:54:00:12:34:56")}
-	got, err := a.AllocateRequested("n1", "a", wanted)
+	got, err := a.Allocate("n1", "a", wanted)
 	if err != nil || got.MAC.String() != "52:54:00:12:34:56" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	_, err = a.AllocateRequested("n1", "b", wanted)
+	_, err = a.Allocate("n1", "b", wanted)
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "52:54:00:12:34:56 is not available: it is in use") {
 		t.Errorf("a second pod of the switch: %v", err)
 	}
 	if used, _ := a.Used(netip.MustParsePrefix("10.0.0.0/24")); used != 1 {
 		t.Errorf("%d addresses are used, want 1: what was refused left one", used)
 	}
-	if got, err := a.AllocateRequested("n2", "c", wanted); err != nil || got.MAC.String() != "52:54:00:12:34:56" {
+	if got, err := a.Allocate("n2", "c", wanted); err != nil || got.MAC.String() != "52:54:00:12:34:56" {
 		t.Errorf("on another switch: %+v, %v", got, err)
 	}
-	if _, err := a.Clone().AllocateRequested("n1", "b", wanted); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a clone does not know it: %v", err)
+	if _, err := a.Clone().Allocate("n1", "b", wanted); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a clone does not have it: %v", err)
 	}
 	a.Release("a")
-	if got, err := a.AllocateRequested("n1", "b", wanted); err != nil || got.MAC.String() != "52:54:00:12:34:56" {
+	if got, err := a.Allocate("n1", "b", wanted); err != nil || got.MAC.String() != "52:54:00:12:34:56" {
 		t.Errorf("freed, and not given: %+v, %v", got, err)
 	}
 }
@@ -49,22 +49,22 @@ func TestMACThatCannotBeRequested(t *testing.T) {
 	for text, says := range map[string]string{
 		"53:54:00:12:34:56":       "group",
 		"ff:ff:ff:ff:ff:ff":       "group",
-		"00:00:00:00:00:00":       "no address",
-		"0a:58:0a:00:00:09":       "follow from IP addresses",
+		"00:00:00:00:00:00":       "zero address",
+		"0a:58:0a:00:00:09":       "derived from IP addresses",
 		"02:00:5e:10:00:00:00:01": "8 bytes",
 	} {
-		_, err := a.AllocateRequested("n1", "a", Request{MAC: mustMAC(t, text)})
+		_, err := a.Allocate("n1", "a", Request{MAC: mustMAC(t, text)})
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	own := Request{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, MAC: mustMAC(t, "0a:58:0a:00:00:09")}
-	if got, err := a.AllocateRequested("n1", "a", own); err != nil || got.MAC.String() != "0a:58:0a:00:00:09" {
-		t.Errorf("the MAC that follows from the address: %+v, %v", got, err)
+	if got, err := a.Allocate("n1", "a", own); err != nil || got.MAC.String() != "0a:58:0a:00:00:09" {
+		t.Errorf("the derived MAC: %+v, %v", got, err)
 	}
 }
 
-// TestClaimKeepsTheMAC: at a start, the database says which MAC a port has.
+// TestClaimKeepsTheMAC: at start, the database determines the MAC of a port.
 func TestClaimKeepsTheMAC(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
 	mac := mustMAC(t, "52:54:00:12:34:56")

@@ -1,28 +1,117 @@
 package alloc
 
 import (
+	"math"
+	"math/big"
 	"net/netip"
+	"slices"
 	"time"
+
+	"go4.org/netipx"
 
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// pool is the addresses of one subnet.
+// Pool describes the addresses of one subnet that owners can have.
+type Pool struct {
+	Subnet netip.Prefix
+	// Whole: there is no router and no host in the subnet, so that their addresses are given too.
+	Whole bool
+	// Exclude are ranges that nobody is given.
+	Exclude []netip.Prefix
+}
+
+// ranges returns the addresses that can be given, in order.
+func (p Pool) ranges() []netipx.IPRange {
+	subnet := p.Subnet.Masked()
+	first, last := ipam.FirstPod(subnet), netipx.PrefixLastIP(subnet)
+	if p.Whole {
+		first = ipam.Gateway(subnet)
+	}
+	if subnet.Addr().Is4() {
+		last = last.Prev() // the broadcast address
+	}
+	if !first.IsValid() || !last.IsValid() || last.Less(first) || !subnet.Contains(first) {
+		return nil
+	}
+	if len(p.Exclude) == 0 {
+		return []netipx.IPRange{netipx.IPRangeFrom(first, last)}
+	}
+	var b netipx.IPSetBuilder
+	b.AddRange(netipx.IPRangeFrom(first, last))
+	for _, excluded := range p.Exclude {
+		b.RemovePrefix(excluded)
+	}
+	set, err := b.IPSet()
+	if err != nil {
+		return nil
+	}
+	return set.Ranges()
+}
+
+// count returns the number of addresses in ranges, at most math.MaxInt64.
+func count(ranges []netipx.IPRange) int64 {
+	total := new(big.Int)
+	for _, r := range ranges {
+		from, to := r.From().As16(), r.To().As16()
+		size := new(big.Int).Sub(new(big.Int).SetBytes(to[:]), new(big.Int).SetBytes(from[:]))
+		total.Add(total, size.Add(size, big.NewInt(1)))
+	}
+	if !total.IsInt64() {
+		return math.MaxInt64
+	}
+	return total.Int64()
+}
+
+// pool holds the addresses of one subnet.
 type pool struct {
 	subnet  netip.Prefix
+	ranges  []netipx.IPRange         // that can be given, in order
+	size    int64                    // of ranges
 	used    map[netip.Addr]string    // address -> owner
-	resting map[netip.Addr]time.Time // freed address -> since when
-	queue   []netip.Addr             // resting addresses, oldest first; may name some that rest no more
-	next    netip.Addr               // where the search for one that was never used goes on
+	resting map[netip.Addr]time.Time // freed address -> time of release
+	queue   []netip.Addr             // resting addresses, oldest first; may contain addresses that no longer rest
+	next    netip.Addr               // where the search for an unused address continues
 }
 
-func newPool(subnet netip.Prefix) *pool {
-	return &pool{subnet: subnet, used: map[netip.Addr]string{}, resting: map[netip.Addr]time.Time{}, next: ipam.FirstPod(subnet)}
+func newPool(of Pool) *pool {
+	p := &pool{subnet: of.Subnet, used: map[netip.Addr]string{}, resting: map[netip.Addr]time.Time{}}
+	p.describe(of)
+	return p
 }
 
-// take gives an address that rested long enough or was not used for long; with rested false, the one that rests longest.
+// describe sets which addresses can be given. Addresses in use stay in use.
+func (p *pool) describe(of Pool) {
+	p.ranges = of.ranges()
+	p.size = count(p.ranges)
+	if !p.has(p.next) && len(p.ranges) > 0 {
+		p.next = p.ranges[0].From()
+	}
+}
+
+// has reports whether an address can be given.
+func (p *pool) has(address netip.Addr) bool {
+	return slices.ContainsFunc(p.ranges, func(r netipx.IPRange) bool { return r.Contains(address) })
+}
+
+// after returns the address behind one in the pool's order; behind the last comes the first.
+func (p *pool) after(address netip.Addr) netip.Addr {
+	for i, r := range p.ranges {
+		switch {
+		case !r.Contains(address):
+		case address != r.To():
+			return address.Next()
+		default:
+			return p.ranges[(i+1)%len(p.ranges)].From()
+		}
+	}
+	return p.ranges[0].From()
+}
+
+// take assigns an address that is unused or has rested long enough. With rested false, it assigns the address that
+// has rested longest.
 func (p *pool) take(owner string, now time.Time, rested bool) (netip.Addr, bool) {
-	if int64(len(p.used)) >= ipam.Capacity(p.subnet) {
+	if int64(len(p.used)) >= p.size {
 		return netip.Addr{}, false
 	}
 	p.wake(now)
@@ -36,7 +125,7 @@ func (p *pool) take(owner string, now time.Time, rested bool) (netip.Addr, bool)
 	return address, ok
 }
 
-// wake ends the rest of addresses that were freed long enough ago.
+// wake ends the quarantine of addresses that were freed long enough ago.
 func (p *pool) wake(now time.Time) {
 	for len(p.queue) > 0 {
 		since, resting := p.resting[p.queue[0]]
@@ -48,16 +137,14 @@ func (p *pool) wake(now time.Time) {
 	}
 }
 
-// fresh goes round the subnet for an address that neither is used nor rests.
+// fresh searches the subnet cyclically for an address that is neither used nor resting.
 func (p *pool) fresh() (netip.Addr, bool) {
-	if int64(len(p.used)+len(p.resting)) >= ipam.Capacity(p.subnet) {
+	if int64(len(p.used)+len(p.resting)) >= p.size {
 		return netip.Addr{}, false
 	}
 	for range len(p.used) + len(p.resting) + 1 {
 		address := p.next
-		if p.next = address.Next(); !ipam.IsPodAddress(p.subnet, p.next) {
-			p.next = ipam.FirstPod(p.subnet)
-		}
+		p.next = p.after(address)
 		_, used := p.used[address]
 		_, resting := p.resting[address]
 		if !used && !resting {
@@ -83,8 +170,9 @@ func (p *pool) oldest() (netip.Addr, bool) {
 func (p *pool) claim(address netip.Addr, owner string) {
 	delete(p.resting, address)
 	p.used[address] = owner
-	if !address.Less(p.next) && ipam.IsPodAddress(p.subnet, address.Next()) {
-		p.next = address.Next() // go on behind what is known, so that a restart does not reuse what was just freed
+	if !address.Less(p.next) && p.has(address.Next()) {
+		// continue behind existing addresses, so that a restart does not reuse an address that was just freed
+		p.next = address.Next()
 	}
 }
 

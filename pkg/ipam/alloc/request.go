@@ -7,20 +7,18 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// Request is what an owner asks for; the zero value asks for nothing.
+// Request holds an owner's requirements. The zero value has none.
 type Request struct {
-	// Addresses are at most one per family.
+	// Addresses has at most one address per family.
 	Addresses []netip.Addr
-	// MAC is one that ipam.CheckMAC accepts, or the one that follows from the addresses.
+	// MAC must pass ipam.CheckMAC, or be the MAC that is derived from the addresses.
 	MAC net.HardwareAddr
 }
 
-// available says why the requested addresses cannot be given: one that no pod of the node can have, one that is in use, or two of
-// one family.
+// available returns an error if a requested address is not a pod address on the node, is in use, or is the second of
+// its family.
 func (n *node) available(owner string, requested []netip.Addr) error {
 	for i, address := range requested {
 		p := n.holderOf(address)
@@ -37,8 +35,8 @@ func (n *node) available(owner string, requested []netip.Addr) error {
 	return nil
 }
 
-// takeOne gives the requested address of a family, which is available, or chooses one. A requested address need not rest: whoever
-// asks for it by name wants the very address that was there before.
+// takeOne assigns the requested address of a family, which must be available, or chooses an address. A requested
+// address need not have rested, because its owner requires exactly that address.
 func (n *node) takeOne(is4 bool, owner string, now time.Time, requested []netip.Addr) (netip.Prefix, error) {
 	i := slices.IndexFunc(requested, func(address netip.Addr) bool { return address.Is4() == is4 })
 	if i < 0 {
@@ -50,9 +48,9 @@ func (n *node) takeOne(is4 bool, owner string, now time.Time, requested []netip.
 	return netip.PrefixFrom(requested[i], p.subnet.Bits()), nil
 }
 
-// holderOf is the pool in whose subnet a pod can have the address.
+// holderOf returns the pool in whose subnet the address is a pod address.
 func (n *node) holderOf(address netip.Addr) *pool {
-	i := slices.IndexFunc(n.pools, func(p *pool) bool { return ipam.IsPodAddress(p.subnet, address) })
+	i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.has(address) })
 	if i < 0 {
 		return nil
 	}

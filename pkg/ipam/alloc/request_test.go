@@ -11,22 +11,24 @@ func forAddresses(addresses ...netip.Addr) Request { return Request{Addresses: a
 
 func TestRequestedAddressIsGiven(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24", "fd00::/64")
-	got, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77")))
+	got, err := a.Allocate("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77")))
 	if err != nil || len(got.Addresses) != 2 || got.Addresses[0].String() != "10.0.0.77/24" || !got.Addresses[1].Addr().Is6() {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	both, err := a.AllocateRequested("n1", "b", forAddresses(netip.MustParseAddr("fd00::99"), netip.MustParseAddr("10.0.0.78")))
+	both, err := a.Allocate("n1", "b", forAddresses(netip.MustParseAddr("fd00::99"), netip.MustParseAddr("10.0.0.78")))
 	if err != nil || both.Addresses[0].String() != "10.0.0.78/24" || both.Addresses[1].String() != "fd00::99/64" {
 		t.Fatalf("%+v, %v", both, err)
 	}
 	for range 250 { // the others go round them
-		if other, err := a.Allocate("n1", "other"); err != nil || other.Addresses[0] == got.Addresses[0] || other.Addresses[0] == both.Addresses[0] {
+		if other, err := a.Allocate("n1", "other", Request{}); err != nil || other.Addresses[0] == got.Addresses[0] ||
+			other.Addresses[0] == both.Addresses[0] {
 			t.Fatalf("%+v, %v", other, err)
 		}
 		a.Release("other")
 	}
-	if again, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.79"))); err != nil || again.Addresses[0] != got.Addresses[0] {
-		t.Errorf("who has an address has %+v now, %v", again, err)
+	if again, err := a.Allocate("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.79"))); err != nil ||
+		again.Addresses[0] != got.Addresses[0] {
+		t.Errorf("the owner of an address has %+v now, %v", again, err)
 	}
 }
 
@@ -34,21 +36,21 @@ func TestRequestedAddressNeedNotRest(t *testing.T) {
 	a, c := newNode("10.0.0.0/24")
 	address := netip.MustParseAddr("10.0.0.77")
 	for _, owner := range []string{"first", "second"} {
-		got, err := a.AllocateRequested("n1", owner, forAddresses(address))
+		got, err := a.Allocate("n1", owner, forAddresses(address))
 		if err != nil || got.Addresses[0].Addr() != address {
 			t.Fatalf("%s: %+v, %v", owner, got, err)
 		}
 		a.Release(owner)
 	}
 	c.now = c.now.Add(2 * Quarantine)
-	if _, err := a.AllocateRequested("n1", "third", forAddresses(address)); err != nil {
+	if _, err := a.Allocate("n1", "third", forAddresses(address)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24", "fd00::/64")
-	if _, err := a.AllocateRequested("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
+	if _, err := a.Allocate("n1", "a", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ what, addresses, says string }{
@@ -65,7 +67,7 @@ func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 		for text := range strings.FieldsSeq(test.addresses) {
 			requested = append(requested, netip.MustParseAddr(text))
 		}
-		_, err := a.AllocateRequested("n1", "b", Request{Addresses: requested})
+		_, err := a.Allocate("n1", "b", Request{Addresses: requested})
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "node n1") {
 			t.Errorf("%s: error is %v", test.what, err)
 		}
@@ -74,7 +76,7 @@ func TestRequestedAddressThatCannotBeGiven(t *testing.T) {
 		t.Errorf("%d IPv6 addresses are used, want 1: what was refused left one", used)
 	}
 	a.Release("a")
-	if _, err := a.AllocateRequested("n1", "b", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
+	if _, err := a.Allocate("n1", "b", forAddresses(netip.MustParseAddr("10.0.0.77"))); err != nil {
 		t.Errorf("freed, and not given: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -18,7 +18,7 @@ const (
 	MaxPortKey = 32767
 	// MaxDatapathKey is the largest tunnel key of a datapath with Geneve: 24 bits, the last value reserved (ovn-sb(5)).
 	MaxDatapathKey = 1<<24 - 2
-	// requestedTunnelKey is the option that asks northd for a key (ovn-nb(5)).
+	// requestedTunnelKey is the option that requests a tunnel key from northd (ovn-nb(5)).
 	requestedTunnelKey = "requested-tnl-key"
 )
 
@@ -29,14 +29,15 @@ func Schema() ovndb.Schema {
 		nbdb.NBGlobalTable: {Root: true, Foreign: true, Shared: []string{"options"}, Ignored: []string{"name", "external_ids"},
 			Omitted: []string{"nb_cfg", "nb_cfg_timestamp", "sb_cfg", "sb_cfg_timestamp", "hv_cfg", "hv_cfg_timestamp", "ipsec"}},
 		nbdb.LogicalSwitchTable: shared(true, "ports", "acls", "qos_rules", "load_balancer", "load_balancer_group", "dns_records"),
-		// northd fills dynamic_addresses, up and tag; comparing them would rewrite the row for ever.
-		nbdb.LogicalSwitchPortTable:        {Ignored: []string{"up", "dynamic_addresses", "tag"}},
-		nbdb.LogicalRouterTable:            shared(true, "ports", "policies", "static_routes", "nat", "load_balancer", "load_balancer_group"),
+		// northd fills dynamic_addresses, up and tag. Comparing them would rewrite the row for ever.
+		nbdb.LogicalSwitchPortTable: {Ignored: []string{"up", "dynamic_addresses", "tag"}},
+		nbdb.LogicalRouterTable: shared(true, "ports", "policies", "static_routes", "nat", "load_balancer",
+			"load_balancer_group"),
 		nbdb.LogicalRouterPortTable:        {Ignored: []string{"ipv6_prefix"}},
 		nbdb.LogicalRouterStaticRouteTable: {},
 		nbdb.LogicalRouterPolicyTable:      {},
 		nbdb.NATTable:                      {Optional: []string{"match", "priority"}}, // OVN 24.09
-		// Whole: what a reference is left to that nobody wants, the group itself lets go.
+		// Whole: the group itself removes references that no unit wants.
 		nbdb.PortGroupTable:          {Root: true, Shared: []string{"ports", "acls"}, Weak: []string{"ports"}, Whole: []string{"ports"}},
 		nbdb.AddressSetTable:         {Root: true, Shared: []string{"addresses"}, Whole: []string{"addresses"}},
 		nbdb.ACLTable:                {},
@@ -50,8 +51,9 @@ func Schema() ovndb.Schema {
 	for _, table := range []string{nbdb.LogicalSwitchTable, nbdb.LogicalRouterTable} {
 		t := tables[table]
 		t.Named = true
-		// A few elements, which can be put right as fast as any column. They are no column of the row: of a switch that somebody took our name
-		// off, they can be taken back, so that it does not keep what else was the node's.
+		// The column has few elements, which are repaired as fast as any column. It is not part of the row, so the
+		// elements can be removed from a switch that has lost our name, and the switch does not keep the node's other
+		// rows.
 		t.Monitored = []string{"load_balancer_group"}
 		tables[table] = t
 	}
@@ -62,7 +64,8 @@ func Schema() ovndb.Schema {
 	return schema
 }
 
-// groups: the table has no external_ids. A group of one unit has the unit's key as its name; the others exist once, and for ever.
+// groups maps names to units, because the table has no external_ids. A group of one unit has the unit's key as its
+// name. The other groups exist once and permanently.
 var groups = ovndb.Naming{
 	Owner: func(name string) unit.Key {
 		if !strings.Contains(name, "/") {
@@ -73,7 +76,7 @@ var groups = ovndb.Naming{
 	Names: func(owner unit.Key) []string { return []string{string(owner)} },
 }
 
-// requestedKey reads the key that a switch, router or port requests. Switches and routers share one space.
+// requestedKey reads the key that a switch, router or port requests. Switches and routers share one key space.
 func requestedKey(table string, row model.Model) (ovndb.TunnelKey, bool, error) {
 	switch r := row.(type) {
 	case *nbdb.LogicalSwitch:

@@ -2,12 +2,12 @@
 package openvswitch
 
 import (
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/vswitchdb"
 )
 
-// Schema describes the database as the agent writes it. ovs-vswitchd and ovn-controller write it too:
-// only named keys of the maps are owned.
+// Schema describes the database as the agent writes it. Only named keys of the maps are owned, because ovs-vswitchd
+// and ovn-controller write them too.
 func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		vswitchdb.OpenvSwitchTable: {Root: true, Foreign: true, Shared: []string{"bridges", "external_ids"},

@@ -31,7 +31,8 @@ func StartDatabases(t testing.TB) *Central {
 func (c *Central) RunNorthd() {
 	t := c.NB.t
 	t.Helper()
-	restart(t, &c.northd, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(), "--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+c.NorthdControl())
+	restart(t, &c.northd, c.NB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+c.NB.Endpoint(),
+		"--ovnsb-db="+c.SB.Endpoint(), "--unixctl="+c.NorthdControl())
 	c.northd.ready(t, c.NorthdControl())
 }
 
@@ -41,14 +42,14 @@ func (c *Central) NorthdControl() string { return filepath.Join(c.NB.dir, "north
 // NorthdPID is northd's process.
 func (c *Central) NorthdPID() int { return c.northd.cmd.Process.Pid }
 
-// Sync returns when northd has written everything that is in the northbound database to the southbound one.
+// Sync returns when northd has copied the northbound database to the southbound one.
 func (c *Central) Sync() {
 	c.NB.t.Helper()
 	c.NB.Ctl("--wait=sb", "--timeout=20", "sync")
 }
 
-// Trace runs ovn-trace --minimal on a datapath and returns its output. Connections are new ones.
-// What connection tracking says of the packet each time it is asked is new, or as given: "est,rpl".
+// Trace runs ovn-trace --minimal on a datapath and returns its output. states is the packet's state in connection
+// tracking at each step, such as "est,rpl". The default is a new connection.
 func (c *Central) Trace(datapath, microflow string, states ...string) string {
 	c.SB.t.Helper()
 	args := []string{"--db=" + c.SB.Endpoint()}
@@ -74,7 +75,7 @@ func FollowCluster(t testing.TB, nb *Cluster) *Server {
 	return Follow(t, nb.Endpoints()).SB
 }
 
-// Follower is a southbound database with an ovn-northd, of a northbound database that somebody else serves.
+// Follower is a southbound database with an ovn-northd that follows a northbound database of another server.
 type Follower struct {
 	SB      *Server
 	remotes string
@@ -89,14 +90,15 @@ func Follow(t testing.TB, northbound []string) *Follower {
 	return f
 }
 
-// Restart starts ovn-northd anew: one that has seen a cluster does not believe another that is younger.
+// Restart restarts ovn-northd, because a northd that has seen a cluster rejects a younger one.
 func (f *Follower) Restart() {
 	f.SB.t.Helper()
 	if f.northd != nil {
 		f.northd.signal(syscall.SIGKILL)
 	}
 	control := filepath.Join(f.SB.dir, "northd.ctl")
-	restart(f.SB.t, &f.northd, f.SB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+f.remotes, "--ovnsb-db="+f.SB.Endpoint(), "--unixctl="+control)
+	restart(f.SB.t, &f.northd, f.SB.dir, "ovn-northd", "-vconsole:warn", "--ovnnb-db="+f.remotes,
+		"--ovnsb-db="+f.SB.Endpoint(), "--unixctl="+control)
 	f.northd.ready(f.SB.t, control)
 }
 

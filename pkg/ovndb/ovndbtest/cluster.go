@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// databaseNames are the databases of the schemas.
+// databaseNames maps schemas to database names.
 var databaseNames = map[string]string{"ovn-nb": "OVN_Northbound", "ovn-sb": "OVN_Southbound", "vswitch": "Open_vSwitch"}
 
-// Cluster is a raft cluster of ovsdb-servers on loopback, with one database and an election timer of 200 ms: a leader that is gone has
-// a successor after 0.4 to 0.6 s.
+// Cluster is a raft cluster of ovsdb-servers on loopback with one database. Its election timer is 200 ms, so that a
+// lost leader has a successor after 0.4 to 0.6 s.
 type Cluster struct {
 	Members []*Member
 
@@ -29,11 +29,11 @@ type Cluster struct {
 type Member struct {
 	cluster *Cluster
 	name    string
-	raft    string // its address for the others
+	raft    string // its address for other members
 	proc    *process
 }
 
-// StartCluster makes an empty database of the schema on so many servers and returns when all have it.
+// StartCluster creates an empty database of the schema on the given number of servers. It returns when all have it.
 func StartCluster(t testing.TB, schema string, servers int) *Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-raft-")
@@ -44,7 +44,7 @@ func StartCluster(t testing.TB, schema string, servers int) *Cluster {
 	return StartClusterIn(t, schema, servers, dir)
 }
 
-// StartClusterIn is StartCluster with the files in a directory of the test's choice. Its path must be short.
+// StartClusterIn is StartCluster with the files in the given directory, whose path must be short.
 func StartClusterIn(t testing.TB, schema string, servers int, dir string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, dir: dir, database: databaseNames[schema], schema: schema}
@@ -62,7 +62,7 @@ func StartClusterIn(t testing.TB, schema string, servers int, dir string) *Clust
 	return c
 }
 
-// freeAddress finds a TCP address on loopback that nobody uses.
+// freeAddress returns an unused TCP address on loopback.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func (c *Cluster) Endpoints() []string {
 	return endpoints
 }
 
-// Leader waits until a member leads and commits.
+// Leader waits until a member leads and commits, and returns it.
 func (c *Cluster) Leader() *Member {
 	c.t.Helper()
 	deadline := time.Now().Add(startTimeout)
@@ -92,7 +92,7 @@ func (c *Cluster) Leader() *Member {
 				return m
 			}
 		}
-		<-time.After(10 * time.Millisecond) // who leads is no event that somebody outside could wait for
+		<-time.After(10 * time.Millisecond) // a change of leaders causes no event outside the servers
 	}
 	c.t.Fatal("no member leads")
 	return nil
@@ -124,7 +124,8 @@ func (m *Member) Wire() *Wire { return startWire(m.cluster.t, "unix", m.socket()
 // Run starts the member, after Kill.
 func (m *Member) Run() {
 	m.cluster.t.Helper()
-	restart(m.cluster.t, &m.proc, m.cluster.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+m.socket(), "--unixctl="+m.control(), m.file())
+	restart(m.cluster.t, &m.proc, m.cluster.dir, "ovsdb-server", "-vconsole:warn", "--remote=punix:"+m.socket(),
+		"--unixctl="+m.control(), m.file())
 	m.proc.ready(m.cluster.t, m.control())
 }
 
@@ -135,13 +136,14 @@ func (m *Member) Kill() {
 	_ = os.Remove(m.control())
 }
 
-// Stop freezes the member: it keeps its connections and answers nobody.
+// Stop freezes the member: it keeps its connections and responds to none.
 func (m *Member) Stop() { _ = m.proc.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Continue lets a frozen member go on.
+// Continue resumes a frozen member.
 func (m *Member) Continue() { _ = m.proc.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Transfer makes the leader give the lead to another member, as it does each time it writes a snapshot, and returns that one.
+// Transfer makes the leader pass the lead to another member, as it does each time it writes a snapshot, and returns
+// the new leader.
 func (m *Member) Transfer() *Member {
 	m.cluster.t.Helper()
 	m.appctl("cluster/failure-test", "transfer-leadership")
@@ -152,15 +154,15 @@ func (m *Member) Transfer() *Member {
 	}
 }
 
-// Isolate makes the member deaf to the others and silent, as a broken network between them does; its clients notice nothing. Only its
-// end ends that.
+// Isolate cuts the member off from the other members, as a broken network between them does. Its clients notice
+// nothing. Only the end of the member's process undoes it.
 func (m *Member) Isolate() {
 	m.cluster.t.Helper()
 	m.appctl("cluster/failure-test", "stop-raft-rpc")
 }
 
-// Replace removes the member from the cluster for good, and lets a server with an empty disk join in its place: with the same name
-// for clients and another identity and address among the members.
+// Replace removes the member from the cluster for good and joins a server with an empty disk in its place. The new
+// server has the same name for clients, and another identity and address among the members.
 func (m *Member) Replace() {
 	c := m.cluster
 	c.t.Helper()

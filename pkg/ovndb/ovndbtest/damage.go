@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// EditSchema writes a copy of a full schema that edit has changed and returns its path. A schema is a JSON object with "version" and
-// "tables" (RFC 7047 §3.2).
+// EditSchema applies edit to a copy of a full schema, writes it to a file and returns the path. A schema is a JSON
+// object with "version" and "tables" (RFC 7047 §3.2).
 func EditSchema(t testing.TB, schema string, edit func(schema map[string]any)) string {
 	t.Helper()
 	text, err := os.ReadFile(SchemaFile(t, schema))
@@ -45,7 +45,7 @@ func (s *Server) Convert(schemaFile string) {
 	Command(s.t, "ovsdb-client", "-vconsole:off", "-t20", "convert", s.Endpoint(), schemaFile)
 }
 
-// Copy returns the database as it is in the file.
+// Copy returns the content of the database's file.
 func (s *Server) Copy() []byte {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file())
@@ -55,7 +55,7 @@ func (s *Server) Copy() []byte {
 	return text
 }
 
-// Replace makes the database what the bytes of a file hold, whole or not; the server must not run.
+// Replace overwrites the database's file, possibly with a damaged one. The server must not run.
 func (s *Server) Replace(file []byte) {
 	s.t.Helper()
 	if err := os.WriteFile(s.file(), file, 0o600); err != nil {

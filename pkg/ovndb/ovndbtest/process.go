@@ -18,7 +18,7 @@ import (
 const (
 	// startTimeout bounds the start of one program; 60 ms is usual.
 	startTimeout = 20 * time.Second
-	// commandTimeout bounds what a program takes to its end; some wait for others.
+	// commandTimeout bounds the run time of a command. Some commands wait for other programs.
 	commandTimeout = time.Minute
 )
 
@@ -68,18 +68,19 @@ func Command(t testing.TB, name string, args ...string) string {
 	return stdout.String()
 }
 
-// process is a program in the foreground, ended with the test.
+// process is a program in the foreground that ends with the test.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
-	// killed says that the test asked for its end.
+	// killed is set when the test ended the program.
 	killed atomic.Bool
 }
 
-// restart puts a new run of a program into the slot of an earlier one. The test ends whichever is there, in the order of the first
-// runs: what a test makes after a program may count on it to the end, however often that was restarted.
+// restart runs a program again in the slot of an earlier run. At its end the test kills the current run of each slot,
+// in the order of the first runs. What a test creates after a program may therefore rely on it to the end, however
+// often it was restarted.
 func restart(t testing.TB, slot **process, dir, name string, args ...string) {
 	t.Helper()
 	first := *slot == nil
@@ -89,7 +90,7 @@ func restart(t testing.TB, slot **process, dir, name string, args ...string) {
 	}
 }
 
-// start is the run of a program; whoever calls it ends it.
+// start starts a program. The caller must end it.
 func start(t testing.TB, dir, name string, args ...string) *process {
 	t.Helper()
 	p := &process{name: name, cmd: exec.Command(Binary(t, name), args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
@@ -111,7 +112,8 @@ func start(t testing.TB, dir, name string, args ...string) *process {
 	return p
 }
 
-// end kills the program. One that ended by itself before fails the test: whatever else it complains about follows from that.
+// end kills the program. It fails the test if the program ended by itself earlier, because other failures follow from
+// that.
 func (p *process) end(t testing.TB) {
 	t.Helper()
 	select {
@@ -125,7 +127,7 @@ func (p *process) end(t testing.TB) {
 	}
 }
 
-// signal ends the program and waits for its end.
+// signal sends a signal that ends the program, and waits for its end.
 func (p *process) signal(sig syscall.Signal) {
 	p.killed.Store(true)
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -134,7 +136,7 @@ func (p *process) signal(sig syscall.Signal) {
 	<-p.done
 }
 
-// ready waits until the program answers at a socket that it makes: the file is there a moment earlier.
+// ready waits until the program accepts connections at a socket that it creates. The file appears a moment earlier.
 func (p *process) ready(t testing.TB, socket string) {
 	t.Helper()
 	deadline := time.Now().Add(startTimeout)
@@ -147,7 +149,7 @@ func (p *process) ready(t testing.TB, socket string) {
 		case <-p.done:
 			text, _ := os.ReadFile(p.log)
 			t.Fatalf("%s ended at its start:\n%s", p.name, text)
-		case <-time.After(2 * time.Millisecond): // a socket's start is no event; this is a test's start-up
+		case <-time.After(2 * time.Millisecond): // a new socket causes no event; this only delays the start of a test
 		}
 	}
 	t.Fatalf("%s did not make %s within %s", p.name, socket, startTimeout)

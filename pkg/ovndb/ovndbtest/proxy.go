@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Proxy stands between a client and a server and loses connections: in one of Every transactions, half of the time before the
-// server saw it, half of the time after it was committed and before the reply.
+// Proxy sits between a client and a server and loses connections during one of every given number of transactions:
+// half of the time before the server receives it, half of the time after the commit and before the reply.
 type Proxy struct {
 	listener net.Listener
 	server   *Server
@@ -90,7 +90,7 @@ func (p *Proxy) join(client, upstream net.Conn) {
 			lose, after = p.dice()
 		}
 		if lose && after {
-			client.Close() // the reply finds nobody
+			client.Close() // so that the reply is lost
 		}
 		if !lose || after {
 			if _, err := upstream.Write(buffer[:n]); err != nil {

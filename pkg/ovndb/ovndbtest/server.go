@@ -13,18 +13,19 @@ type Server struct {
 	t      testing.TB
 	dir    string
 	schema string
-	secure string   // address of the TLS listener; empty: none
-	extra  []string // arguments of its own
+	secure string   // address of the TLS listener, or empty
+	extra  []string // additional arguments
 	proc   *process
 }
 
-// Start makes an empty database of the schema ("ovn-nb", "ovn-sb" or "vswitch") and serves it on a unix socket.
+// Start creates an empty database of the schema ("ovn-nb", "ovn-sb" or "vswitch") and serves it on a unix socket.
 func Start(t testing.TB, schema string) *Server {
 	t.Helper()
 	return StartIn(t, schema, shortDir(t))
 }
 
-// shortDir is a directory for sockets: a unix socket's path has at most 107 bytes, and t.TempDir holds the test's name.
+// shortDir creates a directory for sockets. A unix socket's path has at most 107 bytes, and t.TempDir contains the
+// test's name.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-ovsdb-")
@@ -35,7 +36,7 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// StartIn is Start with the database in a directory of the test's choice. Its path must be short.
+// StartIn is Start with the database in the given directory, whose path must be short.
 func StartIn(t testing.TB, schema, dir string) *Server {
 	t.Helper()
 	s := &Server{t: t, dir: dir, schema: schema}
@@ -75,13 +76,13 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket())
 }
 
-// Stop freezes the server: it keeps its connections and answers nothing.
+// Stop freezes the server: it keeps its connections and responds to nothing.
 func (s *Server) Stop() { _ = s.proc.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Continue lets a frozen server go on.
+// Continue resumes a frozen server.
 func (s *Server) Continue() { _ = s.proc.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Empty replaces the database by an empty one; the server must not run.
+// Empty replaces the database by an empty one. The server must not run.
 func (s *Server) Empty() {
 	s.t.Helper()
 	if err := os.Remove(s.file()); err != nil {
@@ -90,8 +91,8 @@ func (s *Server) Empty() {
 	s.create()
 }
 
-// Transactions counts the records of the database's log: the first holds the schema, each other one transaction. A writer's
-// heartbeats, which say so in their comment, are left out.
+// Transactions counts the records of the database's log without the first, which holds the schema, and without the
+// writers' heartbeats.
 func (s *Server) Transactions() int {
 	s.t.Helper()
 	log := Command(s.t, "ovsdb-tool", "show-log", s.file())

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Switch is a node's Open vSwitch in the network namespace of the test: the database, ovs-vswitchd and, once started,
-// ovn-controller.
+// Switch is a node's Open vSwitch in the network namespace of the test. It consists of the database, ovs-vswitchd
+// and, once started, ovn-controller.
 type Switch struct {
 	*Server
 	vswitchd, controller *process
 }
 
-// StartSwitch starts the database and ovs-vswitchd. It makes no bridge.
+// StartSwitch starts the database and ovs-vswitchd. It creates no bridge.
 func StartSwitch(t testing.TB) *Switch {
 	t.Helper()
 	s := &Switch{Server: Start(t, "vswitch")}
@@ -23,7 +23,8 @@ func StartSwitch(t testing.TB) *Switch {
 	return s
 }
 
-// Init makes the row that every installation makes first; a thread each for handling and revalidation is enough for a test.
+// Init creates the row that every installation creates first. One handler thread and one revalidator thread are
+// enough for a test.
 func (s *Switch) Init() {
 	s.t.Helper()
 	s.Ctl("init", "--", "set", "Open_vSwitch", ".", "other_config:n-handler-threads=1", "other_config:n-revalidator-threads=1")
@@ -39,7 +40,7 @@ func (s *Switch) RunSwitch() {
 // KillSwitch ends ovs-vswitchd without warning.
 func (s *Switch) KillSwitch() { s.vswitchd.signal(syscall.SIGKILL) }
 
-// RunController starts ovn-controller, after KillController. It finds what it must know in the database.
+// RunController starts ovn-controller, after KillController. It reads its configuration from the database.
 func (s *Switch) RunController() {
 	s.t.Helper()
 	restart(s.t, &s.controller, s.dir, "ovn-controller", "-vconsole:warn", "--pidfile", s.Endpoint())

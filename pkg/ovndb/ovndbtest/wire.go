@@ -12,20 +12,22 @@ import (
 	"time"
 )
 
-// Flow is what happens to the bytes of one direction of a Wire.
+// Flow is how a Wire treats the bytes of one direction.
 type Flow int
 
 // The flows.
 const (
 	// Passing bytes arrive.
 	Passing Flow = iota
-	// Lost bytes were accepted and never arrive, on this connection also when others pass again.
+	// Lost bytes are accepted and never arrive. The connection stays lost in this direction even when other bytes
+	// pass again.
 	Lost
-	// Stalled bytes are not even accepted, until they pass again.
+	// Stalled bytes are not even accepted until they pass again.
 	Stalled
 )
 
-// Wire is a TCP path to a server that a test can spoil in either direction. The connections stay: neither side is told.
+// Wire is a TCP path to a server that a test can break in either direction. The connections stay open, so that
+// neither side notices.
 type Wire struct {
 	listener net.Listener
 	scheme   string // of the remote
@@ -37,11 +39,11 @@ type Wire struct {
 	toServer Flow
 	toClient Flow
 	rate     int    // bytes per second to clients; 0: no limit
-	mute     bool   // clients get answers and no updates
-	hold     []byte // what is in the bytes to the server that are to be held
+	mute     bool   // clients receive replies but no updates
+	hold     []byte // a request to the server that contains this text is held
 	held     chan struct{}
 	release  chan struct{}
-	arrived  chan struct{} // what was held was written to the server
+	arrived  chan struct{} // closed when the held request was written to the server
 	cookie   []byte        // of the last monitor
 	passed   int64         // bytes to clients
 	closed   bool
@@ -75,7 +77,7 @@ func startWire(t testing.TB, network, target string) *Wire {
 // Endpoint returns the OVSDB remote of the path.
 func (w *Wire) Endpoint() string { return w.scheme + w.listener.Addr().String() }
 
-// Set says what happens to the bytes from now on, of connections that are open and of those to come.
+// Set changes how the Wire treats bytes from now on, on existing and future connections.
 func (w *Wire) Set(toServer, toClient Flow) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,15 +85,15 @@ func (w *Wire) Set(toServer, toClient Flow) {
 	w.changed.Broadcast()
 }
 
-// Limit slows the bytes to clients down; 0 ends that.
+// Limit limits the rate of bytes to clients. 0 removes the limit.
 func (w *Wire) Limit(bytesPerSecond int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rate = bytesPerSecond
 }
 
-// Hold keeps the next request that has the text. It returns a channel that is closed when that has come, and a function that lets
-// it go on to the server, whether its sender still lives or not, and returns when it is there.
+// Hold holds the next request that contains the text. The returned channel is closed when the request arrives.
+// release passes it to the server, even if its sender is gone, and returns when it is written.
 func (w *Wire) Hold(text string) (held <-chan struct{}, release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,20 +104,20 @@ func (w *Wire) Hold(text string) (held <-chan struct{}, release func()) {
 		select {
 		case <-came:
 			<-arrived
-		default: // nothing came
+		default: // no request arrived
 		}
 	})
 }
 
-// Mute takes the updates of monitors out of what connections that are made from now on bring to clients, as a server does that has
-// forgotten a monitor; the answers pass.
+// Mute makes connections that are opened from now on drop the updates of monitors, as a server does that has
+// forgotten a monitor. Replies still pass.
 func (w *Wire) Mute(mute bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mute = mute
 }
 
-// Passed counts the bytes that clients were sent.
+// Passed counts the bytes sent to clients.
 func (w *Wire) Passed() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,8 +127,8 @@ func (w *Wire) Passed() int64 {
 // cookies finds a monitor's name in its request.
 var cookies = regexp.MustCompile(`"method":"monitor_cond","params":\["[A-Za-z_]+",(\{[^}]*\})`)
 
-// Inject sends clients an update2 notification (ovsdb-server(7), monitor_cond) of their last monitor, as if it came from the
-// server; updates is JSON. Nothing else may be under way.
+// Inject sends clients an update2 notification (ovsdb-server(7), monitor_cond) of their last monitor, as if it came
+// from the server. updates is JSON. No other message may be in flight.
 func (w *Wire) Inject(t testing.TB, updates string) {
 	t.Helper()
 	w.mu.Lock()
@@ -135,7 +137,8 @@ func (w *Wire) Inject(t testing.TB, updates string) {
 		t.Fatal("no client has a monitor")
 	}
 	for client := range w.open {
-		if _, err := client.Write([]byte(`{"id":null,"method":"update2","params":[` + string(w.cookie) + `,` + updates + `]}`)); err != nil {
+		if _, err := client.Write([]byte(`{"id":null,"method":"update2","params":[` + string(w.cookie) + `,` +
+			updates + `]}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +164,7 @@ func (w *Wire) serve() {
 	}
 }
 
-// join copies both ways. What was sent to the server goes there even if its sender is gone.
+// join copies both ways. Bytes sent to the server are delivered even if their sender is gone.
 func (w *Wire) join(client, server net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -180,7 +183,8 @@ func (w *Wire) join(client, server net.Conn) {
 	w.mu.Unlock()
 }
 
-// copy passes chunks on until one side ends; pass says what becomes of one and what to call when it is written.
+// copy passes chunks on until one side ends. pass decides how a chunk is treated, and returns a function to call when
+// the chunk is written.
 func (w *Wire) copy(to io.Writer, from io.Reader, pass func([]byte) (Flow, func())) {
 	buffer := make([]byte, 64<<10)
 	lost := false
@@ -209,7 +213,7 @@ func (w *Wire) mutes() bool {
 	return w.mute
 }
 
-// copyAnswers passes every message on that is no update of a monitor.
+// copyAnswers passes on every message except updates of monitors.
 func copyAnswers(client io.Writer, server io.Reader) {
 	for decoder := json.NewDecoder(server); ; {
 		var message json.RawMessage
@@ -255,7 +259,7 @@ func (w *Wire) passToClient(chunk []byte) Flow {
 	if w.rate > 0 {
 		pause := time.Duration(len(chunk)) * time.Second / time.Duration(w.rate)
 		w.mu.Unlock()
-		time.Sleep(pause) // this is what a slow path does
+		time.Sleep(pause) // the delay of a slow path
 		w.mu.Lock()
 	}
 	w.passed += int64(len(chunk))

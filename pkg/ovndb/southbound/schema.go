@@ -2,17 +2,18 @@
 package southbound
 
 import (
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/sbdb"
 )
 
-// Schema describes what an agent reads; it never writes this database.
+// Schema describes what an agent reads. The agent never writes this database.
 func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
 			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
 		sbdb.ChassisTable:         {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
 		sbdb.ControllerEventTable: {Foreign: true},
+		sbdb.AddressSetTable:      {Foreign: true},
 	}
 	model, err := sbdb.FullDatabaseModel()
 	return ovndb.NewSchema(model, err, tables)

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-network/weft/test/bench/probe"
 )
 
-// agentKind is a kind of client that each node has one of.
+// agentKind is a kind of client of which each node runs one.
 type agentKind struct {
 	name    string
 	monitor func(w *world, node int) (probe.Monitor, error)
@@ -26,7 +26,7 @@ var agentKinds = []agentKind{
 	{"Weft's agent", func(_ *world, node int) (probe.Monitor, error) { return probe.Node(chassisName(node)), nil }},
 }
 
-// agents connects agents one after the other, and then has pods come and go while they watch.
+// agents connects agents one after the other, and then creates and deletes pods while they watch.
 func (w *world) agents(kind agentKind) {
 	w.Helper()
 	server := w.central.SB.PID()
@@ -61,7 +61,8 @@ func (w *world) agents(kind agentKind) {
 	w.note(float64(now-sent)/float64(4**rounds)/1000, false, "%s, kB of each change", kind.name)
 }
 
-// churn lets pods come and go, and returns the CPU time that each of these changes cost the southbound server, in milliseconds.
+// churn creates and deletes pods. It returns the CPU time, in milliseconds, that each change costs the southbound
+// server.
 func (w *world) churn() float64 {
 	w.Helper()
 	changes := 4 * *rounds

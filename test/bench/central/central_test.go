@@ -26,11 +26,11 @@ var (
 	loadBalancers = flag.Int("lbs", 2000, "services of the largest size")
 	rounds        = flag.Int("rounds", 10, "changes of each kind")
 	agents        = flag.Int("agents", 20, "agents of each kind")
-	last          = flag.Bool("largest", false, "only the largest size, without its half and its quarter")
-	out           = flag.String("out", "_out/central.json", "where the result goes, below the repository")
+	last          = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
+	out           = flag.String("out", "_out/central.json", "result file, below the repository")
 )
 
-// TestCentral measures three sizes, each on servers of its own.
+// TestCentral measures three sizes, each on its own servers.
 func TestCentral(t *testing.T) {
 	source, err := tools.SourceRoot()
 	if err != nil {
@@ -46,13 +46,13 @@ func TestCentral(t *testing.T) {
 	}
 	result := Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: load, Go: runtime.Version()}}
 	for _, size := range sizes {
-		// New pods of the rounds need an address too.
+		// The new pods of the rounds need addresses too.
 		if perNode := (size.Ports + 4**rounds) / size.Nodes; !ipam.IsPodAddress(subnetOf(0), nth(ipam.FirstPod(subnetOf(0)), perNode)) {
-			t.Fatalf("%s: a node has a /24, and not room for %d pods", size, perNode)
+			t.Fatalf("%s: a node's /24 has no room for %d pods", size, perNode)
 		}
 		t.Run(size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, size)) })
 		if t.Failed() {
-			return // half a result is none
+			return // a partial result is useless
 		}
 		if err := figures.WriteColumns(os.Stdout, "nodes/pods/services", columnsOf(result)); err != nil {
 			t.Fatal(err)
@@ -75,14 +75,14 @@ func TestCentral(t *testing.T) {
 	t.Logf("written to %s", path)
 }
 
-// measure is one size.
+// measure measures one size.
 func measure(t *testing.T, size Size) Run {
 	w := newWorld(t, size)
 	step(t, "fill", w.fill)
 	step(t, "northd from nothing", w.cold)
 	step(t, "claims", w.claimAll)
 	step(t, "rows", w.rows)
-	step(t, "all anew", w.anew)
+	step(t, "all anew", w.recomputeAll)
 	step(t, "changes", w.changes)
 	for _, kind := range agentKinds {
 		step(t, "agents, "+kind.name, func() { w.agents(kind) })
@@ -97,7 +97,7 @@ func step(t *testing.T, name string, do func()) {
 	t.Logf("%-28s %6.1f s", name, time.Since(began).Seconds())
 }
 
-// columnsOf are a result as a table.
+// columnsOf converts a result to a table.
 func columnsOf(r Result) (columns []figures.Column) {
 	for _, run := range r.Runs {
 		columns = append(columns, figures.Column{Head: run.Size.String(), Size: float64(run.Size.Ports), Metrics: run.Metrics})

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-network/weft/test/bench/probe"
 )
 
-// changes measures changes of each kind, one after the other, while one agent watches everything.
+// changes measures each kind of change, one after the other, while one agent watches everything.
 func (w *world) changes() {
 	w.Helper()
 	watcher := w.watch()
@@ -53,7 +53,7 @@ func (w *world) watch() *probe.Agent {
 	return watcher
 }
 
-// heartbeat is what the operator writes each 5 s.
+// heartbeat writes what the operator writes every 5 s.
 func (w *world) heartbeat(i int) {
 	w.Helper()
 	key, value := "weft-heartbeat", []any{"map", []any{[]any{"weft-heartbeat", strconv.Itoa(i)}}}
@@ -62,7 +62,7 @@ func (w *world) heartbeat(i int) {
 	w.must(err)
 }
 
-// grouped adds a policy with a selector that nobody had: its group and its sets are new, and the pods of a namespace join them.
+// grouped adds a policy with a new selector: its group and its sets are new, and a namespace's pods join them.
 func (w *world) grouped(i int) {
 	w.Helper()
 	first := i * perNamespace % w.size.Ports / perNamespace * perNamespace
@@ -79,7 +79,7 @@ func (w *world) grouped(i int) {
 	w.one(policy(fmt.Sprintf("grouped-%d", i), selector))
 }
 
-// change measures one kind of change, one at a time: until the southbound database has it.
+// change measures one kind of change, one at a time, until the southbound database has it.
 func (w *world) change(watcher *probe.Agent, name string, n int, do func(i int)) {
 	w.Helper()
 	w.sync()
@@ -109,8 +109,8 @@ func (w *world) change(watcher *probe.Agent, name string, n int, do func(i int))
 		}
 		w.note(float64(did[of].recompute)/float64(n), true, "%s, %s computed anew", name, of)
 	}
-	w.Logf("%-26s %d times; computed anew: %s", name, n, did.anew())
+	w.Logf("%-26s %d times; recomputed: %s", name, n, did.recomputed())
 }
 
-// travel is what an update may take to an agent after it was committed.
+// travel bounds how long a committed update takes to reach an agent.
 const travel = 100 * time.Millisecond

@@ -12,28 +12,29 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// cluster is what a cluster of a size has, by numbers.
+// cluster describes a cluster of a size; its objects are numbered.
 type cluster struct {
 	size Size
-	// extra are what pods are selected by besides the policy of their namespace.
+	// extra are selectors of a pod in addition to its namespace's policy.
 	extra map[int][]topology.PodSelector
 }
 
-// The networks. A node has a /24 of its own, as by default.
+// The networks. Each node has its own /24, the default.
 var (
 	pods = netip.MustParsePrefix("10.128.0.0/10")
 	join = netip.MustParsePrefix("100.64.0.0/16")
 )
 
-// perNamespace is how many pods a namespace has. Each has a policy that lets its pods be reached by one another alone.
+// perNamespace is the number of pods in a namespace. Each namespace has a policy that isolates its pods from all
+// others.
 const perNamespace = 200
 
-// backends is how many each service has.
+// backends is the number of backends of each service.
 const backends = 5
 
 func nodeName(i int) string    { return fmt.Sprintf("node-%05d", i) }
@@ -41,7 +42,7 @@ func chassisName(i int) string { return "chassis-" + nodeName(i) }
 func namespaceOf(i int) string { return fmt.Sprintf("namespace-%04d", i/perNamespace) }
 func podName(i int) string     { return fmt.Sprintf("pod-%06d", i) }
 
-// nth is an address that stands n behind another.
+// nth returns the n-th address after a.
 func nth(a netip.Addr, n int) netip.Addr {
 	bytes := a.As4()
 	binary.BigEndian.PutUint32(bytes[:], binary.BigEndian.Uint32(bytes[:])+uint32(n))
@@ -57,18 +58,22 @@ func network() unit.Unit {
 
 func node(i int) topology.Node {
 	subnets := []netip.Prefix{subnetOf(i)}
-	return topology.Node{Name: nodeName(i), ID: i + 1, Subnets: subnets, ManagementMAC: ipam.MAC(topology.ManagementAddresses(subnets)), Chassis: chassisName(i)}
+	return topology.Node{Name: nodeName(i), ID: i + 1, Subnets: subnets,
+		ManagementMAC: ipam.MAC(topology.ManagementAddresses(subnets)), Chassis: chassisName(i)}
 }
 
-// gateway is a gateway router on the node's own link, the mode that is the default.
+// gateway returns a gateway router on the node's own link, which is the default mode.
 func gateway(i int) unit.Unit {
 	own := netip.PrefixFrom(encapOf(i), 12)
-	return topology.GatewayUnit(topology.Gateway{Node: node(i), Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", MAC: ipam.MAC([]netip.Addr{own.Addr()}), Addresses: []netip.Prefix{own},
-		NextHops: []netip.Addr{netip.MustParseAddr("172.16.0.1")}, Join: []netip.Prefix{netip.PrefixFrom(nth(join.Addr(), i+2), join.Bits())}, Clusters: []netip.Prefix{pods},
-		SNAT: true, MTU: 1400, HostAddresses: []netip.Addr{own.Addr()}})
+	return topology.GatewayUnit(topology.Gateway{Node: node(i), Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex",
+		MAC: ipam.MAC([]netip.Addr{own.Addr()}), Addresses: []netip.Prefix{own},
+		NextHops: []netip.Addr{netip.MustParseAddr("172.16.0.1")},
+		Join:     []netip.Prefix{netip.PrefixFrom(nth(join.Addr(), i+2), join.Bits())},
+		Clusters: []netip.Prefix{pods},
+		SNAT:     true, MTU: 1400, HostAddresses: []netip.Addr{own.Addr()}})
 }
 
-// podAddress is that of the pod with a number: they go to the nodes one after the other.
+// podAddress returns a pod's address. Pods are assigned to the nodes in turn.
 func (c *cluster) podAddress(i int) netip.Addr {
 	return nth(ipam.FirstPod(subnetOf(i%c.size.Nodes)), i/c.size.Nodes)
 }
@@ -79,7 +84,8 @@ func (c *cluster) pod(i int) unit.Unit {
 	for _, s := range append([]topology.PodSelector{inNamespace(namespaceOf(i))}, c.extra[i]...) {
 		selected = append(selected, s.GroupKey(), s.SetKey())
 	}
-	return topology.PodUnit(topology.Pod{Namespace: namespaceOf(i), Name: podName(i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Node: nodeName(on), Chassis: chassisName(on),
+	return topology.PodUnit(topology.Pod{Namespace: namespaceOf(i), Name: podName(i),
+		UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Node: nodeName(on), Chassis: chassisName(on),
 		Addresses: addresses, MAC: ipam.MAC(addresses), Slot: firstSlot + i/c.size.Nodes, Selected: selected})
 }
 
@@ -90,24 +96,28 @@ func inNamespace(namespace string) topology.PodSelector {
 	return topology.PodSelector{Namespace: namespace, Pods: labels.Everything()}
 }
 
-// policy isolates the pods of a selector but for what they have for one another.
+// policy allows the pods of a selector to receive traffic only from each other.
 func policy(name string, pods topology.PodSelector) unit.Unit {
-	return topology.NetworkPolicyUnit(topology.NetworkPolicy{Namespace: pods.Namespace, Name: name, Subject: pods, Ingress: &topology.PolicyRules{Rules: []topology.PolicyRule{{
-		Peers: []topology.PolicyPeer{{Pods: &pods}}, Ports: []ovnexpr.Ports{{Protocol: "tcp", First: 8080, Last: 8080}}, Text: "ingress[0]"}}}})
+	return topology.NetworkPolicyUnit(topology.NetworkPolicy{Namespace: pods.Namespace, Name: name, Subject: pods,
+		Ingress: &topology.PolicyRules{Rules: []topology.PolicyRule{{
+			Peers: []topology.PolicyPeer{{Pods: &pods}},
+			Ports: []ovnexpr.Ports{{Protocol: "tcp", First: 8080, Last: 8080}}, Text: "ingress[0]"}}}})
 }
 
-// groups are the units that a selector's pods join.
+// groups returns the units that a selector's pods join.
 func groups(pods topology.PodSelector) []unit.Unit {
 	return []unit.Unit{topology.PodGroupUnit(pods.GroupKey()), topology.PodSetUnit(pods.SetKey())}
 }
 
-// service is one with a cluster IP, whose backends are pods from first on.
+// service returns a service with a cluster IP, whose backends are consecutive pods from first on.
 func (c *cluster) service(i, first int, from topology.Choice) unit.Unit {
 	address := netip.AddrPortFrom(nth(netip.MustParseAddr("10.96.0.10"), i), 80)
-	port := topology.ServicePort{Protocol: corev1.ProtocolTCP, Number: address.Port(), VIPs: []topology.VIP{{AddrPort: address, Reach: topology.ReachAll, From: from}}}
+	port := topology.ServicePort{Protocol: corev1.ProtocolTCP, Number: address.Port(),
+		VIPs: []topology.VIP{{AddrPort: address, Reach: topology.ReachAll, From: from}}}
 	for n := range backends {
 		pod := (first + n) % c.size.Ports
-		port.Backends = append(port.Backends, topology.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080), Node: nodeName(pod % c.size.Nodes)})
+		port.Backends = append(port.Backends, topology.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
+			Node: nodeName(pod % c.size.Nodes)})
 	}
 	service := topology.Service{Namespace: "services", Name: fmt.Sprintf("service-%05d", i), Ports: []topology.ServicePort{port}}
 	if from != topology.FromAll {

@@ -6,14 +6,14 @@ import (
 	"github.com/weft-network/weft/test/bench/figures"
 )
 
-// Result is what one `make bench-central` found.
+// Result is the result of one `make bench-central`.
 type Result struct {
 	Machine figures.Machine `json:"machine"`
 	Version string          `json:"version"`
 	Runs    []Run           `json:"runs"`
 }
 
-// Run is what was measured at one size.
+// Run is the result for one size.
 type Run struct {
 	Size    Size             `json:"size"`
 	Metrics []figures.Metric `json:"metrics"`
@@ -23,12 +23,12 @@ type Run struct {
 type Size struct {
 	Nodes         int `json:"nodes"`
 	Ports         int `json:"ports"`         // of pods
-	LoadBalancers int `json:"loadBalancers"` // one for each service
+	LoadBalancers int `json:"loadBalancers"` // one per service
 }
 
 func (s Size) String() string { return fmt.Sprintf("%d/%d/%d", s.Nodes, s.Ports, s.LoadBalancers) }
 
-// Sizes are a quarter of a size, half of it, and all.
+// Sizes returns a quarter of a size, half of it, and all of it.
 func Sizes(whole Size) (all []Size) {
 	for _, part := range []int{4, 2, 1} {
 		of := func(n int) int { return max(n/part, 1) }

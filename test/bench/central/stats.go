@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// stats are what northd's incremental engine did: by its nodes.
+// stats are the statistics of northd's incremental engine, by engine node.
 type stats map[string]nodeStats
 
-// nodeStats counts how often a node of the engine computed all that it has anew, only what changed, and began without an end.
+// nodeStats counts how often an engine node recomputed everything, computed only changes, and aborted.
 type nodeStats struct{ recompute, compute, cancel int }
 
-// parseStats reads inc-engine/show-stats:
+// parseStats parses inc-engine/show-stats:
 //
 //	Node: northd
 //	- recompute:            1
@@ -53,9 +53,9 @@ func parseStats(text string) (stats, error) {
 	return found, nil
 }
 
-// anew lists the nodes that computed everything anew, with how often, as text. Those that stand for a table of a database, or for a clock, have
-// nothing to compute.
-func (s stats) anew() string {
+// recomputed lists as text the engine nodes that recomputed everything, with counts. Nodes for a database table or a clock
+// are left out, because they have nothing to compute.
+func (s stats) recomputed() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		input := strings.HasPrefix(name, "NB_") || strings.HasPrefix(name, "SB_") || strings.HasSuffix(name, "_waker")

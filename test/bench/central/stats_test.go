@@ -7,13 +7,16 @@ import (
 )
 
 func TestStats(t *testing.T) {
-	got, err := parseStats("Node: NB_nb_global\n- recompute:            1\n- compute:             12\n- cancel:              0\nNode: northd\n- recompute:            3\n- compute:  0\n- abort: 2\n")
+	got,
+		err := parseStats(
+		"Node: NB_nb_global\n- recompute:            1\n- compute:             12\n- cancel:              " +
+			"0\nNode: northd\n- recompute:            3\n- compute:  0\n- abort: 2\n")
 	want := stats{"NB_nb_global": {1, 12, 0}, "northd": {3, 0, 2}}
 	if err != nil || !cmp.Equal(got, want, cmp.AllowUnexported(nodeStats{})) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	if got.anew() != "northd 3" {
-		t.Errorf("computed anew: %q", got.anew())
+	if got.recomputed() != "northd 3" {
+		t.Errorf("recomputed: %q", got.recomputed())
 	}
 	for _, text := range []string{"", "command not found", "- recompute: 1", "Node: x\n- recompute: many"} {
 		if _, err := parseStats(text); err == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cold starts northd on a northbound database that is full and a southbound one that has only chassis.
+// cold starts northd with a full northbound database and a southbound database that has only chassis.
 func (w *world) cold() {
 	w.Helper()
 	w.request()
@@ -19,24 +19,25 @@ func (w *world) cold() {
 	w.note((w.cpu(w.central.SB.PID()) - server).Seconds(), false, "from nothing, SB server CPU s")
 }
 
-// claimAll has every chassis say that it has its ports.
+// claimAll makes every chassis claim its ports.
 func (w *world) claimAll() {
 	w.Helper()
 	northd, server := w.cpu(w.central.NorthdPID()), w.cpu(w.central.SB.PID())
 	n, err := w.sb.Claim(0)
 	w.must(err)
 	if n < w.size.Ports {
-		w.Fatalf("%d ports were claimed, and there are %d pods", n, w.size.Ports)
+		w.Fatalf("%d ports were claimed, want one for each of the %d pods", n, w.size.Ports)
 	}
 	w.sync()
 	w.note((w.cpu(w.central.NorthdPID()) - northd).Seconds(), false, "claims of all ports, northd CPU s")
 	w.note((w.cpu(w.central.SB.PID()) - server).Seconds(), false, "claims of all ports, SB server CPU s")
 }
 
-// tables are those of the southbound database that grow.
-var tables = []string{"Datapath_Binding", "Port_Binding", "Logical_Flow", "Logical_DP_Group", "Multicast_Group", "Load_Balancer", "Port_Group", "Address_Set", "Chassis_Template_Var"}
+// tables are the southbound tables that grow with the cluster.
+var tables = []string{"Datapath_Binding", "Port_Binding", "Logical_Flow", "Logical_DP_Group", "Multicast_Group",
+	"Load_Balancer", "Port_Group", "Address_Set", "Chassis_Template_Var"}
 
-// rows counts what there is, and what it takes.
+// rows notes the number of rows, and the disk space and memory that they take.
 func (w *world) rows() {
 	w.Helper()
 	for _, table := range tables {
@@ -52,8 +53,8 @@ func (w *world) rows() {
 	w.noteMB(w.central.NorthdPID(), "memory of northd, MB")
 }
 
-// anew has northd compute everything once more, of which nothing is to be written.
-func (w *world) anew() {
+// recomputeAll makes northd recompute everything, which must not write anything.
+func (w *world) recomputeAll() {
 	w.Helper()
 	const times = 3
 	northd, server, began := w.cpu(w.central.NorthdPID()), w.cpu(w.central.SB.PID()), time.Now()

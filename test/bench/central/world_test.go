@@ -12,20 +12,20 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weft-network/weft/pkg/ovn/unixctl"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/unixctl"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 )
 
-// patience is how long northd may take for everything.
+// patience bounds how long northd may take for everything.
 const patience = 15 * time.Minute
 
-// world is the programs, with the engine that writes.
+// world holds the programs and the engine that writes.
 type world struct {
 	*testing.T
 	*cluster
@@ -33,15 +33,16 @@ type world struct {
 	engine  *ovndb.Engine
 	nb      *probe.Conn
 	sb      *probe.Southbound
-	synced  chan int // what NB_Global.sb_cfg becomes
-	config  int      // what NB_Global.nb_cfg is
+	synced  chan int // receives each value of NB_Global.sb_cfg
+	config  int      // present value of NB_Global.nb_cfg
 	found   []figures.Metric
 }
 
 func newWorld(t *testing.T, s Size) *world {
 	t.Helper()
 	w := &world{T: t, cluster: &cluster{size: s}, central: ovndbtest.StartDatabases(t), synced: make(chan int, 1<<16)}
-	w.engine = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{w.central.NB.Endpoint()}, Log: logr.Discard(), Heartbeat: time.Hour}, nil)
+	w.engine = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{w.central.NB.Endpoint()},
+		Log: logr.Discard(), Heartbeat: time.Hour}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.engine.Run(ctx) }()
@@ -68,7 +69,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// update reads how far the southbound database has come.
+// update reads the progress of the southbound database.
 func (w *world) update(params json.RawMessage) {
 	var parts []json.RawMessage
 	var tables map[string]map[string]map[string]struct {
@@ -86,15 +87,16 @@ func (w *world) update(params json.RawMessage) {
 	}
 }
 
-// request asks northd to say when it has written what is there now.
+// request requests northd's acknowledgement for all rows written so far.
 func (w *world) request() {
 	w.Helper()
 	w.config++
-	_, err := w.nb.Transact(northboundDB, map[string]any{"op": "update", "table": "NB_Global", "where": []any{}, "row": map[string]any{"nb_cfg": w.config}})
+	_, err := w.nb.Transact(northboundDB, map[string]any{"op": "update", "table": "NB_Global", "where": []any{},
+		"row": map[string]any{"nb_cfg": w.config}})
 	w.must(err)
 }
 
-// sync returns when the southbound database has all that the northbound one has.
+// sync returns when the southbound database reflects the whole northbound database.
 func (w *world) sync() {
 	w.Helper()
 	w.request()
@@ -111,12 +113,12 @@ func (w *world) reached() {
 				return
 			}
 		case <-timeout:
-			w.Fatalf("northd does not come to %d within %s", w.config, patience)
+			w.Fatalf("northd has not acknowledged %d within %s", w.config, patience)
 		}
 	}
 }
 
-// apply writes units, many at once, and returns when all are committed. One that waits for what comes later is fine.
+// apply writes units, many at a time, and returns when all are committed. A unit may wait for a later one.
 func (w *world) apply(n int, unitOf func(i int) unit.Unit) {
 	w.Helper()
 	const atOnce = 100
@@ -148,7 +150,7 @@ func (w *world) northd(command string, args ...string) string {
 	return text
 }
 
-// fill writes the cluster.
+// fill writes the whole cluster.
 func (w *world) fill() {
 	w.Helper()
 	w.one(network())
@@ -163,7 +165,7 @@ func (w *world) fill() {
 	w.register(0, w.size.Nodes, chassisName, false)
 }
 
-// register makes the chassis of nodes.
+// register registers the chassis of nodes.
 func (w *world) register(first, n int, name func(i int) string, remote bool) {
 	w.Helper()
 	all := make([]probe.Chassis, 0, n)
@@ -173,13 +175,13 @@ func (w *world) register(first, n int, name func(i int) string, remote bool) {
 	w.must(w.sb.Register(all...))
 }
 
-// note remembers a figure, and tells it: a run may be long. One that is counted depends on no clock.
+// note records a figure, and logs it because a run may be long. A counted figure depends on no clock.
 func (w *world) note(value float64, counted bool, format string, args ...any) {
 	w.Logf("  "+format+": %.3f", append(args, value)...)
 	w.found = append(w.found, figures.Metric{Name: fmt.Sprintf(format, args...), Value: value, Counted: counted, PerEvent: true})
 }
 
-// noteMB notes the memory of a process.
+// noteMB notes a process's memory.
 func (w *world) noteMB(pid int, format string, args ...any) {
 	w.Helper()
 	mb, err := probe.Resident(pid)

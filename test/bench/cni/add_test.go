@@ -18,9 +18,9 @@ import (
 var adds = flag.Int("n", 200, "ADDs one at a time")
 
 const (
-	// aboveFloor is how much slower than the reference plugin an ADD may be at the median.
+	// aboveFloor is the largest allowed difference of an ADD's median to the reference plugin's.
 	aboveFloor = 30 * time.Millisecond
-	// atOnce is what a node is given when its pods start together.
+	// atOnce is the number of pods that start together on a node.
 	atOnce = 50
 	rounds = 4
 )
@@ -34,8 +34,8 @@ func open(t *testing.T) *bench {
 	return newBench(t, b)
 }
 
-// TestADD measures ADD of pods whose port the operator has written, as it is when kubelet asks; one at a time and many at once, in turns
-// with the floor. Then the same from the pod's creation.
+// TestADD measures ADD for pods whose port exists already, as kubelet would find it: one at a time and many at once,
+// alternating with the floor. Then it measures the time from the pod's creation.
 func TestADD(t *testing.T) {
 	b := open(t)
 	reference := floor(t, b.Bed)
@@ -77,7 +77,7 @@ func TestADD(t *testing.T) {
 	}
 }
 
-// warmUp makes the bridge and the first page faults part of no measurement.
+// warmUp creates the bridge and takes the first page faults before any measurement.
 func warmUp(b *bench, reference plugin) {
 	pods := b.park("warm", 1)
 	for _, p := range []plugin{weft(), reference} {
@@ -88,7 +88,7 @@ func warmUp(b *bench, reference plugin) {
 	}
 }
 
-// together executes a plugin's ADD for all pods at once; their sandboxes are gone afterwards.
+// together runs a plugin's ADD for all pods at once, and removes their sandboxes afterwards.
 func (b *bench) together(p plugin, pods []*corev1.Pod) []time.Duration {
 	b.t.Helper()
 	var adds, dels []sandbox.Call
@@ -102,7 +102,8 @@ func (b *bench) together(p plugin, pods []*corev1.Pod) []time.Duration {
 	return took
 }
 
-// created is the time from the call that creates a pod until its ADD has ended, which begins as soon as the API server has answered.
+// created returns the time from the call that creates a pod until its ADD has ended. The ADD starts as soon as the
+// API server has answered.
 func (b *bench) created(name string) time.Duration {
 	b.t.Helper()
 	pod := b.Parked(name, node)

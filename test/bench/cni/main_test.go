@@ -11,7 +11,7 @@ import (
 	"github.com/weft-network/weft/test/testbed"
 )
 
-// node is the one node of the lab: another would only take CPU from it.
+// node is the only node of the lab. Another node would only take CPU time from it.
 const node = "n1"
 
 func TestMain(m *testing.M) { os.Exit(testbed.Main(m, labName(), lab.UpOptions{Nodes: 1})) }

@@ -7,21 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/sandbox"
-	"github.com/weft-network/weft/test/testbed"
 )
 
 const (
-	// memoryPods is with how many attached pods the agent's memory counts.
+	// memoryPods is the number of attached pods for which the agent's memory is checked.
 	memoryPods = 100
-	// maxRssAnon is what the agent may have for itself then, in KiB: 15 MB.
+	// maxRssAnon bounds the agent's own memory at that point, in KiB: 15 MB.
 	maxRssAnon = 15_000_000 >> 10
-	// settles is how soon after the last ADD.
+	// settles is the time limit after the last ADD.
 	settles = 30 * time.Second
 )
 
-// TestMemory looks at an agent that has attached 100 pods since its start, one at a time, and has nothing to do; then all their DELs and ADDs
-// come at once.
+// TestMemory measures an idle agent that has attached 100 pods since its start, one at a time. Then it makes all
+// their DELs and ADDs at once.
 func TestMemory(t *testing.T) {
 	b := open(t)
 	pods := b.park("memory", memoryPods)
@@ -33,9 +33,9 @@ func TestMemory(t *testing.T) {
 		b.run(add)
 		dels = append(dels, del)
 	}
-	err := testbed.Poll(t.Context(), settles, func() error {
+	err := poll.Slowly(t.Context(), settles, func() error {
 		if have := b.memory("RssAnon"); have > maxRssAnon {
-			return fmt.Errorf("the agent has %d KiB of its own with %d pods, want at most %d", have, memoryPods, maxRssAnon)
+			return fmt.Errorf("the agent uses %d KiB of anonymous memory with %d pods, want at most %d", have, memoryPods, maxRssAnon)
 		}
 		return nil
 	})
@@ -47,7 +47,7 @@ func TestMemory(t *testing.T) {
 	must(t, err)
 }
 
-// renewAgent has the next agent take over.
+// renewAgent replaces the agent by a new process.
 func (b *bench) renewAgent() {
 	b.t.Helper()
 	must(b.t, b.ReplaceAgent(b.t.Context(), b.agent))
@@ -65,9 +65,10 @@ func (b *bench) memory(field string) int {
 
 func (b *bench) printMemory(when string) {
 	b.t.Helper()
-	fmt.Printf("agent's memory %-22s RssAnon %.1f MB, RSS %.1f MB, peak RSS %.1f MB\n", when, mb(b.memory("RssAnon")), mb(b.memory("VmRSS")),
+	fmt.Printf("agent's memory %-22s RssAnon %.1f MB, RSS %.1f MB, peak RSS %.1f MB\n", when, mb(b.memory("RssAnon")),
+		mb(b.memory("VmRSS")),
 		mb(b.memory("VmHWM")))
 }
 
-// mb has a million bytes.
+// mb converts KiB to MB of a million bytes.
 func mb(kib int) float64 { return float64(kib) * 1024 / 1e6 }

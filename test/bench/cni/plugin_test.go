@@ -15,17 +15,18 @@ import (
 	"github.com/weft-network/weft/test/testbed"
 )
 
-// plugin is one that is measured.
+// plugin is a plugin to measure.
 type plugin struct {
 	name, path, config string
 }
 
-// weft is the product's plugin where the agent installed it.
+// weft is the product's plugin, at the path where the agent installs it.
 func weft() plugin {
 	return plugin{"weft", "/opt/cni/bin/weft-cni", `{"cniVersion":"1.0.0","name":"weft","type":"weft-cni","socket":"/run/weft/cni.sock"}`}
 }
 
-// floor is the reference plugin with one family of addresses: with IPv6 it would wait for duplicate address detection.
+// floor is the reference plugin with one address family, because with IPv6 it would wait for duplicate address
+// detection.
 func floor(t *testing.T, b *testbed.Bed) plugin {
 	t.Helper()
 	path, err := b.Build(t.Context(), "test/bench/cni/floor", "github.com/containernetworking/plugins/plugins/main/bridge")
@@ -33,16 +34,17 @@ func floor(t *testing.T, b *testbed.Bed) plugin {
 	_, err = b.Build(t.Context(), "test/bench/cni/floor", "github.com/containernetworking/plugins/plugins/ipam/host-local")
 	must(t, err)
 	return plugin{"bridge", path, `{"cniVersion":"1.0.0","name":"floor","type":"bridge","bridge":"floor0","isGateway":true,"ipMasq":false,
-		"ipam":{"type":"host-local","dataDir":"` + filepath.Dir(path) + `/ipam","ranges":[[{"subnet":"10.99.0.0/16"}]],"routes":[{"dst":"0.0.0.0/0"}]}}`}
+		"ipam":{"type":"host-local","dataDir":"` + filepath.Dir(path) + `/ipam","ranges":[[{"subnet":"10.99.0.0/16"}]],` +
+		`"routes":[{"dst":"0.0.0.0/0"}]}}`}
 }
 
-// bench is a test's view of the lab.
+// bench is a test's connection to the lab.
 type bench struct {
 	*testbed.Bed
 	t         *testing.T
 	sandboxes *sandbox.Client
 	agent     testbed.Agent
-	made      int // sandboxes, for their names
+	made      int // number of sandboxes, for their names
 }
 
 func newBench(t *testing.T, b *testbed.Bed) *bench {
@@ -55,7 +57,7 @@ func newBench(t *testing.T, b *testbed.Bed) *bench {
 	return &bench{Bed: b, t: t, sandboxes: sandboxes, agent: agent}
 }
 
-// call returns one ADD for a pod in a new sandbox, and the DEL that goes with it.
+// call returns an ADD for a pod in a new sandbox, and the matching DEL.
 func (b *bench) call(p plugin, pod *corev1.Pod) (add, del sandbox.Call) {
 	b.t.Helper()
 	b.made++
@@ -68,21 +70,21 @@ func (b *bench) call(p plugin, pod *corev1.Pod) (add, del sandbox.Call) {
 	return add, del
 }
 
-// run executes plugins at once, which must succeed, and returns how long each took.
+// run runs calls at once, which must succeed, and returns how long each took.
 func (b *bench) run(calls ...sandbox.Call) (took []time.Duration) {
 	b.t.Helper()
 	ends, err := b.sandboxes.Call(b.t.Context(), calls...)
 	must(b.t, err)
 	for i, end := range ends {
 		if end.Exit != 0 {
-			b.t.Fatalf("%s %s of %s ended with %d: %s", calls[i].Plugin, calls[i].Command, calls[i].Args, end.Exit, end.Output)
+			b.t.Fatalf("%s %s of %s ended with exit code %d: %s", calls[i].Plugin, calls[i].Command, calls[i].Args, end.Exit, end.Output)
 		}
 		took = append(took, end.Took)
 	}
 	return took
 }
 
-// end takes sandboxes away after their DEL.
+// end removes sandboxes after their DEL.
 func (b *bench) end(calls ...sandbox.Call) {
 	b.t.Helper()
 	for _, c := range calls {
@@ -90,7 +92,7 @@ func (b *bench) end(calls ...sandbox.Call) {
 	}
 }
 
-// park makes pods that have a port and no sandbox; the test's end removes them.
+// park creates pods with a port but without a sandbox; the test's cleanup removes them.
 func (b *bench) park(prefix string, count int) []*corev1.Pod {
 	b.t.Helper()
 	var pods []*corev1.Pod

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// stageNames are those of weft_cni_stage_seconds, in their order.
+// stageNames are the stages of weft_cni_stage_seconds, in order.
 var stageNames = []string{"node", "address", "link", "port", "interface", "binding", "flows"}
 
-// stages collects how long each stage of single ADDs took, from the difference of the histogram's sums.
+// stages collects the duration of each stage of single ADDs from the differences of the histogram's sums.
 type stages struct {
 	b      *bench
 	before map[string]float64
-	byName map[string][]time.Duration // stage -> its times; the binding's is missing when the flows were seen first
+	byName map[string][]time.Duration // stage -> its times; binding has none if the agent saw the flows first
 }
 
 func newStages(b *bench) *stages {
@@ -29,7 +29,7 @@ func (s *stages) read() map[string]float64 {
 	return samples
 }
 
-// one is called after each ADD.
+// one must be called after each ADD.
 func (s *stages) one() {
 	s.b.t.Helper()
 	now := s.read()

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// series are times of one thing.
+// series is a list of times of the same action.
 type series struct {
 	name string
 	took []time.Duration
 }
 
-// at is a percentile.
+// at returns a percentile.
 func (s series) at(percent int) time.Duration {
 	if len(s.took) == 0 {
 		return 0
@@ -26,7 +26,7 @@ func (s series) at(percent int) time.Duration {
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
-// printTable writes series as a table, in milliseconds.
+// printTable prints series as a table, in milliseconds.
 func printTable(title string, all ...series) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\tp50 ms\tp95\tp99\tmax\tn\t\n", title)
@@ -39,7 +39,8 @@ func printTable(title string, all ...series) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 
-// loadAverage is of the last minute and the last five, with the measurement's own part: what else the machine did belongs to each figure.
+// loadAverage returns the load averages of the last one and five minutes, including the measurement's own load,
+// because other load affects every figure.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(text))

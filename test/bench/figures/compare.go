@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// noise is by how much figures with a clock in them differ between two runs of the same program.
+// noise is how much figures that depend on a clock differ between two runs of the same program.
 const noise = 0.2
 
 // Difference is one figure in two results.
@@ -17,17 +17,17 @@ type Difference struct {
 	Judged Verdict
 }
 
-// Verdict is what a difference means.
+// Verdict is the judgement of a difference.
 type Verdict string
 
-// The verdicts.
+// Values of Verdict.
 const (
 	Same   Verdict = ""
 	Better Verdict = "better"
 	Worse  Verdict = "WORSE"
 )
 
-// Compare lists the figures that both results have.
+// Compare lists the figures that occur in both results.
 func Compare(a, b Result) (all []Difference) {
 	before := map[string]map[string]Metric{}
 	for _, r := range a.Runs {
@@ -48,7 +48,7 @@ func Compare(a, b Result) (all []Difference) {
 
 func (r Run) name() string { return r.subject() + " " + r.Size.String() }
 
-// subject is what was measured: the controller, and on what.
+// subject returns what was measured: the controller and its database.
 func (r Run) subject() string {
 	if r.Raft {
 		return r.Controller + " on raft"
@@ -74,7 +74,7 @@ func judge(a, b Metric) Verdict {
 	return Same
 }
 
-// WriteComparison prints the differences as a table, and returns how many are worse.
+// WriteComparison prints the differences as a table, and returns how many figures are worse.
 func WriteComparison(out io.Writer, all []Difference) (worse int, err error) {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	run := ""
@@ -95,7 +95,7 @@ func WriteComparison(out io.Writer, all []Difference) (worse int, err error) {
 	return worse, table.Flush()
 }
 
-// number prints three digits that matter.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch {
 	case v >= 100 || v == 0:

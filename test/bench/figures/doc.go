@@ -1,3 +1,3 @@
-// Package figures is what `make bench` finds: the result of a run, how it grows with the cluster, and how two results compare. It measures
-// nothing.
+// Package figures holds the results of `make bench`: the figures of a run, how they grow with the cluster, and how
+// two results compare. It does not measure.
 package figures

@@ -15,7 +15,8 @@ func TestPercentilesAreTimesThatOccurred(t *testing.T) {
 	if got, want := SpreadOf(times), (Spread{N: 200, P50: 100, P90: 180, P99: 198, Max: 200}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got, want := SpreadOf([]time.Duration{1500 * time.Microsecond}), (Spread{N: 1, P50: 1.5, P90: 1.5, P99: 1.5, Max: 1.5}); got != want {
+	if got, want := SpreadOf([]time.Duration{1500 * time.Microsecond}),
+		(Spread{N: 1, P50: 1.5, P90: 1.5, P99: 1.5, Max: 1.5}); got != want {
 		t.Errorf("one time: got %+v, want %+v", got, want)
 	}
 	if got := SpreadOf(nil); got != (Spread{}) {
@@ -111,5 +112,5 @@ func TestTableShowsGrowth(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the table does not say that pod add grows with the number of pods:\n%s", out.String())
+	t.Errorf("the table does not show that pod add grows with the number of pods:\n%s", out.String())
 }

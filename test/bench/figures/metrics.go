@@ -10,15 +10,16 @@ import (
 type Metric struct {
 	Name  string
 	Value float64
-	// Counted figures depend on no clock and compare exactly. Others differ by a fifth from run to run on a machine that does nothing else.
+	// Counted figures depend on no clock and must be equal. Other figures differ by a fifth between runs even on an
+	// idle machine.
 	Counted bool
-	// More is better; otherwise less is.
+	// More is set if larger values are better.
 	More bool
-	// PerEvent is a cost that should not grow with the cluster.
+	// PerEvent marks a cost that must not grow with the cluster.
 	PerEvent bool
 }
 
-// Metrics lists the figures of a run that two results are compared by, always in the same order.
+// Metrics lists the figures of a run that are compared, always in the same order.
 func (r Run) Metrics() []Metric {
 	all := []Metric{
 		{Name: "API server alone, pods/s", Value: r.APIServer.PerSecond, More: true},
@@ -27,8 +28,10 @@ func (r Run) Metrics() []Metric {
 		{Name: "storm, pods in NB/s", Value: r.Storm.WiredPerSecond, More: true},
 	}
 	if r.Agents.N > 0 {
-		all = append(all, Metric{Name: "agents", Value: float64(r.Agents.N), Counted: true}, Metric{Name: "agent connects, MB sent", Value: r.Agents.WholeMB, PerEvent: true},
-			Metric{Name: "agent connects, SB server CPU ms", Value: r.Agents.ConnectCPUms, PerEvent: true}, Metric{Name: "agent connects, SB server memory MB", Value: r.Agents.ConnectMB, PerEvent: true})
+		all = append(all, Metric{Name: "agents", Value: float64(r.Agents.N), Counted: true},
+			Metric{Name: "agent connects, MB sent", Value: r.Agents.WholeMB, PerEvent: true},
+			Metric{Name: "agent connects, SB server CPU ms", Value: r.Agents.ConnectCPUms, PerEvent: true},
+			Metric{Name: "agent connects, SB server memory MB", Value: r.Agents.ConnectMB, PerEvent: true})
 	}
 	all = append(all, spread("storm, lag", r.Storm.Lag)...)
 	all = append(all, cost("storm, per pod", r.Storm.PerPod)...)
@@ -51,7 +54,7 @@ func (r Run) Metrics() []Metric {
 	return all
 }
 
-// Names of processes: Controller is the measured one, Northd and Southbound are there with agents.
+// Names of processes. Controller is the measured controller. Northd and Southbound run only with agents.
 const (
 	Controller = "controller"
 	Northd     = "ovn-northd"
@@ -59,7 +62,8 @@ const (
 )
 
 func spread(name string, s Spread) []Metric {
-	return []Metric{{Name: name + " p50 ms", Value: s.P50, PerEvent: true}, {Name: name + " p90 ms", Value: s.P90}, {Name: name + " p99 ms", Value: s.P99}}
+	return []Metric{{Name: name + " p50 ms", Value: s.P50, PerEvent: true}, {Name: name + " p90 ms", Value: s.P90},
+		{Name: name + " p99 ms", Value: s.P99}}
 }
 
 func cost(name string, c Cost) []Metric {
@@ -81,7 +85,7 @@ func cost(name string, c Cost) []Metric {
 	return all
 }
 
-// node is what each node costs that joins while the others do.
+// node returns the cost of a joining node while other nodes join.
 func node(joined Phase) []Metric {
 	if joined.N == 0 {
 		return nil

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// Result is what one `make bench` found.
+// Result is the result of one `make bench`.
 type Result struct {
-	// Machine says what it ran on: figures of two machines do not compare.
+	// Machine is the machine of the run. Figures of different machines are not comparable.
 	Machine Machine `json:"machine"`
 	Version string  `json:"version"`
 	Runs    []Run   `json:"runs"`
 }
 
-// Machine is where a result comes from.
+// Machine describes the machine of a result.
 type Machine struct {
 	CPUs int `json:"cpus"`
-	// LoadBefore is the load average of the last minute when the bench began: what else ran.
+	// LoadBefore is the load average of the last minute before the bench, caused by other programs.
 	LoadBefore float64 `json:"loadBefore"`
 	Go         string  `json:"go"`
 }
 
-// Size is the cluster of a run.
+// Size is the size of a run's cluster.
 type Size struct {
 	Nodes     int `json:"nodes"`
 	Pods      int `json:"pods"`
 	Services  int `json:"services"`
-	Endpoints int `json:"endpoints"` // of each service
+	Endpoints int `json:"endpoints"` // per service
 	Policies  int `json:"policies"`
 }
 
 func (s Size) String() string { return fmt.Sprintf("%d/%d", s.Nodes, s.Pods) }
 
-// ParseSizes reads "100/2000 250/5000": nodes and pods.
+// ParseSizes parses sizes such as "100/2000 250/5000": nodes and pods.
 func ParseSizes(text string) ([]Size, error) {
 	var sizes []Size
 	for _, word := range strings.Fields(text) {
@@ -53,16 +53,17 @@ func ParseSizes(text string) ([]Size, error) {
 	return sizes, nil
 }
 
-// Run is one controller on a cluster of one size.
+// Run is the result of one controller on a cluster of one size.
 type Run struct {
 	Size       Size   `json:"size"`
 	Controller string `json:"controller"`
-	// Raft says that the northbound database was a cluster of three members.
+	// Raft is true if the northbound database was a cluster of three members.
 	Raft bool `json:"raft,omitempty"`
 
-	// APIServer is how many pods per second the API server takes while no controller runs, and what one costs.
+	// APIServer is how many pods per second the API server creates without a controller, and the cost of each.
 	APIServer Rate `json:"apiServer"`
-	// Database is how many ports per second ovsdb-server takes in groups of 100, from a client that does nothing else.
+	// Database is how many ports per second ovsdb-server writes in groups of 100 for a client that does nothing
+	// else.
 	Database Rate `json:"database"`
 
 	// Agents watch the southbound database from the storm on.
@@ -73,53 +74,57 @@ type Run struct {
 	Events   map[string]Event `json:"events"`
 	Restart  Restart          `json:"restart"`
 	Rebuild  Phase            `json:"rebuild"`
-	// PeakMB is the greatest resident memory of each process in the whole run, of the controller in its first life.
+	// PeakMB is the largest resident memory of each process in the whole run. For the controller it is that of the
+	// first process.
 	PeakMB map[string]float64 `json:"peakMB"`
 }
 
-// Rate is an anchor: what a server does alone.
+// Rate is a reference figure: the speed of a server without a controller.
 type Rate struct {
 	PerSecond float64 `json:"perSecond"`
-	CPUms     float64 `json:"cpuMs"` // of the servers, for each
+	CPUms     float64 `json:"cpuMs"` // of the servers, per object
 }
 
-// Agents are monitors of the southbound database, one for each of some nodes.
+// Agents are monitors of the southbound database, one for each of several nodes.
 type Agents struct {
 	N int `json:"n"`
-	// WholeMB is the first copy that one is sent, ConnectCPUms what it takes the server to send it, ConnectMB by how much its memory grows.
+	// WholeMB is the size of an agent's first copy. ConnectCPUms is the server's CPU time to send it. ConnectMB is
+	// the growth of the server's memory.
 	WholeMB      float64 `json:"wholeMB"`
 	ConnectCPUms float64 `json:"connectCPUms"`
 	ConnectMB    float64 `json:"connectMB"`
 }
 
-// Phase is what happens once: N objects from the first call until the database has the last.
+// Phase is an action that happens once: N objects from the first call until the database has the last.
 type Phase struct {
 	N       int     `json:"n"`
 	Seconds float64 `json:"seconds"`
 	Cost    Cost    `json:"cost"`
 }
 
-// Cost is what a phase, or one event, took.
+// Cost is the cost of a phase or of one event.
 type Cost struct {
 	// CPUms is the CPU time of each process in milliseconds.
 	CPUms map[string]float64 `json:"cpuMs"`
-	// Transactions are those of the database's log that change another table than NB_Global, Rows the rows that they change.
+	// Transactions counts the transactions in the database's log that change a table other than NB_Global. Rows
+	// counts the rows that they change.
 	Transactions float64 `json:"transactions"`
 	Rows         float64 `json:"rows"`
 	// Reads and Writes are the controller's calls of the API server, without watches and leases.
 	Reads  float64 `json:"reads"`
 	Writes float64 `json:"writes"`
-	// Sent is what the agents were sent, in bytes.
+	// Sent is the number of bytes sent to the agents.
 	Sent float64 `json:"sent,omitempty"`
 }
 
-// Per is the cost of one of n.
+// Per returns the cost per object for n objects.
 func (c Cost) Per(n int) Cost {
 	if n == 0 {
 		return c
 	}
 	by := float64(n)
-	one := Cost{CPUms: map[string]float64{}, Transactions: c.Transactions / by, Rows: c.Rows / by, Reads: c.Reads / by, Writes: c.Writes / by, Sent: c.Sent / by}
+	one := Cost{CPUms: map[string]float64{}, Transactions: c.Transactions / by, Rows: c.Rows / by,
+		Reads: c.Reads / by, Writes: c.Writes / by, Sent: c.Sent / by}
 	for process, spent := range c.CPUms {
 		one.CPUms[process] = spent / by
 	}
@@ -134,27 +139,28 @@ func (c Cost) Total() (sum float64) {
 	return sum
 }
 
-// Storm is every pod created as fast as the API server takes them.
+// Storm creates all pods as fast as the API server accepts them.
 type Storm struct {
 	CreatedPerSecond float64 `json:"createdPerSecond"`
-	// WiredPerSecond counts from the first creation until the database has the last port.
+	// WiredPerSecond is measured from the first creation until the database has the last port.
 	WiredPerSecond float64 `json:"wiredPerSecond"`
-	// Lag is how long a port comes after the reply to its pod's creation; 0 where it comes before.
+	// Lag is the time from the reply to a pod's creation until its port exists; 0 if the port came first.
 	Lag    Spread `json:"lagMs"`
 	PerPod Cost   `json:"perPod"`
 }
 
-// Event is one kind of event at steady state, one at a time: from sending the request to the API server until the database has it.
+// Event is one kind of event in a steady state, one at a time: from the request to the API server until the database
+// has the result.
 type Event struct {
 	Latency Spread `json:"latencyMs"`
 	Each    Cost   `json:"each"`
 }
 
-// Restart is the start of a new process on a database that is as it should be.
+// Restart is the start of a new process on a correct database.
 type Restart struct {
-	// FirstPodSeconds is from the process's start until the port of a pod that is created at that moment.
+	// FirstPodSeconds is the time from the process's start until a pod created at that moment has a port.
 	FirstPodSeconds float64 `json:"firstPodSeconds"`
-	// Cost is until the process is at rest, without that one pod.
+	// Cost is the cost until the process is idle, without that pod.
 	Cost Cost `json:"cost"`
 }
 

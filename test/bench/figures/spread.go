@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Spread tells how a time is distributed, in milliseconds.
+// Spread is the distribution of a time, in milliseconds.
 type Spread struct {
 	N   int     `json:"n"`
 	P50 float64 `json:"p50"`
@@ -15,7 +15,7 @@ type Spread struct {
 	Max float64 `json:"max"`
 }
 
-// SpreadOf sorts the times. Percentiles are times that occurred: the smallest that is not exceeded by so many percent (nearest rank).
+// SpreadOf computes the distribution of times. Each percentile is one of the times (nearest rank).
 func SpreadOf(times []time.Duration) Spread {
 	if len(times) == 0 {
 		return Spread{}
@@ -28,11 +28,11 @@ func SpreadOf(times []time.Duration) Spread {
 	return Spread{N: len(times), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
-// Milliseconds is a time as a number, with microseconds behind the point.
+// Milliseconds converts a time to a number with microsecond precision.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Exponent is b of cost = a·size^b, by least squares through the logarithms: 0 where a cost does not depend on the size, 1 where it
-// doubles with it. ok is false with fewer than two sizes, or a cost that is 0.
+// Exponent returns b of cost = a·size^b, fitted by least squares of the logarithms: 0 if the cost does not depend on
+// the size, 1 if it is proportional. ok is false with fewer than two sizes, or if a cost is 0.
 func Exponent(size, cost []float64) (b float64, ok bool) {
 	var n, sx, sy, sxx, sxy float64
 	for i := range size {

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable prints every figure, a column for each run of a controller and the exponent of its growth with the number of pods where the
-// figure is a cost per event.
+// WriteTable prints every figure with a column for each run of a controller. For costs per event it adds the
+// exponent of their growth with the number of pods.
 func (r Result) WriteTable(out io.Writer) error {
 	var subjects []string
 	for _, run := range r.Runs {
@@ -33,15 +33,15 @@ func writeRuns(out io.Writer, subject string, runs []Run) error {
 	return WriteColumns(out, subject+", nodes/pods", columns)
 }
 
-// Column is what was measured at one size.
+// Column holds the figures of one size.
 type Column struct {
 	Head    string
 	Size    float64
 	Metrics []Metric
 }
 
-// WriteColumns prints figures side by side; all columns have the same metrics in the same order. Behind each cost per event is the exponent of its
-// growth with the size.
+// WriteColumns prints figures side by side. All columns must have the same metrics in the same order. A cost per
+// event is followed by the exponent of its growth with the size.
 func WriteColumns(out io.Writer, title string, columns []Column) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%s\t", title)

@@ -1,6 +1,6 @@
-// Command floor is what no controller can be faster than by much: it gives every pod a port with an address, and does nothing else. No
-// services, no gateways, no policies, no status, no fence, no comparison, nobody else in the database. `make bench` measures it beside the
-// operator, so that figures of different machines can be compared as ratios.
+// Command floor is a lower bound for controllers. It gives every pod a port with an address, and does nothing else:
+// it has no services, gateways, policies, status, fence or comparison, and expects no other client of the database.
+// `make bench` measures it with the operator, so that figures of different machines can be compared as ratios.
 package main
 
 import (
@@ -28,10 +28,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// groupSize is how many pods share a transaction when they queue.
+// groupSize is the largest number of queued pods in one transaction.
 const groupSize = 100
 
-// port and logicalSwitch have the columns that the floor needs.
+// port and logicalSwitch are the columns that the floor needs.
 type port struct {
 	UUID        string            `ovsdb:"_uuid"`
 	Name        string            `ovsdb:"name"`
@@ -44,7 +44,7 @@ type logicalSwitch struct {
 	Name string `ovsdb:"name"`
 }
 
-// change is a pod that came or went, or a node that came.
+// change is the arrival or removal of a pod, or the arrival of a node.
 type change struct {
 	key, node string
 	gone      bool
@@ -83,7 +83,7 @@ func run(ctx context.Context, nb string) error {
 	return nil
 }
 
-// next waits for a change and takes those that wait too.
+// next waits for a change and returns it with all queued changes.
 func next(ctx context.Context, changes <-chan change) (group []change) {
 	select {
 	case c := <-changes:
@@ -131,11 +131,12 @@ func watch(ctx context.Context, config *rest.Config, changes chan<- change) erro
 	return nil
 }
 
-// strip leaves a name and a node.
+// strip keeps only a pod's or node's name and a pod's node.
 func strip(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Pod:
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+			ResourceVersion: o.ResourceVersion},
 			Spec: corev1.PodSpec{NodeName: o.Spec.NodeName}}, nil
 	case *corev1.Node:
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.Name, ResourceVersion: o.ResourceVersion}}, nil
@@ -151,16 +152,17 @@ func changeOf(o any, gone bool) change {
 	return change{key: node.Name, isNode: true, gone: gone}
 }
 
-// writer is the one client of the database.
+// writer is the only client of the database.
 type writer struct {
 	client   client.Client
 	switches map[string]string // node -> UUID of its switch
 	ports    map[string]string // port -> UUID
-	given    uint32            // addresses
+	given    uint32            // number of addresses given
 }
 
 func connect(ctx context.Context, nb string) (*writer, error) {
-	database, err := model.NewClientDBModel("OVN_Northbound", map[string]model.Model{"Logical_Switch_Port": &port{}, "Logical_Switch": &logicalSwitch{}})
+	database, err := model.NewClientDBModel("OVN_Northbound", map[string]model.Model{"Logical_Switch_Port": &port{},
+		"Logical_Switch": &logicalSwitch{}})
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +180,14 @@ func connect(ctx context.Context, nb string) (*writer, error) {
 		return nil, err
 	}
 	p, s := &port{}, &logicalSwitch{}
-	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(p, &p.Name, &p.Addresses, &p.ExternalIDs), client.WithTable(s, &s.Name))); err != nil {
+	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(p, &p.Name, &p.Addresses, &p.ExternalIDs),
+		client.WithTable(s, &s.Name))); err != nil {
 		return nil, err
 	}
 	return load(ctx, c)
 }
 
-// load remembers what is there.
+// load reads the existing rows.
 func load(ctx context.Context, c client.Client) (*writer, error) {
 	w := &writer{client: c, switches: map[string]string{}, ports: map[string]string{}}
 	var switches []logicalSwitch
@@ -205,7 +208,7 @@ func load(ctx context.Context, c client.Client) (*writer, error) {
 	return w, nil
 }
 
-// write sends one group as one transaction; what is there already costs none.
+// write commits one group as one transaction. Rows that exist already cost nothing.
 func (w *writer) write(ctx context.Context, group []change) error {
 	var ops []ovsdb.Operation
 	for _, c := range group {
@@ -250,7 +253,8 @@ func (w *writer) add(c change) ([]ovsdb.Operation, error) {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], 10<<24|w.given)
 	p := &port{UUID: uuid.NewString(), Name: c.key, ExternalIDs: map[string]string{"pod": "true"},
-		Addresses: []string{fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x %s", address[0], address[1], address[2], address[3], netip.AddrFrom4(address))}}
+		Addresses: []string{fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x %s", address[0], address[1], address[2],
+			address[3], netip.AddrFrom4(address))}}
 	ops, err := w.client.Create(p)
 	w.ports[c.key] = p.UUID
 	return append(ops, mutate(parent, ovsdb.MutateOperationInsert, p.UUID)), err
@@ -262,7 +266,8 @@ func (w *writer) remove(c change) []ovsdb.Operation {
 		return nil
 	}
 	delete(w.ports, c.key)
-	return []ovsdb.Operation{mutate(parent, ovsdb.MutateOperationDelete, id)} // the port is no root: it goes with its last reference
+	// The port is not a root row: it is deleted with its last reference.
+	return []ovsdb.Operation{mutate(parent, ovsdb.MutateOperationDelete, id)}
 }
 
 func mutate(parent string, mutator ovsdb.Mutator, element string) ovsdb.Operation {

@@ -12,18 +12,20 @@ import (
 )
 
 var (
-	agentCount = flag.Int("agents", 0, "monitors of a southbound database, as so many ovn-controllers have them; with any, ovn-northd runs")
-	conditions = flag.Bool("conditions", false, "the agents ask for what their node needs, as ovn-controllers do without ovn-monitor-all; Weft's have it")
+	agentCount = flag.Int("agents", 0,
+		"number of monitors of a southbound database, like those of ovn-controllers; unless it is 0, ovn-northd runs")
+	conditions = flag.Bool("conditions", false,
+		"the agents monitor only what their node needs, like ovn-controllers without ovn-monitor-all, which Weft sets")
 )
 
-// southbound is what follows the northbound database: northd, the southbound database, and agents that watch it.
+// southbound is everything after the northbound database: northd, the southbound database, and agents that watch it.
 type southbound struct {
 	*ovndbtest.Follower
 	db     *probe.Southbound
 	agents []*probe.Agent
 }
 
-// follow starts what follows, if agents are asked for.
+// follow starts southbound, if there are agents.
 func (w *world) follow() {
 	w.Helper()
 	if *agentCount == 0 {
@@ -65,7 +67,9 @@ func (w *world) watchSouthbound(size figures.Size) (watched figures.Agents) {
 	w.must(err)
 	now, err := probe.Resident(w.south.SB.PID())
 	w.must(err)
-	return figures.Agents{N: *agentCount, WholeMB: float64(w.south.agents[0].Whole) / 1e6, ConnectCPUms: figures.Milliseconds(after-before) / float64(*agentCount), ConnectMB: (now - memory) / float64(*agentCount)}
+	return figures.Agents{N: *agentCount, WholeMB: float64(w.south.agents[0].Whole) / 1e6,
+		ConnectCPUms: figures.Milliseconds(after-before) / float64(*agentCount),
+		ConnectMB:    (now - memory) / float64(*agentCount)}
 }
 
 func (w *world) monitorOf(node int) (probe.Monitor, error) {
@@ -79,7 +83,7 @@ func (w *world) monitorOf(node int) (probe.Monitor, error) {
 	return probe.Controller(probe.Some(local))
 }
 
-// sent is what all agents were sent so far, in bytes.
+// sent returns the number of bytes sent to all agents so far.
 func (w *world) sent() (bytes float64) {
 	if w.south == nil {
 		return 0
@@ -91,7 +95,7 @@ func (w *world) sent() (bytes float64) {
 	return bytes
 }
 
-// follows are the processes that may have work left when the controller has none.
+// follows lists the processes that may still be busy when the controller is idle.
 func (w *world) follows() []string {
 	if w.south == nil {
 		return []string{figures.Controller}

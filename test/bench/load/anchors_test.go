@@ -17,10 +17,10 @@ import (
 	"github.com/weft-network/weft/test/bench/probe"
 )
 
-// atOnce deletes without a kubelet's consent.
+// atOnce deletes a pod without waiting for a kubelet.
 func atOnce() metav1.DeleteOptions { return *metav1.NewDeleteOptions(0) }
 
-// apiServerAlone creates pods while nobody watches, and removes them.
+// apiServerAlone creates pods without any watch, and removes them.
 func (w *world) apiServerAlone(n int) figures.Rate {
 	w.Helper()
 	const warm = 500 // the first calls of a server that has just started are slow
@@ -42,7 +42,7 @@ func (w *world) apiServerAlone(n int) figures.Rate {
 	return figures.Rate{PerSecond: float64(n) / took.Seconds(), CPUms: figures.Milliseconds(used) / float64(n)}
 }
 
-// databaseAlone writes ports in groups to an empty database.
+// databaseAlone writes groups of ports to an empty database.
 func databaseAlone(t *testing.T, raft bool, nodes, ports int) figures.Rate {
 	t.Helper()
 	const group = 100
@@ -64,7 +64,8 @@ func databaseAlone(t *testing.T, raft bool, nodes, ports int) figures.Rate {
 	var made []any
 	for i := range nodes {
 		switches = append(switches, uuid.NewString())
-		made = append(made, map[string]any{"op": "insert", "table": "Logical_Switch", "uuid": switches[i], "row": map[string]any{"name": nodeName(i)}})
+		made = append(made, map[string]any{"op": "insert", "table": "Logical_Switch", "uuid": switches[i],
+			"row": map[string]any{"name": nodeName(i)}})
 	}
 	write(made)
 	cpu := cpuOf(t, nb.pids())
@@ -81,7 +82,7 @@ func databaseAlone(t *testing.T, raft bool, nodes, ports int) figures.Rate {
 	return figures.Rate{PerSecond: float64(ports) / took.Seconds(), CPUms: figures.Milliseconds(after-cpu) / float64(ports)}
 }
 
-// cpuOf is the CPU time of some processes.
+// cpuOf returns the CPU time of several processes.
 func cpuOf(t *testing.T, pids map[string]int) (sum time.Duration) {
 	t.Helper()
 	for _, pid := range pids {
@@ -98,8 +99,9 @@ func portOperations(i int, parent string) []any {
 	id := uuid.NewString()
 	address := fmt.Sprintf("0a:58:0a:%02x:%02x:%02x 10.%d.%d.%d", i>>16&255, i>>8&255, i&255, i>>16&255, i>>8&255, i&255)
 	return []any{
-		map[string]any{"op": "insert", "table": "Logical_Switch_Port", "uuid": id, "row": map[string]any{"name": namespace + "_" + podName(i), "addresses": address,
-			"port_security": address, "external_ids": json.RawMessage(`["map",[["namespace","bench"],["pod","true"]]]`)}},
+		map[string]any{"op": "insert", "table": "Logical_Switch_Port", "uuid": id,
+			"row": map[string]any{"name": namespace + "_" + podName(i), "addresses": address,
+				"port_security": address, "external_ids": json.RawMessage(`["map",[["namespace","bench"],["pod","true"]]]`)}},
 		map[string]any{"op": "mutate", "table": "Logical_Switch", "where": []any{[]any{"_uuid", "==", []any{"uuid", parent}}},
 			"mutations": []any{[]any{"ports", "insert", []any{"uuid", id}}}},
 	}

@@ -9,16 +9,16 @@ import (
 	"os"
 )
 
-// auditLog reads the API server's audit log from where it was read last.
+// auditLog reads the API server's audit log from the last read position.
 type auditLog struct {
 	path   string
 	offset int64
 }
 
-// calls are the calls of the API server, without watches and leases.
+// calls counts the calls of the API server, without watches and leases.
 type calls struct {
 	reads, writes int
-	what          map[string]int // "patch nodenetworks" -> so many of the writes
+	what          map[string]int // number of writes by kind, such as "patch nodenetworks"
 }
 
 func (l *auditLog) next() (found calls, err error) {
@@ -26,7 +26,7 @@ func (l *auditLog) next() (found calls, err error) {
 	file, err := os.Open(l.path)
 	if err != nil {
 		if os.IsNotExist(err) {
-			return found, nil // nobody has done anything
+			return found, nil // no calls yet
 		}
 		return found, err
 	}

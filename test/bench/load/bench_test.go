@@ -23,18 +23,19 @@ import (
 )
 
 var (
-	sizes        = flag.String("sizes", "100/2000", "nodes/pods of each run")
-	services     = flag.Int("services", 200, "services, from the begin of each run")
-	endpoints    = flag.Int("endpoints", 5, "endpoints of each service")
-	policies     = flag.Int("policies", 0, "policies, for the pods that are added then")
-	selectors    = flag.Int("selectors", 0, "how many different ones the policies select pods by, up to 50; 0: each selects every pod")
+	sizes     = flag.String("sizes", "100/2000", "nodes/pods of each run")
+	services  = flag.Int("services", 200, "services, from the beginning of each run")
+	endpoints = flag.Int("endpoints", 5, "endpoints of each service")
+	policies  = flag.Int("policies", 0, "policies, for the pod additions with policies")
+	selectors = flag.Int("selectors", 0,
+		"number of different pod selectors of the policies, up to 50; 0: each policy selects every pod")
 	rounds       = flag.Int("rounds", 100, "events of each kind")
-	subjectNames = flag.String("controllers", "weft,floor", "what is measured: weft, floor")
-	out          = flag.String("out", "_out/bench.json", "where the result goes, below the repository")
+	subjectNames = flag.String("controllers", "weft,floor", "controllers to measure: weft, floor")
+	out          = flag.String("out", "_out/bench.json", "result file, below the repository")
 	tags         = flag.String("tags", "", "build tags of the controllers")
 )
 
-// TestBench measures every controller at every size, each on servers of its own.
+// TestBench measures every controller at every size, each on its own servers.
 func TestBench(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	all, err := figures.ParseSizes(*sizes)
@@ -49,7 +50,8 @@ func TestBench(t *testing.T) {
 		}
 		path = filepath.Join(root, path)
 	}
-	result := figures.Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: loadAverage(t), Go: runtime.Version()}}
+	result := figures.Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(),
+		LoadBefore: loadAverage(t), Go: runtime.Version()}}
 	for _, size := range all {
 		size.Services, size.Endpoints, size.Policies = *services, *endpoints, *policies
 		for name := range strings.SplitSeq(*subjectNames, ",") {
@@ -64,12 +66,12 @@ func TestBench(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		return // half a result is none
+		return // a partial result is useless
 	}
 	write(t, result, path)
 }
 
-// measure is one run.
+// measure measures one run.
 func measure(t *testing.T, s subject, size figures.Size, raft bool) figures.Run {
 	path := s.build(t)
 	w := newWorld(t, raft)

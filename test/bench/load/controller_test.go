@@ -18,11 +18,11 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-// subject is a controller that can be measured.
+// subject is a controller to measure.
 type subject struct {
 	name    string
 	program string // path of its package
-	// whole says that it is the operator: it serves more than pods, and can be asked whether the database is as it should be.
+	// whole is true for the operator: it serves more than pods, and has commands that check the database.
 	whole bool
 }
 
@@ -57,7 +57,7 @@ type controller struct {
 
 func (w *world) socket() string { return filepath.Join(w.dir, "admin.sock") }
 
-// startController starts a process of the subject, the first or the next one.
+// startController starts a process of the subject.
 func (w *world) startController(s subject, path string) {
 	w.Helper()
 	c := &controller{subject: s, path: path, done: make(chan struct{})}
@@ -99,18 +99,18 @@ func (w *world) kill() {
 	delete(w.pids, figures.Controller)
 }
 
-// verify compares the whole database with what the controller shall have made of the objects: no difference, no violated invariant, and a
-// port for each pod.
+// verify checks that the database is what the controller must make of the objects: no difference, no violated
+// invariant, and a port for each pod.
 func (w *world) verify(pods int) {
 	w.Helper()
 	if got := w.seen.portCount(); got != pods {
-		w.Fatalf("the database has %d ports of pods, want %d", got, pods)
+		w.Fatalf("the database has %d pod ports, want %d", got, pods)
 	}
 	if !w.controller.whole {
 		return
 	}
 	var drift struct{ Changes []json.RawMessage }
-	w.ask("drift", &drift)
+	w.queryAdmin("drift", &drift)
 	if len(drift.Changes) > 0 {
 		w.Fatalf("the database differs from the desired state in %d places, the first: %s", len(drift.Changes), drift.Changes[0])
 	}
@@ -118,28 +118,28 @@ func (w *world) verify(pods int) {
 		Checked    []string
 		Violations []json.RawMessage
 	}
-	w.ask("check", &check)
+	w.queryAdmin("check", &check)
 	if len(check.Checked) == 0 || len(check.Violations) > 0 {
 		w.Fatalf("%d invariants were checked, %d violations: %s", len(check.Checked), len(check.Violations), check.Violations)
 	}
 }
 
-// ask asks the operator's administrator socket.
-func (w *world) ask(question string, answer any) {
+// queryAdmin runs a query at the operator's administrator socket.
+func (w *world) queryAdmin(query string, answer any) {
 	w.Helper()
 	var wrong bytes.Buffer
-	cmd := exec.CommandContext(w.Context(), w.controller.path, "admin", "--socket", w.socket(), question)
+	cmd := exec.CommandContext(w.Context(), w.controller.path, "admin", "--socket", w.socket(), query)
 	cmd.Stderr = &wrong
 	text, err := cmd.Output()
 	if err == nil {
 		err = json.Unmarshal(text, answer)
 	}
 	if err != nil {
-		w.Fatal(fmt.Errorf("admin %s: %w\n%s", question, err, &wrong))
+		w.Fatal(fmt.Errorf("admin %s: %w\n%s", query, err, &wrong))
 	}
 }
 
-// policy lets the API server note what one user does, when it is done.
+// policy makes the API server log the calls of one user after their end.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -149,7 +149,7 @@ rules:
 - level: None
 `
 
-// childrenOf lists the processes that a process has started, by their program's name.
+// childrenOf lists a process's children by program name.
 func childrenOf(parent int) (map[string]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"os"
 )
 
-// dbLog reads the log of an ovsdb-server from where it was read last.
+// dbLog reads the log of an ovsdb-server from the last read position.
 type dbLog struct {
 	path   string
 	offset int64
 }
 
-// changes are what a part of a log did.
+// changes counts the effects of a part of a log.
 type changes struct {
-	transactions int // that change another table than NB_Global: neither fences nor heartbeats
+	transactions int // that change a table other than NB_Global, so neither fences nor heartbeats
 	rows         int // in other tables than NB_Global
 }
 
-var errCompacted = errors.New("the database's log was written anew: what it held is not known")
+var errCompacted = errors.New("the database's log was compacted: its previous records are lost")
 
-// next reads on to the end.
+// next reads to the end of the log.
 func (l *dbLog) next() (changes, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -42,8 +42,9 @@ func (l *dbLog) next() (changes, error) {
 	return found, err
 }
 
-// countRecords reads whole records of a log (ovsdb(5), "OVSDB JSON <length> <hash>", with CLUSTER for JSON in a raft cluster's, and the text) and says
-// how many bytes they had. A record that is still being written is left for the next time.
+// countRecords reads whole records of a log and returns how many bytes they had. A record is a line "OVSDB JSON
+// <length> <hash>" (ovsdb(5); with CLUSTER for JSON in a raft cluster's log) and the text. A record that is still
+// being written is left for the next call.
 func countRecords(log io.Reader) (found changes, read int64, err error) {
 	in := bufio.NewReaderSize(log, 1<<20)
 	for {
@@ -54,7 +55,7 @@ func countRecords(log io.Reader) (found changes, read int64, err error) {
 		var kind string
 		var length int64
 		if _, err := fmt.Sscanf(string(head), "OVSDB %s %d", &kind, &length); err != nil || kind != "JSON" && kind != "CLUSTER" {
-			return found, read, fmt.Errorf("log at %d: %q is no record of a database", read, bytes.TrimSpace(head))
+			return found, read, fmt.Errorf("log at %d: %q is not a database record", read, bytes.TrimSpace(head))
 		}
 		text := make([]byte, length)
 		if _, err := io.ReadFull(in, text); err != nil {
@@ -104,8 +105,8 @@ func (c *changes) count(text []byte) error {
 	return nil
 }
 
-// countEntry adds one record of a raft log. Besides entries there are those about terms, votes and commits; the data of an entry is a schema, or null,
-// and what a log without a cluster holds.
+// countEntry adds one record of a raft log. Besides entries there are records for terms, votes and commits. The data
+// of an entry is a schema or null, followed by the same record as in a log without a cluster.
 func (c *changes) countEntry(text []byte) error {
 	var entry struct{ Data []json.RawMessage }
 	if err := json.Unmarshal(text, &entry); err != nil {

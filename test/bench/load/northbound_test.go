@@ -12,22 +12,22 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
-var onRaft = flag.Bool("raft", false, "measure each controller also on a raft cluster of three members, which share this machine")
+var onRaft = flag.Bool("raft", false, "also measure each controller on a raft cluster of three members on this machine")
 
 // northbound is the database that the controller writes: one server, or a raft cluster.
 type northbound interface {
-	// remotes are where its servers are reached, observed which of them is looked at.
+	// remotes are the servers' remotes; observed is the remote that the observer uses.
 	remotes() []string
 	observed() string
-	// file is the log of what was written.
+	// file is the log of the transactions.
 	file() string
 	pids() map[string]int
 	end()
-	// renew replaces the database by an empty one.
+	// renew replaces the database with an empty one.
 	renew()
 }
 
-// nbServer names the database's process, or the first of a cluster's, in results.
+// nbServer is the name in results of the database's process, or of a cluster's first process.
 const nbServer = "ovsdb-server"
 
 func startNorthbound(t *testing.T, raft bool) northbound {
@@ -67,7 +67,7 @@ type members struct {
 
 func (m *members) remotes() []string { return m.Endpoints() }
 func (m *members) observed() string  { return m.Leader().Endpoint() }
-func (m *members) file() string      { return m.Members[0].File() } // every member's log has everything
+func (m *members) file() string      { return m.Members[0].File() } // every member's log is complete
 
 func (m *members) pids() map[string]int {
 	pids := map[string]int{}
@@ -87,7 +87,7 @@ func (m *members) end() {
 	}
 }
 
-// renew makes another cluster at the same sockets.
+// renew creates another cluster at the same sockets.
 func (m *members) renew() {
 	m.t.Helper()
 	m.end()
@@ -99,5 +99,5 @@ func (m *members) renew() {
 	m.Cluster = ovndbtest.StartClusterIn(m.t, "ovn-nb", raftMembers, m.dir)
 }
 
-// remotes are the OVSDB remotes as the controller is given them.
+// remotes returns the OVSDB remotes in the controller's format.
 func (w *world) remotes() string { return strings.Join(w.nb.remotes(), ",") }

@@ -15,7 +15,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// namespace holds all pods, services and policies, alone those of the API server's own rate.
+// namespace holds all pods, services and policies; alone holds the pods for the API server's own rate.
 const namespace, alone = "bench", "alone"
 
 func podName(i int) string     { return fmt.Sprintf("pod-%06d", i) }
@@ -23,14 +23,15 @@ func nodeName(i int) string    { return fmt.Sprintf("nod-%06d", i) }
 func serviceName(i int) string { return fmt.Sprintf("svc-%06d", i) }
 func policyName(i int) string  { return fmt.Sprintf("pol-%06d", i) }
 
-// backend is an endpoint's address; those of changes are in a network of their own, so that nobody has seen them before.
+// backend returns an endpoint's address, and changed an endpoint's new address, which is always unused before.
 func backend(i int) string { return fmt.Sprintf("10.250.%d.%d", i/250%250, i%250+1) }
 func changed(i int) string { return fmt.Sprintf("10.251.%d.%d", i/250%250, i%250+1) }
 
 func podOf(i, nodes int, in string) *corev1.Pod {
 	no := false
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: in, Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%apps), "load": "bench"}},
+		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: in,
+			Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%apps), "load": "bench"}},
 		Spec: corev1.PodSpec{NodeName: nodeName(i % nodes), AutomountServiceAccountToken: &no,
 			Containers: []corev1.Container{{Name: "c", Image: "registry.invalid/none"}}},
 	}
@@ -39,15 +40,17 @@ func podOf(i, nodes int, in string) *corev1.Pod {
 func serviceOf(i int) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: serviceName(i), Namespace: namespace},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80,
+			TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}},
 	}
 }
 
-// sliceOf has endpoints whose addresses no other service has.
+// sliceOf returns endpoints with addresses that no other service has.
 func sliceOf(i, endpoints int) *discoveryv1.EndpointSlice {
 	port, name, protocol := int32(8080), "http", corev1.ProtocolTCP
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: serviceName(i) + "-1", Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: serviceName(i)}},
+		ObjectMeta: metav1.ObjectMeta{Name: serviceName(i) + "-1", Namespace: namespace,
+			Labels: map[string]string{discoveryv1.LabelServiceName: serviceName(i)}},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
 	}
 	for n := range endpoints {
@@ -61,10 +64,10 @@ func endpointOf(address string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready}}
 }
 
-// apps is how many values the pods' label app has.
+// apps is the number of values of the pods' label app.
 const apps = 50
 
-// policyOf lets the pods of the namespace send to those of an app, or to each other: one of so many selectors, of which 0 is one that
+// policyOf allows the namespace's pods to send to the pods of an app, or to each other if selectors is 0, which
 // selects every pod.
 func policyOf(i, selectors int) *networkingv1.NetworkPolicy {
 	port := intstr.FromInt32(int32(8000 + i%1000))
@@ -82,23 +85,26 @@ func policyOf(i, selectors int) *networkingv1.NetworkPolicy {
 }
 
 func clusterNetwork() *networkv1alpha1.ClusterNetwork {
-	return &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}, Spec: networkv1alpha1.ClusterNetworkSpec{
-		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.128.0.0/10", HostPrefix: 24}},
-		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
-	}}
+	return &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName},
+		Spec: networkv1alpha1.ClusterNetworkSpec{
+			ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.128.0.0/10", HostPrefix: 24}},
+			ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"},
+		}}
 }
 
-// report fills in what an agent publishes of its node.
+// report fills in what an agent reports about its node.
 func report(nn *networkv1alpha1.NodeNetwork) {
 	var i int
 	_, _ = fmt.Sscanf(nn.Name, "nod-%d", &i)
 	high, low := i/250, i%250+1
 	nn.Status.Chassis, nn.Status.LinkMTU = "chassis-"+nn.Name, 1500
 	nn.Status.EncapIP = networkv1alpha1.IP(fmt.Sprintf("172.16.%d.%d", high, low))
-	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
+	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared,
+		Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
 		MACAddress: networkv1alpha1.MACAddress(fmt.Sprintf("02:00:ac:10:%02x:%02x", high, low)),
 		Addresses:  []networkv1alpha1.InterfaceAddress{networkv1alpha1.InterfaceAddress(fmt.Sprintf("172.16.%d.%d/16", high, low))},
 		NextHops:   []networkv1alpha1.IP{"172.16.255.254"}}
 	meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{
-		Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "pods can be attached"})
+		Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected,
+		Message: "pods can be attached"})
 }

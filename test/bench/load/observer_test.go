@@ -3,6 +3,7 @@
 package load
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -10,39 +11,42 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/test/bench/probe"
+	"github.com/weft-network/weft/test/poll"
 )
 
-// patience is how long the database may take for what it shall have.
+// patience bounds how long the database may take to have the expected rows.
 const patience = 5 * time.Minute
 
-// tokens are the names that the load gives, and the addresses of endpoints: whatever a controller makes of an object, its rows hold them.
+// tokens matches the names of the load's objects and the addresses of endpoints. Rows of any controller contain
+// them.
 var tokens = regexp.MustCompile(`(?:pod|svc|pol|nod)-[0-9]{6}|10\.25[0-5]\.[0-9]+\.[0-9]+`)
 
-// addressOf finds a port's address.
+// addressOf matches a port's address.
 var addressOf = regexp.MustCompile(`\b10(?:\.[0-9]+){3}\b`)
 
-// watched are the columns of the tables in which tokens are looked for.
+// watched are the columns, by table, in which the observer searches tokens.
 var watched = map[string][]string{
 	"Logical_Switch_Port": {"name", "addresses"}, "Logical_Switch": {"name"}, "Load_Balancer": {"name", "vips"}, "ACL": {"external_ids"},
 }
 
-// observer notes when the database had what, by a monitor of its own.
+// observer records when the database had each object, with its own monitor.
 type observer struct {
 	*probe.Conn
 
 	mu    sync.Mutex
 	rows  map[string]string        // row UUID -> name of a pod or node
-	came  map[string]time.Time     // "<table> <token>" -> when it was there first
-	went  map[string]time.Time     // the same -> when its row was deleted
-	wait  map[string]chan struct{} // the same, "-" before it for the end
-	ports int                      // of pods
-	many  map[int]chan struct{}    // so many ports
+	came  map[string]time.Time     // "<table> <token>" -> when it first appeared
+	went  map[string]time.Time     // the same key -> when its row was deleted
+	wait  map[string]chan struct{} // the same key; with prefix "-" for the deletion
+	ports int                      // number of pod ports
+	many  map[int]chan struct{}    // number of ports -> closed when reached
 	given map[string]string        // pod -> its address
 }
 
 // observe returns when the observer has the whole database.
 func observe(endpoint string) (*observer, error) {
-	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{}, wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}, given: map[string]string{}}
+	o := &observer{rows: map[string]string{}, came: map[string]time.Time{}, went: map[string]time.Time{},
+		wait: map[string]chan struct{}{}, many: map[int]chan struct{}{}, given: map[string]string{}}
 	var err error
 	if o.Conn, err = probe.Dial(endpoint, o.update); err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func (o *observer) update(params json.RawMessage) {
 	}
 }
 
-// take notes what <table-updates2> tells (ovsdb-server(7), 4.1.14).
+// take processes <table-updates2> (ovsdb-server(7), 4.1.14).
 func (o *observer) take(updates json.RawMessage) error {
 	now := time.Now()
 	var tables map[string]map[string]map[string]json.RawMessage
@@ -90,7 +94,7 @@ func (o *observer) take(updates json.RawMessage) error {
 	return nil
 }
 
-// row notes one row; o.mu is held.
+// row processes one row. The caller holds o.mu.
 func (o *observer) row(now time.Time, table, uuid, kind string, text []byte) {
 	named := table == "Logical_Switch_Port" || table == "Logical_Switch"
 	if kind == "delete" {
@@ -158,14 +162,14 @@ func (o *observer) whenIn(times map[string]time.Time, key, event string) (time.T
 	select {
 	case <-c:
 	case <-time.After(patience):
-		return at, fmt.Errorf("%s does not come within %s", event, patience)
+		return at, fmt.Errorf("%s did not happen within %s", event, patience)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return times[key], nil
 }
 
-// whenPorts waits until there are so many ports of pods.
+// whenPorts waits until the database has n pod ports.
 func (o *observer) whenPorts(n int) error {
 	o.mu.Lock()
 	if o.ports >= n {
@@ -182,11 +186,11 @@ func (o *observer) whenPorts(n int) error {
 	case <-c:
 		return nil
 	case <-time.After(patience):
-		return fmt.Errorf("%d ports do not come within %s; there are %d", n, patience, o.portCount())
+		return fmt.Errorf("%d ports did not appear within %s; there are %d", n, patience, o.portCount())
 	}
 }
 
-// address is what a pod was given.
+// address returns the address given to a pod.
 func (o *observer) address(pod string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -199,12 +203,12 @@ func (o *observer) portCount() int {
 	return o.ports
 }
 
-// whenPortsLeft waits until there are no more ports of pods than n.
-func (o *observer) whenPortsLeft(n int) error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if o.portCount() <= n {
-			return nil
+// whenPortsLeft waits until the database has at most n pod ports.
+func (o *observer) whenPortsLeft(ctx context.Context, n int) error {
+	return poll.Until(ctx, patience, func() error {
+		if ports := o.portCount(); ports > n {
+			return fmt.Errorf("%d pod ports remain, want %d", ports, n)
 		}
-	}
-	return fmt.Errorf("%d ports of pods do not become %d within %s", o.portCount(), n, patience)
+		return nil
+	})
 }

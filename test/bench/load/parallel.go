@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// clients is how many calls of the API server are under way at once.
+// clients is the number of parallel calls to the API server.
 const clients = 16
 
-// inParallel calls do for n numbers from first on, in order, by several clients. It ends with the first error.
+// inParallel calls do for n numbers from first on, in order, from several clients. It stops at the first error.
 func inParallel(ctx context.Context, first, n int, do func(ctx context.Context, i int) error) error {
 	numbers := make(chan int)
 	group, ctx := errgroup.WithContext(ctx)

@@ -18,7 +18,8 @@ import (
 	"github.com/weft-network/weft/test/bench/figures"
 )
 
-// phase is a cost from begin until the work is done and the controller at rest; its time is without the rest.
+// phase returns the cost from now until the work is done and the controller is idle; its duration does not include
+// the wait for idleness.
 func (w *world) phase(n int, work func()) figures.Phase {
 	w.Helper()
 	m, began := w.begin(), time.Now()
@@ -27,7 +28,7 @@ func (w *world) phase(n int, work func()) figures.Phase {
 	return figures.Phase{N: n, Seconds: took.Seconds(), Cost: w.settled(m)}
 }
 
-// join registers nodes and lets their agents report.
+// join registers nodes and makes their agents report.
 func (w *world) join(first, n int) {
 	w.Helper()
 	w.each(first, n, w.createNode)
@@ -45,7 +46,8 @@ func (w *world) createNode(ctx context.Context, i int) error {
 	return err
 }
 
-// report writes a node's status as its agent does, again when the operator has written its own condition meanwhile.
+// report writes a node's status as its agent does. It retries if the operator has written its own condition in
+// between.
 func (w *world) report(ctx context.Context, i int) error {
 	for {
 		nn := &networkv1alpha1.NodeNetwork{}
@@ -73,11 +75,12 @@ func (w *world) deletePod(ctx context.Context, i int) error {
 func (w *world) run(ctx context.Context, i int) error {
 	address := w.seen.address(podName(i))
 	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, address, address)
-	_, err := w.api.CoreV1().Pods(namespace).Patch(ctx, podName(i), types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	_, err := w.api.CoreV1().Pods(namespace).Patch(ctx, podName(i), types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "status")
 	return err
 }
 
-// storm creates all pods as fast as the API server takes them.
+// storm creates all pods as fast as the API server accepts them.
 func (w *world) storm(size figures.Size) figures.Storm {
 	w.Helper()
 	replied := make([]time.Time, size.Pods)
@@ -122,7 +125,8 @@ func (w *world) createSlice(ctx context.Context, i, endpoints int) error {
 	return err
 }
 
-// event measures one kind of event, n times, one at a time: do asks the API server, done waits for the database.
+// event measures n events of one kind, one at a time: do makes the request to the API server, done waits for the
+// database.
 func (w *world) event(n int, do func(ctx context.Context, i int) error, done func(i int) (time.Time, error)) figures.Event {
 	w.Helper()
 	took := make([]time.Duration, n)
@@ -138,7 +142,7 @@ func (w *world) event(n int, do func(ctx context.Context, i int) error, done fun
 	return figures.Event{Latency: figures.SpreadOf(took), Each: cost.Per(n)}
 }
 
-// events measures every kind at steady state, and leaves the cluster as it was.
+// events measures every kind of event in a steady state, and restores the cluster.
 func (w *world) events(size figures.Size, n int) map[string]figures.Event {
 	w.Helper()
 	events := map[string]figures.Event{}
@@ -160,7 +164,7 @@ func (w *world) podAdds(first, n, nodes int) figures.Event {
 		func(i int) (time.Time, error) { return w.seen.when("Logical_Switch_Port", podName(first+i)) })
 }
 
-// serviceEvents creates services, then their endpoints, gives each another endpoint, and deletes them.
+// serviceEvents creates services, then their endpoints, replaces an endpoint of each, and deletes them.
 func (w *world) serviceEvents(events map[string]figures.Event, size figures.Size, n int) {
 	w.Helper()
 	first := size.Services
@@ -184,7 +188,7 @@ func (w *world) serviceEvents(events map[string]figures.Event, size figures.Size
 	})
 }
 
-// policyEvents creates policies, and adds pods while they are there.
+// policyEvents creates policies, and adds pods while they exist.
 func (w *world) policyEvents(events map[string]figures.Event, size figures.Size, n int) {
 	w.Helper()
 	if size.Policies == 0 {
@@ -199,10 +203,10 @@ func (w *world) policyEvents(events map[string]figures.Event, size figures.Size,
 	events[fmt.Sprintf("pod add, %d policies", size.Policies)] = w.podAdds(first, n, size.Nodes)
 	w.each(first, n, w.deletePod)
 	w.each(0, size.Policies, func(ctx context.Context, i int) error { return policies.Delete(ctx, policyName(i), atOnce()) })
-	w.must(w.seen.whenPortsLeft(size.Pods + n))
+	w.must(w.seen.whenPortsLeft(w.Context(), size.Pods+n))
 }
 
-// nodeEvents lets nodes come and go.
+// nodeEvents adds and removes nodes.
 func (w *world) nodeEvents(events map[string]figures.Event, size figures.Size, n int) {
 	w.Helper()
 	events["node add"] = w.event(n, func(ctx context.Context, i int) error { return w.createNode(ctx, size.Nodes+i) },
@@ -216,7 +220,7 @@ func (w *world) nodeEvents(events map[string]figures.Event, size figures.Size, n
 	}, func(i int) (time.Time, error) { return w.seen.whenGone("Logical_Switch", nodeName(size.Nodes+i)) })
 }
 
-// restart starts a controller that was killed again. The pod that is created at that moment is left to the end.
+// restart starts a killed controller again. The pod created at that moment stays.
 func (w *world) restart(size figures.Size) figures.Restart {
 	w.Helper()
 	m, began := w.begin(), time.Now()
@@ -226,11 +230,11 @@ func (w *world) restart(size figures.Size) figures.Restart {
 	came, err := w.seen.when("Logical_Switch_Port", podName(size.Pods+firstAfterRestart))
 	w.must(err)
 	cost := w.settled(m)
-	cost.Transactions-- // the pod's own
+	cost.Transactions-- // the pod's own transaction
 	return figures.Restart{FirstPodSeconds: came.Sub(began).Seconds(), Cost: cost}
 }
 
-// firstAfterRestart numbers a pod behind those of the events.
+// firstAfterRestart is the number of a pod above the numbers of the events.
 const firstAfterRestart = 100_000
 
 // emptied kills the controller and empties the database.
@@ -244,10 +248,10 @@ func (w *world) emptied() {
 		w.pids[figures.Northd] = w.south.NorthdPID()
 	}
 	w.log.offset = 0
-	w.look()
+	w.startObserver()
 }
 
-// rebuild starts the controller again.
+// rebuild starts the controller again on the empty database.
 func (w *world) rebuild(size figures.Size) figures.Phase {
 	w.Helper()
 	return w.phase(size.Pods+1, func() {

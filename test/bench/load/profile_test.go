@@ -14,17 +14,19 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/weft-network/weft/test/poll"
 )
 
 var (
 	profileDir     = flag.String("profile", "", "folder for CPU and heap profiles of the operator; it needs -tags profile")
-	profileSeconds = flag.Int("profile-seconds", 10, "how long a CPU profile lasts from the begin of its phase")
+	profileSeconds = flag.Int("profile-seconds", 10, "length of a CPU profile from the beginning of its phase")
 )
 
-// pprofSocket is where a controller that is built with the tag "profile" answers.
+// pprofSocket returns the profiling socket of a controller built with the tag "profile".
 func (w *world) pprofSocket() string { return filepath.Join(w.dir, "pprof.sock") }
 
-// profiled takes a CPU profile of the controller from the begin of a phase on, and one of its heap at the end.
+// profiled records a CPU profile of the controller from the beginning of a phase on, and a heap profile at its end.
 func (w *world) profiled(phase string, do func()) {
 	w.Helper()
 	if *profileDir == "" {
@@ -40,15 +42,13 @@ func (w *world) profiled(phase string, do func()) {
 	w.must(errors.Join(err, w.fetch("heap?gc=1", name+".heap")))
 }
 
-// dialController connects to a controller that may be starting.
+// dialController connects to a controller that may still be starting.
 func (w *world) dialController(ctx context.Context, _, _ string) (conn net.Conn, err error) {
-	for range 1000 {
-		if conn, err = new(net.Dialer).DialContext(ctx, "unix", w.pprofSocket()); err == nil {
-			return conn, nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return nil, err
+	err = poll.Until(ctx, 10*time.Second, func() (err error) {
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", w.pprofSocket())
+		return err
+	})
+	return conn, err
 }
 
 func (w *world) fetch(what, file string) error {

@@ -19,22 +19,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"
 	"github.com/weft-network/weft/test/rbac"
 )
 
-// user is who the controller is to the API server; the audit log holds what it does.
+// user is the controller's user name. The audit log contains its calls.
 const user = "system:serviceaccount:default:weft-operator"
 
-// world is one cluster: servers of its own, and one controller.
+// world is one cluster with its own servers, and one controller.
 type world struct {
 	*testing.T
 	dir        string
 	api        *kubernetes.Clientset
-	own        client.Client // of Weft's own kinds
+	own        client.Client // for Weft's own kinds
 	kubeconfig string        // the controller's
 	nb         northbound
 	south      *southbound // nil: without agents
@@ -56,15 +55,16 @@ func newWorld(t *testing.T, raft bool) *world {
 	maps.Copy(w.pids, w.nb.pids())
 	w.follow()
 	w.log, w.audit = &dbLog{path: w.nb.file()}, &auditLog{path: filepath.Join(w.dir, "audit.log")}
-	w.look()
+	w.startObserver()
 	for _, name := range []string{namespace, alone} {
-		_, err := w.api.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := w.api.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		w.must(err)
 	}
 	return w
 }
 
-// shortDir is for sockets, whose paths have at most 107 bytes.
+// shortDir returns a folder for sockets, whose paths have at most 107 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-bench-")
@@ -75,18 +75,20 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// startAPI starts etcd and the API server and makes the controller's user.
+// startAPI starts etcd and the API server and creates the controller's user.
 func (w *world) startAPI() *rest.Config {
 	w.Helper()
 	programs, err := tools.DefaultCache()
+	w.must(err)
+	assets, err := programs.Envtest()
 	w.must(err)
 	source, err := tools.SourceRoot()
 	w.must(err)
 	w.must(os.WriteFile(filepath.Join(w.dir, "policy.yaml"), fmt.Appendf(nil, policy, user), 0o600))
 	environment := &envtest.Environment{
-		BinaryAssetsDirectory: filepath.Dir(programs.Bin("etcd")),
+		BinaryAssetsDirectory: assets,
 		CRDDirectoryPaths:     []string{filepath.Join(source, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		ControlPlaneStartTimeout: 2 * time.Minute, // it takes 5 s on a machine that has nothing else to do
+		ControlPlaneStartTimeout: 2 * time.Minute, // it takes 5 s on an idle machine
 	}
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16").
 		Set("audit-policy-file", filepath.Join(w.dir, "policy.yaml")).Set("audit-log-path", filepath.Join(w.dir, "audit.log")).
@@ -114,7 +116,7 @@ func (w *world) startAPI() *rest.Config {
 
 func (w *world) clients(config *rest.Config) {
 	w.Helper()
-	managerOptions, err := controllers.ManagerOptions(options.Operator{})
+	managerOptions, err := controllers.ManagerOptions()
 	w.must(err)
 	w.own, err = client.New(config, client.Options{Scheme: managerOptions.Scheme})
 	w.must(err)
@@ -124,8 +126,8 @@ func (w *world) clients(config *rest.Config) {
 	w.must(err)
 }
 
-// look begins to observe the database.
-func (w *world) look() {
+// startObserver starts observing the database.
+func (w *world) startObserver() {
 	w.Helper()
 	if w.seen != nil {
 		w.seen.Close()
@@ -143,13 +145,13 @@ func (w *world) must(err error) {
 	}
 }
 
-// mark is where a cost begins.
+// mark is the start of a cost measurement.
 type mark struct {
 	cpu  map[string]time.Duration
 	sent float64
 }
 
-// begin is the begin of a cost: what logs hold is forgotten.
+// begin starts a cost measurement. It skips what the logs contain so far.
 func (w *world) begin() mark {
 	w.Helper()
 	_, err := w.log.next()
@@ -170,8 +172,8 @@ func (w *world) cpu() map[string]time.Duration {
 	return used
 }
 
-// settled is the cost from the mark until the controller, and northd if it is there, are at rest; that of the other servers ends now, since they also
-// work for nobody.
+// settled returns the cost from the mark until the controller, and northd if it runs, are idle. The cost of the
+// other servers ends now, because they also work without a cause.
 func (w *world) settled(m mark) figures.Cost {
 	w.Helper()
 	used := w.cpu()
@@ -181,37 +183,38 @@ func (w *world) settled(m mark) figures.Cost {
 	}
 	written, err := w.log.next()
 	w.must(err)
-	asked, err := w.audit.next()
+	made, err := w.audit.next()
 	w.must(err)
-	if len(asked.what) > 0 {
-		w.Logf("the controller wrote %v", asked.what)
+	if len(made.what) > 0 {
+		w.Logf("the controller wrote %v", made.what)
 	}
 	cost := figures.Cost{CPUms: map[string]float64{}, Transactions: float64(written.transactions), Rows: float64(written.rows),
-		Reads: float64(asked.reads), Writes: float64(asked.writes), Sent: w.sent() - m.sent}
+		Reads: float64(made.reads), Writes: float64(made.writes), Sent: w.sent() - m.sent}
 	for name, spent := range used {
 		cost.CPUms[name] = figures.Milliseconds(spent - m.cpu[name])
 	}
 	return cost
 }
 
-// rest waits until neither the database's log grows nor the controller or northd works: status counts come 2 s late.
+// rest waits until the database's log stops growing and the controller and northd are idle. Counts in a status are 2
+// s late.
 func (w *world) rest() {
 	w.Helper()
 	const quiet, idle = 2500 * time.Millisecond, 100 * time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		size, used := w.logSize(), w.busy()
 		select {
-		case <-time.After(quiet): // that nothing happens is no event
+		case <-time.After(quiet): // idleness has no event
 		case <-w.Context().Done():
 		}
-		if w.logSize()-size < 2000 && w.busy()-used < idle { // a heartbeat is there each 5 s
+		if w.logSize()-size < 2000 && w.busy()-used < idle { // a heartbeat is written every 5 s
 			return
 		}
 	}
 	w.Fatalf("the controller is not at rest after %s", patience)
 }
 
-// busy is the CPU time of those who may have work left.
+// busy returns the CPU time of the processes that may still be busy.
 func (w *world) busy() (used time.Duration) {
 	w.Helper()
 	now := w.cpu()
@@ -228,7 +231,7 @@ func (w *world) logSize() int64 {
 	return info.Size()
 }
 
-// each calls do for every number from first on, by so many clients at once.
+// each calls do for n numbers from first on, from several clients in parallel.
 func (w *world) each(first, n int, do func(ctx context.Context, i int) error) {
 	w.Helper()
 	w.must(inParallel(w.Context(), first, n, do))

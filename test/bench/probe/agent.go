@@ -11,29 +11,32 @@ import (
 	"sync/atomic"
 )
 
-// controllerColumns are the columns of each table that an ovn-controller monitors: what one of OVN 25.03 sent.
+// controllerColumns are the columns of each table that an ovn-controller of OVN 25.03 monitors.
 //
 //go:embed controller.json
 var controllerColumns []byte
 
-// Where are conditions of a monitor: table -> clauses, of which a row must match one. A table without an entry is monitored whole.
+// Where holds the conditions of a monitor: table -> clauses. A row must match one clause. A table without an entry
+// is monitored completely.
 type Where map[string][]any
 
-// Local is what the southbound database has of one node.
+// Local is the part of the southbound database that concerns one node.
 type Local struct {
-	// Chassis is the node's name there, ChassisUUID its row, Datapaths the rows of those that its packets may pass on the node, by tunnel key.
+	// Chassis is the node's name there and ChassisUUID its row. Datapaths are the rows of the datapaths that its
+	// packets may pass on the node, by tunnel key.
 	Chassis, ChassisUUID string
 	Datapaths            map[int]string
 }
 
-// Some are the conditions of an ovn-controller without ovn-monitor-all, once it knows its datapaths (ovn-controller(8); update_sb_monitors in
-// its source).
+// Some returns the conditions of an ovn-controller without ovn-monitor-all after it has found its datapaths
+// (ovn-controller(8); update_sb_monitors in its source).
 func Some(node Local) Where {
 	chassis := row(node.ChassisUUID)
 	where := Where{
-		"Port_Binding": {is("type", "patch"), is("type", "chassisredirect"), is("type", "external"), is("chassis", chassis), is("requested_chassis", chassis),
+		"Port_Binding": {is("type", "patch"), is("type", "chassisredirect"), is("type", "external"),
+			is("chassis", chassis), is("requested_chassis", chassis),
 			includes("options", pair("l2gateway-chassis", node.Chassis)), includes("options", pair("l3gateway-chassis", node.Chassis))},
-		// Flows of several datapaths are sent whole: groups change their UUIDs.
+		// Flows of several datapaths are sent completely, because groups change their UUIDs.
 		"Logical_Flow":         {[]any{"logical_dp_group", "!=", []any{"set", []any{}}}},
 		"Controller_Event":     {is("chassis", chassis)},
 		"IGMP_Group":           {is("chassis", chassis)},
@@ -42,7 +45,8 @@ func Some(node Local) Where {
 		"MAC_Binding":          {}, "FDB": {}, "Multicast_Group": {}, "DNS": {}, "IP_Multicast": {},
 	}
 	for key, id := range node.Datapaths {
-		for table, column := range map[string]string{"Port_Binding": "datapath", "Logical_Flow": "logical_datapath", "MAC_Binding": "datapath", "Multicast_Group": "datapath", "IP_Multicast": "datapath"} {
+		for table, column := range map[string]string{"Port_Binding": "datapath", "Logical_Flow": "logical_datapath",
+			"MAC_Binding": "datapath", "Multicast_Group": "datapath", "IP_Multicast": "datapath"} {
 			where[table] = append(where[table], is(column, row(id)))
 		}
 		where["FDB"] = append(where["FDB"], is("dp_key", key))
@@ -56,10 +60,11 @@ func includes(column string, value any) []any { return []any{column, "includes",
 func row(uuid string) []any                   { return []any{"uuid", uuid} }
 func pair(key, value string) []any            { return []any{"map", []any{[]any{key, value}}} }
 
-// Monitor is a request: table -> what of it.
+// Monitor is a monitor request: table -> request.
 type Monitor map[string]any
 
-// Controller is the monitor of an ovn-controller: with conditions, or with nil that of one with ovn-monitor-all.
+// Controller returns the monitor of an ovn-controller: with conditions, or without if where is nil, as with
+// ovn-monitor-all.
 func Controller(where Where) (Monitor, error) {
 	var columns map[string][]string
 	if err := json.Unmarshal(controllerColumns, &columns); err != nil {
@@ -76,20 +81,21 @@ func Controller(where Where) (Monitor, error) {
 	return monitor, nil
 }
 
-// Node is the monitor of Weft's own agent (pkg/agent, pkg/ovndb/southbound).
+// Node returns the monitor of Weft's own agent (pkg/agent, pkg/ovndb/southbound).
 func Node(chassis string) Monitor {
 	table := func(where []any, columns ...string) any {
 		return []any{map[string]any{"columns": columns, "where": where}}
 	}
 	return Monitor{
-		"Port_Binding": table([]any{includes("options", pair("requested-chassis", chassis))}, "chassis", "datapath", "external_ids", "gateway_chassis", "ha_chassis_group", "logical_port",
+		"Port_Binding": table([]any{includes("options", pair("requested-chassis", chassis))}, "chassis", "datapath",
+			"external_ids", "gateway_chassis", "ha_chassis_group", "logical_port",
 			"mac", "mirror_rules", "options", "port_security", "requested_chassis", "tunnel_key", "type", "up"),
 		"Chassis":          table([]any{is("name", chassis)}, "encaps", "external_ids", "hostname", "name", "other_config"),
 		"Controller_Event": table([]any{true}, "chassis", "event_info", "event_type", "seq_num"),
 	}
 }
 
-// Agent is a client with one monitor that counts what it is sent and keeps none of it.
+// Agent is a client with one monitor that counts received data and discards it.
 type Agent struct {
 	// Whole is the size of the first copy in bytes.
 	Whole int64
@@ -102,7 +108,7 @@ type Agent struct {
 	replied sync.Once
 }
 
-// Connect returns when the agent has its first copy.
+// Connect returns when the agent has received its first copy.
 func Connect(endpoint string, monitor Monitor) (*Agent, error) {
 	conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
 	if err != nil {
@@ -111,7 +117,8 @@ func Connect(endpoint string, monitor Monitor) (*Agent, error) {
 	a := &Agent{conn: conn, reply: make(chan error, 1)}
 	a.read.whole = a.message
 	go a.receive()
-	request := map[string]any{"id": 1, "method": "monitor_cond_since", "params": []any{"OVN_Southbound", []any{"monid", "OVN_Southbound"}, monitor, "00000000-0000-0000-0000-000000000000"}}
+	request := map[string]any{"id": 1, "method": "monitor_cond_since", "params": []any{"OVN_Southbound",
+		[]any{"monid", "OVN_Southbound"}, monitor, "00000000-0000-0000-0000-000000000000"}}
 	if err = json.NewEncoder(conn).Encode(request); err == nil {
 		err = <-a.reply
 	}
@@ -124,7 +131,7 @@ func Connect(endpoint string, monitor Monitor) (*Agent, error) {
 // Close ends the connection.
 func (a *Agent) Close() { a.conn.Close() }
 
-// Updates are how many the agent was sent after the first copy, and their bytes.
+// Updates returns the number of updates after the first copy, and their bytes.
 func (a *Agent) Updates() (n, bytes int64) { return a.updates.Load(), a.bytes.Load() }
 
 func (a *Agent) receive() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/test/poll"
 )
 
 func TestMessagesAreCut(t *testing.T) {
@@ -23,7 +24,8 @@ func TestMessagesAreCut(t *testing.T) {
 			t.Fatalf("in pieces of %d: %d messages, want 3", chunk, len(found))
 		}
 		if found[0].size != int64(len(long)) || !found[0].has(`"error":null`) || !found[0].has(`{"result"`) {
-			t.Errorf("in pieces of %d: the first has %d bytes, want %d; ends %q, %q", chunk, found[0].size, len(long), found[0].first, found[0].last)
+			t.Errorf("in pieces of %d: the first has %d bytes, want %d; ends %q, %q", chunk, found[0].size, len(long),
+				found[0].first, found[0].last)
 		}
 		if !found[1].has(`"method":"echo"`) || !found[2].has(`"method":"update3"`) || found[2].has(`echo`) {
 			t.Errorf("in pieces of %d: %q, %q", chunk, found[1].first, found[2].first)
@@ -31,10 +33,11 @@ func TestMessagesAreCut(t *testing.T) {
 	}
 }
 
-// TestMonitors has a real server accept each kind of monitor: it knows their tables, columns and conditions.
+// TestMonitors checks that a real server accepts each kind of monitor with its tables, columns and conditions.
 func TestMonitors(t *testing.T) {
 	central := ovndbtest.StartCentral(t)
-	central.NB.Ctl("ls-add", "n1", "--", "ls-add", "ext_n2", "--", "lsp-add", "n1", "p1", "--", "lsp-set-options", "p1", "requested-chassis=c1")
+	central.NB.Ctl("ls-add", "n1", "--", "ls-add", "ext_n2", "--", "lsp-add", "n1", "p1", "--", "lsp-set-options",
+		"p1", "requested-chassis=c1")
 	sb, err := DialSouthbound(central.SB.Endpoint())
 	if err != nil {
 		t.Fatal(err)
@@ -68,22 +71,19 @@ func TestMonitors(t *testing.T) {
 		}
 		defer agent.Close()
 		whole[name], up = agent.Whole, !up
-		if _, err := sb.Transact(southbound, map[string]any{"op": "update", "table": "Port_Binding", "where": []any{is("logical_port", "p1")}, "row": map[string]any{"up": up}}); err != nil {
+		if _, err := sb.Transact(southbound, map[string]any{"op": "update", "table": "Port_Binding",
+			"where": []any{is("logical_port", "p1")}, "row": map[string]any{"up": up}}); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-			if n, bytes := agent.Updates(); n > 0 && bytes > 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: is not told of its port", name)
-			}
-		}
+		poll.Eventually(t, 20*time.Second, poll.True(name+": received an update of its port", func() bool {
+			n, bytes := agent.Updates()
+			return n > 0 && bytes > 0
+		}))
 	}
 	if whole["all"] <= whole["some"] || whole["some"] <= whole["node"] {
 		t.Errorf("first copies have %v bytes; want all > some > node", whole)
 	}
 	if _, err := Connect(sb.Endpoint, Monitor{"No_Such_Table": []any{}}); err == nil {
-		t.Error("a table that is not there is accepted")
+		t.Error("a missing table is accepted")
 	}
 }

@@ -1,3 +1,3 @@
-// Package probe looks at servers from outside: the CPU time and memory of processes, an OVSDB connection without a library, and agents that are
-// nothing but the monitors that a node has of the southbound database.
+// Package probe measures servers from outside. It reads the CPU time and memory of processes, has an OVSDB
+// connection without a library, and simulates a node's agents by their monitors of the southbound database.
 package probe

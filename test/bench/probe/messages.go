@@ -2,20 +2,21 @@ package probe
 
 import "bytes"
 
-// messages cuts a stream of JSON objects, without reading them: a whole copy of a database is one message of many megabytes.
+// messages splits a stream of JSON objects without decoding them, because a whole copy of a database is one message
+// of many megabytes.
 type messages struct {
 	depth           int
 	inText, escaped bool
 	size            int64
-	first           [edge]byte // the begin of the message, as far as it came
+	first           [edge]byte // the beginning of the message, as far as received
 	last            [edge]byte // a ring of its latest bytes
 	whole           func(ends)
 }
 
-// edge is how much of a message is kept of either end: what it is stands before or behind its contents.
+// edge is how many bytes of a message are kept at each end. Its type is at one of the ends, outside its contents.
 const edge = 128
 
-// ends is one message, of which no more is known.
+// ends is the kept part of one message.
 type ends struct {
 	size        int64
 	first, last []byte

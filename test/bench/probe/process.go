@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU times in /proc (USER_HZ, 100 on every architecture that Kubernetes knows).
+// tick is the unit of CPU times in /proc (USER_HZ, which is 100 on every architecture that Kubernetes supports).
 const tick = 10 * time.Millisecond
 
-// CPU is the CPU time that a process has used, with its threads that have ended.
+// CPU returns the CPU time that a process has used, including its ended threads.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -23,7 +23,8 @@ func CPU(pid int) (time.Duration, error) {
 	return parseStat(text)
 }
 
-// parseStat reads utime and stime (proc_pid_stat(5), fields 14 and 15; the name in field 2 may hold anything).
+// parseStat parses utime and stime (proc_pid_stat(5), fields 14 and 15; the name in field 2 may contain any
+// character).
 func parseStat(text []byte) (time.Duration, error) {
 	_, rest, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
 	fields := strings.Fields(string(rest)) // from field 3
@@ -38,8 +39,8 @@ func parseStat(text []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// Exact is the CPU time of the threads that a process has now, without what the clock of CPU rounds (CONFIG_SCHED_INFO; the first field of
-// each thread's schedstat, in nanoseconds).
+// Exact returns the CPU time of a process's present threads without the rounding of CPU (CONFIG_SCHED_INFO; the
+// first field of each thread's schedstat, in nanoseconds).
 func Exact(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err == nil && len(threads) == 0 {
@@ -58,10 +59,10 @@ func Exact(pid int) (time.Duration, error) {
 	return sum, err
 }
 
-// Peak is the greatest resident memory of a process so far, in MB.
+// Peak returns the largest resident memory of a process so far, in MB.
 func Peak(pid int) (float64, error) { return memory(pid, "VmHWM:") }
 
-// Resident is the resident memory of a process, in MB.
+// Resident returns the resident memory of a process, in MB.
 func Resident(pid int) (float64, error) { return memory(pid, "VmRSS:") }
 
 func memory(pid int, field string) (float64, error) {
@@ -82,7 +83,7 @@ func parseMemory(status, field string) (float64, error) {
 	return 0, fmt.Errorf("status has no %s", field)
 }
 
-// LoadAverage is how many threads ran or wanted to, over the last minute.
+// LoadAverage returns how many threads were running or runnable, over the last minute.
 func LoadAverage() (float64, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

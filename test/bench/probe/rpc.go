@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// message is OVSDB's JSON-RPC in either direction (RFC 7047 §4).
+// message is OVSDB's JSON-RPC message in either direction (RFC 7047 §4).
 type message struct {
 	ID     any             `json:"id"`
 	Method string          `json:"method,omitempty"`
@@ -17,7 +17,8 @@ type message struct {
 	Error  any             `json:"error,omitempty"`
 }
 
-// Conn is a connection to an ovsdb-server without a library: it shall cost as little as possible beside what is measured.
+// Conn is a connection to an ovsdb-server without a library, so that it costs as little as possible next to what is
+// measured.
 type Conn struct {
 	conn    net.Conn
 	updated func(params json.RawMessage)
@@ -28,7 +29,7 @@ type Conn struct {
 	wait map[float64]chan message
 }
 
-// Dial connects; updated is called with each update of a monitor, one after the other, and may be nil.
+// Dial connects. It calls updated for each update of a monitor, one after the other; updated may be nil.
 func Dial(endpoint string, updated func(json.RawMessage)) (*Conn, error) {
 	conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
 	if err != nil {

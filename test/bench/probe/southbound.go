@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Southbound asks a southbound database.
+// Southbound is a connection to a southbound database.
 type Southbound struct {
 	*Conn
 	Endpoint string
@@ -21,7 +21,7 @@ func DialSouthbound(endpoint string) (*Southbound, error) {
 	return &Southbound{Conn: conn, Endpoint: endpoint}, err
 }
 
-// Transact commits operations; an error of one of them is an error.
+// Transact commits operations. It returns an error if one of them fails.
 func (r *Conn) Transact(database string, operations ...any) (json.RawMessage, error) {
 	answer, err := r.Call("transact", append([]any{database}, operations...)...)
 	if err != nil {
@@ -66,39 +66,47 @@ func (s *Southbound) Rows(table string) (int, error) {
 	return len(rows), err
 }
 
-// Chassis is a node as the southbound database knows it. A remote one works for another southbound database.
+// Chassis is a node in the southbound database. A remote chassis belongs to another southbound database.
 type Chassis struct {
 	Name, Address string
 	Remote        bool
 }
 
-// Register makes chassis with their tunnels, as ovn-controllers do, in one transaction.
+// Register creates chassis with their tunnels in one transaction, as ovn-controllers do.
 func (s *Southbound) Register(all ...Chassis) error {
 	var operations []any
 	for i, c := range all {
 		encap, chassis := fmt.Sprintf("encap%d", i), fmt.Sprintf("chassis%d", i)
 		config := []any{}
-		for _, feature := range []string{"port-up-notif", "ct-no-masked-label", "ovn-ct-lb-related", "mac-binding-timestamp", "fdb-timestamp", "ls-dpg-column", "ct-commit-nat-v2", "ct-commit-to-zone", "ct-next-zone", "ovn-monitor-all"} {
+		for _, feature := range []string{"port-up-notif", "ct-no-masked-label", "ovn-ct-lb-related",
+			"mac-binding-timestamp", "fdb-timestamp", "ls-dpg-column", "ct-commit-nat-v2", "ct-commit-to-zone",
+			"ct-next-zone", "ovn-monitor-all"} {
 			config = append(config, []any{feature, "true"})
 		}
 		for _, key := range []string{"is-interconn", "is-remote"} {
 			config = append(config, []any{key, strconv.FormatBool(c.Remote)})
 		}
 		operations = append(operations,
-			map[string]any{"op": "insert", "table": "Encap", "uuid-name": encap, "row": map[string]any{"type": "geneve", "ip": c.Address, "chassis_name": c.Name}},
-			map[string]any{"op": "insert", "table": "Chassis", "uuid-name": chassis, "row": map[string]any{"name": c.Name, "hostname": c.Name, "encaps": []any{"named-uuid", encap}, "other_config": []any{"map", config}}})
+			map[string]any{"op": "insert", "table": "Encap", "uuid-name": encap,
+				"row": map[string]any{"type": "geneve", "ip": c.Address, "chassis_name": c.Name}},
+			map[string]any{"op": "insert", "table": "Chassis", "uuid-name": chassis,
+				"row": map[string]any{"name": c.Name, "hostname": c.Name, "encaps": []any{"named-uuid", encap},
+					"other_config": []any{"map", config}}})
 		if !c.Remote {
-			operations = append(operations, map[string]any{"op": "insert", "table": "Chassis_Private", "row": map[string]any{"name": c.Name, "chassis": []any{"named-uuid", chassis}}})
+			operations = append(operations, map[string]any{"op": "insert", "table": "Chassis_Private",
+				"row": map[string]any{"name": c.Name, "chassis": []any{"named-uuid", chassis}}})
 		}
 	}
 	_, err := s.Transact(southbound, operations...)
 	return err
 }
 
-// Claim says of every port that is asked to be on a chassis that it is there and works, as the ovn-controllers do; or of so many, unless limit is 0.
+// Claim marks every requested port as claimed by its chassis and up, as ovn-controllers do. With a limit other than
+// 0, it marks at most limit ports.
 func (s *Southbound) Claim(limit int) (int, error) {
 	const group = 100
-	rows, err := s.Select(southbound, "Port_Binding", []any{[]any{"type", "==", ""}, []any{"up", "!=", true}}, "_uuid", "requested_chassis")
+	rows, err := s.Select(southbound, "Port_Binding", []any{[]any{"type", "==", ""}, []any{"up", "!=", true}},
+		"_uuid", "requested_chassis")
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +120,9 @@ func (s *Southbound) Claim(limit int) (int, error) {
 		rows = rows[:min(limit, len(rows))]
 	}
 	for i, r := range rows {
-		operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding", "where": []any{is("_uuid", r["_uuid"])}, "row": map[string]any{"chassis": r["requested_chassis"], "up": true}})
+		operations = append(operations, map[string]any{"op": "update", "table": "Port_Binding",
+			"where": []any{is("_uuid", r["_uuid"])}, "row": map[string]any{"chassis": r["requested_chassis"],
+				"up": true}})
 		claimed++
 		if len(operations) == group || i == len(rows)-1 {
 			if _, err := s.Transact(southbound, operations...); err != nil {
@@ -124,8 +134,8 @@ func (s *Southbound) Claim(limit int) (int, error) {
 	return claimed, nil
 }
 
-// Local finds what an ovn-controller on the chassis comes to know: the datapaths that hang together by patch ports, without the gateways of others,
-// which are behind ports that are bound to other chassis.
+// Local returns what an ovn-controller on the chassis needs: the datapaths connected by patch ports, without the
+// gateways of other nodes, whose ports are bound to other chassis.
 func (s *Southbound) Local(node, chassis string) (Local, error) {
 	found := Local{Chassis: chassis, Datapaths: map[int]string{}}
 	rows, err := s.Select(southbound, "Chassis", []any{is("name", chassis)}, "_uuid")
@@ -159,7 +169,7 @@ func uuidOf(row map[string]any) string {
 	return text
 }
 
-// nameIn is the value of "name" in a map.
+// nameIn returns the value of "name" in a map.
 func nameIn(column any) string {
 	parts, _ := column.([]any)
 	if len(parts) != 2 {

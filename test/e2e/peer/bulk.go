@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// carried is what became of a bulk of bytes.
+// carried is the result of a bulk transfer.
 type carried struct {
 	Echoed int64  `json:"echoed"` // bytes
 	Error  string `json:"error,omitempty"`
@@ -53,14 +53,14 @@ func bulk(ctx context.Context, to string, size int64) (int64, error) {
 	sent, got := sha256.New(), sha256.New()
 	go func() {
 		noise := rand.NewChaCha8([32]byte{})
-		_, _ = io.Copy(io.MultiWriter(conn, sent), io.LimitReader(noise, size)) // too little comes back then
+		_, _ = io.Copy(io.MultiWriter(conn, sent), io.LimitReader(noise, size)) // an error shows as missing bytes
 	}()
 	n, err := io.Copy(got, io.LimitReader(conn, size))
 	if err != nil {
 		return n, err
 	}
 	if n != size || string(sent.Sum(nil)) != string(got.Sum(nil)) {
-		return n, fmt.Errorf("%d of %d bytes came back, or others", n, size)
+		return n, fmt.Errorf("%d of %d bytes came back unchanged", n, size)
 	}
 	return n, nil
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outcome is what became of a datagram.
+// outcome is the result for a datagram.
 type outcome struct {
 	TooLong bool   `json:"tooLong"` // the kernel refused it before it left
 	Echoed  bool   `json:"echoed"`
@@ -25,7 +25,7 @@ func newDatagram() *cobra.Command {
 	size, attempts, fragments := 0, 3, false
 	cmd := &cobra.Command{
 		Use:   "datagram",
-		Short: "Send a datagram of the size of an IP packet, which nobody may fragment unless it says so, and wait for its echo",
+		Short: "Send a datagram of a given IP packet size, with fragmentation forbidden by default, and wait for its echo",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := netip.ParseAddrPort(to)
@@ -44,8 +44,8 @@ func newDatagram() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "address of a peer, or ADDRESS:PORT of its echo")
-	cmd.Flags().IntVar(&size, "size", 0, "of the IP packet, in bytes; with fragments, of what they are put together to")
-	cmd.Flags().BoolVar(&fragments, "fragments", false, "the sender cuts it into packets that it believes to pass")
+	cmd.Flags().IntVar(&size, "size", 0, "size of the IP packet in bytes; with fragments, after reassembly")
+	cmd.Flags().BoolVar(&fragments, "fragments", false, "the sender fragments it to the path MTU that it has learned")
 	cmd.Flags().IntVar(&attempts, "attempts", attempts, "tries until one succeeds")
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 // interval is the time between two counters of a flow.
 const interval = 50 * time.Millisecond
 
-// flow is one TCP connection that must not break. It is never made a second time.
+// flow is one TCP connection that must not break. It never reconnects.
 type flow struct {
 	mu    sync.Mutex
 	now   flowState
@@ -21,17 +21,17 @@ type flow struct {
 	start time.Time // of the measurement
 }
 
-// flowState is what became of the connection since the last reset.
+// flowState is the state of the connection since the last reset.
 type flowState struct {
 	Connected bool    `json:"connected"`
-	Echoes    uint64  `json:"echoes"`          // of the whole connection
+	Echoes    uint64  `json:"echoes"`          // since the connection's start
 	GapMs     float64 `json:"gapMs"`           // the longest time without an echo, the present one included
 	Error     string  `json:"error,omitempty"` // how it ended
 }
 
 func newFlow() *flow { return &flow{} }
 
-// run connects, trying again until it once succeeds, and exchanges counters until the connection ends.
+// run connects, retrying until it succeeds once, and exchanges counters until the connection ends.
 func (f *flow) run(ctx context.Context, remote string) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -77,7 +77,7 @@ func (f *flow) touch() {
 	f.last = now
 }
 
-// gap is the time since the last echo within the measurement, in milliseconds.
+// gap returns the time since the last echo within the measurement, in milliseconds.
 func (f *flow) gap(now time.Time) float64 {
 	since := f.last
 	if f.start.After(since) {

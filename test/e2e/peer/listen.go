@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// labelMark begins the label of a frame; the label ends with a zero or the frame.
+// labelMark begins the label of a frame. The label ends at a zero byte or at the end of the frame.
 const labelMark = "weft-peer:"
 
 func newListen() *cobra.Command {
 	var link string
 	cmd := &cobra.Command{
 		Use:   "listen",
-		Short: "Print the label of each frame that comes to a link, of whatever kind, until the standard input ends",
-		Long:  `Prints the line "ready" once it hears everything.`,
+		Short: "Print the label of each frame of any kind that arrives at a link, until the standard input ends",
+		Long:  `Prints the line "ready" once it receives every frame.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listen(cmd.Context(), link, cmd.InOrStdin(), cmd.OutOrStdout())
@@ -31,7 +31,7 @@ func newListen() *cobra.Command {
 	return cmd
 }
 
-// listen hears frames before the kernel judges them: what it drops has come, too.
+// listen receives frames before the kernel filters them, so it also prints frames that the kernel drops.
 func listen(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	link, err := net.InterfaceByName(name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command peer is the other half of the end-to-end tests: it runs inside pods, where it answers, keeps a connection alive
-// and sends what a well-behaved program would not.
+// Command peer is the other half of the end-to-end tests. It runs inside pods, where it answers calls, keeps a
+// connection open, and sends packets that a well-behaved program would not send.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Ports that serve listens on, both families.
+// Ports on which serve listens, for both families.
 const (
 	httpPort = 8080
 	echoPort = 7000 // TCP and UDP
@@ -22,7 +22,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "peer", Short: "Be tested", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen(), newTake(), newCall(), newCallAll(), newResolve(), newTrace(), newBulk(), newNames())
+	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen(), newTake(), newCall(),
+		newCallAll(), newResolve(), newTrace(), newBulk(), newNames(), newTunnel())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)

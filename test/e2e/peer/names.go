@@ -18,17 +18,17 @@ func newNames() *cobra.Command {
 	var ttl uint32
 	cmd := &cobra.Command{
 		Use:   "names",
-		Short: "Be a name server over UDP, which knows a few names, until the standard input ends",
+		Short: "Serve a few names over UDP until the standard input ends",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			known := map[string][]netip.Addr{}
+			zone := map[string][]netip.Addr{}
 			for _, record := range records {
 				name, text, _ := strings.Cut(record, "=")
 				address, err := netip.ParseAddr(text)
 				if err != nil {
 					return err
 				}
-				known[name+"."] = append(known[name+"."], address)
+				zone[name+"."] = append(zone[name+"."], address)
 			}
 			socket, err := (&net.ListenConfig{}).ListenPacket(cmd.Context(), "udp", listen)
 			if err != nil {
@@ -39,7 +39,7 @@ func newNames() *cobra.Command {
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), "ready"); err != nil {
 				return err
 			}
-			serveNames(socket, known, ttl)
+			serveNames(socket, zone, ttl)
 			return nil
 		},
 	}
@@ -49,7 +49,7 @@ func newNames() *cobra.Command {
 	return cmd
 }
 
-func serveNames(socket net.PacketConn, known map[string][]netip.Addr, ttl uint32) {
+func serveNames(socket net.PacketConn, zone map[string][]netip.Addr, ttl uint32) {
 	buffer := make([]byte, 1500)
 	for {
 		n, from, err := socket.ReadFrom(buffer)
@@ -60,25 +60,25 @@ func serveNames(socket net.PacketConn, known map[string][]netip.Addr, ttl uint32
 		if err := m.Unpack(buffer[:n]); err != nil || len(m.Questions) != 1 {
 			continue
 		}
-		if text, err := answerTo(m, known, ttl); err == nil {
-			_, _ = socket.WriteTo(text, from) // who asked asks again
+		if text, err := answerTo(m, zone, ttl); err == nil {
+			_, _ = socket.WriteTo(text, from) // the client retries
 		}
 	}
 }
 
-func answerTo(m dnsmessage.Message, known map[string][]netip.Addr, ttl uint32) ([]byte, error) {
-	question := m.Questions[0]
-	addresses, exists := known[strings.ToLower(question.Name.String())]
+func answerTo(m dnsmessage.Message, zone map[string][]netip.Addr, ttl uint32) ([]byte, error) {
+	query := m.Questions[0]
+	addresses, exists := zone[strings.ToLower(query.Name.String())]
 	m.Response, m.Additionals = true, nil
 	if !exists {
 		m.RCode = dnsmessage.RCodeNameError
 	}
 	for _, a := range addresses {
-		r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET, TTL: ttl}}
+		r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: query.Name, Class: dnsmessage.ClassINET, TTL: ttl}}
 		switch {
-		case a.Is4() && question.Type == dnsmessage.TypeA:
+		case a.Is4() && query.Type == dnsmessage.TypeA:
 			r.Body = &dnsmessage.AResource{A: a.As4()}
-		case a.Is6() && question.Type == dnsmessage.TypeAAAA:
+		case a.Is6() && query.Type == dnsmessage.TypeAAAA:
 			r.Body = &dnsmessage.AAAAResource{AAAA: a.As16()}
 		default:
 			continue

@@ -20,7 +20,7 @@ const (
 	optionNonce     = 14
 )
 
-// arp says that src has mac, and asks for or tells dst; the label is behind it, where short frames are padded.
+// arp announces that src has mac and queries or answers dst. The label follows, in the padding of short frames.
 func arp(operation uint16) func(lie, string) ([]byte, uint16) {
 	return func(l lie, label string) ([]byte, uint16) {
 		b := binary.BigEndian.AppendUint16(nil, 1) // Ethernet
@@ -32,22 +32,17 @@ func arp(operation uint16) func(lie, string) ([]byte, uint16) {
 	}
 }
 
-// neighbor says that claim has mac, or asks for claim and says that src has mac.
+// neighbor announces that claim has mac, or queries claim and announces that src has mac.
 func neighbor(kind ipv6.ICMPType) func(lie, string) ([]byte, uint16) {
 	return func(l lie, label string) ([]byte, uint16) {
 		message := []byte{byte(kind), 0, 0, 0, 0, 0, 0, 0}
 		option := byte(optionSourceMAC)
 		if kind == ipv6.ICMPTypeNeighborAdvertisement {
-			message[4] = 0x20 // override what is known
+			message[4] = 0x20 // override existing entries
 			option = optionTargetMAC
 		}
 		message = append(message, l.claim.AsSlice()...)
 		message = append(append(message, option, 1), l.mac...)
-		nonce := append([]byte{optionNonce, 0}, label...)
-		nonce = append(nonce, make([]byte, -len(nonce)&7)...)
-		nonce[1] = byte(len(nonce) / 8)
-		message = append(message, nonce...)
-		binary.BigEndian.PutUint16(message[2:], pseudoChecksum(l.src, l.dst, unix.IPPROTO_ICMPV6, message))
-		return append(headerV6(l.src, l.dst, unix.IPPROTO_ICMPV6, len(message)), message...), unix.ETH_P_IPV6
+		return l.discovery(append(message, nonce(label)...))
 	}
 }

@@ -22,19 +22,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lateReply is how long the last requests may still be answered.
+// lateReply is how long the test waits for replies to the last requests.
 const lateReply = time.Second
+
+// numberLength is the length of the number at the start of a request's data.
+const numberLength = 8
 
 func newPing() *cobra.Command {
 	var to []string
-	every := 20 * time.Millisecond
+	every, size := 20*time.Millisecond, numberLength
 	cmd := &cobra.Command{
 		Use:   "ping",
 		Short: "Send echo requests to several addresses until the standard input ends, then print what was lost as JSON",
-		Long:  `Prints the line "ready" once every address has answered; what was sent before does not count.`,
+		Long:  `Prints the line "ready" once every address has answered; earlier requests do not count.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			streams, err := openStreams(to)
+			streams, err := openStreams(to, size)
 			if err != nil {
 				return err
 			}
@@ -44,18 +47,20 @@ func newPing() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&to, "to", nil, "an address; may be given again")
+	cmd.Flags().IntVar(&size, "size", size,
+		"bytes of data in a request, at least 8; the sender fragments data that is too large for a packet")
 	cmd.Flags().DurationVar(&every, "every", every, "the time between two requests to one address")
 	return cmd
 }
 
-func openStreams(to []string) ([]*stream, error) {
+func openStreams(to []string, size int) ([]*stream, error) {
 	var streams []*stream
 	for _, text := range to {
 		address, err := netip.ParseAddr(text)
 		if err != nil {
 			return nil, err
 		}
-		s, err := newStream(address)
+		s, err := newStream(address, size)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +89,7 @@ func pingAll(ctx context.Context, streams []*stream, every time.Duration, out io
 	return json.NewEncoder(out).Encode(reports)
 }
 
-// report is what became of the requests to one address since its first reply.
+// report is the result for one address since its first reply.
 type report struct {
 	To   netip.Addr `json:"to"`
 	Sent int        `json:"sent"`
@@ -102,20 +107,21 @@ type gap struct {
 // stream is the requests to one address.
 type stream struct {
 	to     netip.Addr
+	size   int // bytes of data in a request
 	conn   *icmp.PacketConn
 	id     int
-	number int // IANA's of the protocol
+	number int // of the protocol, assigned by IANA
 	kind   icmp.Type
 	reply  icmp.Type
 
 	mu       sync.Mutex
 	sent     []time.Time // by sequence number
 	answered []bool      // by sequence number
-	first    int         // the first that was answered; -1: none yet
+	first    int         // the first answered; -1: no answer yet
 }
 
-func newStream(to netip.Addr) (*stream, error) {
-	s := &stream{to: to, id: rand.IntN(1 << 16), first: -1}
+func newStream(to netip.Addr, size int) (*stream, error) {
+	s := &stream{to: to, size: max(size, numberLength), id: rand.IntN(1 << 16), first: -1}
 	network, any := "ip4:icmp", "0.0.0.0"
 	s.number, s.kind, s.reply = 1, ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply
 	if to.Is6() {
@@ -127,7 +133,7 @@ func newStream(to netip.Addr) (*stream, error) {
 	return s, err
 }
 
-// send sends until ctx ends, then gives the last replies their time.
+// send sends requests until ctx ends, and then waits for the last replies.
 func (s *stream) send(ctx context.Context, every time.Duration) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -148,7 +154,8 @@ func (s *stream) request() error {
 	n := len(s.sent)
 	s.sent, s.answered = append(s.sent, time.Now()), append(s.answered, false)
 	s.mu.Unlock()
-	body := &icmp.Echo{ID: s.id, Seq: n & 0xffff, Data: binary.BigEndian.AppendUint64(nil, uint64(n))}
+	body := &icmp.Echo{ID: s.id, Seq: n & 0xffff, Data: append(binary.BigEndian.AppendUint64(nil, uint64(n)),
+		make([]byte, s.size-numberLength)...)}
 	packet, err := (&icmp.Message{Type: s.kind, Body: body}).Marshal(nil)
 	if err != nil {
 		return err
@@ -157,14 +164,14 @@ func (s *stream) request() error {
 	return err
 }
 
-// receive calls first once there was a reply; it ends with the read deadline.
+// receive calls first after the first reply. It ends at the read deadline.
 func (s *stream) receive(first func()) error {
-	tell := sync.OnceFunc(first)
-	buffer := make([]byte, 1500)
+	notify := sync.OnceFunc(first)
+	buffer := make([]byte, 1<<16)
 	for {
 		n, _, err := s.conn.ReadFrom(buffer)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			tell()
+			notify()
 			return nil
 		}
 		if err != nil {
@@ -172,11 +179,11 @@ func (s *stream) receive(first func()) error {
 		}
 		message, err := icmp.ParseMessage(s.number, buffer[:n])
 		if err != nil {
-			continue // a raw socket sees everything that comes to the pod
+			continue // a raw socket receives every packet of its protocol
 		}
 		echo, ok := message.Body.(*icmp.Echo)
-		if ok && message.Type == s.reply && echo.ID == s.id && len(echo.Data) == 8 && s.note(binary.BigEndian.Uint64(echo.Data)) {
-			tell()
+		if ok && message.Type == s.reply && echo.ID == s.id && len(echo.Data) == s.size && s.note(binary.BigEndian.Uint64(echo.Data)) {
+			notify()
 		}
 	}
 }

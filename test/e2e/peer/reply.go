@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serveUDP answers each datagram from the address that it was sent to. A host with several addresses would else answer from the one that is
-// next to the client, which is not the one that the client asked.
+// serveUDP answers each datagram from the address that it was sent to. Otherwise a host with several addresses would
+// answer from the address nearest to the client, not from the address that the client called.
 func serveUDP(ctx context.Context, port int, answer func(from netip.AddrPort, datagram []byte) []byte) error {
 	listener, err := net.ListenPacket("udp", fmt.Sprintf(":%d", port))
 	if err != nil {
@@ -22,7 +22,7 @@ func serveUDP(ctx context.Context, port int, answer func(from netip.AddrPort, da
 		return fmt.Errorf("port %d: %T is no UDP socket", port, listener)
 	}
 	context.AfterFunc(ctx, func() { conn.Close() })
-	if err := tellDestination(conn); err != nil {
+	if err := enableDestinationInfo(conn); err != nil {
 		return err
 	}
 	buffer, control := make([]byte, 1<<16), make([]byte, 1<<8)
@@ -40,19 +40,20 @@ func serveUDP(ctx context.Context, port int, answer func(from netip.AddrPort, da
 	}
 }
 
-func tellDestination(conn *net.UDPConn) error {
+func enableDestinationInfo(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1) // tells IPv4 addresses, too, as mapped ones
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1) // reports IPv4 addresses too, in mapped form
 	})
 	return errors.Join(err, failed)
 }
 
-// sameAddress is the control message by which an answer has the address that the datagram was sent to. The link is left to the routes.
+// sameAddress returns the control message that gives an answer the address to which the datagram was sent. The
+// routes choose the link.
 func sameAddress(control []byte) ([]byte, error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -64,5 +65,5 @@ func sameAddress(control []byte) ([]byte, error) {
 			return unix.PktInfo6(&info), nil
 		}
 	}
-	return nil, errors.New("a datagram without the address that it was sent to")
+	return nil, errors.New("a datagram without its destination address")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// resolved is what one server told of a name.
+// resolved is one server's answer for a name.
 type resolved struct {
-	Server    string       `json:"server"` // ADDRESS:PORT, empty: that of /etc/resolv.conf
+	Server    string       `json:"server"` // ADDRESS:PORT; empty: from /etc/resolv.conf
 	Protocol  string       `json:"protocol"`
 	Name      string       `json:"name"`
 	Addresses []netip.Addr `json:"addresses"` // of both families, sorted
@@ -24,7 +24,7 @@ func newResolve() *cobra.Command {
 	var servers, protocols, names []string
 	cmd := &cobra.Command{
 		Use:   "resolve",
-		Short: "Ask each server for the addresses of each name, over each protocol, and print the answers",
+		Short: "Query each server for the addresses of each name, over each protocol, and print the answers",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []resolved
@@ -38,7 +38,7 @@ func newResolve() *cobra.Command {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
 		},
 	}
-	cmd.Flags().StringArrayVar(&servers, "server", nil, "ADDRESS:PORT, or empty for what /etc/resolv.conf says; may be given again")
+	cmd.Flags().StringArrayVar(&servers, "server", nil, "ADDRESS:PORT, or empty for the servers in /etc/resolv.conf; may be given again")
 	cmd.Flags().StringSliceVar(&protocols, "protocol", []string{"udp"}, "udp or tcp; may be given again")
 	cmd.Flags().StringSliceVar(&names, "name", nil, "may be given again")
 	return cmd

@@ -20,7 +20,7 @@ func newServe() *cobra.Command {
 	var attached bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Answer HTTP, echo TCP and UDP, tell who calls; optionally keep a TCP connection to another peer",
+		Short: "Answer HTTP, echo TCP and UDP, report the caller; optionally keep a TCP connection to another peer",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancel(cmd.Context())
@@ -49,7 +49,7 @@ func serve(ctx context.Context, remote string) error {
 	}
 	err := group.Wait()
 	if ctx.Err() != nil {
-		return nil // what listeners say when they are closed
+		return nil // the error of a closed listener
 	}
 	return err
 }
@@ -67,7 +67,7 @@ func echoTCP(ctx context.Context) error {
 		}
 		go func() {
 			defer conn.Close()
-			_, _ = io.Copy(conn, conn) // the client tells how it ended
+			_, _ = io.Copy(conn, conn) // the client reports errors
 		}()
 	}
 }
@@ -78,7 +78,7 @@ func echoUDP(ctx context.Context) error {
 
 func serveHTTP(ctx context.Context, flow *flow) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", tell)
+	mux.HandleFunc("/", identify)
 	mux.HandleFunc("/pour", pour)
 	mux.HandleFunc("/flow", func(w http.ResponseWriter, r *http.Request) { reply(w, flow.state(r.URL.Query().Has("reset"))) })
 	server := &http.Server{Addr: fmt.Sprintf(":%d", httpPort), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -86,8 +86,8 @@ func serveHTTP(ctx context.Context, flow *flow) error {
 	return server.ListenAndServe()
 }
 
-// tell has the fields that probe check expects of a server.
-func tell(w http.ResponseWriter, r *http.Request) {
+// identify returns the fields that probe check expects from a server.
+func identify(w http.ResponseWriter, r *http.Request) {
 	host, _ := os.Hostname()
 	w.Header().Set("Connection", "close")
 	reply(w, map[string]string{"pod": host, "client": r.RemoteAddr})
@@ -95,5 +95,5 @@ func tell(w http.ResponseWriter, r *http.Request) {
 
 func reply(w http.ResponseWriter, document any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(document) // the client is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(document) // an error means that the client has disconnected
 }

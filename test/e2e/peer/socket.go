@@ -26,7 +26,7 @@ func converse(path string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	// A server that has read enough answers and closes, whatever is still on its way.
+	// A server that has read enough answers and closes, even if more input is on its way.
 	if _, err := io.Copy(conn, in); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err
 	}

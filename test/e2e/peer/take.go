@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pour sends as much as the network takes until the client is gone.
+// pour sends as much as the network takes until the client disconnects.
 func pour(w http.ResponseWriter, r *http.Request) {
 	block := make([]byte, 1<<15)
 	for r.Context().Err() == nil {
@@ -21,10 +21,10 @@ func pour(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// taken is what came, in bits per second.
+// taken is the measured rate, in bits per second.
 type taken struct {
 	First float64 // in the first part
-	Rest  float64 // behind it
+	Rest  float64 // after it
 }
 
 func newTake() *cobra.Command {
@@ -32,7 +32,7 @@ func newTake() *cobra.Command {
 	var first, rest time.Duration
 	cmd := &cobra.Command{
 		Use:   "take",
-		Short: "Take what a peer sends over one TCP connection, and print how fast it came",
+		Short: "Receive a peer's stream over one TCP connection, and print its rate",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			got, err := takeFrom(cmd.Context(), from, first, rest)
@@ -44,7 +44,7 @@ func newTake() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from", "", "ADDRESS:PORT of a peer's HTTP server")
 	cmd.Flags().DurationVar(&first, "first", 2*time.Second, "how long a burst may last")
-	cmd.Flags().DurationVar(&rest, "rest", 4*time.Second, "how long is measured behind it")
+	cmd.Flags().DurationVar(&rest, "rest", 4*time.Second, "how long to measure afterwards")
 	return cmd
 }
 

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hop is who answered a datagram that might pass a number of routers.
+// hop is the answer to a datagram with a hop limit.
 type hop struct {
 	Limit int `json:"limit"` // TTL or hop limit
-	// From sent the ICMP error; it is absent where the destination itself answered, or nobody.
+	// From is the sender of the ICMP error; absent if the destination itself or no host answered.
 	From    netip.Addr `json:"from,omitzero"`
 	Type    uint8      `json:"type,omitempty"` // of the ICMP error
 	Code    uint8      `json:"code,omitempty"`
@@ -27,7 +27,7 @@ func newTrace() *cobra.Command {
 	hops := 8
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Send datagrams that may pass one router, two and so on, and print who answers each",
+		Short: "Send datagrams with hop limit one, two and so on, and print who answers each",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := netip.ParseAddrPort(to)
@@ -42,11 +42,11 @@ func newTrace() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "ADDRESS:PORT of a peer")
-	cmd.Flags().IntVar(&hops, "hops", hops, "the largest limit that is tried")
+	cmd.Flags().IntVar(&hops, "hops", hops, "the largest limit to try")
 	return cmd
 }
 
-// timeExceeded tells whether there is more of the way to know (RFC 792, RFC 4443).
+// timeExceeded reports whether the datagram ended at a router before its destination (RFC 792, RFC 4443).
 func (h hop) timeExceeded(family netip.Addr) bool {
 	if family.Is4() {
 		return h.Type == 11
@@ -54,7 +54,7 @@ func (h hop) timeExceeded(family netip.Addr) bool {
 	return h.Type == 3
 }
 
-// trace ends at the first datagram that reaches its destination, or that somebody says cannot.
+// trace ends at the first datagram that reaches its destination, or whose destination a router reports unreachable.
 func trace(to netip.AddrPort, hops int) (all []hop, err error) {
 	for limit := 1; limit <= hops; limit++ {
 		h := hop{Limit: limit}
@@ -74,7 +74,7 @@ func trace(to netip.AddrPort, hops int) (all []hop, err error) {
 	return all, nil
 }
 
-// probe sends one datagram over a socket of its own.
+// probe sends one datagram from its own socket.
 func probe(to netip.AddrPort, limit int) (hop, error) {
 	h := hop{Limit: limit}
 	fd, err := errorSocket(to, limit)
@@ -102,12 +102,12 @@ func probe(to netip.AddrPort, limit int) (hop, error) {
 	return h, h.read(control[:n])
 }
 
-// errorSocket is connected, and hears of ICMP errors (IP_RECVERR, ip(7)).
+// errorSocket is connected and receives ICMP errors (IP_RECVERR, ip(7)).
 func errorSocket(to netip.AddrPort, limit int) (int, error) {
-	domain, level, hear, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_RECVERR, unix.IP_TTL
+	domain, level, recvErr, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_RECVERR, unix.IP_TTL
 	var address unix.Sockaddr = &unix.SockaddrInet4{Port: int(to.Port())}
 	if to.Addr().Is6() {
-		domain, level, hear, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.IPV6_UNICAST_HOPS
+		domain, level, recvErr, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.IPV6_UNICAST_HOPS
 		address = &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
 	} else {
 		address.(*unix.SockaddrInet4).Addr = to.Addr().As4()
@@ -116,16 +116,16 @@ func errorSocket(to netip.AddrPort, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(unix.SetsockoptInt(fd, level, hear, 1), unix.SetsockoptInt(fd, level, ttl, limit), unix.Connect(fd, address))
+	err = errors.Join(unix.SetsockoptInt(fd, level, recvErr, 1), unix.SetsockoptInt(fd, level, ttl, limit), unix.Connect(fd, address))
 	if err != nil {
 		return 0, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
 }
 
-// read takes a struct sock_extended_err and the address behind it (linux/errqueue.h).
+// read parses a struct sock_extended_err and the address after it (linux/errqueue.h).
 func (h *hop) read(control []byte) error {
-	const errLen, address4, address6 = 16, 4, 8 // of the error; where a socket address of a family has the address
+	const errLen, address4, address6 = 16, 4, 8 // length of the error; offset of the address in each family's socket address
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (h *hop) read(control []byte) error {
 		}
 	}
 	if !h.From.IsValid() {
-		return fmt.Errorf("limit %d: an error from nobody: %x", h.Limit, control)
+		return fmt.Errorf("limit %d: an error without a sender: %x", h.Limit, control)
 	}
 	return nil
 }

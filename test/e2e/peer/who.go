@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// whoPort tells over TCP and UDP who answers and whom it sees: "web-0 10.244.0.5:40312\n".
+// whoPort is the TCP and UDP port that reports the server's name and the caller's address: "web-0
+// 10.244.0.5:40312\n".
 const whoPort = 7001
 
 func whoTCP(ctx context.Context) error {
@@ -33,7 +34,7 @@ func whoTCP(ctx context.Context) error {
 		}
 		go func() {
 			defer conn.Close()
-			_, _ = fmt.Fprintln(conn, hostname(), conn.RemoteAddr()) // the client tells what it got
+			_, _ = fmt.Fprintln(conn, hostname(), conn.RemoteAddr()) // the client reports errors
 		}()
 	}
 }
@@ -47,10 +48,10 @@ func hostname() string {
 	return name
 }
 
-// called is what became of one call.
+// called is the result of one call.
 type called struct {
 	Server  string `json:"server,omitempty"`  // who answered
-	Client  string `json:"client,omitempty"`  // whom the server saw, ADDRESS:PORT
+	Client  string `json:"client,omitempty"`  // the caller as the server saw it, ADDRESS:PORT
 	Refused bool   `json:"refused,omitempty"` // by a reset or an ICMP message
 	Error   string `json:"error,omitempty"`
 }
@@ -60,7 +61,7 @@ func newCall() *cobra.Command {
 	var count, from int
 	cmd := &cobra.Command{
 		Use:   "call",
-		Short: "Ask a peer who it is, again and again, and print what became of each call",
+		Short: "Call a peer repeatedly for its name, and print the result of each call",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := calls{Protocol: protocol, To: to, Count: count, From: from}.make()
@@ -74,13 +75,13 @@ func newCall() *cobra.Command {
 	return cmd
 }
 
-// calls are several to one address, one after the other.
+// calls are several sequential calls to one address.
 type calls struct {
 	Protocol string `json:"protocol"`
 	To       string `json:"to"` // ADDRESS:PORT
 	Count    int    `json:"count"`
 	From     int    `json:"from,omitempty"` // the client's port; 0: any
-	Stop     bool   `json:"stop,omitempty"` // at the first that fails
+	Stop     bool   `json:"stop,omitempty"` // after the first failed call
 }
 
 func (c calls) make() []called {
@@ -97,7 +98,7 @@ func (c calls) make() []called {
 func newCallAll() *cobra.Command {
 	return &cobra.Command{
 		Use:   "call-all",
-		Short: `Make the calls that the standard input names as JSON, [{"protocol","to","count","stop"}], and print what became of the calls of each`,
+		Short: `Make the calls that the standard input names as JSON, [{"protocol","to","count","stop"}], and print the results of each`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var wanted []calls
@@ -109,7 +110,7 @@ func newCallAll() *cobra.Command {
 	}
 }
 
-// callAll calls several addresses at a time: those that nobody answers take their time.
+// callAll calls several addresses at a time, because unanswered calls take long.
 func callAll(wanted []calls) [][]called {
 	const parallel = 16
 	became := make([][]called, len(wanted))
@@ -118,7 +119,7 @@ func callAll(wanted []calls) [][]called {
 	for i, c := range wanted {
 		group.Go(func() error { became[i] = c.make(); return nil })
 	}
-	_ = group.Wait() // the calls keep their own errors
+	_ = group.Wait() // results hold their own errors
 	return became
 }
 

@@ -1,8 +1,10 @@
-// Package apiserver is a Kubernetes API server in memory, as far as the operator and the histories need one: it speaks HTTP with
-// JSON bodies, so that real clients, reflectors and caches work on it, and is called without a socket, as an http.RoundTripper.
+// Package apiserver is a Kubernetes API server in memory, with the features that the operator and the histories
+// need. It speaks HTTP with JSON bodies, so that real clients, reflectors and caches work with it, and is called as
+// an http.RoundTripper, without a socket.
 //
-// It has what decides whether a controller is right: resource versions with optimistic concurrency, UIDs, generations, the
-// status subresource, preconditions of deletions, merge and strategic patches, lists, watches with and without initial events,
-// and a history of every version, from which a list can be served as it was some revisions ago (as an API server's watch
-// cache may do). It has no validation, no defaults, no admission, no garbage collection and no finalizers.
+// It implements what affects a controller's correctness: resource versions with optimistic concurrency, UIDs,
+// generations, the status subresource, preconditions of deletions, merge and strategic patches, lists, and watches
+// with and without initial events. It keeps every version, so that a list can return the state of some revisions ago
+// (as an API server's watch cache may do). It has no validation, defaults, admission, garbage collection or
+// finalizers.
 package apiserver

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// patch applies a merge patch, or a strategic one to a Node or Pod. A resource version or UID in it is a precondition. Without the
-// subresource the status stays as it is; with it nothing else changes.
+// patch applies a merge patch, or a strategic patch to a Node or Pod. A resource version or UID in the patch is a
+// precondition. Without the subresource the status does not change; with it only the status changes.
 func (s *Server) patch(t target, format string, body []byte) (object, error) {
 	changes, err := decode(body)
 	if err != nil {
@@ -76,7 +76,7 @@ func asMap(v any) (map[string]any, bool) {
 	return m, ok
 }
 
-// subresource takes over what a write to the object, or to its status, may change.
+// subresource copies what a write to the object, or to its status, may change.
 func subresource(have, patched object, name string) object {
 	if name == "status" {
 		result := maps.Clone(have)

@@ -15,40 +15,47 @@ var (
 	errConflict = errors.New("conflict")
 )
 
-// StaleHeader asks for a list, or the initial events of a watch, as they were so many revisions ago.
+// StaleHeader requests a list, or the initial events of a watch, as of the given number of revisions ago.
 const StaleHeader = "Weft-Stale"
 
 var kinds = map[string]kind{
-	"pods":                   {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
-	"nodes":                  {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
-	"services":               {Resource: "services", APIVersion: "v1", Kind: "Service"},
-	"endpointslices":         {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-	"namespaces":             {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
-	"clusternetworks":        {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "ClusterNetwork", generation: true},
-	"egressips":              {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
-	"nodenetworks":           {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
-	"networkpolicies":        {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
-	"clusternetworkpolicies": {Resource: "clusternetworkpolicies", APIVersion: "policy.networking.k8s.io/v1alpha2", Kind: "ClusterNetworkPolicy", generation: true},
-	"egressfirewalls":        {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressFirewall", generation: true},
+	"pods":           {Resource: "pods", APIVersion: "v1", Kind: "Pod"},
+	"nodes":          {Resource: "nodes", APIVersion: "v1", Kind: "Node"},
+	"services":       {Resource: "services", APIVersion: "v1", Kind: "Service"},
+	"endpointslices": {Resource: "endpointslices", APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+	"namespaces":     {Resource: "namespaces", APIVersion: "v1", Kind: "Namespace"},
+	"clusternetworks": {Resource: "clusternetworks", APIVersion: "network.weft.dev/v1alpha1",
+		Kind: "ClusterNetwork", generation: true},
+	"networks": {Resource: "networks", APIVersion: "network.weft.dev/v1alpha1", Kind: "Network", generation: true},
+	"network-attachment-definitions": {Resource: "network-attachment-definitions", APIVersion: "k8s.cni.cncf.io/v1",
+		Kind: "NetworkAttachmentDefinition"},
+	"egressips":       {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
+	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
+	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
+	"clusternetworkpolicies": {Resource: "clusternetworkpolicies", APIVersion: "policy.networking.k8s.io/v1alpha2",
+		Kind: "ClusterNetworkPolicy", generation: true},
+	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1",
+		Kind: "EgressFirewall", generation: true},
 
-	"customresourcedefinitions": {Resource: "customresourcedefinitions", APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+	"customresourcedefinitions": {Resource: "customresourcedefinitions", APIVersion: "apiextensions.k8s.io/v1",
+		Kind: "CustomResourceDefinition"},
 }
 
 // Server is the API server.
 type Server struct{ store *store }
 
-// New returns a server with nothing in it. The seed decides the UIDs; told is called at each change and must not block.
-func New(seed uint64, told func()) *Server { return &Server{newStore(seed, told)} }
+// New returns an empty server. The seed determines the UIDs. New calls notify at each change; it must not block.
+func New(seed uint64, notify func()) *Server { return &Server{newStore(seed, notify)} }
 
-// target is what a request is about.
+// target is the object or resource of a request.
 type target struct {
 	kind        kind
-	name        string // as the store knows it; "" for a list
+	name        string // the store's key; "" for a list
 	namespace   string
 	subresource string
 }
 
-// parse reads /api/v1/namespaces/a/pods/p/status, /apis/<group>/<version>/nodenetworks/n and the like.
+// parse parses paths such as /api/v1/namespaces/a/pods/p/status and /apis/<group>/<version>/nodenetworks/n.
 func parse(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -95,7 +102,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body.Close()
 	}
 	if strings.Contains(r.URL.Path, "/events") {
-		return answer(r, http.StatusCreated, json.RawMessage(body)), nil // taken, and of no interest
+		return answer(r, http.StatusCreated, json.RawMessage(body)), nil // accepted and discarded
 	}
 	t, ok := parse(r.URL.Path)
 	if !ok {
@@ -157,7 +164,7 @@ func (s *Server) post(t target, body []byte) (status int, got any, err error) {
 		return http.StatusCreated, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
 	}
 	name, _ := o.meta()["name"].(string)
-	delete(o, "status") // it has a subresource of its own
+	delete(o, "status") // only the subresource writes it
 	stored, ok := s.store.create(t.kind, join(t.namespace, name), o)
 	if !ok {
 		return 0, nil, fmt.Errorf("%w: %s %q", errExists, t.kind.Resource, name)
@@ -182,7 +189,7 @@ func (s *Server) list(r *http.Request, t target) object {
 	return object{"kind": t.kind.Kind + "List", "apiVersion": t.kind.APIVersion, "metadata": version, "items": items}
 }
 
-// partial reports whether only metadata was asked for.
+// partial reports whether the request wants only metadata.
 func partial(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
@@ -197,10 +204,11 @@ func shape(r *http.Request, o object) object {
 func answer(r *http.Request, status int, body any) *http.Response {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // the value was decoded from JSON
 	}
 	return &http.Response{Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": []string{"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)), Request: r}
+		Header: http.Header{"Content-Type": []string{"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)),
+		ContentLength: int64(len(text)), Request: r}
 }
 
 func failure(r *http.Request, err error) *http.Response {
@@ -215,7 +223,8 @@ func failure(r *http.Request, err error) *http.Response {
 	return Refuse(r, http.StatusBadRequest, "BadRequest", err.Error())
 }
 
-// Refuse is the answer of an API server that refuses a request.
+// Refuse returns an API server's refusal of a request.
 func Refuse(r *http.Request, status int, reason, message string) *http.Response {
-	return answer(r, status, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": status})
+	return answer(r, status, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+		"message": message, "code": status})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// object is a Kubernetes object as JSON knows it. One that was stored is never changed again.
+// object is a Kubernetes object decoded from JSON. A stored object is never modified.
 type object map[string]any
 
-// kind is one resource that the server knows.
+// kind is one resource that the server serves.
 type kind struct {
 	Resource   string // "pods"
 	APIVersion string // "v1"
 	Kind       string // "Pod"
-	// generation counts changes of the spec in metadata.generation.
+	// generation makes metadata.generation count the changes of the spec.
 	generation bool
 }
 
@@ -32,18 +32,18 @@ type revision struct {
 	object   object
 }
 
-// store holds all objects and everything that ever happened to them.
+// store holds all objects and all revisions.
 type store struct {
 	mu      sync.Mutex
 	objects map[string]map[string]object // resource -> name -> object
 	log     []revision                   // revision n is log[n-1]
 	more    chan struct{}                // closed at the next revision
-	space   uuid.UUID                    // of the objects' UIDs
-	told    func()
+	space   uuid.UUID                    // namespace of the objects' UIDs
+	notify  func()
 }
 
-func newStore(seed uint64, told func()) *store {
-	return &store{objects: map[string]map[string]object{}, more: make(chan struct{}), told: told,
+func newStore(seed uint64, notify func()) *store {
+	return &store{objects: map[string]map[string]object{}, more: make(chan struct{}), notify: notify,
 		space: uuid.NewSHA1(uuid.NameSpaceOID, []byte(strconv.FormatUint(seed, 10)))}
 }
 
@@ -54,7 +54,7 @@ func (s *store) get(resource, name string) (object, bool) {
 	return o, ok
 }
 
-// create stores a new object; ok is false if there is one of the name.
+// create stores a new object; ok is false if the name is taken.
 func (s *store) create(k kind, name string, o object) (stored object, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *store) create(k kind, name string, o object) (stored object, ok bool) {
 	return s.append(k.Resource, name, "ADDED", o), true
 }
 
-// update replaces an object by what change makes of a copy; an object that stays the same gets no revision.
+// update replaces an object by the result of change on a copy. An unchanged object gets no revision.
 func (s *store) update(k kind, name string, change func(object) (object, error)) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *store) update(k kind, name string, change func(object) (object, error))
 	return s.append(k.Resource, name, "MODIFIED", o), nil
 }
 
-// remove deletes an object that meets the preconditions; empty ones are met.
+// remove deletes an object that meets the preconditions; empty preconditions always hold.
 func (s *store) remove(resource, name, uid, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,11 +108,11 @@ func (s *store) remove(resource, name, uid, version string) error {
 	return nil
 }
 
-// append stores a revision and wakes the watches; s.mu is held.
+// append stores a revision and wakes the watches. The caller holds s.mu.
 func (s *store) append(resource, name, event string, o object) object {
 	n := int64(len(s.log) + 1)
 	o.meta()["resourceVersion"] = strconv.FormatInt(n, 10)
-	o = o.copy() // numbers become what JSON has
+	o = o.copy() // numbers become json.Number
 	s.log = append(s.log, revision{n, resource, name, event, o})
 	if s.objects[resource] == nil {
 		s.objects[resource] = map[string]object{}
@@ -122,11 +122,11 @@ func (s *store) append(resource, name, event string, o object) object {
 	}
 	close(s.more)
 	s.more = make(chan struct{})
-	s.told()
+	s.notify()
 	return o
 }
 
-// list returns the objects of a resource as they were so many revisions ago, sorted by name, and the revision.
+// list returns a resource's objects as of the given number of revisions ago, sorted by name, and the revision.
 func (s *store) list(resource string, ago int64) (objects []object, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,8 @@ func (s *store) list(resource string, ago int64) (objects []object, at int64) {
 	return objects, at
 }
 
-// since returns the revisions of a resource behind one, the last revision of all, and a channel that is closed when there are more.
+// since returns a resource's revisions after the given one, the newest revision of all, and a channel that is closed
+// at the next revision.
 func (s *store) since(resource string, after int64) (found []revision, last int64, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (o object) meta() map[string]any {
 func (o object) copy() object {
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // the value was decoded from JSON
 	}
 	copied, err := decode(text)
 	if err != nil {
@@ -184,7 +185,7 @@ func (o object) copy() object {
 	return copied
 }
 
-// decode reads an object and keeps its numbers as they are: a float has too few digits for some.
+// decode decodes an object and keeps its numbers exactly, because a float has too few digits for some.
 func decode(text []byte) (o object, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -202,6 +203,6 @@ func equalJSON(a, b any) bool {
 
 func number(v any) int64 {
 	text, _ := v.(json.Number)
-	n, _ := text.Int64() // none is 0
+	n, _ := text.Int64() // 0 if absent
 	return n
 }

@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// staleness is how many revisions ago the request wants to see.
+// staleness returns how many revisions old the requested state is.
 func staleness(r *http.Request) int64 {
-	ago, _ := strconv.ParseInt(r.Header.Get(StaleHeader), 10, 64) // none is 0
+	ago, _ := strconv.ParseInt(r.Header.Get(StaleHeader), 10, 64) // 0 if absent
 	return ago
 }
 
-// watch streams what happens to a resource until the request's context ends.
+// watch streams a resource's changes until the request's context ends.
 func (s *Server) watch(r *http.Request, t target) *http.Response {
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(s.stream(r, t, json.NewEncoder(writer))) }()
@@ -28,7 +28,7 @@ func (s *Server) watch(r *http.Request, t target) *http.Response {
 
 func (s *Server) stream(r *http.Request, t target, to *json.Encoder) error {
 	query := r.URL.Query()
-	after, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64) // none is 0: everything
+	after, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64) // 0 if absent: everything
 	if query.Get("sendInitialEvents") == "true" {
 		var err error
 		if after, err = s.initial(r, t, after, to); err != nil {
@@ -53,7 +53,8 @@ func (s *Server) stream(r *http.Request, t target, to *json.Encoder) error {
 	}
 }
 
-// initial streams the objects that are there, and the bookmark that ends them; never an older state than the client has seen.
+// initial streams the existing objects and the bookmark after them. It never returns an older state than the client
+// has seen.
 func (s *Server) initial(r *http.Request, t target, seen int64, to *json.Encoder) (at int64, err error) {
 	objects, at := s.store.list(t.kind.Resource, staleness(r))
 	if at < seen {

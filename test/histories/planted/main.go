@@ -1,5 +1,5 @@
-// Command planted shows that the histories find bugs: it plants each bug of this folder alone into a copy of the committed tree and
-// runs histories there until one fails.
+// Command planted shows that the histories find bugs. It applies each patch of this folder separately to a copy of
+// the committed tree and runs histories there until one fails.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// failed is what the histories say of the first one that fails.
+// failed matches the histories' message for the first failure.
 var failed = regexp.MustCompile(`history (\d+) fails, and is being shrunk: (.*)`)
 
 func main() {
 	folder := flag.String("patches", "test/histories/planted", "folder with the bugs")
-	only := flag.String("bug", "", "plant only this one")
-	limit := flag.Int("n", 1000, "histories to try for each bug")
+	only := flag.String("bug", "", "plant only this bug")
+	limit := flag.Int("n", 1000, "largest number of histories for each bug")
 	seed := flag.Int("seed", 1, "seed of the first history")
 	flag.Parse()
 	patches, err := filepath.Glob(filepath.Join(*folder, *only+"*.patch"))
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// find plants one bug, and prints after how many histories it was found.
+// find plants one bug, and prints how many histories it took to find it.
 func find(patch string, seed, limit int) error {
 	name := strings.TrimSuffix(filepath.Base(patch), ".patch")
 	tree, err := os.MkdirTemp("", "weft-planted-")
@@ -54,7 +54,8 @@ func find(patch string, seed, limit int) error {
 	}
 	started := time.Now()
 	cmd := exec.Command("go", "test", "./test/histories", "-count=1", "-timeout", "30m", "-v", "-run", "^TestHistories$",
-		"-args", "-n", strconv.Itoa(limit), "-seed", strconv.Itoa(seed), "-shrink", "0", "-rare", "0", "-keep", filepath.Join(tree, "failed"))
+		"-args", "-n", strconv.Itoa(limit), "-seed", strconv.Itoa(seed), "-shrink", "0", "-rare", "0", "-keep",
+		filepath.Join(tree, "failed"))
 	cmd.Dir = tree
 	out, err := cmd.CombinedOutput()
 	found := failed.FindSubmatch(out)
@@ -62,7 +63,7 @@ func find(patch string, seed, limit int) error {
 	case found == nil && err != nil:
 		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	case found == nil:
-		return fmt.Errorf("%s was not found by %d histories", name, limit)
+		return fmt.Errorf("%d histories did not find %s", limit, name)
 	}
 	number, err := strconv.Atoi(string(found[1]))
 	if err != nil {

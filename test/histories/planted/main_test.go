@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A bug that cannot be planted shows nothing: who changes what it spoils makes it anew.
+// TestBugsCanBePlanted checks that each patch still applies. A change that breaks a patch must update it.
 func TestBugsCanBePlanted(t *testing.T) {
 	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestBugsCanBePlanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		check := exec.Command("git", "apply", "--check", path)
-		check.Dir = strings.TrimSpace(string(top)) // else paths outside the folder are left out in silence
+		check.Dir = strings.TrimSpace(string(top)) // otherwise paths outside the folder are silently ignored
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", bug, err, out)
 		}

@@ -1,4 +1,4 @@
-// Package cgroup makes and removes control groups on hosts with version 1, version 2 or both.
+// Package cgroup creates and removes control groups on hosts with version 1, version 2 or both.
 package cgroup
 
 import (
@@ -21,7 +21,7 @@ type Hierarchy struct {
 	Controllers []string // version 1: from the mount options
 }
 
-// Hierarchies reads the mounted ones.
+// Hierarchies lists the mounted hierarchies.
 func Hierarchies() ([]Hierarchy, error) {
 	mounts, err := os.Open("/proc/mounts")
 	if err != nil {
@@ -48,10 +48,10 @@ func parseMounts(mounts io.Reader) (found []Hierarchy, err error) {
 	return found, scan.Err()
 }
 
-// Unified tells whether pods run on version 2: there is no other hierarchy.
+// Unified reports whether pods run on version 2, which is the case if no other hierarchy exists.
 func Unified(all []Hierarchy) bool { return len(all) == 1 && all[0].V2 }
 
-// Dirs are the folders of one group, a path such as /weft-lab/n1, in all hierarchies.
+// Dirs returns the folders of one group, a path such as /weft-lab/n1, in all hierarchies.
 func Dirs(all []Hierarchy, group string) []string {
 	var dirs []string
 	for _, h := range all {
@@ -60,7 +60,7 @@ func Dirs(all []Hierarchy, group string) []string {
 	return dirs
 }
 
-// Make makes a group in every hierarchy, with what kubelet expects of its root.
+// Make creates a group in every hierarchy, with the settings that kubelet expects of its root.
 func Make(all []Hierarchy, group string) error {
 	for _, h := range all {
 		if h.V2 && !Unified(all) {
@@ -73,7 +73,7 @@ func Make(all []Hierarchy, group string) error {
 	return nil
 }
 
-// make goes down from the top, since each level hands its resources to the next.
+// make works from the top down, because each level passes its resources to the next.
 func (h Hierarchy) make(group string) error {
 	dir := h.Mount
 	for _, elem := range strings.Split(strings.Trim(group, "/"), "/") {
@@ -96,7 +96,8 @@ func (h Hierarchy) make(group string) error {
 	return nil
 }
 
-// enableControllers hands a version 2 group's controllers to its children, one by one: some may be refused.
+// enableControllers passes a version 2 group's controllers to its children, one at a time, because the kernel may
+// refuse some.
 func enableControllers(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -108,7 +109,7 @@ func enableControllers(dir string) error {
 	return nil
 }
 
-// copyFiles is for cpuset of version 1, whose children start empty and refuse processes until they are filled.
+// copyFiles is for cpuset of version 1. Its children start empty and refuse processes until the files are filled.
 func copyFiles(from, to string, names ...string) error {
 	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(from, name))
@@ -122,8 +123,8 @@ func copyFiles(from, to string, names ...string) error {
 	return nil
 }
 
-// Remove removes a group's folder with all below. The kernel may keep a group busy for a moment after its last process
-// ended, without an event on version 1, so this tries again until the deadline.
+// Remove removes a group's folder and everything below. The kernel may keep a group busy for a moment after its last
+// process ended. Version 1 has no event for that, so Remove retries until the deadline.
 func Remove(dir string, timeout time.Duration) error {
 	const poll = 20 * time.Millisecond
 	for deadline := time.Now().Add(timeout); ; time.Sleep(poll) {

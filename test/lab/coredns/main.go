@@ -1,4 +1,5 @@
-// Command coredns is CoreDNS with the plugins that a cluster and Kubernetes' tests need and no others: all of them would take three times as long to build.
+// Command coredns is CoreDNS with only the plugins that a cluster and Kubernetes' tests need. All plugins would take
+// three times as long to build.
 package main
 
 import (

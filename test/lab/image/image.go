@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// File is one entry of an image: the content of a file of this machine, or a symbolic link.
+// File is one entry of an image: a file copied from this machine, or a symbolic link.
 type File struct {
 	Path   string // absolute, in the image
 	Source string // a file of this machine
@@ -34,7 +34,7 @@ type Image struct {
 	Env        []string
 }
 
-// Write makes the archive. Equal trees give equal bytes: all times are zero and all owners root.
+// Write writes the archive. Equal trees give equal bytes: all times are zero and all owners are root.
 func (i Image) Write(out io.Writer) error {
 	layer, err := os.CreateTemp("", "layer-*.tar")
 	if err != nil {
@@ -71,7 +71,7 @@ func (i Image) writeLayer(out io.Writer) error {
 	return archive.Close()
 }
 
-// directories are all parents of the files, and those that a container expects, parents first.
+// directories returns all parents of the files and the folders that a container expects, parents first.
 func directories(files []File) []string {
 	dirs := []string{"tmp", "etc", "proc", "sys", "dev", "run"}
 	for _, f := range files {
@@ -83,7 +83,7 @@ func directories(files []File) []string {
 	return slices.Compact(dirs)
 }
 
-// Tree lists what is below a folder of this machine, without the documentation that nobody reads in a container.
+// Tree lists everything below a folder of this machine except documentation.
 func Tree(root string) (files []File, err error) {
 	skipped := []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info"}
 	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {

@@ -19,7 +19,7 @@ func TestWrite(t *testing.T) {
 	i := Image{Ref: "docker.io/library/x:dev", Files: []File{{Path: "/usr/bin/tool", Source: source}, {Path: "/bin", Link: "usr/bin"}}}
 	first, second := archive(t, i), archive(t, i)
 	if !bytes.Equal(first, second) {
-		t.Error("the same tree gave two different archives")
+		t.Error("equal trees gave different archives")
 	}
 	layer := ""
 	for name, content := range entries(t, first) {

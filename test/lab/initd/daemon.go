@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	restartDelay    = 200 * time.Millisecond // doubled for each start that did not last
+	restartDelay    = 200 * time.Millisecond // doubled after each short run
 	restartDelayMax = 2 * time.Second
-	lasted          = 10 * time.Second // a daemon that ran as long had a good start
+	lasted          = 10 * time.Second // a run of this length resets the delay
 )
 
-// daemon is one program that is started again whenever it ends, until it is told to stop.
+// daemon is one program that restarts whenever it ends, until it is stopped.
 type daemon struct {
 	step   Step
 	env    []string
@@ -25,7 +25,7 @@ type daemon struct {
 	pid    int // in the machine's pid namespace; 0 while it does not run
 	starts int
 	wanted bool
-	wake   chan struct{} // says that wanted changed
+	wake   chan struct{} // signals that wanted changed
 }
 
 func newDaemon(step Step, spec Spec, r *reaper) *daemon {
@@ -33,7 +33,7 @@ func newDaemon(step Step, spec Spec, r *reaper) *daemon {
 		wanted: true, wake: make(chan struct{}, 1)}
 }
 
-// keep runs the daemon for ever.
+// keep runs the daemon forever.
 func (d *daemon) keep() {
 	delay := restartDelay
 	for {
@@ -96,7 +96,7 @@ func (d *daemon) isWanted() bool {
 	return d.wanted
 }
 
-// want starts or stops the daemon. Stopping signals it; the caller sees the end in its status.
+// want starts or stops the daemon. Stopping only signals it; its status shows the end.
 func (d *daemon) want(wanted bool, sig syscall.Signal) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,7 @@ func (d *daemon) signal(sig syscall.Signal) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pid == 0 {
-		return fmt.Errorf("%s does not run", d.step.Name)
+		return fmt.Errorf("%s is not running", d.step.Name)
 	}
 	return syscall.Kill(d.pid, sig)
 }

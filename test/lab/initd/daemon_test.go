@@ -9,9 +9,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-network/weft/test/poll"
 )
 
-// testMachine runs daemons without a root of their own; its reaper collects all children of this test process.
+// testMachine runs daemons without their own root. Its reaper reaps all children of this test process.
 func testMachine(t *testing.T) *machine {
 	t.Helper()
 	childEnded := make(chan os.Signal, 16)
@@ -25,15 +27,7 @@ func testMachine(t *testing.T) *machine {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.After(20 * time.Second); !done(); {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatal("did not come: " + what)
-		}
-	}
+	poll.Eventually(t, 20*time.Second, poll.True(what, done))
 }
 
 func TestDaemonStartsAgainUntilItIsStopped(t *testing.T) {
@@ -73,11 +67,12 @@ func TestCommandThatFailsEndsTheBoot(t *testing.T) {
 	if err := m.run(Step{Name: "good", Argv: []string{"/bin/true"}}); err != nil {
 		t.Error(err)
 	}
-	if err := m.run(Step{Name: "bad", Argv: []string{"/bin/sh", "-c", "exit 3"}}); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if err := m.run(Step{Name: "bad", Argv: []string{"/bin/sh", "-c", "exit 3"}}); err == nil ||
+		!strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error: %v", err)
 	}
 	if err := m.run(Step{Name: "skipped", Argv: []string{"/bin/false"}, Unless: m.spec.LogDir}); err != nil {
-		t.Errorf("a step whose file is there ran: %v", err)
+		t.Errorf("a step ran although its file exists: %v", err)
 	}
 }
 
@@ -91,6 +86,6 @@ func TestReadyWaitsForTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 	if err := answers("unix", listener.Addr().String()+"x"); err == nil {
-		t.Error("a socket that is not there answers")
+		t.Error("a missing socket answers")
 	}
 }

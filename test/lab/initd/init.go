@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Main is the init process. It makes the machine, runs its steps and never returns but on a failure to start. It calls
+// Main is the init process. It creates the machine, runs its steps and returns only if the start fails. It calls
 // listening once clients can connect.
 func Main(spec Spec, listening func() error) error {
 	listener, err := listen(spec.Control)
@@ -34,7 +34,7 @@ func Main(spec Spec, listening func() error) error {
 	return nil
 }
 
-// listen comes before the mounts, so that the socket is where the host sees it.
+// listen runs before the mounts, so that the socket is visible on the host.
 func listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, err
@@ -51,7 +51,7 @@ type machine struct {
 	daemons map[string]*daemon // by step name
 	order   []string
 
-	booted  chan struct{} // closed when the last step is ready, or one failed
+	booted  chan struct{} // closed when the last step is ready, or a step has failed
 	bootErr error
 }
 
@@ -113,7 +113,7 @@ func (m *machine) daemon(name string) (*daemon, error) {
 func appendLog(path, line string) {
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return // there is no better place to say so
+		return // there is no better place to report it
 	}
 	defer log.Close()
 	fmt.Fprintln(log, line)

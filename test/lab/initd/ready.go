@@ -14,7 +14,7 @@ const (
 	readyPoll    = 20 * time.Millisecond
 )
 
-// awaitReady waits until a daemon answers. A listening socket has no event to wait for from outside.
+// awaitReady waits until a daemon answers. A listening socket has no event that an outside process could wait for.
 func awaitReady(ready string) error {
 	scheme, address, ok := strings.Cut(ready, ":")
 	if !ok {
@@ -40,7 +40,7 @@ func answers(scheme, address string) error {
 	return conn.Close()
 }
 
-// answersOK asks a health check, which tells nothing worth checking a certificate for.
+// answersOK calls a health check. The answer is not secret, so it does not verify the certificate.
 func answersOK(url string) error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

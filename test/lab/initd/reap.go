@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// reaper starts processes and collects every child that ends: its own, and those that PID 1 inherits.
+// reaper starts processes and reaps every child that ends: its own, and the children that PID 1 inherits.
 type reaper struct {
 	mu      sync.Mutex
-	waiting map[int]chan<- syscall.WaitStatus // pid -> who started it
+	waiting map[int]chan<- syscall.WaitStatus // pid -> channel of its starter
 }
 
 func newReaper() *reaper { return &reaper{waiting: map[int]chan<- syscall.WaitStatus{}} }
 
-// start runs a program with its output appended to a log file. The lock spans fork and entry in the map, so a child that
-// ends at once still finds its starter.
+// start runs a program with its output appended to a log file. The lock covers both the fork and the map entry, so
+// that a child that ends immediately still finds its starter.
 func (r *reaper) start(argv, env []string, logFile string) (pid int, ended <-chan syscall.WaitStatus, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *reaper) start(argv, env []string, logFile string) (pid int, ended <-cha
 	return pid, done, nil
 }
 
-// serve collects children whenever the kernel says that one ended.
+// serve reaps children whenever the kernel signals that one ended.
 func (r *reaper) serve(childEnded <-chan os.Signal) {
 	for range childEnded {
 		for r.collect() {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownTrees are overlays over the host's: what a machine writes there stays in its memory.
+// ownTrees are overlays over the host's folders. What a machine writes there stays in its memory.
 var ownTrees = []string{"/etc", "/opt", "/var"}
 
-// makeRoot turns the copy of the host's mounts that a new mount namespace starts with into the machine's own root.
+// makeRoot turns a new mount namespace's copy of the host's mounts into the machine's own root.
 func makeRoot(spec Spec) error {
-	// Nothing that follows may reach the host.
+	// The mounts below must not reach the host.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
@@ -25,7 +25,8 @@ func makeRoot(spec Spec) error {
 			return err
 		}
 	}
-	// Last, and only within this namespace: pods get later mounts (as /run/netns) by propagation.
+	// This comes last and applies only within this namespace: pods receive later mounts (such as /run/netns) by
+	// propagation.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make / shared: %w", err)
 	}
@@ -43,7 +44,7 @@ func mountScratch(spec Spec) error {
 	return mount("tmpfs", spec.Scratch, "tmpfs", 0, "mode=700")
 }
 
-// mountSys gives the machine the /sys of its own network namespace and keeps the cgroups under it.
+// mountSys mounts the /sys of the machine's own network namespace and keeps the cgroups below it.
 func mountSys(spec Spec) error {
 	kept := filepath.Join(spec.Scratch, "cgroup")
 	if err := os.Mkdir(kept, 0o755); err != nil {
@@ -61,14 +62,15 @@ func mountSys(spec Spec) error {
 	if err := unix.Unmount(kept, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", kept, err)
 	}
-	// Optional: runc wants it for device rules on cgroup v2.
+	// This is optional: runc needs it for device rules on cgroup v2.
 	_ = unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "")
 	return nil
 }
 
 func mountProc(Spec) error { return mount("proc", "/proc", "proc", 0, "") }
 
-// maskSysctls puts files over kernel parameters that belong to no namespace, so that no machine can change the host's.
+// maskSysctls mounts files over kernel parameters that belong to no namespace, so that no machine can change the
+// host's.
 func maskSysctls(spec Spec) error {
 	for key, value := range spec.Sysctls {
 		own, real := filepath.Join(spec.Scratch, "sysctl", key), filepath.Join("/proc/sys", key)
@@ -135,7 +137,7 @@ func writeFiles(spec Spec) error {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		// Replaced, not followed: /etc/resolv.conf may be a link into the host's /run.
+		// Replace the file and do not follow it: /etc/resolv.conf may be a link into the host's /run.
 		if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
 			return err
 		}

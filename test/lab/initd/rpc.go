@@ -8,7 +8,7 @@ import (
 
 const serviceName = "Init"
 
-// Status is what a daemon does now.
+// Status is a daemon's present state.
 type Status struct {
 	Name   string
 	PID    int // in the machine's pid namespace; 0 while it does not run
@@ -16,13 +16,13 @@ type Status struct {
 	Wanted bool // false after Stop
 }
 
-// Order names a daemon and, where one is sent, a signal.
+// Order names a daemon and, if needed, a signal.
 type Order struct {
 	Daemon string
 	Signal syscall.Signal
 }
 
-// Nothing is the argument or reply of a call that needs none; gob wants a field.
+// Nothing is the argument or reply of a call that needs none; gob requires a field.
 type Nothing struct{ Unused bool }
 
 type service struct{ machine *machine }
@@ -43,7 +43,7 @@ func (s *service) Status(_ Nothing, reply *[]Status) error {
 	return nil
 }
 
-// Signal sends a signal to a daemon; one that dies of it is started again.
+// Signal sends a signal to a daemon. A daemon that ends restarts.
 func (s *service) Signal(order Order, _ *Nothing) error {
 	d, err := s.machine.daemon(order.Daemon)
 	if err != nil {
@@ -52,10 +52,10 @@ func (s *service) Signal(order Order, _ *Nothing) error {
 	return d.signal(order.Signal)
 }
 
-// Stop ends a daemon by a signal and keeps it down.
+// Stop ends a daemon with a signal and keeps it down.
 func (s *service) Stop(order Order, _ *Nothing) error { return s.want(order, false) }
 
-// Start ends a Stop.
+// Start undoes a Stop.
 func (s *service) Start(order Order, _ *Nothing) error { return s.want(order, true) }
 
 func (s *service) want(order Order, wanted bool) error {
@@ -66,7 +66,7 @@ func (s *service) want(order Order, wanted bool) error {
 	return d.want(wanted, order.Signal)
 }
 
-// Client gives orders to the init process of one machine.
+// Client sends orders to the init process of one machine.
 type Client struct{ rpc *rpc.Client }
 
 // Dial connects to a machine's control socket.
@@ -89,7 +89,7 @@ func (c *Client) Status() (daemons []Status, err error) {
 	return daemons, c.call("Status", Nothing{}, &daemons)
 }
 
-// Signal sends a signal to a daemon, which starts again if it dies of it.
+// Signal sends a signal to a daemon, which restarts if it ends.
 func (c *Client) Signal(daemon string, sig syscall.Signal) error {
 	return c.call("Signal", Order{daemon, sig}, &Nothing{})
 }
@@ -99,7 +99,7 @@ func (c *Client) Stop(daemon string, sig syscall.Signal) error {
 	return c.call("Stop", Order{daemon, sig}, &Nothing{})
 }
 
-// Start lets a stopped daemon run.
+// Start starts a stopped daemon.
 func (c *Client) Start(daemon string) error {
 	return c.call("Start", Order{Daemon: daemon}, &Nothing{})
 }

@@ -6,38 +6,39 @@ import (
 	"os"
 )
 
-// Spec is all that a machine is made of.
+// Spec is the full description of a machine.
 type Spec struct {
 	Hostname string
-	Scratch  string // an empty folder of the machine: mounts are moved through it
+	Scratch  string // an empty folder of the machine, through which mounts are moved
 	Binds    []Bind
-	Sysctls  map[string]string // file under /proc/sys -> value that the machine sees and may write, in the host's stead
+	Sysctls  map[string]string // file under /proc/sys -> value that the machine sees and may write instead of the host's
 	Files    []File
 	Steps    []Step
-	Env      []string // of every step, and of what is run by hand in the machine
+	Env      []string // of every step and of every command run in the machine
 	LogDir   string   // a file per daemon
 	Control  string   // the socket of Client
 }
 
-// Bind shows a folder of the lab in the machine's own tree, as containerd's root, which must not be on an overlay.
+// Bind shows a folder of the lab in the machine's own tree, for example containerd's root, which must not be on an
+// overlay.
 type Bind struct{ Source, Target string }
 
-// File is written in the machine's own tree.
+// File is a file written in the machine's own tree.
 type File struct {
 	Path    string
 	Content string
 }
 
-// Step is one daemon or one command. A step starts when the one before it is ready.
+// Step is one daemon or one command. A step starts when the previous step is ready.
 type Step struct {
 	Name   string // the daemon's name for Client, and its log file's
 	Argv   []string
 	Daemon bool
-	Ready  string // of a daemon: "unix:PATH" or "tcp:ADDRESS" that accepts, or an https URL that says 200
-	Unless string // of a command: skipped when this file is there
+	Ready  string // of a daemon: "unix:PATH" or "tcp:ADDRESS" that accepts, or an https URL that returns 200
+	Unless string // of a command: skip the step if this file exists
 }
 
-// ReadSpec reads what WriteSpec wrote.
+// ReadSpec reads a spec that WriteSpec has written.
 func ReadSpec(path string) (Spec, error) {
 	var spec Spec
 	text, err := os.ReadFile(path)
@@ -50,7 +51,7 @@ func ReadSpec(path string) (Spec, error) {
 	return spec, nil
 }
 
-// WriteSpec stores a spec for the init process that is about to start.
+// WriteSpec stores a spec for an init process that starts next.
 func WriteSpec(path string, spec Spec) error {
 	text, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {

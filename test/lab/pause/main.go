@@ -1,4 +1,4 @@
-// Command pause is the first process of every pod: it holds the pod's namespaces and collects orphans.
+// Command pause is the first process of every pod. It holds the pod's namespaces and reaps orphans.
 package main
 
 import (

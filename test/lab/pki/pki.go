@@ -1,4 +1,4 @@
-// Package pki makes the certificates of a lab cluster: its authorities, and a key pair per component.
+// Package pki creates the certificates of a lab cluster: its authorities, and a key pair per component.
 package pki
 
 import (
@@ -23,14 +23,14 @@ const validity = 30 * 24 * time.Hour
 // Pair is a certificate and its key, PEM encoded.
 type Pair struct{ Cert, Key []byte }
 
-// Authority signs pairs.
+// Authority signs key pairs.
 type Authority struct {
 	Pair
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// Subject is whom a pair is for. Its names and addresses matter to servers, its groups to clients.
+// Subject is the owner of a key pair. Servers need names and addresses, clients need groups.
 type Subject struct {
 	Name      string
 	Groups    []string
@@ -38,7 +38,7 @@ type Subject struct {
 	Addresses []netip.Addr
 }
 
-// NewAuthority makes a self-signed authority.
+// NewAuthority creates a self-signed authority.
 func NewAuthority(name string, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,7 +58,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 	return &Authority{pair, cert, key}, err
 }
 
-// Issue makes a pair that serves and authenticates.
+// Issue signs a key pair for servers and clients.
 func (a *Authority) Issue(s Subject, now time.Time) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -112,7 +112,7 @@ func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// NewSigningKey makes the pair that service account tokens are signed and checked with; Cert is the bare public key.
+// NewSigningKey creates the key pair that signs and verifies service account tokens. Cert is the bare public key.
 func NewSigningKey() (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -28,6 +28,6 @@ func TestIssuedPairServesItsAddress(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := parsed.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "fd00::2", CurrentTime: now}); err == nil {
-		t.Error("the certificate is good for an address that it does not name")
+		t.Error("the certificate is valid for an address that it does not name")
 	}
 }

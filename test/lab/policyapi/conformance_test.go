@@ -1,6 +1,7 @@
-// Package policyapi is network-policy-api's own tests: those of ClusterNetworkPolicy, or, with v1alpha1.mod and the tag v1alpha1, those of
-// AdminNetworkPolicy and BaselineAdminNetworkPolicy, which only older versions of that module have. Upstream's program cannot leave tests out by
-// their names; the report says which were.
+// Package policyapi runs the conformance tests of network-policy-api. By default these are the tests of
+// ClusterNetworkPolicy. With v1alpha1.mod and the tag v1alpha1 they are the tests of AdminNetworkPolicy and
+// BaselineAdminNetworkPolicy, which only older versions of that module have. Upstream's program cannot skip tests by
+// name; the report lists the skipped tests.
 package policyapi
 
 import (
@@ -24,9 +25,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var focus = flag.String("focus", "", "only the tests whose names match, also those that send SCTP where the kernel has none")
+var focus = flag.String("focus", "", "only the tests with matching names, including SCTP tests on a kernel without SCTP")
 
-// speaksSCTP are the tests that send SCTP, among others.
+// speaksSCTP matches the tests that send SCTP, possibly among other protocols.
 var speaksSCTP = regexp.MustCompile(`SCTP$|Gress$|InlineCIDRPeers$|EgressNodePeers$`)
 
 func TestConformance(t *testing.T) {
@@ -45,7 +46,8 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := suite.Options{Client: direct, ClientSet: set, KubeConfig: *rest, CleanupBaseResources: true, SupportedFeatures: suite.AllFeatures}
+	options := suite.Options{Client: direct, ClientSet: set, KubeConfig: *rest, CleanupBaseResources: true,
+		SupportedFeatures: suite.AllFeatures}
 	sctp := hasSCTP()
 	if !sctp {
 		options.Client = interceptor.NewClient(direct, interceptor.Funcs{Create: withoutSCTP})
@@ -64,8 +66,10 @@ func TestConformance(t *testing.T) {
 
 // run runs the tests and writes their report.
 func run(t *testing.T, options suite.Options) {
-	tested, err := suite.NewConformanceProfileTestSuite(suite.ConformanceProfileOptions{Options: options, ConformanceProfiles: profiles, Implementation: reports.Implementation{
-		Organization: "weft-network", Project: "weft", URL: "https://github.com/weft-network/weft", Version: *flags.ImplementationVersion}})
+	tested, err := suite.NewConformanceProfileTestSuite(suite.ConformanceProfileOptions{Options: options,
+		ConformanceProfiles: profiles, Implementation: reports.Implementation{
+			Organization: "weft-network", Project: "weft", URL: "https://github.com/weft-network/weft",
+			Version: *flags.ImplementationVersion}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +90,7 @@ func run(t *testing.T, options suite.Options) {
 	}
 }
 
-// hasSCTP asks the kernel, which is that of the nodes.
+// hasSCTP checks this kernel, which is also the nodes'.
 func hasSCTP() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
 	if err == nil {
@@ -95,7 +99,8 @@ func hasSCTP() bool {
 	return err == nil
 }
 
-// withoutSCTP leaves the servers of SCTP out of the tests' pods: without sockets they end at once, and no pod became ready.
+// withoutSCTP removes the SCTP servers from the tests' pods. Without SCTP sockets they would end immediately, and no
+// pod would become ready.
 func withoutSCTP(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	if set, ok := object.(*unstructured.Unstructured); ok && set.GetKind() == "StatefulSet" {
 		path := []string{"spec", "template", "spec", "containers"}

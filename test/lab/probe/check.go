@@ -15,31 +15,31 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// target is something to reach: an address to ping, a URL to get, or both.
+// target is an address to ping, a URL to get, or both.
 type target struct {
 	Name string `json:"name"`
 	Ping string `json:"ping,omitempty"`
 	HTTP string `json:"http,omitempty"`
 }
 
-// result is how the tries of one kind at one target ended.
+// result is the outcome of all tries of one kind at one target.
 type result struct {
 	Name   string  `json:"name"`
 	Kind   string  `json:"kind"` // ping or http
 	Target string  `json:"target"`
 	OK     bool    `json:"ok"`
-	RTTms  float64 `json:"rttMs,omitempty"` // of the try that succeeded
+	RTTms  float64 `json:"rttMs,omitempty"` // of the successful try
 	Tries  int     `json:"tries"`
 	Answer *answer `json:"answer,omitempty"`
 	Error  string  `json:"error,omitempty"`
 }
 
-// effort is how hard a target is tried.
+// effort bounds the tries for a target.
 type effort struct {
 	timeout  time.Duration // of each try
 	attempts int           // tries until one succeeds
-	interval time.Duration // least time from the start of a try to that of the next
-	parallel int           // targets at a time
+	interval time.Duration // least time between the starts of two tries
+	parallel int           // targets tried at a time
 }
 
 func newCheck() *cobra.Command {
@@ -47,7 +47,7 @@ func newCheck() *cobra.Command {
 	e := effort{timeout: 2 * time.Second, attempts: 1, parallel: 16}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Ping and HTTP-get targets; print the results as JSON; fail unless all were reached",
+		Short: "Ping and HTTP-get targets, print the results as JSON, and fail unless all were reached",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := readTargets(targets)
@@ -57,8 +57,8 @@ func newCheck() *cobra.Command {
 			return report(cmd.OutOrStdout(), checkAll(cmd.Context(), list, e))
 		},
 	}
-	cmd.Flags().StringVar(&targets, "targets", "", `JSON [{"name","ping","http"}], or a file of it, or - for the standard input`)
-	cmd.Flags().DurationVar(&e.timeout, "timeout", e.timeout, "of each try")
+	cmd.Flags().StringVar(&targets, "targets", "", `JSON [{"name","ping","http"}], or a file with it, or - for the standard input`)
+	cmd.Flags().DurationVar(&e.timeout, "timeout", e.timeout, "timeout of each try")
 	cmd.Flags().IntVar(&e.attempts, "attempts", e.attempts, "tries per target until one succeeds")
 	cmd.Flags().DurationVar(&e.interval, "interval", e.interval, "least time between the starts of two tries")
 	cmd.Flags().IntVar(&e.parallel, "parallel", e.parallel, "targets at a time")
@@ -98,7 +98,7 @@ func checkAll(ctx context.Context, targets []target, e effort) []result {
 	for i := range results {
 		group.Go(func() error { results[i].try(ctx, e); return nil })
 	}
-	_ = group.Wait() // the tries keep their own errors
+	_ = group.Wait() // results hold their own errors
 	return results
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// failing answers only from the n-th request on.
+// failing returns the URL of a server that succeeds from the n-th request on.
 func failing(t *testing.T, n int32) string {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -16,7 +16,7 @@ func failing(t *testing.T, n int32) string {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		tell(w, r)
+		identify(w, r)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -25,7 +25,8 @@ func failing(t *testing.T, n int32) string {
 func TestTriesAreCountedAndSpaced(t *testing.T) {
 	interval := 20 * time.Millisecond
 	start := time.Now()
-	got := checkAll(t.Context(), []target{{Name: "late", HTTP: failing(t, 3)}}, effort{timeout: time.Minute, attempts: 5, interval: interval, parallel: 1})
+	got := checkAll(t.Context(), []target{{Name: "late", HTTP: failing(t, 3)}},
+		effort{timeout: time.Minute, attempts: 5, interval: interval, parallel: 1})
 	if len(got) != 1 || !got[0].OK || got[0].Tries != 3 || got[0].Error != "" || got[0].Answer == nil {
 		t.Errorf("%+v", got)
 	}

@@ -1,4 +1,4 @@
-// Command probe is what test pods run: a server that tells who answered, and a client that tries targets.
+// Command probe runs in test pods: a server that reports its name, and a client that tries targets.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{Use: "probe", Short: "Answer and ask over the pod network", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "probe", Short: "Test connections over the pod network", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(newServe(), newCheck(), newStream())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "probe:", err)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// protocol is what differs between ping and ping6; the numbers are IANA's.
+// protocol holds the differences between ping and ping6; the numbers are assigned by IANA.
 type protocol struct {
 	network, any   string
 	number         int
@@ -42,7 +42,7 @@ func ping(ctx context.Context, address netip.Addr) error {
 			return err
 		}
 	}
-	// A raw socket sees every reply of the pod: the identifier tells which is ours.
+	// A raw socket receives every reply to the pod; the identifier selects our own.
 	echo := &icmp.Echo{ID: rand.IntN(1 << 16), Seq: 1, Data: []byte(time.Now().Format(time.RFC3339Nano))}
 	packet, err := (&icmp.Message{Type: p.request, Body: echo}).Marshal(nil)
 	if err != nil {

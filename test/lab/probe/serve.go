@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// answer tells a client who served it and as whom it was seen.
+// answer reports to a client which server answered and how the server saw the client.
 type answer struct {
 	Pod    string `json:"pod"`
 	Node   string `json:"node"`
 	Client string `json:"client"` // address and port
-	Server string `json:"server"` // address and port that the request came to
+	Server string `json:"server"` // address and port that received the request
 }
 
 func newServe() *cobra.Command {
@@ -37,7 +37,7 @@ func newServe() *cobra.Command {
 			return serve(cmd.Context(), port)
 		},
 	}
-	cmd.Flags().IntVar(&echoes, "echo", 0, "UDP and TCP port that sends back what comes; 0: none")
+	cmd.Flags().IntVar(&echoes, "echo", 0, "UDP and TCP port that echoes; 0: none")
 	cmd.Flags().IntVar(&port, "port", port, "TCP port, IPv4 and IPv6")
 	return cmd
 }
@@ -47,7 +47,7 @@ func serve(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(tell), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: http.HandlerFunc(identify), ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -55,8 +55,9 @@ func serve(ctx context.Context, port int) error {
 	return nil
 }
 
-// tell takes the names from the environment (the downward API) and falls back to the host name, which is the pod's.
-func tell(w http.ResponseWriter, r *http.Request) {
+// identify reads the names from the environment (the downward API). Its fallback is the host name, which is the
+// pod's.
+func identify(w http.ResponseWriter, r *http.Request) {
 	host, _ := os.Hostname()
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	a := answer{Pod: cmp.Or(os.Getenv("POD_NAME"), host), Node: os.Getenv("NODE_NAME"), Client: r.RemoteAddr}
@@ -64,6 +65,6 @@ func tell(w http.ResponseWriter, r *http.Request) {
 		a.Server = local.String()
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // a kept connection would hide what load balancing does
-	_ = json.NewEncoder(w).Encode(a)      // the client is gone: nobody to tell
+	w.Header().Set("Connection", "close") // a kept connection would hide load balancing
+	_ = json.NewEncoder(w).Encode(a)      // an error means that the client has disconnected
 }

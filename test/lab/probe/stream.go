@@ -16,35 +16,36 @@ import (
 )
 
 const (
-	streamRate  = 10 * time.Millisecond // a datagram, and a line on the connection, each
-	streamTells = time.Second           // what was counted so far
+	streamRate    = 10 * time.Millisecond // interval of the datagrams, and of the bytes on the connection
+	streamReports = time.Second           // interval of the reports
 )
 
-// streamReport is what a stream tells, of everything since its start.
+// streamReport is a stream's result since its start.
 type streamReport struct {
 	Peer string `json:"peer"`
 	Sent int    `json:"sent"` // datagrams
 	Back int    `json:"back"`
-	Lost int    `json:"lost"` // of those up to the last that came back
-	// SilenceMs is the longest time without a datagram back, and TCPSilenceMs without a byte back on the one connection.
+	Lost int    `json:"lost"` // datagrams before the last echo that were not echoed
+	// SilenceMs is the longest time without an echoed datagram, and TCPSilenceMs the longest time without an echoed
+	// byte on the connection.
 	SilenceMs    int64  `json:"silenceMs"`
 	TCPBytes     int    `json:"tcpBytes"`
 	TCPSilenceMs int64  `json:"tcpSilenceMs"`
-	TCPError     string `json:"tcpError,omitempty"` // the connection ended
+	TCPError     string `json:"tcpError,omitempty"` // set if the connection ended
 }
 
-// stream sends datagrams to an echo at a steady rate, and bytes on one connection, which is never made anew.
+// stream sends datagrams to an echo at a steady rate, and bytes on one connection, which is never reestablished.
 type stream struct {
 	mu           sync.Mutex
 	report       streamReport
-	last         int       // number of the latest datagram that came back
-	datagram, by time.Time // when the last came back
+	last         int       // number of the latest echoed datagram
+	datagram, by time.Time // times of the last echoes
 }
 
 func newStream() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stream HOST:PORT",
-		Short: "Send 100 datagrams a second and a long connection's bytes to an echo; each second print what came back",
+		Short: "Send 100 datagrams a second, and bytes on a long connection, to an echo; print the results each second",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := &stream{report: streamReport{Peer: args[0]}}
@@ -68,21 +69,21 @@ func (s *stream) run(ctx context.Context, out io.Writer) error {
 	go s.receive(udp)
 	go s.read(tcp)
 	go s.write(ctx, tcp)
-	tick, tells := time.NewTicker(streamRate), time.NewTicker(streamTells)
+	tick, reports := time.NewTicker(streamRate), time.NewTicker(streamReports)
 	defer tick.Stop()
-	defer tells.Stop()
+	defer reports.Stop()
 	for n := uint64(0); ; {
 		select {
 		case <-ctx.Done():
-			return s.tell(out)
-		case <-tells.C:
-			if err := s.tell(out); err != nil {
+			return s.print(out)
+		case <-reports.C:
+			if err := s.print(out); err != nil {
 				return err
 			}
 		case <-tick.C:
 			n++
 			s.count(func(r *streamReport) { r.Sent++ })
-			_, _ = udp.Write(binary.BigEndian.AppendUint64(nil, n)) // what is refused now is lost, and counted so
+			_, _ = udp.Write(binary.BigEndian.AppendUint64(nil, n)) // a refused datagram counts as lost
 		}
 	}
 }
@@ -101,7 +102,7 @@ func (s *stream) receive(udp net.Conn) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			continue // an ICMP error is no answer
+			continue // an ICMP error is not an echo
 		}
 		now, last := time.Now(), int(binary.BigEndian.Uint64(buffer))
 		s.count(func(r *streamReport) {
@@ -150,13 +151,13 @@ func (s *stream) write(ctx context.Context, tcp net.Conn) {
 	}
 }
 
-func (s *stream) tell(out io.Writer) error {
+func (s *stream) print(out io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return json.NewEncoder(out).Encode(s.report)
 }
 
-// echo sends back what comes, datagrams and bytes of connections, until ctx ends.
+// echo echoes datagrams and bytes of connections until ctx ends.
 func echo(ctx context.Context, port int) error {
 	udp, err := net.ListenPacket("udp", fmt.Sprintf(":%d", port))
 	if err != nil {

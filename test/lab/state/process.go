@@ -25,7 +25,8 @@ func startTime(pid int) (uint64, error) {
 	return parseStartTime(stat)
 }
 
-// parseStartTime reads field 22 of proc_pid_stat(5). Field 2 is the command in parentheses, which may hold anything.
+// parseStartTime reads field 22 of proc_pid_stat(5). Field 2 is the command in parentheses, which may contain any
+// character.
 func parseStartTime(stat []byte) (uint64, error) {
 	const field, first = 22, 3 // the first field after the command is number 3
 	_, after, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
@@ -36,13 +37,14 @@ func parseStartTime(stat []byte) (uint64, error) {
 	return strconv.ParseUint(string(fields[field-first]), 10, 64)
 }
 
-// Alive tells whether this very process still runs.
+// Alive reports whether exactly this process still runs.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return err == nil && start == p.StartTime
 }
 
-// Kill ends the process, and with it its whole pid namespace, and waits until it is gone. Killing one that is gone is fine.
+// Kill ends the process, and with it its whole pid namespace, and waits until it is gone. It is no error if the
+// process is gone already.
 func (p Process) Kill(timeout time.Duration) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -52,7 +54,7 @@ func (p Process) Kill(timeout time.Duration) error {
 		return fmt.Errorf("%s: pidfd of %d: %w", p.Machine, p.PID, err)
 	}
 	defer unix.Close(fd)
-	if !p.Alive() { // the pid is another's; from here on the pidfd cannot change hands
+	if !p.Alive() { // another process has the pid; the pidfd always refers to the same process
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -72,7 +74,7 @@ func (p Process) awaitEnd(fd int, timeout time.Duration) error {
 		case n == 1:
 			return nil
 		default:
-			return fmt.Errorf("%s: process %d still there %s after SIGKILL", p.Machine, p.PID, timeout)
+			return fmt.Errorf("%s: process %d still exists %s after SIGKILL", p.Machine, p.PID, timeout)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package state is the record of what a lab made outside its own folder, so that it can be removed also after the
-// process that made it was killed. Each entry is written before the thing is made.
+// Package state records what a lab creates outside its own folder, so that it can be removed even after the creating
+// process was killed. Each entry is written before its object is created.
 package state
 
 import (
@@ -16,7 +16,7 @@ import (
 // State is the record of one lab.
 type State struct {
 	Nodes     int
-	Bare      bool     // without OVN and Open vSwitch of the lab's own
+	Bare      bool     // the lab itself runs no OVN and Open vSwitch
 	Netns     []string // names under /run/netns
 	Cgroups   []string // absolute folders
 	Processes []Process
@@ -24,14 +24,14 @@ type State struct {
 	path string
 }
 
-// Process is one init process. A pid alone may have become another program's.
+// Process identifies an init process. A pid alone may have been reused by another program.
 type Process struct {
 	Machine   string
 	PID       int
 	StartTime uint64 // clock ticks after boot: field 22 of /proc/PID/stat
 }
 
-// Load reads a record; a lab that was never up has an empty one.
+// Load reads a record; a lab that was never up has an empty record.
 func Load(path string) (*State, error) {
 	s := &State{path: path}
 	text, err := os.ReadFile(path)
@@ -47,30 +47,30 @@ func Load(path string) (*State, error) {
 	return s, nil
 }
 
-// Empty tells whether nothing is on record.
+// Empty reports whether the record has no entries.
 func (s *State) Empty() bool {
 	return len(s.Netns)+len(s.Cgroups)+len(s.Processes) == 0
 }
 
-// AddNetns records a network namespace that is about to be made.
+// AddNetns records a network namespace before its creation.
 func (s *State) AddNetns(name string) error {
 	s.Netns = append(s.Netns, name)
 	return s.save()
 }
 
-// AddCgroups records control groups that are about to be made.
+// AddCgroups records control groups before their creation.
 func (s *State) AddCgroups(dirs []string) error {
 	s.Cgroups = append(s.Cgroups, dirs...)
 	return s.save()
 }
 
-// AddProcess records an init process that waits to be told that it is on record.
+// AddProcess records an init process, which waits for a byte until it is recorded.
 func (s *State) AddProcess(p Process) error {
 	s.Processes = append(s.Processes, p)
 	return s.save()
 }
 
-// SetNodes records how many nodes the lab has.
+// SetNodes records the lab's number of nodes.
 func (s *State) SetNodes(n int) error {
 	s.Nodes = n
 	return s.save()
@@ -82,7 +82,7 @@ func (s *State) SetBare(bare bool) error {
 	return s.save()
 }
 
-// Process finds the newest init process of a machine.
+// Process returns the newest init process of a machine.
 func (s *State) Process(machine string) (Process, bool) {
 	for _, p := range slices.Backward(s.Processes) {
 		if p.Machine == machine {

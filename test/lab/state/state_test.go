@@ -64,6 +64,6 @@ func TestKillAwaitsTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Error("the process ended by itself")
+		t.Error("the process ended before the kill")
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// apt is apt-get with a state of its own: nothing is installed, and the machine's own lists and status stay as they are.
+// apt is apt-get with its own state: it installs nothing, and the machine's lists and status do not change.
 type apt struct {
 	dir   string // state, lists and downloaded packages
-	suite string // the Debian release, as "trixie"
+	suite string // the Debian release, such as "trixie"
 }
 
 // newApt prepares the state folder. The empty status file makes apt download the whole closure, libc included.
@@ -51,7 +51,7 @@ func (a apt) conf() string {
 	return b.String()
 }
 
-// download fetches packages with all that they depend on and returns the files.
+// download fetches packages with all their dependencies and returns the files.
 func (a apt) download(ctx context.Context, packages ...string) ([]string, error) {
 	env := []string{"APT_CONFIG=" + a.path("apt.conf"), "DEBIAN_FRONTEND=noninteractive"}
 	if err := run(ctx, a.dir, env, "apt-get", "update", "-qq"); err != nil {
@@ -64,7 +64,7 @@ func (a apt) download(ctx context.Context, packages ...string) ([]string, error)
 	return filepath.Glob(a.path("cache", "archives", "*.deb"))
 }
 
-// debianMirror is the mirror that this machine's own apt uses; $WEFT_DEBIAN_MIRROR overrides it.
+// debianMirror returns the mirror of this machine's own apt; $WEFT_DEBIAN_MIRROR overrides it.
 func debianMirror() (string, error) {
 	if m := os.Getenv("WEFT_DEBIAN_MIRROR"); m != "" {
 		return m, nil
@@ -114,7 +114,8 @@ func debianSuite(s string) bool {
 	return slices.Contains([]string{"bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable"}, s)
 }
 
-// fetch downloads packages of ovnSuite with all that they depend on; state is the folder of the cache that keeps apt's state and the packages.
+// fetch downloads packages of ovnSuite with all their dependencies. state is the cache folder for apt's state and
+// the packages.
 func (c Cache) fetch(ctx context.Context, state string, packages []string) (debs []string, err error) {
 	mirror, err := debianMirror()
 	if err != nil {
@@ -127,7 +128,7 @@ func (c Cache) fetch(ctx context.Context, state string, packages []string) (debs
 	return a.download(ctx, packages...)
 }
 
-// unpack puts the files of packages below root; their scripts are not run.
+// unpack extracts packages below root without running their scripts.
 func unpack(ctx context.Context, debs []string, root string) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err

@@ -25,23 +25,23 @@ func DefaultCache() (Cache, error) {
 	return Cache{filepath.Join(dir, "weft")}, nil
 }
 
-// Bin is the path of a program built from Go modules, as "kubectl".
+// Bin returns the path of a program built from Go modules, such as "kubectl".
 func (c Cache) Bin(name string) string { return filepath.Join(c.Dir, "bin", name) }
 
-// OVN is the path of a program of OVN or Open vSwitch, as "ovn-nbctl".
+// OVN returns the path of a program of OVN or Open vSwitch, such as "ovn-nbctl".
 func (c Cache) OVN(name string) string { return filepath.Join(c.Dir, "ovn", "bin", name) }
 
-// Schema is the path of a database schema, as "ovn-nb".
+// Schema returns the path of a database schema, such as "ovn-nb".
 func (c Cache) Schema(name string) string {
 	return filepath.Join(c.Dir, "ovn", "share", name+".ovsschema")
 }
 
-// BusyBox is the path of the static busybox that images are made from.
+// BusyBox returns the path of the static busybox for images.
 func (c Cache) BusyBox() string { return filepath.Join(c.Dir, "ovn", "root", "usr", "bin", "busybox") }
 
 func (c Cache) stampPath(tool string) string { return filepath.Join(c.Dir, "stamps", tool) }
 
-// fresh tells whether a tool was made from just this and its file is still there.
+// fresh reports whether a tool was made from exactly this stamp and its file still exists.
 func (c Cache) fresh(tool, stamp, file string) bool {
 	had, err := os.ReadFile(c.stampPath(tool))
 	if err != nil || string(had) != stamp {
@@ -58,7 +58,7 @@ func (c Cache) writeStamp(tool, stamp string) error {
 	return renameio.WriteFile(c.stampPath(tool), []byte(stamp), 0o644)
 }
 
-// lock keeps other processes from making the same tool; the kernel drops it with the process.
+// lock keeps other processes from making the same tool. The kernel releases it when the process ends.
 func (c Cache) lock(tool string) (release func(), err error) {
 	dir := filepath.Join(c.Dir, "locks")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -75,7 +75,7 @@ func (c Cache) lock(tool string) (release func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// once runs build unless the stamp says that the tool is there already.
+// once runs build unless the stamp shows that the tool exists.
 func (c Cache) once(tool, stamp, file string, build func() error) (built bool, err error) {
 	if c.fresh(tool, stamp, file) {
 		return false, nil

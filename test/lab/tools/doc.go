@@ -1,4 +1,4 @@
-// Package tools makes the programs that the lab and the tests run, and keeps them in a cache folder:
+// Package tools builds the programs that the lab and the tests run, and keeps them in a cache folder:
 //
 //	$WEFT_CACHE            default: the user's cache folder + /weft
 //	├── bin/               etcd, kube-apiserver, kubectl, ... built from the modules beside this package
@@ -8,5 +8,6 @@
 //	├── stamps/            one file per tool: what it was made from
 //	└── locks/             one file per tool, held while it is made
 //
-// Making a tool twice costs nothing: its stamp says that it is there. A tool appears under its final name in one rename.
+// Making a tool twice costs nothing, because its stamp shows that it exists. A tool appears under its final name in
+// one rename.
 package tools

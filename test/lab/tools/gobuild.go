@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// KubernetesVersion is what the Kubernetes programs report; the module pins the same.
+// KubernetesVersion is the version that the Kubernetes programs report. The module pins the same version.
 const KubernetesVersion = "v1.36.3"
 
-// Program is one Go program built from a small module of its own, so that minimal version selection cannot mix
-// Kubernetes', etcd's and containerd's dependencies.
+// Program is a Go program built from its own small module, so that minimal version selection cannot mix the
+// dependencies of Kubernetes, etcd and containerd.
 type Program struct {
 	Name    string // the file in bin/
 	Module  string // folder under test/lab
-	ModFile string // in it, instead of go.mod
+	ModFile string // file in the module to use instead of go.mod
 	Package string
 	LDFlags string
 	Tags    string
 	CGO     bool
-	Test    bool // a package's tests, to be run anywhere
+	Test    bool // build a package's tests
 }
 
 const stampKubernetes = " -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
@@ -39,7 +39,7 @@ func containerdProgram(name string) Program {
 	return Program{Name: name, Module: "containerd", Package: "github.com/containerd/containerd/v2/cmd/" + name, LDFlags: "-s -w"}
 }
 
-// Envtest is what controller-runtime's envtest starts.
+// Envtest lists the programs that controller-runtime's envtest starts.
 func Envtest() []Program {
 	return []Program{
 		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
@@ -48,7 +48,7 @@ func Envtest() []Program {
 	}
 }
 
-// Node is what a whole cluster needs beyond Envtest.
+// Node lists the programs that a whole cluster needs in addition to Envtest.
 func Node() []Program {
 	return []Program{
 		kubernetesProgram("kubelet"),
@@ -57,26 +57,28 @@ func Node() []Program {
 		containerdProgram("containerd"),
 		containerdProgram("containerd-shim-runc-v2"),
 		containerdProgram("ctr"),
-		// runc enters namespaces from C, and pods ask for seccomp profiles.
+		// runc enters namespaces from C, and pods request seccomp profiles.
 		{Name: "runc", Module: "runc", Package: "github.com/opencontainers/runc", LDFlags: "-s -w", Tags: "seccomp", CGO: true},
 		{Name: "coredns", Module: "coredns", Package: ".", LDFlags: "-s -w"},
 	}
 }
 
-// Upstream is Kubernetes' own tests of networks, what runs several of them at once, and the programs of the pods that they start; and
-// network-policy-api's tests, of two versions.
+// Upstream lists Kubernetes' own network tests, the program that runs several of them in parallel, the programs of
+// their pods, and two versions of network-policy-api's tests.
 func Upstream() []Program {
 	return []Program{
 		{Name: "e2e.test", Module: "upstream", Package: ".", LDFlags: "-s -w" + stampKubernetes, Test: true},
 		{Name: "ginkgo", Module: "upstream", Package: "github.com/onsi/ginkgo/v2/ginkgo", LDFlags: "-s -w"},
 		{Name: "agnhost", Module: "upstream", Package: "k8s.io/kubernetes/test/images/agnhost", LDFlags: "-s -w"},
-		{Name: "regression-issue-74839", Module: "upstream", Package: "k8s.io/kubernetes/test/images/regression-issue-74839", LDFlags: "-s -w"},
+		{Name: "regression-issue-74839", Module: "upstream",
+			Package: "k8s.io/kubernetes/test/images/regression-issue-74839", LDFlags: "-s -w"},
 		{Name: "policyapi.test", Module: "policyapi", Package: ".", LDFlags: "-s -w", Test: true},
-		{Name: "policyapi-v1alpha1.test", Module: "policyapi", ModFile: "v1alpha1.mod", Package: ".", LDFlags: "-s -w", Tags: "v1alpha1", Test: true},
+		{Name: "policyapi-v1alpha1.test", Module: "policyapi", ModFile: "v1alpha1.mod", Package: ".",
+			LDFlags: "-s -w", Tags: "v1alpha1", Test: true},
 	}
 }
 
-// Build makes one program; built is false when it was there.
+// Build builds one program; built is false if it existed already.
 func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, err error) {
 	dir := filepath.Join(root, "test", "lab", p.Module)
 	sum, err := sourceSum(dir)
@@ -87,7 +89,8 @@ func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, e
 	return c.once(p.Name, stamp, c.Bin(p.Name), func() error { return c.goBuild(ctx, dir, p) })
 }
 
-// sourceSum is over all that a module says of what is built from it: the versions of others, and sources of its own.
+// sourceSum is the checksum of everything in a module that affects the build: the versions of dependencies and its
+// own sources.
 func sourceSum(dir string) ([]byte, error) {
 	own, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -139,7 +142,7 @@ func (c Cache) goBuild(ctx context.Context, dir string, p Program) error {
 	return os.Rename(temp, c.Bin(p.Name))
 }
 
-// run starts a program with some more environment; its output becomes part of the error.
+// run runs a program with additional environment variables. Its output becomes part of the error.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -150,7 +153,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return nil
 }
 
-// tail keeps the end of a program's output, where the reason is.
+// tail keeps the end of a program's output, which contains the reason.
 func tail(out []byte) []byte {
 	const keep = 4096
 	return out[max(0, len(out)-keep):]

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// hostPackages are Debian packages of the machine itself: what proves that each is there, and its name.
+// hostPackages are Debian packages for the machine itself: a file that shows that the package is installed, and its
+// name.
 var hostPackages = []struct{ proof, name string }{
 	{"ip", "iproute2"},
 	{"nft", "nftables"},
@@ -18,7 +19,7 @@ var hostPackages = []struct{ proof, name string }{
 	{"/usr/include/seccomp.h", "libseccomp-dev"},
 }
 
-// InstallHostPackages installs what is missing; as another user than root it only says what that is.
+// InstallHostPackages installs missing packages. Without root it only reports them.
 func InstallHostPackages(ctx context.Context) error {
 	var missing []string
 	for _, p := range hostPackages {

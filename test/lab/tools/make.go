@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Make makes the tools that are not there yet and says on out what each took: "ovn" is OVN and Open vSwitch, "envtest"
-// what the API server's tests run, "all" what a lab runs, "upstream" what Kubernetes' own tests need beside a lab.
+// Make makes the missing tools and prints on out how long each took: "ovn" is OVN and Open vSwitch, "envtest" the
+// programs for tests with an API server, "all" the programs of a lab, "upstream" the additional programs for
+// Kubernetes' own tests.
 func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
-	if what == "all" {
+	if what == "ovn" || what == "all" {
 		if err := InstallHostPackages(ctx); err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (c Cache) buildPrograms(ctx context.Context, what string, out io.Writer) er
 	return nil
 }
 
-// timed says what a step did and how long it took.
+// timed prints a step and its duration.
 func timed(out io.Writer, name string, step func() (made bool, err error)) error {
 	start := time.Now()
 	made, err := step()

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// ModuleFolder finds the sources of a module that one of the lab's uses, and downloads them when they are not there.
+// ModuleFolder returns the sources of a dependency of one of the lab's modules, and downloads them if they are
+// missing.
 func ModuleFolder(ctx context.Context, user, modFile, module string) (string, error) {
 	root, err := SourceRoot()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// ovnSuite is Debian 13. Debian 12's Open vSwitch 3.1 aborts in its userspace conntrack under ordinary load-balancer
-// churn (conntrack.c: conn->conn_type == CT_CONN_TYPE_DEFAULT), so there is no falling back to it.
+// ovnSuite is Debian 13. Debian 12 is no alternative: its Open vSwitch 3.1 aborts in its userspace conntrack under
+// ordinary load-balancer churn (conntrack.c: conn->conn_type == CT_CONN_TYPE_DEFAULT).
 const ovnSuite = "trixie"
 
-// ovnVersions is what the wrappers must report: a program and the start of its first line.
+// ovnVersions holds what the wrappers must report: a program and the start of its first line.
 var ovnVersions = map[string]string{
 	"ovs-vswitchd": "ovs-vswitchd (Open vSwitch) 3.5",
 	"ovn-northd":   "ovn-northd 25.03",
 }
 
-// ovnPackages: the two daemons' packages, static busybox for images, and what one wants when packets go missing.
+// ovnPackages are the packages of the daemons, static busybox for images, and tcpdump to find missing packets.
 var ovnPackages = []string{"ovn-central", "ovn-host", "openvswitch-switch", "busybox-static", "tcpdump"}
 
 var ovnPrograms = []string{
@@ -43,7 +43,7 @@ func (c Cache) fetchOVN(ctx context.Context) error {
 	return c.unpackOVN(ctx, debs)
 }
 
-// unpackOVN works in ovn.new; the wrappers hold absolute paths, so they are written for the final place.
+// unpackOVN works in ovn.new. The wrappers contain absolute paths, so they are written for the final folder.
 func (c Cache) unpackOVN(ctx context.Context, debs []string) error {
 	final, temp := filepath.Join(c.Dir, "ovn"), filepath.Join(c.Dir, "ovn.new")
 	if err := os.RemoveAll(temp); err != nil {
@@ -83,14 +83,14 @@ func writeWrappers(temp, final string) error {
 	return nil
 }
 
-// wrapper starts a program through its own dynamic loader, so that the machine's libc does not matter.
+// wrapper starts a program through its own dynamic loader, so that it does not depend on the machine's libc.
 func wrapper(root, name, inRoot string) string {
 	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	return fmt.Sprintf("#!/bin/sh\nexec %s --library-path %s --argv0 %s %s \"$@\"\n",
 		filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2"), lib, name, filepath.Join(root, inRoot))
 }
 
-// findProgram looks where Debian keeps programs; ovs-vswitchd's alternatives live under usr/lib.
+// findProgram searches Debian's program folders; ovs-vswitchd's alternatives are below usr/lib.
 func findProgram(root, name string) (string, error) {
 	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib/openvswitch-switch", "usr/lib/openvswitch-common"} {
 		path := filepath.Join(root, dir, name)
@@ -98,7 +98,7 @@ func findProgram(root, name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: not in the unpacked packages", name)
+	return "", fmt.Errorf("%s: not found in the unpacked packages", name)
 }
 
 func copySchemas(temp string) error {

@@ -9,7 +9,7 @@ import (
 
 const module = "module github.com/weft-network/weft\n"
 
-// SourceRoot finds the repository: the folder above the working folder whose go.mod is Weft's own.
+// SourceRoot returns the repository: the folder above the working folder with Weft's own go.mod.
 func SourceRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -24,7 +24,7 @@ func TestOnceBuildsAgainOnlyWhenTheStampDiffers(t *testing.T) {
 	c := Cache{t.TempDir()}
 	made := 0
 	build := func() error { made++; return nil }
-	file := c.stampPath("tool") // the stamp itself is a file that exists once the tool is made
+	file := c.stampPath("tool") // the stamp itself is a file that exists after the build
 	for _, stamp := range []string{"v1", "v1", "v2", "v2"} {
 		if _, err := c.once("tool", stamp, file, build); err != nil {
 			t.Fatal(err)

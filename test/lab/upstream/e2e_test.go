@@ -1,5 +1,5 @@
-// Package upstream is Kubernetes' own test suite as far as it is about networks. Upstream's program cannot be built from modules: one of its
-// packages needs k8s.io/sample-apiserver, which is none.
+// Package upstream runs the network part of Kubernetes' own test suite. Upstream's program cannot be built from
+// modules: one of its packages needs k8s.io/sample-apiserver, which is not a module.
 package upstream
 
 import (

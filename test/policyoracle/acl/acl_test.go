@@ -6,7 +6,8 @@ import (
 )
 
 func packet(protocol, src, dst string, port uint16) *Packet {
-	return &Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: protocol, SrcPort: 33333, DstPort: port, inport: "a", outport: "b"}
+	return &Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: protocol, SrcPort: 33333,
+		DstPort: port, inport: "a", outport: "b"}
 }
 
 func base() *Database {
@@ -23,22 +24,32 @@ func base() *Database {
 	return db
 }
 
-// TestMatches has each thing that a match can say, about a TCP packet over IPv4 and a UDP packet over IPv6.
+// TestMatches tests each part of the match language with a TCP packet over IPv4 and a UDP packet over IPv6.
 func TestMatches(t *testing.T) {
 	tcp4, udp6 := packet("tcp", "10.0.0.1", "10.0.0.2", 80), packet("udp", "fd00::1", "fd00::2", 53)
 	for _, test := range []struct {
 		match      string
 		tcp4, udp6 bool
 	}{
-		{"ip", true, true}, {"ip4", true, false}, {"!ip4", false, true}, {"ip6 && udp", false, true}, {"tcp", true, false}, {"!tcp", false, true},
-		{"icmp4 || icmp6 || sctp", false, false}, {"arp || nd", false, false}, {"!(arp || nd)", true, true}, {"1", true, true}, {"0", false, false},
-		{"ip4.src == 10.0.0.1", true, false}, {"ip4.src == 10.0.0.0/24", true, false}, {"ip4.src == 10.0.0.7/24", true, false}, {"ip4.src == {10.9.0.0/16, 10.0.0.1}", true, false},
-		{"ip4.src != 10.0.0.1", false, false}, {"ip4.src != 10.0.0.2", true, false}, {"ip4.src != {10.0.0.2, 10.0.0.1}", false, false}, {"!(ip4.src == 10.0.0.2)", true, false},
-		{"!(ip4.src == 10.0.0.1 || ip4.src == 10.0.0.5)", false, false}, {"ip6.dst == fd00::/64", false, true}, {"ip6.dst == ::/0", false, true},
-		{"ip4.src == $web", true, false}, {"ip4.src != $web", false, false}, {"ip4.src == {$none, $web}", true, false}, {"ip4.src == $none", false, false}, {"ip4.src != $none", true, false},
-		{"inport == @pg", true, true}, {"outport == @pg", false, false}, {"inport == @empty", false, false}, {`outport == "b"`, true, true}, {`inport != "a"`, false, false},
-		{"tcp.dst == 80", true, false}, {"tcp.dst == {79, 80}", true, false}, {"79 <= tcp.dst <= 81", true, false}, {"80 < tcp.dst < 90", false, false}, {"tcp.dst >= 80 && tcp.dst <= 80", true, false},
-		{"90 >= tcp.dst > 79", true, false}, {"tcp.dst == 0x50/0xfff0", true, false}, {"!(tcp.dst == 53)", true, false}, {"tcp.dst != 80 || udp.dst == 53", false, true}, {"udp.src > 1000", false, true},
+		{"ip", true, true}, {"ip4", true, false}, {"!ip4", false, true}, {"ip6 && udp", false, true},
+		{"tcp", true, false}, {"!tcp", false, true},
+		{"icmp4 || icmp6 || sctp", false, false}, {"arp || nd", false, false}, {"!(arp || nd)", true, true},
+		{"1", true, true}, {"0", false, false},
+		{"ip4.src == 10.0.0.1", true, false}, {"ip4.src == 10.0.0.0/24", true, false},
+		{"ip4.src == 10.0.0.7/24", true, false}, {"ip4.src == {10.9.0.0/16, 10.0.0.1}", true, false},
+		{"ip4.src != 10.0.0.1", false, false}, {"ip4.src != 10.0.0.2", true, false},
+		{"ip4.src != {10.0.0.2, 10.0.0.1}", false, false}, {"!(ip4.src == 10.0.0.2)", true, false},
+		{"!(ip4.src == 10.0.0.1 || ip4.src == 10.0.0.5)", false, false}, {"ip6.dst == fd00::/64", false, true},
+		{"ip6.dst == ::/0", false, true},
+		{"ip4.src == $web", true, false}, {"ip4.src != $web", false, false}, {"ip4.src == {$none, $web}", true,
+			false}, {"ip4.src == $none", false, false}, {"ip4.src != $none", true, false},
+		{"inport == @pg", true, true}, {"outport == @pg", false, false}, {"inport == @empty", false, false},
+		{`outport == "b"`, true, true}, {`inport != "a"`, false, false},
+		{"tcp.dst == 80", true, false}, {"tcp.dst == {79, 80}", true, false}, {"79 <= tcp.dst <= 81", true, false},
+		{"80 < tcp.dst < 90", false, false}, {"tcp.dst >= 80 && tcp.dst <= 80", true, false},
+		{"90 >= tcp.dst > 79", true, false}, {"tcp.dst == 0x50/0xfff0", true, false},
+		{"!(tcp.dst == 53)", true, false}, {"tcp.dst != 80 || udp.dst == 53", false, true},
+		{"udp.src > 1000", false, true},
 		{"ip4 && (tcp.dst == 80 || tcp.dst == 443)", true, false}, {"ip.proto == 17", false, true}, {"ct.new && !ct.est", true, true},
 	} {
 		e, _, err := parse(test.match, base())
@@ -52,12 +63,14 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestRefused has what OVN would not take, or would leave out with a warning.
+// TestRefused tests matches that OVN would refuse, or drop with a warning.
 func TestRefused(t *testing.T) {
-	for _, match := range []string{"", "ip4 && ip6 || tcp", "ip4.src == $absent", "inport == @absent", "ip4.src == fd00::1", "ip4.src < 10.0.0.1", "tcp.dst == {1, 2", "tcp.dst = 80",
-		"(ip4", "ip4)", "outport == b", "frob == 1", "ip4.src", "1 <= tcp.dst >= 2", "tcp.dst == 65536", `inport == "a`, "tcp.dst == $web", "&& ip4", "ip4 &&", "1 < frob"} {
+	for _, match := range []string{"", "ip4 && ip6 || tcp", "ip4.src == $absent", "inport == @absent",
+		"ip4.src == fd00::1", "ip4.src < 10.0.0.1", "tcp.dst == {1, 2", "tcp.dst = 80",
+		"(ip4", "ip4)", "outport == b", "frob == 1", "ip4.src", "1 <= tcp.dst >= 2", "tcp.dst == 65536",
+		`inport == "a`, "tcp.dst == $web", "&& ip4", "ip4 &&", "1 < frob"} {
 		if _, _, err := parse(match, base()); err == nil {
-			t.Errorf("%q was taken", match)
+			t.Errorf("%q was accepted", match)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -32,27 +33,28 @@ type logicalSwitch struct {
 	acls   []*rule
 }
 
-// rule is an ACL that can be asked.
+// rule is an ACL with a parsed match.
 type rule struct {
 	row   *nbdb.ACL
 	owner unit.Key
 	match expression
-	// groups are those that the match names.
+	// groups are the port groups that the match names.
 	groups []string
 }
 
 func (r *rule) String() string {
-	return fmt.Sprintf("%s: tier %d priority %d %s %s: %s", r.owner, r.row.Tier, r.row.Priority, r.row.Direction, r.row.Action, r.row.Match)
+	return fmt.Sprintf("%s: tier %d priority %d %s %s: %s", r.owner, r.row.Tier, r.row.Priority, r.row.Direction,
+		r.row.Action, r.row.Match)
 }
 
-// content are units as a database has them.
+// content holds units in the form of a database.
 type content struct {
 	rows     map[string]unit.Row
 	owner    map[string]unit.Key
 	elements map[string]map[string][]string // row -> column -> elements
 }
 
-// New makes a database of units. What a real one would refuse, or leave out, is an error.
+// New makes a database of units. Anything that a real database would refuse, or that OVN would ignore, is an error.
 func New(units []unit.Unit) (*Database, error) {
 	c, err := contentOf(units)
 	if err != nil {
@@ -68,7 +70,7 @@ func contentOf(units []unit.Unit) (*content, error) {
 		for _, row := range u.Rows {
 			id := reflect.ValueOf(row.Model).Elem().FieldByName("UUID").String()
 			if other, twice := c.owner[id]; twice {
-				return nil, fmt.Errorf("%s and %s want one row", other, u.Key)
+				return nil, fmt.Errorf("%s and %s have the same row", other, u.Key)
 			}
 			c.rows[id], c.owner[id] = row, u.Key
 		}
@@ -76,8 +78,8 @@ func contentOf(units []unit.Unit) (*content, error) {
 	for _, u := range units {
 		for _, m := range u.Members {
 			switch _, there := c.rows[m.Parent.UUID]; {
-			case !there && !m.Optional && m.Parent.UUID != "": // none is of a table's only row
-				return nil, fmt.Errorf("%s waits for a row of %s that nobody wants", u.Key, m.Parent.Table)
+			case !there && !m.Optional && m.Parent.UUID != "": // a table's single row has no UUID
+				return nil, fmt.Errorf("%s refers to a row of %s that no unit has", u.Key, m.Parent.Table)
 			case there:
 				if c.elements[m.Parent.UUID] == nil {
 					c.elements[m.Parent.UUID] = map[string][]string{}
@@ -94,7 +96,7 @@ func (c *content) portNames(uuids []string) (map[string]bool, error) {
 	for _, id := range uuids {
 		lsp, ok := c.rows[id].Model.(*nbdb.LogicalSwitchPort)
 		if !ok {
-			return nil, fmt.Errorf("%s is no port", id)
+			return nil, fmt.Errorf("%s is not a port", id)
 		}
 		found[lsp.Name] = true
 	}
@@ -122,7 +124,7 @@ func (db *Database) addGroups(c *content) error {
 	return nil
 }
 
-// addSetsOfGroup adds the two address sets that northd makes of each port group.
+// addSetsOfGroup adds the two address sets that northd derives from each port group.
 func (db *Database) addSetsOfGroup(c *content, name string, ports []string) error {
 	v4, v6 := &addresses{single: map[netip.Addr]bool{}}, &addresses{single: map[netip.Addr]bool{}}
 	for _, id := range ports {
@@ -162,7 +164,8 @@ func (db *Database) addSets(c *content) error {
 	return nil
 }
 
-// addSwitches gives each switch the ACLs that northd would: its own, and those of each group that has a port of it.
+// addSwitches gives each switch the ACLs that northd would: its own ACLs, and the ACLs of each group with a port
+// on the switch.
 func (db *Database) addSwitches(c *content) error {
 	rules, err := db.rules(c)
 	if err != nil {
@@ -171,7 +174,7 @@ func (db *Database) addSwitches(c *content) error {
 	used := map[string]bool{}
 	for id, row := range c.rows {
 		ls, ok := row.Model.(*nbdb.LogicalSwitch)
-		if !ok {
+		if !ok || ls.Name == names.JoinSwitch {
 			continue
 		}
 		ports, err := c.portNames(c.elements[id]["ports"])
@@ -199,15 +202,19 @@ func (db *Database) addSwitches(c *content) error {
 		for acl := range applied {
 			used[acl] = true
 			if rules[acl] == nil {
-				return fmt.Errorf("switch %s has an ACL that nobody wants", ls.Name)
+				return fmt.Errorf("switch %s has an ACL that no unit has", ls.Name)
 			}
-			if missing := slices.IndexFunc(rules[acl].groups, func(g string) bool { return !intersects(db.groups[g].ports, ports) }); missing >= 0 {
-				return fmt.Errorf("OVN would leave out, on switch %s which has no port of the group %s, %v", ls.Name, rules[acl].groups[missing], rules[acl])
+			if missing := slices.IndexFunc(rules[acl].groups, func(g string) bool {
+				return !intersects(db.groups[g].ports, ports)
+			}); missing >= 0 {
+				return fmt.Errorf("OVN would ignore, on switch %s without a port of the group %s, the rule %v",
+					ls.Name, rules[acl].groups[missing], rules[acl])
 			}
 			s.acls = append(s.acls, rules[acl])
 		}
 		slices.SortFunc(s.acls, func(a, b *rule) int {
-			return cmp.Or(cmp.Compare(a.row.Tier, b.row.Tier), -cmp.Compare(a.row.Priority, b.row.Priority), strings.Compare(a.row.UUID, b.row.UUID))
+			return cmp.Or(cmp.Compare(a.row.Tier, b.row.Tier), -cmp.Compare(a.row.Priority, b.row.Priority),
+				strings.Compare(a.row.UUID, b.row.UUID))
 		})
 		for name := range ports {
 			db.on[name] = s
@@ -215,17 +222,31 @@ func (db *Database) addSwitches(c *content) error {
 	}
 	for id, r := range rules {
 		if !used[id] {
-			return fmt.Errorf("nothing has the ACL %v", r)
+			return fmt.Errorf("the ACL %v is on no switch and in no group", r)
 		}
 	}
 	return nil
 }
 
+// betweenRouters are the ACLs of the join switch, which no packet between pods passes. They use fields that packets
+// do not have here.
+func (c *content) betweenRouters() map[string]bool {
+	acls := map[string]bool{}
+	for id, row := range c.rows {
+		if ls, ok := row.Model.(*nbdb.LogicalSwitch); ok && ls.Name == names.JoinSwitch {
+			for _, acl := range c.elements[id]["acls"] {
+				acls[acl] = true
+			}
+		}
+	}
+	return acls
+}
+
 func (db *Database) rules(c *content) (map[string]*rule, error) {
-	rules := map[string]*rule{}
+	rules, between := map[string]*rule{}, c.betweenRouters()
 	for id, row := range c.rows {
 		acl, ok := row.Model.(*nbdb.ACL)
-		if !ok {
+		if !ok || between[id] {
 			continue
 		}
 		match, groups, err := parse(acl.Match, db)

@@ -2,7 +2,8 @@ package acl
 
 import "slices"
 
-// expression is a match. A negation is pushed down to what is compared, as OVN does: !(tcp.dst == 80) is a TCP packet to another port.
+// expression is a match. A negation is pushed down to the comparisons, as in OVN: !(tcp.dst == 80) matches a TCP
+// packet to another port.
 type expression interface {
 	matches(p *Packet) bool
 	negated() expression
@@ -37,7 +38,8 @@ func (c constant) matches(*Packet) bool { return bool(c) }
 
 func (c constant) negated() expression { return !c }
 
-// predicate is a word that is true or not: ip4, tcp, arp. Unlike a comparison it has no prerequisite that survives a negation.
+// predicate is a word that is true or false: ip4, tcp, arp. Unlike a comparison it has no prerequisite that survives
+// a negation.
 type predicate struct {
 	holds func(p *Packet) bool
 	not   bool
@@ -47,7 +49,7 @@ func (q predicate) matches(p *Packet) bool { return q.holds(p) != q.not }
 
 func (q predicate) negated() expression { return predicate{q.holds, !q.not} }
 
-// comparison compares a field with values; several are a set. A packet without the field does not match, whatever is asked of it.
+// comparison compares a field with a value or a set of values. It never matches a packet without the field.
 type comparison struct {
 	field  field
 	op     string
@@ -58,7 +60,7 @@ func (c comparison) matches(p *Packet) bool {
 	if !c.field.has(p) {
 		return false
 	}
-	if c.op == "!=" { // of a set: none of them
+	if c.op == "!=" { // with a set: equal to none of them
 		return !slices.ContainsFunc(c.values, func(v value) bool { return c.field.compare(p, "==", v) })
 	}
 	return slices.ContainsFunc(c.values, func(v value) bool { return c.field.compare(p, c.op, v) })

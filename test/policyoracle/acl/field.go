@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Packet is the first one of a connection.
+// Packet is the first packet of a connection.
 type Packet struct {
 	Src, Dst netip.Addr
 	// Protocol is "tcp", "udp", "sctp", "icmp4" or "icmp6".
@@ -16,11 +16,11 @@ type Packet struct {
 	inport, outport  string
 }
 
-// value is what a field is compared with.
+// value is a constant to which a field is compared.
 type value struct {
 	number, mask uint16
 	network      netip.Prefix
-	names        map[string]bool // of ports
+	names        map[string]bool // names of ports
 	set          *addresses
 }
 
@@ -55,7 +55,7 @@ func (a *addresses) contains(address netip.Addr) bool {
 	return false
 }
 
-// prefix reads an address or a network; OVN ignores the bits behind the mask.
+// prefix parses an address or a network. OVN ignores the bits outside the mask.
 func prefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		address, err := netip.ParseAddr(text)
@@ -76,7 +76,7 @@ const (
 	port
 )
 
-// field is one that can be compared.
+// field is a field that can be compared.
 type field struct {
 	class   class
 	is4     bool
@@ -145,12 +145,13 @@ func protocolNumber(p *Packet) uint16 {
 	return map[string]uint16{"icmp4": 1, "tcp": 6, "udp": 17, "icmp6": 58, "sctp": 132}[p.Protocol]
 }
 
-// predicates are of a packet that is no ARP and no neighbour discovery, and that begins a connection.
+// predicates assume a packet that begins a connection and is not ARP or Neighbor Discovery.
 var predicates = map[string]func(p *Packet) bool{
 	"ip": always, "ip4": func(p *Packet) bool { return p.Dst.Is4() }, "ip6": func(p *Packet) bool { return p.Dst.Is6() },
-	"tcp": protocolIs("tcp"), "udp": protocolIs("udp"), "sctp": protocolIs("sctp"), "icmp4": protocolIs("icmp4"), "icmp6": protocolIs("icmp6"),
-	"icmp": func(p *Packet) bool { return strings.HasPrefix(p.Protocol, "icmp") },
-	"arp":  never, "nd": never, "nd_ns": never, "nd_na": never, "nd_rs": never, "nd_ra": never, "rarp": never,
+	"tcp": protocolIs("tcp"), "udp": protocolIs("udp"), "sctp": protocolIs("sctp"), "icmp4": protocolIs("icmp4"),
+	"icmp6": protocolIs("icmp6"),
+	"icmp":  func(p *Packet) bool { return strings.HasPrefix(p.Protocol, "icmp") },
+	"arp":   never, "nd": never, "nd_ns": never, "nd_na": never, "nd_rs": never, "nd_ra": never, "rarp": never,
 	"ip4.mcast": func(p *Packet) bool { return p.Dst.Is4() && p.Dst.IsMulticast() },
 	"ip6.mcast": func(p *Packet) bool { return p.Dst.Is6() && p.Dst.IsMulticast() },
 	"ct.new":    always, "ct.trk": always, "ct.est": never, "ct.rel": never, "ct.rpl": never, "ct.inv": never,
@@ -160,7 +161,7 @@ func protocolIs(name string) func(p *Packet) bool {
 	return func(p *Packet) bool { return p.Protocol == name }
 }
 
-// valueOf reads a constant for a field.
+// valueOf parses a constant for a field.
 func (f field) valueOf(t token, db *Database) (value, error) {
 	switch {
 	case f.class == port && t.kind == str:
@@ -168,19 +169,19 @@ func (f field) valueOf(t token, db *Database) (value, error) {
 	case f.class == port && t.kind == group:
 		g := db.groups[t.text]
 		if g == nil {
-			return value{}, fmt.Errorf("there is no port group %s", t.text)
+			return value{}, fmt.Errorf("port group %s does not exist", t.text)
 		}
 		return value{names: g.ports}, nil
 	case f.class == address && t.kind == set:
 		s := db.sets[t.text]
 		if s == nil {
-			return value{}, fmt.Errorf("there is no address set %s", t.text)
+			return value{}, fmt.Errorf("address set %s does not exist", t.text)
 		}
 		return value{set: s}, nil
 	case f.class == address && t.kind == word:
 		n, err := prefix(t.text)
 		if err == nil && n.Addr().Is4() != f.is4 {
-			err = fmt.Errorf("%s is not of the field's family", t.text)
+			err = fmt.Errorf("%s does not have the field's family", t.text)
 		}
 		return value{network: n}, err
 	case f.class == number && t.kind == word:

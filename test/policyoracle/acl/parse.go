@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// parse reads a match, and lists the port groups that it names.
+// parse parses a match, and lists the port groups that it names.
 func parse(text string, db *Database) (e expression, groups []string, err error) {
 	list, err := tokens(text)
 	if err != nil {
@@ -19,7 +19,7 @@ func parse(text string, db *Database) (e expression, groups []string, err error)
 	p := &parser{rest: list, db: db}
 	e, err = p.expression()
 	if err == nil && p.peek().kind != end {
-		err = fmt.Errorf("%v comes too late", p.peek())
+		err = fmt.Errorf("unexpected %v after the match", p.peek())
 	}
 	return e, groups, err
 }
@@ -42,7 +42,7 @@ func (p *parser) take() token {
 	return t
 }
 
-// is takes the next token if it is this operator.
+// is consumes the next token if it is this operator.
 func (p *parser) is(text string) bool {
 	found := p.peek() == token{operator, text}
 	if found {
@@ -51,7 +51,7 @@ func (p *parser) is(text string) bool {
 	return found
 }
 
-// expression reads terms that are joined by && or ||; OVN refuses both side by side.
+// expression parses terms joined by && or ||. OVN refuses to mix both without parentheses.
 func (p *parser) expression() (expression, error) {
 	first, err := p.term()
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *parser) expression() (expression, error) {
 		list = append(list, e)
 	}
 	if t := p.peek(); t.kind == operator && (t.text == "&&" || t.text == "||") {
-		return nil, fmt.Errorf("&& and || side by side")
+		return nil, fmt.Errorf("&& and || without parentheses")
 	}
 	if between == "&&" {
 		return all(list), nil
@@ -82,7 +82,7 @@ func (p *parser) term() (expression, error) {
 	case p.is("("):
 		e, err := p.expression()
 		if err == nil && !p.is(")") {
-			err = fmt.Errorf("%v where ) should be", p.peek())
+			err = fmt.Errorf("%v, want )", p.peek())
 		}
 		return e, err
 	case p.is("!"):
@@ -97,7 +97,7 @@ func (p *parser) term() (expression, error) {
 
 var swapped = map[string]string{"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// comparison reads `field`, `field op values`, `value op field` and `value op field op value`.
+// comparison parses `field`, `field op values`, `value op field` and `value op field op value`.
 func (p *parser) comparison() (expression, error) {
 	t := p.take()
 	if t.kind == word {
@@ -113,13 +113,13 @@ func (p *parser) comparison() (expression, error) {
 		return constant(t.text == "1"), nil
 	}
 	if op.kind != operator || swapped[op.text] == "" {
-		return nil, fmt.Errorf("%v is no field that is known here", t)
+		return nil, fmt.Errorf("%v is an unknown field", t)
 	}
 	p.take()
 	name := p.take()
 	f, ok := fieldOf(name.text)
 	if !ok || name.kind != word {
-		return nil, fmt.Errorf("%v is no field that is known here", name)
+		return nil, fmt.Errorf("%v is an unknown field", name)
 	}
 	v, err := f.valueOf(t, p.db)
 	if err != nil {
@@ -136,11 +136,11 @@ func (p *parser) comparison() (expression, error) {
 	return all{lower, upper}, err
 }
 
-// compared reads what is behind a field.
+// compared parses the part after a field.
 func (p *parser) compared(f field) (expression, error) {
 	op := p.take()
 	if op.kind != operator || opposite[op.text] == "" {
-		return nil, fmt.Errorf("%v where a comparison should be", op)
+		return nil, fmt.Errorf("%v, want a comparison", op)
 	}
 	c := comparison{field: f, op: op.text}
 	if !p.is("{") {
@@ -162,7 +162,7 @@ func (p *parser) compared(f field) (expression, error) {
 	return ordered(c)
 }
 
-// ordered refuses to ask for the order of what has none.
+// ordered refuses an order comparison of values without an order.
 func ordered(c comparison) (expression, error) {
 	if !slices.Contains([]string{"==", "!="}, c.op) && (c.field.class != number || len(c.values) != 1) {
 		return nil, fmt.Errorf("%s is for numbers", c.op)

@@ -42,7 +42,7 @@ func tokens(text string) (all []token, err error) {
 	return all, nil
 }
 
-// next reads a token and says how long it is.
+// next returns the next token and its length.
 func next(text string) (token, int, error) {
 	for _, o := range operators {
 		if strings.HasPrefix(text, o) {
@@ -59,14 +59,14 @@ func next(text string) (token, int, error) {
 	case '$', '@':
 		name := text[1 : 1+wordLength(text[1:])]
 		if name == "" {
-			return token{}, 0, fmt.Errorf("no name behind %c", text[0])
+			return token{}, 0, fmt.Errorf("no name after %c", text[0])
 		}
 		return token{map[byte]kind{'$': set, '@': group}[text[0]], name}, len(name) + 1, nil
 	}
 	if n := wordLength(text); n > 0 {
 		return token{word, text[:n]}, n, nil
 	}
-	return token{}, 0, fmt.Errorf("%q is nothing that a match has", text[0])
+	return token{}, 0, fmt.Errorf("unexpected %q in a match", text[0])
 }
 
 func wordLength(text string) int {

@@ -3,23 +3,23 @@ package acl
 import (
 	"fmt"
 
-	"github.com/weft-network/weft/pkg/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
-// Way is where a connection goes. A port that is empty is what lies behind the other's router.
+// Way is the path of a connection. An empty port means the far side of the other port's router.
 type Way struct {
 	From, To string // logical ports
 	Packet
 }
 
-// Verdict is what becomes of a connection.
+// Verdict is the decision about a connection.
 type Verdict struct {
 	Allowed bool
-	// Why is the rule that denied it, or the last one that allowed it; empty: no rule was about it.
+	// Why is the rule that denied it, or the last rule that allowed it; empty if no rule matched.
 	Why string
 }
 
-// Decide follows the first packet of a connection through the switches on its way.
+// Decide follows the first packet of a connection through the switches on its path.
 func (db *Database) Decide(w Way) (Verdict, error) {
 	verdict := Verdict{Allowed: true}
 	for _, hop := range db.hops(w) {
@@ -83,14 +83,15 @@ type stage struct {
 	afterLB   bool
 }
 
-// stages are in the order of a switch's pipelines. A packet's output port is known in the last one only.
+// stages are in the order of a switch's pipelines. Only the last stage has the packet's output port.
 var stages = []stage{{nbdb.ACLDirectionFromLport, false}, {nbdb.ACLDirectionFromLport, true}, {nbdb.ACLDirectionToLport, false}}
 
 func (s stage) has(acl *nbdb.ACL) bool {
-	return acl.Direction == s.direction && (s.direction == nbdb.ACLDirectionToLport || (acl.Options["apply-after-lb"] == "true") == s.afterLB)
+	return acl.Direction == s.direction && (s.direction == nbdb.ACLDirectionToLport ||
+		(acl.Options["apply-after-lb"] == "true") == s.afterLB)
 }
 
-// decide finds the rule that has the last word in a stage; nil: none has.
+// decide returns the rule that decides in a stage; nil if none matches.
 func (s *logicalSwitch) decide(in stage, p *Packet) (*rule, error) {
 	if in.direction == nbdb.ACLDirectionFromLport {
 		ingress := *p
@@ -112,7 +113,8 @@ func (s *logicalSwitch) decide(in stage, p *Packet) (*rule, error) {
 	return nil, nil
 }
 
-// contradicts looks for a rule of the same rank that matches too, and says otherwise: OVN would take either.
+// contradicts returns an error if another matching rule of the same rank decides differently, because OVN would
+// choose either.
 func (s *logicalSwitch) contradicts(in stage, i int, p *Packet) error {
 	first := s.acls[i]
 	for _, other := range s.acls[i+1:] {

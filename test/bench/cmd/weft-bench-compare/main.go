@@ -1,4 +1,4 @@
-// Command weft-bench-compare judges two results of `make bench`: it fails when the second is worse than the first.
+// Command weft-bench-compare compares two results of `make bench`. It fails if the second is worse than the first.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	if worse > 0 {
-		return fmt.Errorf("%d figures are worse by more than a fifth, or a count by anything", worse)
+		return fmt.Errorf("%d figures are worse: by more than a fifth, or a count by any amount", worse)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Command weft-bundle writes what package bundle makes. make generate runs it, after dist/install.yaml was made.
+// Command weft-bundle writes the files of package bundle. make generate runs it after generating dist/install.yaml.
 package main
 
 import (

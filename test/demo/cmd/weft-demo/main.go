@@ -1,5 +1,5 @@
-// Command weft-demo shows Weft at work on one machine: it brings the lab up, runs pods on every node, lets each reach all
-// others, and prints what the network looks like. Run it inside the repository.
+// Command weft-demo shows Weft at work on one machine. It starts the lab, runs pods on every node, calls every pod
+// from every other, and prints what the network looks like. Run it inside the repository.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// flags of the command line.
+// flags are the command line's flags.
 type flags struct {
 	lab, file string
 	nodes     int
@@ -47,9 +47,9 @@ what came of it and what the network looks like, and leaves the cluster up. It f
 		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&f.lab, "name", f.lab, `name of the lab (default $WEFT_LAB or "weft")`)
-	cmd.Flags().StringVar(&f.file, "out", "", "file of the results as JSON (default _out/demo.json in the repository)")
-	cmd.Flags().IntVar(&f.nodes, "nodes", f.nodes, "number of nodes of a lab that is not up yet")
-	cmd.Flags().BoolVar(&f.down, "down", false, "take the lab down at the end, also after a failure")
+	cmd.Flags().StringVar(&f.file, "out", "", "JSON file for the results (default _out/demo.json in the repository)")
+	cmd.Flags().IntVar(&f.nodes, "nodes", f.nodes, "number of nodes, if the demo starts the lab")
+	cmd.Flags().BoolVar(&f.down, "down", false, "remove the lab at the end, also after a failure")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (f flags) path() (string, error) {
 	return filepath.Join(root, "_out", "demo.json"), nil
 }
 
-// colored reports whether somebody looks who can see colours, and wants them (no-color.org).
+// colored reports whether the output is a terminal with colours and the user has not disabled them (no-color.org).
 func colored(file *os.File) bool {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false

@@ -1,4 +1,5 @@
-// Command lab-connect connects clients with what they ask for by HTTP CONNECT (RFC 9110 §9.3.6). On a node it is the API server's way to pods.
+// Command lab-connect connects clients with the destination of their HTTP CONNECT (RFC 9110 §9.3.6). On a node it is
+// the API server's path to pods.
 package main
 
 import (
@@ -19,7 +20,7 @@ func main() {
 	os.Exit(1)
 }
 
-// serve listens at a path, which a former one may have left.
+// serve listens at a path, and first removes a previous socket there.
 func serve(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err

@@ -27,23 +27,23 @@ func start() error {
 	if err != nil {
 		return err
 	}
-	return initd.Main(spec, tellListening)
+	return initd.Main(spec, notifyListening)
 }
 
-// tellListening answers the starter on the file it passed. The daemons must not inherit that.
-func tellListening() error {
+// notifyListening writes a byte to the starter's pipe and closes it, because the daemons must not inherit it.
+func notifyListening() error {
 	starter := os.NewFile(3, "starter")
 	if _, err := starter.Write([]byte{1}); err != nil {
-		return fmt.Errorf("tell the starter: %w", err)
+		return fmt.Errorf("notify the starter: %w", err)
 	}
 	return starter.Close()
 }
 
-// awaitGo waits for one byte on the standard input, sent once this process is on record for the teardown. If the
-// starter dies first, the pipe ends and so does this process.
+// awaitGo waits for one byte on the standard input, which the starter sends after it has recorded this process for
+// the teardown. If the starter ends first, the pipe ends and so does this process.
 func awaitGo() error {
 	if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
-		return fmt.Errorf("not put on record: %w", err)
+		return fmt.Errorf("the starter did not record this process: %w", err)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func printDaemons(c *lab.Cluster, m lab.Machine) error {
 func newLogs(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logs MACHINE DAEMON",
-		Short: "Print what a daemon wrote, as: logs n1 kubelet",
+		Short: "Print a daemon's log, for example: logs n1 kubelet",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := open()
@@ -75,7 +75,7 @@ func newLogs(open opener) *cobra.Command {
 }
 
 func newKill(open opener) *cobra.Command {
-	return forDaemon(open, "kill", "End a daemon by SIGKILL; it is started again", (*lab.Cluster).Kill)
+	return forDaemon(open, "kill", "Send SIGKILL to a daemon; it restarts", (*lab.Cluster).Kill)
 }
 
 func newStart(open opener) *cobra.Command {
@@ -87,7 +87,7 @@ func newStop(open opener) *cobra.Command {
 	cmd := forDaemon(open, "stop", "End a daemon and keep it down", func(c *lab.Cluster, machine, daemon string) error {
 		sig := unix.SignalNum(name)
 		if sig == 0 {
-			return fmt.Errorf("signal %q: not known", name)
+			return fmt.Errorf("unknown signal %q", name)
 		}
 		return c.Stop(machine, daemon, sig)
 	})

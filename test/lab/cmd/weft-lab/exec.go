@@ -11,7 +11,7 @@ import (
 func newExec(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec MACHINE -- COMMAND...",
-		Short: "Run a command in a machine, as: exec n1 -- ovs-vsctl show; central is the one with OVN's databases",
+		Short: "Run a command in a machine, such as: exec n1 -- ovs-vsctl show; central is the machine with OVN's databases",
 		Args:  cobra.MinimumNArgs(2),
 		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], args[1:]...) },
 	}
@@ -20,13 +20,13 @@ func newExec(open opener) *cobra.Command {
 func newShell(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "shell MACHINE",
-		Short: "Open a shell in a machine, as: shell n1; central is the one with OVN's databases",
+		Short: "Open a shell in a machine, such as: shell n1; central is the machine with OVN's databases",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return inMachine(cmd, open, args[0], "bash") },
 	}
 }
 
-// central stands for the machine with OVN's databases: which that is differs between labs.
+// central is an alias for the machine with OVN's databases, which differs between labs.
 const central = "central"
 
 func inMachine(cmd *cobra.Command, open opener, machine string, argv ...string) error {
@@ -50,7 +50,7 @@ func newKubectl(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl ARGS...",
 		Short:              "Run kubectl as the cluster's administrator",
-		DisableFlagParsing: true, // they are kubectl's; choose another lab by $WEFT_LAB
+		DisableFlagParsing: true, // all flags are kubectl's; select another lab with $WEFT_LAB
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "--" {
 				args = args[1:]
@@ -64,10 +64,10 @@ func newKubectl(open opener) *cobra.Command {
 	}
 }
 
-// childError is how a command that had this process's terminal ended.
+// childError is the exit error of a command that had this process's terminal.
 type childError struct{ *exec.ExitError }
 
-// attached gives a command this process's terminal.
+// attached runs a command with this process's terminal.
 func attached(child *exec.Cmd) error {
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := child.Run()

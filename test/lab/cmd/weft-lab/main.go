@@ -1,4 +1,4 @@
-// Command weft-lab brings up a whole Kubernetes cluster on one machine: real API server, kubelets, containerd, OVN and
+// Command weft-lab starts a whole Kubernetes cluster on one machine: real API server, kubelets, containerd, OVN and
 // packets, in namespaces. Run it inside the repository.
 package main
 
@@ -21,7 +21,7 @@ func main() {
 	err := newRoot().ExecuteContext(ctx)
 	var child childError
 	if errors.As(err, &child) {
-		os.Exit(child.ExitCode()) // it has said why itself
+		os.Exit(child.ExitCode()) // the child printed the reason
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "weft-lab:", err)
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// opener finds the lab that the flags name.
+// opener opens the lab that the flags select.
 type opener func() (*lab.Cluster, error)
 
 func newRoot() *cobra.Command {

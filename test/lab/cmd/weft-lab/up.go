@@ -33,9 +33,11 @@ func newUp(open opener) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
-	cmd.Flags().BoolVar(&o.PlainLinks, "plain-links", false, "nodes have their addresses on eth0, as most hosts do: the product moves them onto a bridge")
-	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes with kubelet and containerd alone: the product brings OVN and Open vSwitch, by dist/install.yaml")
-	cmd.Flags().BoolVar(&o.DNS, "dns", o.DNS, "run CoreDNS, unless the product is left out; it is not waited for")
+	cmd.Flags().BoolVar(&o.PlainLinks, "plain-links", false,
+		"nodes have their addresses on eth0, as most hosts do; the product moves them onto a bridge")
+	cmd.Flags().BoolVar(&o.Bare, "bare", false,
+		"nodes with only kubelet and containerd; the product brings OVN and Open vSwitch with dist/install.yaml")
+	cmd.Flags().BoolVar(&o.DNS, "dns", o.DNS, "run CoreDNS, unless the product is left out; up does not wait for it")
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes and the ClusterNetwork are Ready")
 	return cmd
 }
@@ -43,7 +45,7 @@ func newUp(open opener) *cobra.Command {
 func newDown(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Remove the cluster, in whatever state it is",
+		Short: "Remove the cluster, whatever its state",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := open()
@@ -58,7 +60,7 @@ func newDown(open opener) *cobra.Command {
 func newLoadImage(open opener) *cobra.Command {
 	return &cobra.Command{
 		Use:   "load-image",
-		Short: "Build the product's image again, import it and replace the product's pods",
+		Short: "Rebuild the product's image, import it and replace the product's pods",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := open()

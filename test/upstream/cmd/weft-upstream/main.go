@@ -1,4 +1,4 @@
-// Command weft-upstream runs Kubernetes' own tests of networks in a lab. Run it inside the repository.
+// Command weft-upstream runs Kubernetes' own network tests in a lab. Run it inside the repository.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// flags of the command line.
+// flags are the command line's flags.
 type flags struct {
 	lab, focus string
 	processes  int
@@ -43,7 +43,7 @@ func newRoot() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:           "weft-upstream [" + strings.Join(names, "|") + "]...",
-		Short:         "Run Kubernetes' own tests of networks: all suites, or some",
+		Short:         "Run Kubernetes' own network tests: all suites, or some of them",
 		ValidArgs:     names,
 		Args:          cobra.OnlyValidArgs,
 		SilenceUsage:  true,
@@ -51,9 +51,9 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) },
 	}
 	cmd.Flags().StringVar(&f.lab, "name", "upstream", "name of the lab")
-	cmd.Flags().StringVar(&f.focus, "focus", "", "only the tests whose names match")
-	cmd.Flags().IntVar(&f.processes, "procs", f.processes, "tests at once")
-	cmd.Flags().BoolVar(&f.down, "down", false, "take the lab down at the end, also after a failure")
+	cmd.Flags().StringVar(&f.focus, "focus", "", "only the tests with matching names")
+	cmd.Flags().IntVar(&f.processes, "procs", f.processes, "number of parallel tests")
+	cmd.Flags().BoolVar(&f.down, "down", false, "remove the lab at the end, also after a failure")
 	return cmd
 }
 
@@ -66,7 +66,8 @@ func (f flags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	err = upstream.Run(ctx, upstream.Options{Cluster: cluster, Suites: f.suites(names), Folder: filepath.Join(root, "_out", "e2e"), Processes: f.processes, Output: os.Stdout})
+	err = upstream.Run(ctx, upstream.Options{Cluster: cluster, Suites: f.suites(names),
+		Folder: filepath.Join(root, "_out", "e2e"), Processes: f.processes, Output: os.Stdout})
 	if f.down {
 		err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx)))
 	}

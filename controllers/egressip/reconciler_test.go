@@ -1,0 +1,278 @@
+package egressip
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+var out = topology.EgressIPKey("out")
+
+// anEgressIP requests addresses for the pods of every namespace.
+func anEgressIP(addresses []networkv1alpha1.EgressAddress,
+	change ...func(*networkv1alpha1.EgressIP)) *networkv1alpha1.EgressIP {
+	e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out", UID: "uid-out", Generation: 5}}
+	e.CreationTimestamp, e.Spec.EgressIPs = metav1.Unix(100, 0), addresses
+	for _, c := range change {
+		c(e)
+	}
+	return e
+}
+
+func ips(addresses ...networkv1alpha1.EgressAddress) []networkv1alpha1.EgressAddress {
+	return addresses
+}
+
+// carriersOf are nodes with these IDs, dual stack, each with a gateway and the label of nodes that carry addresses.
+func carriersOf(t *testing.T, ids ...int) (objects []client.Object) {
+	t.Helper()
+	for _, id := range ids {
+		node, nn := kindtest.Node(t, id, "46")
+		node.Labels = map[string]string{networkv1alpha1.EgressAssignableLabel: ""}
+		objects = append(objects, node, nn)
+	}
+	return append(objects, kindtest.ClusterNetwork("46"))
+}
+
+// state is the status of an EgressIP as text: "<address>=<node> ... <condition>".
+func state(b *kindtest.Bed) string {
+	e := kindtest.Get(b, anEgressIP(nil))
+	var words []string
+	for _, item := range e.Status.Items {
+		words = append(words, fmt.Sprintf("%s=%s", item.EgressIP, item.Node))
+	}
+	for _, c := range e.Status.Conditions {
+		text := fmt.Sprintf("%s %s of generation %d %s: %s", c.Type, c.Status, c.ObservedGeneration, c.Reason, c.Message)
+		words = append(words, text)
+	}
+	return strings.Join(words, " ")
+}
+
+// carried is the unit of an EgressIP: "<address>@<node's ID>" is an address that a node carries, "4" or "6" an address that
+// no node carries.
+func carried(addresses ...string) map[unit.Key][]string {
+	var lines []string
+	for _, text := range addresses {
+		address, id, _ := strings.Cut(text, "@")
+		family, match, pods, nexthop, own := "IPv4", "ip4", "10.244.0.0/16", "100.64.0.%d", "192.0.2."
+		if address == "6" || strings.Contains(address, ":") {
+			family, match, pods, nexthop, own = "IPv6", "ip6", "fd01::/48", "fd98::%d", "2001:db8::"
+		}
+		set := "egressip_out_19f79b1921bbcfff_" + family
+		lines = append(lines, "AddressSet "+set)
+		if id == "" {
+			continue
+		}
+		number, _ := strconv.Atoi(id)
+		from := match + ".src == $" + set
+		inside := from + " && " + match + ".dst == $inside_" + family
+		lines = append(lines,
+			"LogicalRouterPolicy "+from+" action=reroute match="+from+
+				" nexthops=["+fmt.Sprintf(nexthop, number+1)+"] priority=100",
+			"NAT "+inside+" external_ip="+own+id+" logical_ip="+pods+" match="+inside+" priority=200 type=snat",
+			"NAT "+from+" external_ip="+address+" logical_ip="+pods+" match="+from+" priority=100 type=snat",
+			"Logical_Router ovn_cluster_router: policies += "+from,
+			"Logical_Router GR_n"+id+": nat += "+from,
+			"Logical_Router GR_n"+id+": nat += "+inside)
+	}
+	return map[unit.Key][]string{out: lines}
+}
+
+func newBed(t *testing.T, silent []string, objects ...client.Object) *kindtest.Bed {
+	t.Helper()
+	b := kindtest.New(t, Kinds, topology.KindEgressIP, func(env *kind.Env) {
+		env.Observed.Reachable = func(node string) bool { return !slices.Contains(silent, node) }
+	}, objects...)
+	for _, id := range []int{1, 2} {
+		node, nn := kindtest.Node(t, id, "46")
+		facts, err := topology.ParseGateway(nn, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Seed(topology.GatewayUnit(facts))
+	}
+	return b
+}
+
+func on(node string) func(*networkv1alpha1.EgressIP) {
+	return func(e *networkv1alpha1.EgressIP) {
+		e.Status.Items = []networkv1alpha1.EgressIPStatusItem{{EgressIP: "192.0.2.77", Node: node}}
+	}
+}
+
+func TestReconcile(t *testing.T) {
+	const (
+		all      = " Assigned True of generation 5 AsExpected: nodes carry all addresses"
+		silent   = "no node that could carry an address responds; the addresses stay where they are"
+		assigned = "Normal EgressIPAssigned EgressIP out: node n1 carries 192.0.2.77"
+	)
+	rejected := &ovndb.RejectedError{Unit: out, Err: errors.New("constraint violation")}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}}
+	service.CreationTimestamp = metav1.Unix(50, 0)
+	service.Spec.ClusterIPs, service.Spec.ExternalIPs = []string{"10.96.0.9"}, []string{"192.0.2.77"}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
+		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
+	})
+	written := []string{"patch status EgressIP out"}
+	type test struct {
+		egressIP *networkv1alpha1.EgressIP
+		objects  []client.Object // besides the nodes n1 and n2
+		fails    error           // of the database
+		silent   []string        // nodes that do not answer
+		want     kindtest.Outcome
+		state    string
+	}
+	// trouble is the test of an address that no node carries.
+	trouble := func(address networkv1alpha1.EgressAddress, reason, message string, objects ...client.Object) test {
+		message = string(address) + ": " + message
+		return test{egressIP: anEgressIP(ips(address)), objects: objects,
+			state: "Assigned False of generation 5 " + reason + ": " + message,
+			want: kindtest.Outcome{Units: carried("4"), Writes: written,
+				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
+	}
+	for name, c := range map[string]test{
+		"IPv4": {
+			egressIP: anEgressIP(ips("192.0.2.77")), state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
+		},
+		"IPv6": {
+			egressIP: anEgressIP(ips("2001:db8::77")), state: "2001:db8::77=n1" + all,
+			want: kindtest.Outcome{Units: carried("2001:db8::77@1"), Writes: written,
+				Events: []string{"Normal EgressIPAssigned EgressIP out: node n1 carries 2001:db8::77"}},
+		},
+		"dual stack": {
+			egressIP: anEgressIP(ips("192.0.2.77", "2001:db8::77")), state: "192.0.2.77=n1 2001:db8::77=n2" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1", "2001:db8::77@2"), Writes: written,
+				Events: []string{assigned, "Normal EgressIPAssigned EgressIP out: node n2 carries 2001:db8::77"}},
+		},
+		"an address stays on its node": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n2")), state: "192.0.2.77=n2" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written},
+		},
+		"an address moves from a node that is gone": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n3")), state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written,
+				Events: []string{"Warning EgressIPMoved EgressIP out: 192.0.2.77 moved from node n3 to n1"}},
+		},
+		"an address moves from a node that does not answer": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n1")), silent: []string{"n1"}, state: "192.0.2.77=n2" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written,
+				Events: []string{"Warning EgressIPMoved EgressIP out: 192.0.2.77 moved from node n1 to n2"}},
+		},
+		"an address stays while no node answers": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n1")), silent: []string{"n1", "n2"},
+			state: "192.0.2.77=n1 Assigned Unknown of generation 5 NodesUnreachable: " + silent,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written,
+				Events: []string{"Warning NodesUnreachable EgressIP out: " + silent}},
+		},
+		"an address that is not requested any more": {
+			egressIP: anEgressIP(ips("2001:db8::77"), on("n1")), state: "2001:db8::77=n1" + all,
+			want: kindtest.Outcome{Units: carried("2001:db8::77@1"), Writes: written, Events: []string{
+				"Normal EgressIPAssigned EgressIP out: node n1 carries 2001:db8::77",
+				"Warning EgressIPUnassigned EgressIP out: node n1 does not carry 192.0.2.77 any more: it is not in the spec any more"}},
+		},
+		"an address that cannot be read": {
+			egressIP: anEgressIP(ips("bad")),
+			state:    `Assigned False of generation 5 InvalidSpec: spec.egressIPs[0]: ParseAddr("bad"): unable to parse IP`,
+			want: kindtest.Outcome{Writes: written,
+				Events: []string{`Warning InvalidSpec EgressIP out: spec.egressIPs[0]: ParseAddr("bad"): unable to parse IP`}},
+		},
+		"an address outside of the nodes' networks": trouble("198.51.100.7", "NotOnNodeNetwork",
+			"the address is in no network of the link to the outside of n1, n2"),
+		"a node's address":                trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
+		"a router's address":              trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
+		"an address of pods":              trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
+		"a cluster IP":                    trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
+		"an address of the join subnet":   trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
+		"an address of an older service":  trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"an address of an older EgressIP": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"the database refuses it": {
+			egressIP: anEgressIP(ips("192.0.2.77")), fails: rejected,
+			state: "192.0.2.77=n1 Assigned False of generation 5 DatabaseRefused: constraint violation",
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: slices.Concat(written, written),
+				Events: []string{assigned}, Err: rejected.Error()},
+		},
+		"the database waits for a router": { // the engine applies the unit later
+			egressIP: anEgressIP(ips("192.0.2.77")), fails: &ovndb.PendingError{Unit: out, Reason: "row GR_n1 is absent"},
+			state: "192.0.2.77=n1" + all,
+			want:  kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, c.silent, slices.Concat(carriersOf(t, 1, 2), c.objects, []client.Object{c.egressIP})...)
+			if c.fails != nil {
+				b.Database.Refusals[out] = c.fails
+			}
+			kindtest.Expect(t, c.want, b.Reconcile("", "out"))
+			if have := state(b); have != c.state {
+				t.Errorf("status %q, want %q", have, c.state)
+			}
+			// A second reconciliation decides the same, writes nothing, and reports nothing again.
+			kindtest.Expect(t, kindtest.Outcome{Units: c.want.Units, Err: c.want.Err}, b.Reconcile("", "out"))
+		})
+	}
+}
+
+// While the database is away, nothing is decided: what cannot be written is not promised.
+func TestDatabaseIsAway(t *testing.T) {
+	b := newBed(t, nil, append(carriersOf(t, 1), anEgressIP(ips("192.0.2.77")))...)
+	b.Database.Away = true
+	kindtest.Expect(t, kindtest.Outcome{}, b.Reconcile("", "out"))
+	if have := state(b); have != "" {
+		t.Errorf("status %q, want none", have)
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	e := anEgressIP(ips("192.0.2.77"))
+	b := newBed(t, nil, append(carriersOf(t, 1, 2), e)...)
+	b.Reconcile("", "out")
+	b.Delete(e)
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{out: nil}}, b.Reconcile("", "out"))
+}
+
+// The request for all enqueues each EgressIP.
+func TestAll(t *testing.T) {
+	other := anEgressIP(ips("192.0.2.78"), func(e *networkv1alpha1.EgressIP) { e.Name, e.UID = "other", "uid-other" })
+	b := newBed(t, nil, anEgressIP(ips("192.0.2.77")), other)
+	want := kindtest.Outcome{Enqueued: []string{"egressip other", "egressip out"}}
+	kindtest.Expect(t, want, b.Reconcile(All.Namespace, All.Name))
+}
+
+// The rows follow the status. Where it cannot be written, nothing is applied.
+func TestNothingIsAppliedWithoutTheRecord(t *testing.T) {
+	b := newBed(t, nil, append(carriersOf(t, 1, 2), anEgressIP(ips("192.0.2.77")))...)
+	b.Before = func(string) error {
+		return apierrors.NewConflict(schema.GroupResource{}, "out", errors.New("another process has decided"))
+	}
+	have := b.Reconcile("", "out")
+	if len(have.Units) > 0 || len(have.Events) > 0 || !strings.Contains(have.Err, "another process has decided") {
+		t.Errorf("%+v, want nothing but the error", have)
+	}
+}
+
+// Only nodes with the label carry addresses.
+func TestNodeWithoutLabel(t *testing.T) {
+	objects := carriersOf(t, 1, 2)
+	objects[0].SetLabels(nil)
+	b := newBed(t, nil, append(objects, anEgressIP(ips("192.0.2.77")))...)
+	kindtest.Expect(t, kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: []string{"patch status EgressIP out"},
+		Events: []string{"Normal EgressIPAssigned EgressIP out: node n2 carries 192.0.2.77"}}, b.Reconcile("", "out"))
+}

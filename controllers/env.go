@@ -1,0 +1,93 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weft-network/weft/controllers/database"
+	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/gateway"
+	"github.com/weft-network/weft/controllers/invariantcheck"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/controllers/network"
+	"github.com/weft-network/weft/controllers/service"
+	"github.com/weft-network/weft/controllers/sweep"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/northbound"
+	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/selection"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+const (
+	// strayDelay is how long a sweep for rows of unknown owners waits, so that many rows cause one sweep.
+	strayDelay = 500 * time.Millisecond
+	// tunnelInterval is the interval at which management ports are probed through the network. Three consecutive
+	// replies must be missing, because Open vSwitch may be replaced meanwhile.
+	tunnelInterval = 15 * time.Second
+)
+
+// newEnv returns the operator's Env, without its Database and Observed.
+func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
+	env := &kind.Env{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("weft"), Triggers: &trigger.Set{},
+		Addresses: alloc.New(time.Now), NetworkAddresses: alloc.NewSet(time.Now),
+		Names: resolver.New(options.lookup(), time.Now), Served: &kind.Served{},
+		Reserved: lookup.Lookup{
+			Client: mgr.GetClient(), Indexes: lookup.Indexes{ByAddress: gateway.ByAddress, ByService: service.ByService},
+			Static: append(reserved.Remotes("the OVN northbound database", options.Northbound...), lookup.Server(mgr.GetConfig())...),
+		},
+		Settings: kind.Settings{
+			CountDelay: options.CountDelay, FirstConnection: options.FirstConnection, Namespace: options.Namespace,
+			Version:  options.Version,
+			Announce: true, Reported: options.Reported, Programmed: options.Programmed,
+		},
+	}
+	env.Selectors = selection.NewSelectors(env.Triggers)
+	return env
+}
+
+// newDatabase creates the engine, and sets env.Database.
+func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Database {
+	enqueueNetwork := func() { env.Triggers.Enqueue(topology.KindNetwork, theNetwork) }
+	db := database.New(mgr.GetAPIReader(), enqueueNetwork)
+	db.Engine = ovndb.NewEngine(ovndb.Config{
+		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer,
+		Log:   ctrl.Log.WithName("ovndb"),
+		Admit: db.Admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter, ReadOnly: options.ReadOnly,
+		OnConnect: func(up bool) {
+			enqueueNetwork()
+			if up {
+				env.Triggers.Enqueue(sweep.Name, theNetwork)
+				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
+			}
+		},
+		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
+		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
+	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })
+	env.Database = db
+	return db
+}
+
+// observe creates the observers that run beside the reconcilers, sets env.Observed, and returns the functions to run
+// while this process leads.
+func observe(env *kind.Env, db *database.Database, options Options) []func(context.Context) error {
+	enqueueNetwork := func() { env.Triggers.Enqueue(topology.KindNetwork, theNetwork) }
+	propagation := database.NewPropagation(db.Engine, options.Propagated, enqueueNetwork)
+	watch := invariantcheck.NewWatch(worldOf(env, db), options.Violations, enqueueNetwork)
+	carriers := egressip.NewProber(egressip.Carriers(env.Client), options.Probe, options.ProbeInterval, options.ProbeMisses,
+		func() { env.Triggers.Enqueue(topology.KindEgressIP, egressip.All) })
+	tunnels := egressip.NewProber(network.ManagementPorts(env.Client), options.Probe, tunnelInterval,
+		egressip.DefaultProbeMisses, enqueueNetwork)
+	env.Observed = kind.Observed{Violations: watch.Violations, Silent: propagation.Silent,
+		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
+	env.Settings.Measure = propagation.Request
+	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run}
+}

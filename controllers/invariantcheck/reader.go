@@ -1,0 +1,109 @@
+// Package invariantcheck checks the invariants, on demand and periodically.
+package invariantcheck
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/invariant"
+)
+
+// Database reads the northbound database.
+type Database interface {
+	// Rows returns all rows of all tables with all columns.
+	Rows(ctx context.Context) (invariant.Rows, error)
+}
+
+// Reader reads the input of the invariants.
+type Reader struct {
+	// Client reads from the manager's cache.
+	Client   client.Reader
+	Database Database
+	// ClusterPolicies lists the policies of network-policy-api. It may be nil.
+	ClusterPolicies func(context.Context) ([]metav1.Object, error)
+}
+
+// World reads the database and the objects that it is derived from. They may be from different moments.
+func (r *Reader) World(ctx context.Context) (invariant.World, error) {
+	rows, err := r.Database.Rows(ctx)
+	if err != nil {
+		return invariant.World{}, err
+	}
+	var (
+		pods     corev1.PodList
+		services corev1.ServiceList
+		nodes    corev1.NodeList
+		networks networkv1alpha1.NodeNetworkList
+		egress   networkv1alpha1.EgressIPList
+		cn       networkv1alpha1.ClusterNetwork
+
+		firewalls networkv1alpha1.EgressFirewallList
+		policies  networkingv1.NetworkPolicyList
+	)
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies} {
+		// The objects are not changed, and copying all pods would be most of the work.
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return invariant.World{}, err
+		}
+	}
+	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
+		Services:        services.Items,
+		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
+		Namespaces: map[string]map[string]string{}}
+	if r.ClusterPolicies != nil {
+		if world.ClusterPolicies, err = r.ClusterPolicies(ctx); err != nil {
+			return invariant.World{}, err
+		}
+	}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if err := r.Client.List(ctx, namespaces); err != nil {
+		return invariant.World{}, err
+	}
+	for _, namespace := range namespaces.Items {
+		world.Namespaces[namespace.Name] = namespace.Labels
+	}
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if err == nil {
+		world.ClusterNetwork = &cn
+	}
+	return world, client.IgnoreNotFound(err)
+}
+
+// Check returns the violations. It confirms them after a pause, so that a change in flight is not mistaken for a
+// violation.
+func (r *Reader) Check(ctx context.Context, pause time.Duration) ([]invariant.Violation, error) {
+	return confirm(ctx, r.check, pause)
+}
+
+func (r *Reader) check(ctx context.Context) ([]invariant.Violation, error) {
+	world, err := r.World(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(world), nil
+}
+
+func confirm(ctx context.Context, check func(context.Context) ([]invariant.Violation, error),
+	pause time.Duration) ([]invariant.Violation, error) {
+	before, err := check(ctx)
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	now, err := check(ctx)
+	return invariant.Persistent(before, now), err
+}

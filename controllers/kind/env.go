@@ -1,0 +1,134 @@
+package kind
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/selection"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is the part of the northbound database that reconcilers use: the engine, or the record of a plan.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+	Connected() bool
+	Wait(ctx context.Context, ready func() (bool, error)) error
+	Refused() error
+	Drifts() ovndb.DriftReport
+	ReportOnly(on bool)
+	Has(table, column string) bool
+	Wanted(key unit.Key) bool
+	Owners() (owners map[unit.Key]int, ok bool)
+	RowsOf(key unit.Key) []unit.Row
+	Elements(ctx context.Context, table, uuid, column string) ([]string, error)
+	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+}
+
+// Env is what reconcilers are built from. Packages of reconcilers do not import each other; they share the contents
+// of an Env.
+type Env struct {
+	// Client reads from the cache. In a plan it also keeps what is written.
+	Client client.Client
+	// Live reads from the API server, past the cache. It is nil in a plan.
+	Live     client.Reader
+	Database Database
+	Events   events.EventRecorder
+	// Triggers enqueues objects for the reconcilers of a kind.
+	Triggers *trigger.Set
+
+	// Addresses holds the addresses in use, Names the answers of name servers, Selectors the selectors that policies
+	// use, Served the optional kinds that the API server serves, and Reserved the addresses and ports that the
+	// cluster itself needs.
+	Addresses *alloc.Allocator
+	Names     *resolver.Names
+	Selectors *selection.Selectors
+	Served    *Served
+	Reserved  lookup.Lookup
+
+	// NetworkAddresses has the addresses in use of each Network. Attached returns the pods' interfaces on a Network,
+	// as "namespace/name@interface", sorted; known is false before the ports that exist were read. Package podports
+	// sets it.
+	NetworkAddresses *alloc.Set
+	Attached         func(network string) (interfaces []string, known bool)
+
+	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
+	// addresses went with their node, or with its subnet.
+	SubnetsSet    Topic[string]
+	AddressesLost Topic[[]string]
+	// HasNoNetwork reports whether a node has no NodeNetwork and gets none for now. Package node sets it.
+	HasNoNetwork func(node string) bool
+	// Restore fills Addresses from durable state. It waits for the database. Package pod sets it.
+	Restore func(ctx context.Context) error
+
+	Observed Observed
+	Settings Settings
+
+	// origin holds the operator's reconciler of each kind. It is nil in the operator's own Env.
+	origin map[string]reconcile.Reconciler
+}
+
+// Observed holds observations that are made beside the reconcilers and reported by them. A nil function means that
+// nothing observes it.
+type Observed struct {
+	// Violations returns the violated invariants.
+	Violations func() []invariant.Violation
+	// Silent returns the request to which ovn-northd does not respond, or "".
+	Silent func() string
+	// Unreached returns the nodes whose management port does not respond through the network.
+	Unreached func() []string
+	// Reachable reports whether a node responds at the addresses that egress IPs need.
+	Reachable func(node string) bool
+}
+
+// Settings are the operator's settings. The zero value is for plans.
+type Settings struct {
+	// CountDelay is how long counts in statuses may be behind.
+	CountDelay time.Duration
+	// FirstConnection is how long the first status waits for the database. The default is 5 s.
+	FirstConnection time.Duration
+	// Namespace is the namespace of the agents' pods. If it is empty, they are not watched. Version is the operator's
+	// version.
+	Namespace, Version string
+	// Announce records an event for each change of a condition of the ClusterNetwork.
+	Announce bool
+	// Reported, if set, receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), and
+	// counts of nodes.
+	Reported func(areas map[string]int, ready, total int)
+	// Programmed, if set, receives the time from a change of a service's endpoints until the database had it.
+	Programmed func(took time.Duration)
+	// Measure, if set, requests a measurement of the time until every chassis has the last write. It does not wait.
+	Measure func()
+}
+
+// Fork returns the Env of a plan that continues from e's state.
+func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, kinds []*Kind) *Env {
+	fork := &Env{Client: c, Database: db, Events: recorder, Triggers: &trigger.Set{}, Names: e.Names, Served: e.Served,
+		Reserved: e.Reserved,
+		Observed: Observed{Reachable: e.Observed.Reachable}, origin: map[string]reconcile.Reconciler{}}
+	fork.Reserved.Client = c
+	fork.Selectors = e.Selectors.Fork(fork.Triggers)
+	for _, k := range kinds {
+		fork.origin[k.Name] = k.Reconciler
+	}
+	return fork
+}
+
+// IsPlan reports whether the reconcilers made from e only plan.
+func (e *Env) IsPlan() bool { return e.origin != nil }
+
+// Origin returns the operator's reconciler of a kind, whose state a plan copies. ok is false in the operator.
+func Origin[R reconcile.Reconciler](e *Env, kind string) (r R, ok bool) {
+	r, ok = e.origin[kind].(R)
+	return r, ok
+}

@@ -1,0 +1,60 @@
+package network
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// Name is the request of this controller, because there is one ClusterNetwork.
+var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+
+// Kinds returns the kind of the cluster-wide unit.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
+		Settings: env.Settings, indexed: true}
+	k := &kind.Kind{Name: topology.KindNetwork, Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
+		{Object: &corev1.Pod{}, Field: byRefusal, Values: indexRefusal},
+		{Object: &corev1.Service{}, Field: byRefusal, Values: indexRefusal},
+	}}
+	if servesServiceCIDRs(env.Client.RESTMapper()) {
+		k.Watches = append(k.Watches, kind.Map(&networkingv1.ServiceCIDR{}, theNetwork))
+	}
+	if r.Settings.Namespace != "" {
+		k.Indexes = append(k.Indexes, kind.Index{Object: &corev1.Pod{}, Field: byAgent, Values: r.indexAgent})
+		k.Watches = append(k.Watches, kind.Map(&corev1.Pod{}, theNetwork, r.agentsOnly()))
+	}
+	return []*kind.Kind{k}
+}
+
+func (r *Reconciler) watches() []kind.Watch {
+	soon, counts := after(nodeDelay), after(r.Settings.CountDelay)
+	return []kind.Watch{
+		kind.Of(&networkv1alpha1.ClusterNetwork{}, predicate.Funcs{UpdateFunc: specOrStatusChanged}),
+		// Foreign changes of the status are reverted. Our own writes arrive here too, because counts may have changed
+		// meanwhile.
+		kind.On(&networkv1alpha1.ClusterNetwork{}, counts, predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+		kind.On(&networkv1alpha1.NodeNetwork{}, soon, predicate.Funcs{UpdateFunc: healthChanged}),
+		kind.On(&corev1.Node{}, soon, predicate.Funcs{UpdateFunc: lossChanged}),
+		kind.On(&corev1.Pod{}, counts, refusalChanged()),
+		kind.On(&corev1.Service{}, counts, refusalChanged()),
+		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
+		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
+	}
+}
+
+func theNetwork(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: Name}}
+}

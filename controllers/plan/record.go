@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// recorder is the database of a plan's reconcilers. It records units and applies none.
+type recorder struct {
+	units  map[unit.Key]unit.Unit
+	has    func(table, column string) bool
+	before func(unit.Key) []unit.Row // returns the rows of a unit that the plan has not reached
+}
+
+func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
+
+// Apply records the unit.
+func (r *recorder) Apply(_ context.Context, u unit.Unit) error {
+	r.units[u.Key] = u
+	return nil
+}
+
+// RowsOf returns the planned rows of a unit, or its current rows.
+func (r *recorder) RowsOf(key unit.Key) []unit.Row {
+	if u, ok := r.units[key]; ok {
+		return u.Rows
+	}
+	return r.before(key)
+}
+
+// Wanted is true, because a plan is one change without an order of units.
+func (*recorder) Wanted(unit.Key) bool { return true }
+
+// Elements is not called, because a plan's resolver has the addresses already.
+func (*recorder) Elements(context.Context, string, string, string) ([]string, error) {
+	return nil, errors.New("a plan reads no sets")
+}
+
+// Connected is true, because a plan requires a database.
+func (*recorder) Connected() bool { return true }
+
+// Has reports whether the server has an optional column.
+func (r *recorder) Has(table, column string) bool { return r.has(table, column) }
+
+// Wait returns at once, because the database is connected.
+func (*recorder) Wait(context.Context, func() (bool, error)) error { return nil }
+
+// Refused is nil, because a plan requires our own database.
+func (*recorder) Refused() error { return nil }
+
+// Drifts is empty, because a plan has no foreign changes.
+func (*recorder) Drifts() ovndb.DriftReport { return ovndb.DriftReport{} }
+
+// ReportOnly does nothing.
+func (*recorder) ReportOnly(bool) {}
+
+// Owners returns none, because a plan sweeps no rows.
+func (*recorder) Owners() (map[unit.Key]int, bool) { return nil, false }
+
+// Ports fails, because a plan starts from an allocator that has the ports.
+func (*recorder) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
+	return nil, errors.New("a plan reads no ports")
+}

@@ -1,0 +1,439 @@
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+var web = topology.PodKey("demo", "web")
+
+// aPod is the pod demo/web on the node n1.
+func aPod(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid-web"}}
+	p.Spec.NodeName = "n1"
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// annotated sets annotations: key, value, key, value.
+func annotated(pairs ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			p.Annotations[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func withHostPort(port corev1.ContainerPort) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{port}}}
+	}
+}
+
+// onNode is the NodeNetwork of n1 with these subnets of pods, and with a chassis.
+func onNode(subnets ...networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	nn.Spec.NodeID, nn.Spec.MTU, nn.Spec.PodSubnets = 1, 1400, subnets
+	nn.Spec.ManagementPort.MACAddress = "0a:58:0a:f4:00:02"
+	nn.Status.Chassis = "chassis-n1"
+	return nn
+}
+
+// on4 is a pod, and its node with IPv4.
+func on4(change ...func(*corev1.Pod)) []client.Object {
+	return []client.Object{onNode("10.244.0.0/24"), aPod(change...)}
+}
+
+// port returns the text of the pod's port with an address, "<MAC> <IP>...", and of its place in its switch and
+// namespace.
+func port(addresses string, more ...string) []string { return portWith("", addresses, more...) }
+
+// portWith is port with one more pair among external_ids.
+func portWith(pair, addresses string, more ...string) []string {
+	if pair != "" {
+		pair = " " + pair
+	}
+	return slices.Concat([]string{
+		fmt.Sprintf("LogicalSwitchPort demo_web addresses=[%s] external_ids=map[namespace:demo pod:true%s] options=map["+
+			"iface-id-ver:uid-web requested-chassis:chassis-n1 requested-tnl-key:16] port_security=[%[1]s]", addresses, pair),
+		"Logical_Switch n1: ports += demo_web",
+		"Port_Group namespace_demo: ports += demo_web (optional)",
+	}, more)
+}
+
+func applied(lines []string) map[unit.Key][]string { return map[unit.Key][]string{web: lines} }
+
+const (
+	v4 = "0a:58:0a:f4:00:03 10.244.0.3"
+	v6 = "0a:58:91:0e:a9:96 fd01:0:0:1::3"
+)
+
+// counts is the request to count the addresses in use. Each assignment and release of an address makes it.
+var counts = []string{"network default"}
+
+func TestReconcile(t *testing.T) {
+	rejected := &ovndb.RejectedError{Unit: web, Err: errors.New("constraint violation")}
+	condition := func(kind corev1.PodConditionType, reason, message string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+				Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message})
+		}
+	}
+	ofKubelet := "host port TCP/10250 is reserved for kubelet"
+	ofService := "host port TCP/30080 is the node port of service demo/front"
+	_, badLimit := requestOf(aPod(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")))
+	for name, c := range map[string]struct {
+		objects []client.Object
+		fails   error // of the database
+		want    kindtest.Outcome
+		// conditions are the pod's conditions afterwards: "<type> <status> <reason>: <message>".
+		conditions []string
+	}{
+		"IPv4": {
+			objects: on4(),
+			want:    kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts},
+		},
+		"IPv6": {
+			objects: []client.Object{onNode("fd01:0:0:1::/64"), aPod()},
+			want:    kindtest.Outcome{Units: applied(port(v6)), Enqueued: counts},
+		},
+		"dual stack": {
+			objects: []client.Object{onNode("10.244.0.0/24", "fd01:0:0:1::/64"), aPod()},
+			want:    kindtest.Outcome{Units: applied(port(v4 + " fd01:0:0:1::3")), Enqueued: counts},
+		},
+		"a pod that is not scheduled": {
+			objects: on4(func(p *corev1.Pod) { p.Spec.NodeName = "" }),
+			want:    kindtest.Outcome{Units: applied(nil)},
+		},
+		"a pod in the host's network": {
+			objects: on4(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+			want:    kindtest.Outcome{Units: applied(nil)},
+		},
+		"a pod that has ended": {
+			objects: on4(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+			want:    kindtest.Outcome{Units: applied(nil)},
+		},
+		"a pod that does not exist": {
+			objects: []client.Object{onNode("10.244.0.0/24")},
+			want:    kindtest.Outcome{Units: applied(nil)},
+		},
+		"a node without a network": {
+			objects: []client.Object{aPod()},
+			want:    kindtest.Outcome{Units: applied(nil)},
+		},
+		"requested addresses": {
+			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "10.244.0.77",
+				networkv1alpha1.RequestedMACAnnotation, "02:00:00:00:00:77")),
+			want: kindtest.Outcome{Units: applied(port("02:00:00:00:00:77 10.244.0.77")), Enqueued: counts},
+		},
+		"a requested address that cannot be read": {
+			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "bad")),
+			want: kindtest.Outcome{Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
+				`invalid request: annotation network.weft.dev/requested-ips: ParseAddr("bad"): unable to parse IP`}},
+		},
+		"a requested address outside of the node's subnets": {
+			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "10.244.9.9")),
+			want: kindtest.Outcome{Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
+				"node n1: requested address 10.244.9.9 is not available: no pod can have it in 10.244.0.0/24"}},
+		},
+		"a limit that cannot be read": {
+			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")),
+			want:    kindtest.Outcome{Events: []string{"Warning InvalidBandwidth Pod demo/web: " + badLimit.Error()}},
+		},
+		"limits": {
+			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "10M",
+				networkv1alpha1.EgressBandwidthAnnotation, "5M")),
+			want: kindtest.Outcome{Units: applied(port(v4,
+				`QoS outport == "demo_web" bandwidth=map[burst:8000 rate:10000] direction=to-lport `+
+					`match=outport == "demo_web" priority=2000`,
+				`QoS inport == "demo_web" bandwidth=map[burst:4000 rate:5000] direction=from-lport `+
+					`match=inport == "demo_web" priority=2000`,
+				`Logical_Switch n1: qos_rules += outport == "demo_web"`,
+				`Logical_Switch n1: qos_rules += inport == "demo_web"`)), Enqueued: counts},
+		},
+		"a host port": {
+			objects: on4(withHostPort(corev1.ContainerPort{HostPort: 8080, ContainerPort: 80})),
+			want: kindtest.Outcome{Units: applied(portWith("weft.dev/host-ports:tcp/:8080/80", v4,
+				"LoadBalancer Pod_demo/web_TCP_hostport_template_IPv4 "+
+					"external_ids=map[k8s.ovn.org/kind:Pod k8s.ovn.org/owner:demo/web] options=map[address-family:ipv4 "+
+					"event:false hairpin_snat_ip:169.254.169.5 fd69::5 neighbor_responder:none reject:true skip_snat:true "+
+					"template:true] protocol=tcp vips=map[^NODEIP_IPv4_0:8080:10.244.0.3:80]",
+				"Load_Balancer_Group node/n1: load_balancer += Pod_demo/web_TCP_hostport_template_IPv4")),
+				Enqueued: counts},
+		},
+		"a reserved host port": {
+			objects: on4(withHostPort(corev1.ContainerPort{HostPort: 10250, ContainerPort: 80})),
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
+				Events: []string{"Warning ReservedHostPort Pod demo/web: " + ofKubelet},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/HostPortsReady False Reserved: " + ofKubelet},
+		},
+		"a host port of a service": {
+			objects: append(on4(withHostPort(corev1.ContainerPort{HostPort: 30080, ContainerPort: 80})), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "front"}, Spec: corev1.ServiceSpec{
+					ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}}}),
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
+				Events: []string{"Warning ReservedHostPort Pod demo/web: " + ofService},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/HostPortsReady False Reserved: " + ofService},
+		},
+		"a host port on an address that cannot be read": {
+			objects: on4(withHostPort(corev1.ContainerPort{HostPort: 8080, ContainerPort: 80, HostIP: "bad"})),
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
+				Events: []string{`Warning InvalidHostPort Pod demo/web: container web, host port 8080: "bad" is not an IP address`}},
+		},
+		"the database refuses it": {
+			objects: on4(),
+			fails:   rejected,
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts, Err: rejected.Error(),
+				Events: []string{"Warning FailedPortCreation Pod demo/web: " + rejected.Error()},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/PortReady False DatabaseRefused: constraint violation"},
+		},
+		"the database takes it after it refused it": {
+			objects: on4(
+				condition(networkv1alpha1.PodPortReady, networkv1alpha1.ReasonDatabaseRefused, "constraint violation"),
+				condition(networkv1alpha1.PodHostPortsReady, networkv1alpha1.ReasonReserved, ofKubelet)),
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{
+				"network.weft.dev/PortReady True AsExpected: ", "network.weft.dev/HostPortsReady True AsExpected: ",
+			},
+		},
+		"the database is away": { // the engine applies the unit later
+			objects: on4(),
+			fails:   &ovndb.PendingError{Unit: web, Reason: "database is not connected"},
+			want:    kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts},
+		},
+		"a record is requested": {
+			objects: on4(annotated(networkv1alpha1.PodRecordAnnotation, "true")),
+			want:    kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts, Writes: []string{"patch Pod demo/web"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, c.objects...)
+			if c.fails != nil {
+				b.Database.Refusals[web] = c.fails
+			}
+			kindtest.Expect(t, c.want, b.Reconcile("demo", "web"))
+			if c.conditions != nil {
+				expectConditions(t, b, c.conditions)
+			}
+			// A second reconciliation writes nothing. It reports only errors in the specification again.
+			again := kindtest.Outcome{Units: c.want.Units, Err: c.want.Err}
+			for _, event := range c.want.Events {
+				if !strings.Contains(event, "ReservedHostPort") {
+					again.Events = append(again.Events, event)
+				}
+			}
+			kindtest.Expect(t, again, b.Reconcile("demo", "web"))
+		})
+	}
+}
+
+func newBed(t *testing.T, objects ...client.Object) *kindtest.Bed {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	b := kindtest.New(t, Kinds, topology.KindPod, nil, append(objects, namespace)...)
+	b.Seed(topology.NodeUnit(topology.Node{Name: "n1", Chassis: "chassis-n1"}))
+	group := unit.UUID(nbdb.PortGroupTable, names.NamespacePorts("demo"))
+	seedRow(b, &nbdb.PortGroup{UUID: group, Name: "namespace_demo"})
+	return b
+}
+
+// seedRow puts a row into the database, so that texts of units have its name.
+func seedRow(b *kindtest.Bed, row model.Model) {
+	b.Seed(unit.Unit{Key: unit.NewKey("test", fmt.Sprint(row)), Rows: []unit.Row{{Model: row}}})
+}
+
+func expectConditions(t *testing.T, b *kindtest.Bed, want []string) {
+	t.Helper()
+	var have []string
+	for _, c := range kindtest.Get(b, aPod()).Status.Conditions {
+		have = append(have, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("conditions %q, want %q", have, want)
+	}
+}
+
+// A deleted pod loses its port and its address, and a pod that waits for an address of its node gets it.
+func TestDeletion(t *testing.T) {
+	pod := aPod()
+	b := newBed(t, onNode("10.244.0.0/29"), pod) // the node has four addresses for pods
+	b.Reconcile("demo", "web")
+	exhausted := "node n1: exhausted: no free address in 10.244.0.0/29, all 4 are in use"
+	for i := range 4 {
+		other := aPod(func(p *corev1.Pod) {
+			p.Name, p.UID = fmt.Sprint("other-", i), types.UID(fmt.Sprint("uid-", i))
+		})
+		b.Create(other)
+		have := b.Reconcile("demo", other.Name)
+		if i < 3 {
+			continue
+		}
+		kindtest.Expect(t, kindtest.Outcome{
+			Events: []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted},
+		}, have)
+	}
+	b.Delete(pod)
+	want := kindtest.Outcome{Units: applied(nil), Enqueued: []string{"network default", "pod demo/other-3"}}
+	kindtest.Expect(t, want, b.Reconcile("demo", "web"))
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil)}, b.Reconcile("demo", "web"))
+}
+
+// A pod that was recreated under the same name gets a port of its own, because the previous port belongs to another
+// UID. The address of the previous pod is free.
+func TestRecreation(t *testing.T) {
+	pod := aPod()
+	b := newBed(t, onNode("10.244.0.0/24"), pod)
+	b.Reconcile("demo", "web")
+	b.Delete(pod)
+	b.Create(aPod(func(p *corev1.Pod) { p.UID = "uid-later" }))
+	have := b.Reconcile("demo", "web")
+	ports := kindtest.Pick(have.Units[web], "LogicalSwitchPort")
+	if want := "iface-id-ver:uid-later"; len(ports) != 1 || !strings.Contains(ports[0], want) {
+		t.Errorf("ports %q, want one with %s", ports, want)
+	}
+	if _, _, held := b.Env.Addresses.Get("demo/web/uid-web"); held {
+		t.Error("the previous pod still has its address")
+	}
+	b.ExpectSettled("demo", "web")
+}
+
+// A start gives a pod the address that its port in the database has, and a running pod without a port the address that it
+// reports.
+func TestStartRestoresAddresses(t *testing.T) {
+	existing := &nbdb.LogicalSwitchPort{Name: "demo_web", Addresses: []string{"0a:58:0a:f4:00:2a 10.244.0.42"},
+		ExternalIDs: map[string]string{unit.OwnerKey: string(web)},
+		Options: map[string]string{
+			"iface-id-ver": "uid-web", "requested-chassis": "chassis-n1", "requested-tnl-key": "16"}}
+	kept := kindtest.Outcome{Units: applied(port("0a:58:0a:f4:00:2a 10.244.0.42"))}
+	t.Run("of the port", func(t *testing.T) {
+		b := newBed(t, onNode("10.244.0.0/24"), aPod())
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing}
+		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	})
+	t.Run("of the port, but with the MAC that follows from it", func(t *testing.T) {
+		b := newBed(t, onNode("10.244.0.0/24"), aPod())
+		changed := *existing
+		changed.Addresses = []string{"02:00:00:00:00:01 10.244.0.42"}
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&changed}
+		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	})
+	t.Run("of the port, while the node has no chassis", func(t *testing.T) {
+		nn := onNode("10.244.0.0/24")
+		nn.Status.Chassis = ""
+		b := newBed(t, nn, aPod())
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing}
+		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	})
+	t.Run("of the pod", func(t *testing.T) {
+		running := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.43"}} })
+		b := newBed(t, onNode("10.244.0.0/24"), running)
+		want := kindtest.Outcome{Units: applied(port("0a:58:0a:f4:00:2b 10.244.0.43"))}
+		kindtest.Expect(t, want, b.Reconcile("demo", "web"))
+	})
+	t.Run("a port of a pod that is gone keeps its address until it is swept", func(t *testing.T) {
+		b := newBed(t, on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "10.244.0.42"))...)
+		gone := *existing
+		gone.ExternalIDs = map[string]string{unit.OwnerKey: string(topology.PodKey("demo", "gone"))}
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&gone}
+		kindtest.Expect(t, kindtest.Outcome{
+			Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
+				"node n1: requested address 10.244.0.42 is not available: it is in use"},
+		}, b.Reconcile("demo", "web"))
+	})
+}
+
+// A port that cannot be read has no claim on its address. When its pod finds no free address, the port goes, because its
+// address may belong to another pod.
+func TestUnreadablePortOfAPodWithoutAddressGoes(t *testing.T) {
+	objects := []client.Object{onNode("10.244.0.0/29"), aPod()}
+	for i := range 4 {
+		objects = append(objects, aPod(func(p *corev1.Pod) {
+			p.Name, p.UID = fmt.Sprint("other-", i), types.UID(fmt.Sprint("uid-", i))
+			p.Status.PodIPs = []corev1.PodIP{{IP: fmt.Sprint("10.244.0.", 3+i)}}
+		}))
+	}
+	b := newBed(t, objects...)
+	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{{Name: "demo_web", Addresses: []string{"0a:58:0a:f4:00:03 10.244.0.3"},
+		ExternalIDs: map[string]string{unit.OwnerKey: string(web)}}}
+	waits := []string{"Warning FailedAddressAllocation Pod demo/web: " +
+		"node n1: exhausted: no free address in 10.244.0.0/29, all 4 are in use"}
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits}, b.Reconcile("demo", "web"))
+	kindtest.Expect(t, kindtest.Outcome{Events: waits}, b.Reconcile("demo", "web"))
+}
+
+// A pod whose node loses its NodeNetwork's chassis keeps its port on the previous chassis.
+func TestNodeWithoutChassis(t *testing.T) {
+	nn := onNode("10.244.0.0/24")
+	b := newBed(t, nn, aPod())
+	b.Reconcile("demo", "web")
+	nn.Status.Chassis = ""
+	b.Update(nn)
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(port(v4))}, b.Reconcile("demo", "web"))
+}
+
+// Selectors of policies and of EgressIPs that select a pod add its port and addresses to their groups and sets.
+func TestSelectedPod(t *testing.T) {
+	egress := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
+	b := newBed(t, onNode("10.244.0.0/24"), aPod(), egress)
+	selector := topology.PodSelector{Namespace: "demo", Pods: labels.Everything()}
+	group := selector.GroupKey()
+	want := map[unit.Key]topology.PodSelector{group: selector}
+	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", want, nil); err != nil {
+		t.Fatal(err)
+	}
+	addresses := unit.UUID(nbdb.AddressSetTable, names.EgressIPPods("out", "IPv4"))
+	seedRow(b, &nbdb.AddressSet{UUID: addresses, Name: "addresses of out"})
+	b.Seed(topology.PodGroupUnit(group))
+	kindtest.Expect(t, kindtest.Outcome{Enqueued: counts, Units: applied(port(v4,
+		"Address_Set addresses of out: addresses += 10.244.0.3 (optional)",
+		"Port_Group egress_pods: ports += demo_web (optional)",
+		"Port_Group pods_40b880b012fec73ecc7c: ports += demo_web (optional)",
+	))}, b.Reconcile("demo", "web"))
+}
+
+// The record of a pod has the settings of its interface.
+func TestRecord(t *testing.T) {
+	nn := onNode("10.244.0.0/24", "fd01:0:0:1::/64")
+	nn.Spec.Gateways = []networkv1alpha1.IP{"10.244.0.1", "fd01:0:0:1::1"}
+	b := newBed(t, nn, aPod(annotated(networkv1alpha1.PodRecordAnnotation, "true")))
+	b.Reconcile("demo", "web")
+	want := `{"version":"v1","networks":[{"name":"default","default":true,"interface":"eth0","interfaceID":"demo_web",` +
+		`"podUID":"uid-web","macAddress":"0a:58:0a:f4:00:03","addresses":["10.244.0.3/24","fd01:0:0:1::3/64"],` +
+		`"gateways":["10.244.0.1","fd01:0:0:1::1"],"mtu":1400}]}`
+	if have := kindtest.Get(b, aPod()).Annotations[networkv1alpha1.PodNetworksAnnotation]; have != want {
+		t.Errorf("record\n%s\nwant\n%s", have, want)
+	}
+	// A record that another program has changed is written again.
+	pod := kindtest.Get(b, aPod())
+	pod.Annotations[networkv1alpha1.PodNetworksAnnotation] = "changed"
+	b.Update(pod)
+	if have := b.Reconcile("demo", "web").Writes; !slices.Equal(have, []string{"patch Pod demo/web"}) {
+		t.Errorf("writes %q, want the record", have)
+	}
+	b.ExpectSettled("demo", "web")
+}

@@ -1,0 +1,93 @@
+package podnetwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconcilers need of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Reconciler reconciles Networks.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	// Attached returns the interfaces of pods on a Network; known is false before the ports that exist were read.
+	Attached func(network string) (interfaces []string, known bool)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var n networkv1alpha1.Network
+	err := r.Client.Get(ctx, req.NamespacedName, &n)
+	if apierrors.IsNotFound(err) { // its definitions go with it, by their owner reference
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.PodNetworkKey(req.Name)}))
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	facts, err := topology.ParseNetwork(&n)
+	if err != nil { // what is in the database stays
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	applied := r.Database.Apply(ctx, topology.PodNetworkUnit(facts))
+	var rejected *ovndb.RejectedError
+	if errors.As(applied, &rejected) {
+		return ctrl.Result{}, errors.Join(applied, r.report(ctx, &n, networkv1alpha1.ReasonDatabaseRefused, rejected.Err.Error()))
+	}
+	if err := ovndb.IgnorePending(applied); err != nil {
+		return ctrl.Result{}, err
+	}
+	foreign, err := r.define(ctx, &n)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(foreign) > 0 {
+		message := fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, which stays: %s", n.Name, strings.Join(foreign, ", "))
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonDefinitionExists, message)
+	}
+	return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAsExpected, "the network is in the database")
+}
+
+// report writes the status of a Network if it differs.
+func (r *Reconciler) report(ctx context.Context, n *networkv1alpha1.Network, reason, message string) error {
+	before := n.DeepCopy()
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
+		Message:            health.Cut(message),
+		ObservedGeneration: n.Generation}
+	if reason != networkv1alpha1.ReasonAsExpected {
+		ready.Status = metav1.ConditionFalse
+	}
+	meta.SetStatusCondition(&n.Status.Conditions, ready)
+	if interfaces, known := r.Attached(n.Name); known {
+		n.Status.Attachments = int32(len(interfaces))
+	}
+	if equality.Semantic.DeepEqual(before.Status, n.Status) {
+		return nil
+	}
+	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
+	if ready.Status != metav1.ConditionTrue && (had == nil || had.Message != ready.Message) {
+		r.Events.Eventf(n, nil, corev1.EventTypeWarning, reason, "ReconcileNetwork", "%s", ready.Message)
+	}
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, n, client.MergeFrom(before)))
+}

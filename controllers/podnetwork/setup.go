@@ -1,0 +1,114 @@
+// Package podnetwork reconciles Networks, on which pods have further interfaces: it makes their switches and routers, and the
+// NetworkAttachmentDefinitions by which pods name them. The pods' ports are package podports'.
+package podnetwork
+
+import (
+	"context"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// workers is how many nodes' parts of Networks are reconciled at once.
+const workers = 4
+
+// Kinds returns the kinds of Networks and of nodes' parts of them.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events,
+		Attached: func(network string) ([]string, bool) { return env.Attached(network) }}
+	nodes := &Nodes{Client: env.Client, Database: env.Database}
+	return []*kind.Kind{r.kind(), nodes.kind()}
+}
+
+func (r *Reconciler) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindPodNetwork, Reconciler: r,
+		Owner: func() client.Object { return &networkv1alpha1.Network{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.Network{}, trigger.SpecChanged()),
+			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
+			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+		},
+	}
+}
+
+// networkOf returns a request for the Network that a definition was made for, or that has its name.
+func networkOf(_ context.Context, definition client.Object) []reconcile.Request {
+	name := definition.GetLabels()[networkv1alpha1.NetworkLabel]
+	if name == "" {
+		name = definition.GetName()
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+// all returns a request for each Network.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	for _, n := range networks(ctx, r.Client) {
+		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: n.Name}})
+	}
+	return all
+}
+
+func networks(ctx context.Context, c client.Client) []networkv1alpha1.Network {
+	var list networkv1alpha1.NetworkList
+	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	return list.Items
+}
+
+func (r *Nodes) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindPodNetworkNode, Controller: "podnetwork-nodes", Workers: workers, Reconciler: r, Shared: true,
+		Watches: []kind.Watch{
+			kind.Map(&networkv1alpha1.Network{}, r.onEachNode, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofEachNetwork, predicate.Funcs{UpdateFunc: idChanged}),
+		},
+	}
+}
+
+// onEachNode returns a request for each node's part of a Network with a switch for each node.
+func (r *Nodes) onEachNode(ctx context.Context, o client.Object) (all []reconcile.Request) {
+	if n, ok := o.(*networkv1alpha1.Network); !ok || n.Spec.Topology != networkv1alpha1.TopologyLayer3 {
+		return nil
+	}
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return nil
+	}
+	for i := range nodes.Items {
+		all = append(all, request(o.GetName(), nodes.Items[i].Name))
+	}
+	return all
+}
+
+// ofEachNetwork returns a request for a node's part of each Network that has one.
+func (r *Nodes) ofEachNetwork(ctx context.Context, node client.Object) (all []reconcile.Request) {
+	for _, n := range networks(ctx, r.Client) {
+		if n.Spec.Topology == networkv1alpha1.TopologyLayer3 {
+			all = append(all, request(n.Name, node.GetName()))
+		}
+	}
+	return all
+}
+
+func request(network, node string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: network, Name: node}}
+}
+
+// idChanged passes changes of the number from which the node's subnets follow.
+func idChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Spec.NodeID != after.Spec.NodeID
+}

@@ -1,0 +1,208 @@
+package podports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/podcondition"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is what the reconciler needs of the engine.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+	// Ports lists the ports that exist; it is read once, before the first address is given.
+	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+}
+
+// Reconciler reconciles the ports of pods on Networks.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	Triggers *trigger.Set
+	// Addresses has the addresses in use of each Network.
+	Addresses *alloc.Set
+	// CountDelay is how long a Network's count of attachments may be behind.
+	CountDelay time.Duration
+
+	restored *restoration
+	holders  holders
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.restore(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	var pod corev1.Pod
+	err := r.Client.Get(ctx, req.NamespacedName, &pod)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if err != nil || !topology.WantsPort(&pod) || !requestsNetworks(&pod) {
+		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, "", nil))
+	}
+	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
+	if err != nil { // what the pod has stays
+		return ctrl.Result{}, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()})
+	}
+	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
+}
+
+// ensure gives the pod a port for each request that can be granted.
+func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []networks.Request) error {
+	var nn networkv1alpha1.NodeNetwork
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+	if err != nil || nn.Status.Chassis == "" {
+		return client.IgnoreNotFound(err) // its arrival enqueues the pod
+	}
+	name := client.ObjectKeyFromObject(pod)
+	var attempts []attempt
+	for _, request := range wanted {
+		a, err := r.resolve(ctx, pod, &nn, request)
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			attempts = append(attempts, *a)
+		}
+	}
+	// What leaves goes first: an attachment that replaces another may request the same address.
+	if err := r.keep(ctx, name, attempts); err != nil {
+		return err
+	}
+	var ports []topology.PodPort
+	var failed []string
+	for i := range attempts {
+		port, err := r.allocate(name, &attempts[i])
+		if err != nil {
+			failed = append(failed, fmt.Sprintf("%s: %v", attempts[i].request, err))
+			continue
+		}
+		ports = append(ports, port)
+	}
+	applied := r.Database.Apply(ctx, topology.PodPortsUnit(name.Namespace, name.Name, ports))
+	var rejected *ovndb.RejectedError
+	if errors.As(applied, &rejected) {
+		failed = append(failed, rejected.Err.Error())
+	}
+	return errors.Join(ovndb.IgnorePending(applied), r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
+}
+
+// attempt is one request of a pod on a Network, with what is known of it before an address is given.
+type attempt struct {
+	request networks.Request
+	owner   string
+	port    topology.PodPort
+	pools   []alloc.Pool
+	failed  error // why it cannot be granted
+}
+
+// resolve finds the Network of a request. It returns nil for a request that another plugin serves. An error of the
+// request is in the attempt.
+func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork,
+	request networks.Request) (*attempt, error) {
+	uid := networkv1alpha1.InterfaceUID(pod)
+	a := &attempt{request: request, owner: ownerOf(client.ObjectKeyFromObject(pod), uid, request.Interface, request.Hash())}
+	definition, err := r.definition(ctx, request.Definition())
+	switch {
+	case isRefusal(err):
+		a.failed = err
+		return a, nil
+	case err != nil:
+		return nil, err
+	case definition.Network == "":
+		return nil, nil
+	}
+	a.port = topology.PodPort{Namespace: pod.Namespace, Name: pod.Name, UID: uid, Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
+		Interface: request.Interface, Request: request.Hash(), Gateways: request.DefaultRoute, Bandwidth: bandwidthOf(request)}
+	if a.port.Network, err = r.network(ctx, definition.Network, request.Element.Namespace); isRefusal(err) {
+		a.failed = err
+		return a, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if a.failed = unsupported(request); a.failed == nil {
+		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
+	}
+	return a, nil
+}
+
+// keep takes from a pod what it has and no attempt keeps: the port first, so that the address is free only when
+// nobody answers for it.
+func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempts []attempt) error {
+	var leaving []held
+	var staying []topology.PodPort
+	for _, have := range r.holders.of(pod) {
+		i := slices.IndexFunc(attempts, func(a attempt) bool {
+			return a.owner == have.owner && a.port.Network.Name == have.network && a.failed == nil
+		})
+		if i < 0 {
+			leaving = append(leaving, have)
+		} else if port, ok := r.assigned(attempts[i]); ok {
+			staying = append(staying, port)
+		}
+	}
+	if len(leaving) == 0 && len(attempts) > 0 {
+		return nil
+	}
+	if err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodPortsUnit(pod.Namespace, pod.Name, staying))); err != nil {
+		return err
+	}
+	for _, have := range leaving {
+		r.holders.remove(pod, have)
+		r.Addresses.Of(have.network).Release(have.owner)
+		for _, waiting := range r.holders.wake(have.network) {
+			r.Triggers.Enqueue(topology.KindPodPorts, waiting)
+		}
+		r.count(have.network)
+	}
+	return nil
+}
+
+// count enqueues a Network, whose status counts its attachments.
+func (r *Reconciler) count(network string) {
+	r.Triggers.EnqueueAfter(topology.KindPodNetwork, types.NamespacedName{Name: network}, r.CountDelay)
+}
+
+// report writes the condition PodNetworksAllocated, and records an event, if requests cannot be granted or could not
+// before.
+func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, reason string, failed []string) error {
+	want, ok := podcondition.OfFailures(pod, networkv1alpha1.PodNetworksAllocated, reason, strings.Join(failed, "; "))
+	if !ok || pod.Name == "" {
+		return nil
+	}
+	if want.Status == corev1.ConditionFalse {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedNetworkAllocation", "AllocateNetwork", "%s", health.Cut(want.Message))
+	}
+	patched := pod.DeepCopy()
+	podcondition.Set(&patched.Status, want)
+	// The resource version makes the patch fail on a pod that was recreated under this name.
+	patch := client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Status().Patch(ctx, patched, patch)
+	if apierrors.IsConflict(err) {
+		r.Triggers.EnqueueAfter(topology.KindPodPorts, client.ObjectKeyFromObject(pod), trigger.FirstRetry)
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,183 @@
+package podports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// refusal is why a request cannot be granted. It is over only with a change of an object, which enqueues the pod.
+type refusal struct{ error }
+
+func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+
+func isRefusal(err error) bool {
+	var refused refusal
+	return errors.As(err, &refused)
+}
+
+// definition reads a NetworkAttachmentDefinition. A missing or malformed definition is a refusal.
+func (r *Reconciler) definition(ctx context.Context, name types.NamespacedName) (networks.Definition, error) {
+	var nad nadv1.NetworkAttachmentDefinition
+	err := r.Client.Get(ctx, name, &nad)
+	if apierrors.IsNotFound(err) {
+		return networks.Definition{}, refuse("NetworkAttachmentDefinition %s does not exist", name)
+	}
+	if err != nil {
+		return networks.Definition{}, err
+	}
+	definition, err := networks.ParseDefinition(&nad)
+	if err != nil {
+		return definition, refusal{err}
+	}
+	return definition, nil
+}
+
+// network reads a Network that definitions of a namespace may name. A Network that does not exist, is invalid or does not select the
+// namespace is a refusal.
+func (r *Reconciler) network(ctx context.Context, name, namespace string) (n topology.PodNetwork, err error) {
+	var o networkv1alpha1.Network
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &o)
+	if apierrors.IsNotFound(err) {
+		return n, refuse("Network %s does not exist", name)
+	}
+	if err != nil {
+		return n, err
+	}
+	if n, err = topology.ParseNetwork(&o); err != nil {
+		return n, refuse("Network %s: %w", name, err)
+	}
+	in := &metav1.PartialObjectMetadata{}
+	in.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, in); client.IgnoreNotFound(err) != nil {
+		return n, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Namespaces)
+	if err != nil {
+		return n, refuse("Network %s: spec.namespaces: %w", name, err)
+	}
+	if !selector.Matches(labels.Set(in.Labels)) {
+		return n, refuse("Network %s does not select namespace %s", name, namespace)
+	}
+	return n, nil
+}
+
+// unsupported returns why a Network cannot honour a request.
+func unsupported(r networks.Request) error {
+	switch e := r.Element; {
+	case len(e.PortMappingsRequest) > 0:
+		return errors.New("portMappings: a Network of Weft has none; use hostPort of the cluster network")
+	case e.InfinibandGUIDRequest != "":
+		return errors.New("infiniband-guid: a Network of Weft is Ethernet")
+	case e.IPAMClaimReference != "":
+		return errors.New("ipam-claim-reference: Weft does not keep addresses by IPAMClaims yet")
+	}
+	return nil
+}
+
+func bandwidthOf(r networks.Request) networkv1alpha1.Bandwidth {
+	if b := r.Element.BandwidthRequest; b != nil {
+		return networkv1alpha1.Bandwidth{Ingress: int64(b.IngressRate), Egress: int64(b.EgressRate)}
+	}
+	return networkv1alpha1.Bandwidth{}
+}
+
+// scope is the name under which a network's allocator knows the pods of a node: a Network of one switch has one scope.
+func scope(n topology.PodNetwork, node string) string {
+	if n.PerNode() {
+		return node
+	}
+	return "*"
+}
+
+// assigned completes the port of an attempt whose owner has its addresses already.
+func (r *Reconciler) assigned(a attempt) (topology.PodPort, bool) {
+	if len(a.pools) == 0 {
+		return a.withoutAddresses(), true
+	}
+	_, got, ok := r.Addresses.Of(a.port.Network.Name).Get(a.owner)
+	return a.with(got), ok
+}
+
+func (a attempt) with(got alloc.Assignment) topology.PodPort {
+	port := a.port
+	port.Addresses, port.MAC, port.Slot = got.Addresses, got.MAC, got.Slot
+	return port
+}
+
+// withoutAddresses completes the port of a pod that configures itself.
+func (a attempt) withoutAddresses() topology.PodPort {
+	port := a.port
+	port.MAC = a.request.MAC
+	if port.MAC == nil {
+		port.MAC = topology.NetworkMAC(port.PortName())
+	}
+	return port
+}
+
+// allocate gives an attempt its addresses and MAC. The error says why it cannot be granted.
+func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.PodPort, error) {
+	if a.failed != nil {
+		return a.port, a.failed
+	}
+	have := held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface, allocated: len(a.pools) > 0}
+	if len(a.pools) == 0 {
+		if len(a.request.Addresses) > 0 {
+			return a.port, fmt.Errorf("ips: Network %s has no addresses, its pods configure themselves", have.network)
+		}
+		r.hold(pod, have)
+		return a.withoutAddresses(), nil
+	}
+	if err := checkPrefixes(a.request.Addresses, a.pools); err != nil {
+		return a.port, err
+	}
+	addresses, on := r.Addresses.Of(have.network), scope(a.port.Network, a.port.Node)
+	addresses.SetPools(on, a.pools)
+	request := alloc.Request{MAC: a.request.MAC}
+	for _, requested := range a.request.Addresses {
+		request.Addresses = append(request.Addresses, requested.Addr())
+	}
+	got, err := addresses.Allocate(on, a.owner, request)
+	if err != nil {
+		r.holders.wait(have.network, pod)
+		// An address that was freed before the pod was known to wait woke nobody.
+		got, err = addresses.Allocate(on, a.owner, request)
+	}
+	if err != nil {
+		return a.port, fmt.Errorf("Network %s: %w", have.network, err)
+	}
+	r.hold(pod, have)
+	return a.with(got), nil
+}
+
+func (r *Reconciler) hold(pod types.NamespacedName, have held) {
+	if r.holders.add(pod, have) {
+		r.count(have.network)
+	}
+}
+
+// checkPrefixes refuses a requested prefix length that is not the subnet's. A request without a length has that of a host.
+func checkPrefixes(requested []netip.Prefix, pools []alloc.Pool) error {
+	for _, want := range requested {
+		for _, pool := range pools {
+			if pool.Subnet.Contains(want.Addr()) && !want.IsSingleIP() && want.Bits() != pool.Subnet.Bits() {
+				return fmt.Errorf("ips: %s has another prefix length than its subnet %s", want, pool.Subnet)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package podports
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// restoration runs once, before the first address is given.
+type restoration struct {
+	mu   sync.Mutex
+	done bool
+}
+
+// restore fills the allocators from the ports that exist. Ports of pods that are gone keep their addresses until the
+// sweep has removed them.
+func (r *Reconciler) restore(ctx context.Context) error {
+	r.restored.mu.Lock()
+	defer r.restored.mu.Unlock()
+	if r.restored.done {
+		return nil
+	}
+	if err := r.restorePools(ctx); err != nil {
+		return err
+	}
+	ports, err := r.Database.Ports(ctx)
+	if err != nil {
+		return fmt.Errorf("restore addresses of networks: %w", err)
+	}
+	for _, row := range ports {
+		port, ok, err := topology.ParsePodPortsRow(row)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
+		}
+		if ok && err == nil {
+			r.claim(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
+		}
+	}
+	r.restored.done = true
+	return r.enqueueNetworks(ctx)
+}
+
+// attached returns the interfaces of pods on a network.
+func (r *Reconciler) attached(network string) (interfaces []string, known bool) {
+	r.restored.mu.Lock()
+	defer r.restored.mu.Unlock()
+	return r.holders.attached(network), r.restored.done
+}
+
+// enqueueNetworks enqueues each Network, whose attachments are known now.
+func (r *Reconciler) enqueueNetworks(ctx context.Context) error {
+	var all networkv1alpha1.NetworkList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return err
+	}
+	for i := range all.Items {
+		r.count(all.Items[i].Name)
+	}
+	return nil
+}
+
+// restorePools describes the addresses of each Network.
+func (r *Reconciler) restorePools(ctx context.Context) error {
+	var all networkv1alpha1.NetworkList
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return err
+	}
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	for i := range all.Items {
+		n, err := topology.ParseNetwork(&all.Items[i])
+		if err != nil {
+			continue // its condition says so
+		}
+		addresses := r.Addresses.Of(n.Name)
+		if !n.PerNode() {
+			pools, _ := n.Pools("", 0)
+			addresses.SetPools(scope(n, ""), pools)
+			continue
+		}
+		for j := range nodes.Items {
+			if pools, err := n.Pools(nodes.Items[j].Name, int(nodes.Items[j].Spec.NodeID)); err == nil {
+				addresses.SetPools(scope(n, nodes.Items[j].Name), pools)
+			}
+		}
+	}
+	return nil
+}
+
+// claim restores what a port says. Whether that succeeds or not, the pod has a port that must go with it.
+func (r *Reconciler) claim(ctx context.Context, port topology.PodPortRow, hash string) {
+	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
+	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface,
+		allocated: len(port.Addresses) > 0}
+	r.holders.add(pod, have)
+	if !have.allocated {
+		return
+	}
+	addresses := r.Addresses.Of(port.Network)
+	on := addresses.NodeOf(port.Addresses)
+	want := alloc.Assignment{Addresses: addresses.InSubnets(on, port.Addresses), Slot: port.Slot, MAC: port.MAC}
+	if _, err := addresses.Claim(on, have.owner, want); err != nil {
+		// It gets a new address: its present one is of no subnet of the network, or another pod's.
+		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "network", port.Network, "reason", err.Error())
+	}
+}

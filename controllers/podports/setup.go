@@ -1,0 +1,122 @@
+package podports
+
+import (
+	"context"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+const (
+	// workers is how many pods are reconciled at once. Each waits for its transaction, and all that wait share the next one.
+	workers = 16
+	// byRequest indexes the pods that request networks: by "*", by "node/NAME" and by "definition/NAMESPACE/NAME". Other pods are not in it.
+	byRequest = "networks.requested"
+	everyPod  = "*"
+)
+
+// Kinds returns the kind of pods' ports on Networks.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
+		CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
+		origin.holders.copyTo(&r.holders)
+		r.restored = origin.restored
+	}
+	env.Attached = r.attached
+	return []*kind.Kind{{
+		Name: topology.KindPodPorts, Workers: workers, Reconciler: r,
+		Owner:        func() client.Object { return &corev1.Pod{} },
+		First:        func() client.ObjectList { return &corev1.PodList{} },
+		FirstOptions: []client.ListOption{client.MatchingFields{byRequest: everyPod}},
+		Indexes:      []kind.Index{{Object: &corev1.Pod{}, Field: byRequest, Values: indexByRequest}},
+		Watches: []kind.Watch{
+			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: changed, DeleteFunc: deleted}),
+			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged())),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+		},
+	}}
+}
+
+// indexByRequest is the function of the index byRequest.
+func indexByRequest(o client.Object) []string {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || pod.Annotations[networks.Annotation] == "" {
+		return nil
+	}
+	values := []string{everyPod, "node/" + pod.Spec.NodeName}
+	requests, err := networks.Parse(pod.Annotations, pod.Namespace)
+	if err != nil {
+		return values
+	}
+	for _, r := range requests {
+		values = append(values, "definition/"+r.Definition().String())
+	}
+	return values
+}
+
+func requestsNetworks(o client.Object) bool { return o.GetAnnotations()[networks.Annotation] != "" }
+
+func created(e event.CreateEvent) bool { return requestsNetworks(e.Object) }
+
+func deleted(e event.DeleteEvent) bool { return requestsNetworks(e.Object) }
+
+// changed passes the updates that change which networks a pod requests, or whether it has ports.
+func changed(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	if !ok || !ok2 {
+		return true
+	}
+	if !requestsNetworks(before) && !requestsNetworks(after) {
+		return false
+	}
+	return before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation]
+}
+
+// nodeChanged passes the updates that every port of a node depends on.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID
+}
+
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byRequest: everyPod})
+}
+
+func (r *Reconciler) onNode(ctx context.Context, node client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byRequest: "node/" + node.GetName()})
+}
+
+func (r *Reconciler) requesting(ctx context.Context, definition client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byRequest: "definition/" + client.ObjectKeyFromObject(definition).String()})
+}
+
+func (r *Reconciler) in(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byRequest: everyPod}, client.InNamespace(namespace.GetName()))
+}
+
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) (requests []reconcile.Request) {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, append(options, client.UnsafeDisableDeepCopy)...); err != nil { // only names are read
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	for i := range pods.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+	}
+	return requests
+}

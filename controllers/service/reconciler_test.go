@@ -1,0 +1,354 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+var web = topology.ServiceKey("demo", "web")
+
+// aService is the service demo/web with the TCP port 80 on these cluster IPs.
+func aService(clusterIPs []string, change ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", Generation: 7}}
+	s.Spec.ClusterIPs = clusterIPs
+	s.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+// aSlice lists endpoints of demo/web, whose port "http" is 8080. An endpoint is "<address>" or "<address>@<node>".
+func aSlice(name string, endpoints ...string) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name,
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
+	}
+	for _, text := range endpoints {
+		address, node, placed := strings.Cut(text, "@")
+		endpoint := discoveryv1.Endpoint{Addresses: []string{address}}
+		if placed {
+			endpoint.NodeName = &node
+		}
+		slice.Endpoints = append(slice.Endpoints, endpoint)
+	}
+	return slice
+}
+
+// aNode is a node with a chassis.
+func aNode(name, address string) []client.Object {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	nn.Status.Chassis = "chassis-" + name
+	return []client.Object{node, nn}
+}
+
+// balancer is the text of a load balancer of demo/web with these vips, and of its place in a group.
+func balancer(protocol, scope, vips string, more ...string) []string {
+	groups := map[string]string{
+		"cluster": "clusterLBGroup", "node_switch": "clusterSwitchLBGroup", "node_router": "clusterRouterLBGroup",
+	}
+	reach, template, isTemplate := strings.Cut(scope, "_template_")
+	family, end := "", ""
+	if isTemplate {
+		family, end = "address-family:"+strings.ToLower(template)+" ", " template:true"
+	}
+	flush := ""
+	if protocol == "UDP" {
+		flush = "ct_flush:true "
+	}
+	name := fmt.Sprintf("Service_demo/web_%s_%s", protocol, scope)
+	row := fmt.Sprintf("LoadBalancer %s external_ids=map[k8s.ovn.org/kind:Service k8s.ovn.org/owner:demo/web] "+
+		"options=map[%s%sevent:false hairpin_snat_ip:169.254.169.5 fd69::5 neighbor_responder:none reject:true "+
+		"skip_snat:%t%s] protocol=%s%s vips=map[%s]",
+		name, family, flush, reach == "node_router", end, strings.ToLower(protocol), strings.Join(more, ""), vips)
+	return []string{row, fmt.Sprintf("Load_Balancer_Group %s: load_balancer += %s", groups[reach], name)}
+}
+
+// applied is the unit of demo/web with these lines.
+func applied(lines ...[]string) map[unit.Key][]string {
+	return map[unit.Key][]string{web: slices.Concat(lines...)}
+}
+
+var (
+	v4, v6 = []string{"10.96.0.10"}, []string{"fd02::a"}
+	dual   = []string{"10.96.0.10", "fd02::a"}
+
+	refuse4 = []string{"Address_Set cluster_ips_IPv4: addresses += 10.96.0.10"}
+	refuse6 = []string{"Address_Set cluster_ips_IPv6: addresses += fd02::a"}
+)
+
+func TestReconcile(t *testing.T) {
+	loadBalancer := func(addresses ...string) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			s.Spec.Type = corev1.ServiceTypeLoadBalancer
+			for _, a := range addresses {
+				s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: a})
+			}
+		}
+	}
+	notReady, ending := aSlice("web-1", "10.244.0.3", "10.244.0.4", "10.244.0.5"), aSlice("web-1", "10.244.0.3")
+	notReady.Endpoints[1].Conditions.Ready = new(false)
+	ending.Endpoints[0].Conditions = discoveryv1.EndpointConditions{
+		Ready: new(false), Serving: new(true), Terminating: new(true),
+	}
+	foreign := aSlice("other", "10.244.0.9")
+	foreign.Labels[discoveryv1.LabelServiceName] = "other"
+	serverOfNode := "TCP 192.0.2.1:6443 is reserved for the Kubernetes API server on node n1"
+	local := names.BackendsVariable("demo", "web", "TCP", 80, "IPv4", "local")
+	rejected := &ovndb.RejectedError{Unit: web, Err: errors.New("constraint violation")}
+
+	for name, c := range map[string]struct {
+		objects []client.Object
+		fails   error // of the database
+		want    kindtest.Outcome
+		// condition, if set, is the expected ServiceAddressesReady: "<status> <reason>: <message>".
+		condition string
+	}{
+		"IPv4": {
+			objects: []client.Object{aService(v4),
+				aSlice("web-2", "10.244.1.3", "10.244.0.3"), aSlice("web-1", "10.244.0.3"), foreign},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080,10.244.1.3:8080"), refuse4)},
+		},
+		"IPv6": {
+			objects: []client.Object{aService(v6), aSlice("web-1", "fd01::3", "10.244.0.3")},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "[fd02::a]:80:[fd01::3]:8080"), refuse6)},
+		},
+		"dual stack": {
+			objects: []client.Object{aService(dual), aSlice("web-1", "10.244.0.3"), aSlice("web-2", "fd01::3")},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080 [fd02::a]:80:[fd01::3]:8080"), refuse4, refuse6)},
+		},
+		"without endpoints the load balancer refuses connections": {
+			objects: []client.Object{aService(v4)},
+			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4)},
+		},
+		"an endpoint that is not ready gets no connections": {
+			objects: []client.Object{aService(v4), notReady},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080,10.244.0.5:8080"), refuse4)},
+		},
+		"an ending endpoint serves while there is no other": {
+			objects: []client.Object{aService(v4), ending},
+			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080"), refuse4)},
+		},
+		"a UDP port": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+			})},
+			want: kindtest.Outcome{Units: applied(balancer("UDP", "cluster", "10.96.0.10:80:"), refuse4)},
+		},
+		"session affinity": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			})},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:", " selection_fields=[ip_src]"), refuse4)},
+		},
+		"the load balancer's address": {
+			objects: []client.Object{aService(v4, loadBalancer("192.0.2.80", "2001:db8::80"))},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.80:80: [2001:db8::80]:80:"), refuse4)},
+		},
+		"a node port in both families": {
+			objects: []client.Object{aService(dual, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 })},
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80: [fd02::a]:80:"),
+				balancer("TCP", "cluster_template_IPv4", "^NODEIP_IPv4_0:30080:"),
+				balancer("TCP", "cluster_template_IPv6", "^NODEIP_IPv6_0:30080:"),
+				refuse4, refuse6)},
+		},
+		"external traffic stays on its node": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "192.0.2.2"), []client.Object{
+				aService(v4, loadBalancer("192.0.2.80"), func(s *corev1.Service) {
+					s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+				}), aSlice("web-1", "10.244.0.3@n1", "10.244.1.3@n2")}),
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080,10.244.1.3:8080"),
+				balancer("TCP", "node_switch", "192.0.2.80:80:10.244.0.3:8080,10.244.1.3:8080"),
+				balancer("TCP", "node_router_template_IPv4", "192.0.2.80:80:^"+local),
+				[]string{"Chassis_Template_Var chassis-n1: variables += " + local + "=10.244.0.3:8080"},
+				[]string{"Chassis_Template_Var chassis-n2: variables += " + local + "=10.244.1.3:8080"}, refuse4)},
+		},
+		"a headless service": {
+			objects: []client.Object{aService([]string{corev1.ClusterIPNone}), aSlice("web-1", "10.244.0.3")},
+			want:    kindtest.Outcome{Units: applied()},
+		},
+		"another proxy's service": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "x"}
+			})},
+			want: kindtest.Outcome{Units: applied()},
+		},
+		"a service that does not exist": {
+			want: kindtest.Outcome{Units: applied()},
+		},
+		"an endpoint that is not an IP address": {
+			objects: []client.Object{aService(v4), aSlice("web-1", "10.244.0.3", "bad")},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080"), refuse4),
+				Events: []string{`Warning InvalidService Service demo/web: EndpointSlice web-1: "bad" is not an IP address`},
+			},
+		},
+		"an external address that is not an IP address": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"bad", "192.0.2.80"}
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.80:80:"), refuse4),
+				Events: []string{`Warning InvalidService Service demo/web: spec.externalIPs: "bad" is not an IP address`},
+			},
+		},
+		"an address of an older service": {
+			objects: []client.Object{
+				aService(v4, func(s *corev1.Service) {
+					s.Spec.ExternalIPs, s.CreationTimestamp = []string{"192.0.2.80"}, metav1.Unix(200, 0)
+				}),
+				aService([]string{"10.96.0.11"}, func(s *corev1.Service) {
+					s.Name, s.Spec.ExternalIPs, s.CreationTimestamp = "older", []string{"192.0.2.80"}, metav1.Unix(100, 0)
+				}),
+			},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning AddressConflict Service demo/web: TCP 192.0.2.80:80 belongs to service demo/older"},
+			},
+		},
+		"a reserved node port": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Spec.Ports[0].NodePort = 10250
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: node port TCP/10250 is reserved for kubelet"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: node port TCP/10250 is reserved for kubelet",
+		},
+		"a node's address with a reserved port": {
+			objects: append(aNode("n1", "192.0.2.1"), aService(v4, func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"192.0.2.1"}
+				s.Spec.Ports[0].Port = 6443
+			})),
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:6443:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: " + serverOfNode},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: " + serverOfNode,
+		},
+		"a reserved port that was given up": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Status.Conditions = []metav1.Condition{{
+					Type: networkv1alpha1.ServiceAddressesReady, Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonReserved,
+					Message: "node port TCP/10250 is reserved for kubelet"}}
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "True AsExpected: ",
+		},
+		"the database refuses it": {
+			objects: []client.Object{aService(v4)}, fails: rejected,
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning FailedLoadBalancer Service demo/web: " + rejected.Error()},
+				Err:    rejected.Error(),
+			},
+		},
+		"the database is away": { // the engine applies the unit later
+			objects: []client.Object{aService(v4)}, fails: &ovndb.PendingError{Unit: web, Reason: "database is not connected"},
+			want: kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4)},
+		},
+		"the database refuses a deletion": {
+			fails: rejected,
+			want:  kindtest.Outcome{Units: applied(), Err: rejected.Error()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kindtest.New(t, Kinds, topology.KindService, nil, c.objects...)
+			for _, name := range []string{"n1", "n2"} {
+				b.Seed(topology.NodeUnit(topology.Node{Name: name, Chassis: "chassis-" + name}))
+			}
+			if c.fails != nil {
+				b.Database.Refusals[web] = c.fails
+			}
+			kindtest.Expect(t, c.want, b.Reconcile("demo", "web"))
+			if c.condition != "" {
+				expectCondition(t, b, c.condition)
+			}
+			// A second reconciliation writes nothing. It reports only errors in the specification again.
+			again := kindtest.Outcome{Units: c.want.Units, Err: c.want.Err}
+			for _, event := range c.want.Events {
+				if !strings.Contains(event, "ReservedDestination") {
+					again.Events = append(again.Events, event)
+				}
+			}
+			kindtest.Expect(t, again, b.Reconcile("demo", "web"))
+		})
+	}
+}
+
+func expectCondition(t *testing.T, b *kindtest.Bed, want string) {
+	t.Helper()
+	conditions := kindtest.Get(b, aService(nil)).Status.Conditions
+	if len(conditions) != 1 {
+		t.Fatalf("conditions %v, want one", conditions)
+	}
+	c := conditions[0]
+	have := fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	if want = networkv1alpha1.ServiceAddressesReady + " " + want; have != want || c.ObservedGeneration != 7 {
+		t.Errorf("condition of generation %d: %s; want of generation 7: %s", c.ObservedGeneration, have, want)
+	}
+}
+
+// A deleted service takes its load balancers along, and is forgotten by the measurement.
+func TestDeletion(t *testing.T) {
+	s := aService(dual)
+	b := kindtest.New(t, Kinds, topology.KindService, nil, s, aSlice("web-1", "10.244.0.3"))
+	if have := b.Reconcile("demo", "web"); len(have.Units[web]) == 0 {
+		t.Fatal("the service has no unit")
+	}
+	b.Delete(s)
+	kindtest.Expect(t, kindtest.Outcome{Units: applied()}, b.Reconcile("demo", "web"))
+}
+
+// A condition that another program has written meanwhile is read again before it is written.
+func TestConflictIsRetried(t *testing.T) {
+	reserved := aService(v4, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 10250 })
+	b := kindtest.New(t, Kinds, topology.KindService, nil, reserved)
+	b.Before = func(string) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web", errors.New("it has changed"))
+	}
+	if have := b.Reconcile("demo", "web"); !strings.Contains(have.Err, "it has changed") {
+		t.Errorf("error %q, want the conflict, so that the controller retries", have.Err)
+	}
+	b.Before = nil
+	kindtest.Expect(t, kindtest.Outcome{
+		Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+		Events: []string{"Warning ReservedDestination Service demo/web: node port TCP/10250 is reserved for kubelet"},
+		Writes: []string{"patch status Service demo/web"},
+	}, b.Reconcile("demo", "web"))
+	b.ExpectSettled("demo", "web")
+}

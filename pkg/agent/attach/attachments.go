@@ -1,0 +1,259 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/cni/tombstone"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Attachments are the pods' interfaces on this node. Their record is in Open vSwitch. The agent reads it at its start
+// and removes what a crash left half done.
+type Attachments struct {
+	Engine *ovndb.Engine // of the Open_vSwitch database
+	// Bridge returns the UUID of br-int once it exists.
+	Bridge     func() (uuid string, ok bool)
+	Tombstones tombstone.Folder
+	// Buried receives each attachment whose DEL came while no agent ran.
+	Buried func(a desired.Attachment)
+	// Restored, if set, is called once the record is read.
+	Restored func()
+	// Moved, if set, is called after an interface was added or removed.
+	Moved func(interfaceID string)
+
+	mu   sync.Mutex
+	byID map[string]Held // by interface ID; the newest sandbox's attachment
+	on   string          // UUID of the bridge that all interfaces are on
+	read bool            // the record has been read
+}
+
+// Held is an attachment, and the time at which this process added or read it.
+type Held struct {
+	desired.Attachment
+	since time.Time
+}
+
+// Restore reads the record after Open vSwitch is connected; later calls do nothing. It removes interfaces whose link is
+// gone, links without an interface, and interfaces that a tombstone names.
+func (a *Attachments) Restore(ctx context.Context) error {
+	if a.Ready() {
+		return nil
+	}
+	if err := a.restore(ctx); err != nil {
+		return err
+	}
+	if a.Restored != nil {
+		a.Restored()
+	}
+	return nil
+}
+
+func (a *Attachments) restore(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	bridge, ok := a.Bridge()
+	if !ok {
+		return fmt.Errorf("restore interfaces: bridge %s is not there", names.IntegrationBridge)
+	}
+	links, err := cni.List()
+	if err != nil {
+		return fmt.Errorf("restore interfaces: %w", err)
+	}
+	byName := map[string]cni.HostLink{}
+	for _, link := range links {
+		byName[link.Name] = link
+	}
+	dead, err := a.readTombstones()
+	if err != nil {
+		return fmt.Errorf("restore interfaces: %w", err)
+	}
+	a.byID = map[string]Held{}
+	isPods := func(i *vswitchdb.Interface) bool { _, ok := desired.ParseAttachment(i); return ok }
+	for _, row := range ovndb.List(a.Engine.Conn, isPods) {
+		found, _ := desired.ParseAttachment(row)
+		want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
+		if dead.name(found) {
+			a.Buried(found)
+		} else if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
+			want = desired.AttachmentUnit(found, bridge)
+			a.byID[found.InterfaceID] = Held{found, time.Now()}
+			delete(byName, found.HostName)
+		}
+		if err := a.Engine.Apply(ctx, want); err != nil && !ovndb.IsPending(err) {
+			return fmt.Errorf("restore interface %s: %w", found.InterfaceID, err)
+		}
+	}
+	for _, link := range byName {
+		if err := RemoveLink(link); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(cni.SweepGuards(), dead.remove(a.Tombstones)); err != nil {
+		return err
+	}
+	a.on, a.read = bridge, true
+	return nil
+}
+
+// Follow moves the interfaces to a new integration bridge. After Open vSwitch was emptied, ovn-controller may have
+// created br-int before the agent.
+func (a *Attachments) Follow(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	bridge, ok := a.Bridge()
+	if !ok || bridge == a.on {
+		return nil
+	}
+	for id, have := range a.byID {
+		if err := a.Engine.Apply(ctx, desired.AttachmentUnit(have.Attachment, bridge)); err != nil {
+			return fmt.Errorf("interface %s: %w", id, err)
+		}
+	}
+	a.on = bridge
+	return nil
+}
+
+// RemoveLink removes a link that a crash left behind.
+func RemoveLink(link cni.HostLink) error {
+	if link.ContainerID != "" {
+		return cni.Detach(link.ContainerID, link.IfName)
+	}
+	found, err := netlink.LinkByIndex(link.Index)
+	if err != nil {
+		return nil // already gone
+	}
+	if err := netlink.LinkDel(found); err != nil {
+		return fmt.Errorf("remove half-made link %s: %w", link.Name, err)
+	}
+	return nil
+}
+
+// add makes the interface that of its logical port. It removes the link of an earlier sandbox of the port, which no
+// longer works and whose DEL may never come.
+func (a *Attachments) add(ctx context.Context, want desired.Attachment) error {
+	a.mu.Lock()
+	former, replaces := a.byID[want.InterfaceID]
+	a.byID[want.InterfaceID] = Held{want, time.Now()}
+	a.mu.Unlock()
+	for {
+		bridge, ok := a.Bridge()
+		if !ok {
+			return fmt.Errorf("interface %s: the integration bridge is not there", want.InterfaceID)
+		}
+		if err := a.Engine.Apply(ctx, desired.AttachmentUnit(want, bridge)); err != nil {
+			return err
+		}
+		if now, ok := a.Bridge(); !ok || now == bridge {
+			break // otherwise Follow may have missed this interface
+		}
+	}
+	a.notify(want.InterfaceID)
+	if replaces && (former.ContainerID != want.ContainerID || former.IfName != want.IfName) {
+		return cni.Detach(former.ContainerID, former.IfName)
+	}
+	return nil
+}
+
+// remove removes the interface of a sandbox, but not that of a newer sandbox of the same port. interfaceID is empty if
+// the runtime did not name the pod.
+func (a *Attachments) remove(ctx context.Context, interfaceID, containerID, ifName string) error {
+	a.mu.Lock()
+	if interfaceID == "" {
+		interfaceID = a.find(containerID, ifName)
+	}
+	have, ok := a.byID[interfaceID]
+	if !ok || have.ContainerID != containerID || have.IfName != ifName {
+		a.mu.Unlock()
+		return nil
+	}
+	delete(a.byID, interfaceID)
+	a.mu.Unlock()
+	a.notify(interfaceID)
+	err := a.Engine.Apply(ctx, unit.Unit{Key: desired.AttachmentKey(interfaceID)})
+	if ovndb.IsPending(err) {
+		return nil // the rows are removed when Open vSwitch is back
+	}
+	return err
+}
+
+// notify calls Moved, after the change of byID, because the receiver reads byID.
+func (a *Attachments) notify(interfaceID string) {
+	if a.Moved != nil {
+		a.Moved(interfaceID)
+	}
+}
+
+func (a *Attachments) find(containerID, ifName string) string {
+	for id, have := range a.byID {
+		if have.ContainerID == containerID && have.IfName == ifName {
+			return id
+		}
+	}
+	return ""
+}
+
+// Get returns the attachment of a logical port.
+func (a *Attachments) Get(interfaceID string) (desired.Attachment, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	have, ok := a.byID[interfaceID]
+	return have.Attachment, ok
+}
+
+// interfaceOf returns the name of another interface that a sandbox has on a logical port; empty if it has none.
+func (a *Attachments) interfaceOf(interfaceID, containerID, ifName string) string {
+	if have, ok := a.Get(interfaceID); ok && have.ContainerID == containerID && have.IfName != ifName {
+		return have.IfName
+	}
+	return ""
+}
+
+// All returns the attachments in undefined order.
+func (a *Attachments) All() []Held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.byID))
+}
+
+// Count returns the number of attachments to the cluster network: one for each pod.
+func (a *Attachments) Count() (count int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.byID {
+		if _, _, ofCluster := names.ParsePodPort(id); ofCluster {
+			count++
+		}
+	}
+	return count
+}
+
+// Ready reports whether the record has been read.
+func (a *Attachments) Ready() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.read
+}
+
+// PodAt returns the pod of this node that has an address on the cluster network, as "namespace/name", or an empty string.
+func (a *Attachments) PodAt(address netip.Addr) string {
+	for _, have := range a.All() {
+		if namespace, pod, ok := names.ParsePodPort(have.InterfaceID); ok && slices.Contains(have.Addresses, address) {
+			return namespace + "/" + pod
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package attach
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
+)
+
+// Further attaches the interfaces that a pod requests beside that on the cluster network.
+type Further interface {
+	// Plan reads what a pod requests, before anything is made of it. The error names the request that cannot be
+	// served.
+	Plan(ctx context.Context, sandbox Sandbox) (FurtherPlan, error)
+	// Detach removes all further interfaces of a sandbox; none is no error.
+	Detach(ctx context.Context, containerID string) error
+}
+
+// FurtherPlan is what a pod requests.
+type FurtherPlan interface {
+	// DefaultRoutes are the families ("IPv4", "IPv6") whose default route goes through a requested interface.
+	DefaultRoutes() []string
+	// Attach makes all interfaces or none.
+	Attach(ctx context.Context) error
+}
+
+// planFurther reads what the pod requests beside the cluster network; nil: nothing. A pod whose port does not say
+// that it requests networks costs nothing.
+func (a *adding) planFurther(ctx context.Context) (FurtherPlan, error) {
+	binding, ok := a.Bindings.Find(a.port)
+	if !ok || binding.ExternalIDs[ovnexpr.NetworksKey] == "" || a.Further == nil {
+		return nil, nil
+	}
+	return a.Further.Plan(ctx, a.sandbox)
+}
+
+// AttachPort gives a sandbox an interface on a Network. It waits until the port serves the request with this hash,
+// and leaves nothing if it fails.
+func (h *Handler) AttachPort(ctx context.Context, sandbox Sandbox, port, ifName, network, request string) (Interface, error) {
+	a := &adding{Handler: h, sandbox: sandbox, ifName: ifName, network: network, port: port, request: request,
+		clock: newStageClock(h.Passed)}
+	vif, err := a.awaitAddress(ctx)
+	if err != nil {
+		return Interface{}, err
+	}
+	return a.makeInterface(ctx, vif, nil)
+}
+
+// HasPort reports whether the node has a logical port that serves a request of a pod.
+func (h *Handler) HasPort(sandbox Sandbox, port, request string) bool {
+	a := &adding{Handler: h, sandbox: sandbox, port: port, request: request}
+	_, missing := a.findAddress()
+	return missing == ""
+}
+
+// DetachPort removes an interface of a sandbox; none is no error.
+func (h *Handler) DetachPort(ctx context.Context, port, containerID, ifName string) error {
+	if err := h.Attachments.remove(ctx, port, containerID, ifName); err != nil {
+		return err
+	}
+	return cni.Detach(containerID, ifName)
+}
+
+// Differs reports whether an interface on a Network is no longer what its port says: the operator gave the port other
+// addresses.
+func (h *Handler) Differs(a desired.Attachment) bool {
+	binding, ok := h.Bindings.Find(a.InterfaceID)
+	return ok && h.DiffersFrom(a, binding)
+}
+
+// DiffersFrom is Differs for a binding that the caller has.
+func (h *Handler) DiffersFrom(a desired.Attachment, binding *sbdb.PortBinding) bool {
+	spec, _, _ := h.State.forPods()
+	vif, err := desired.NewVIF(binding, spec)
+	return err == nil && (vif.MAC.String() != a.MAC || !slices.Equal(vif.Addresses, a.Addresses) ||
+		vif.Request != a.Request || vif.MTU != a.MTU)
+}
+
+// OnNetworks returns the interfaces of a sandbox on Networks that pods requested by annotation, in the order of their
+// names.
+func (a *Attachments) OnNetworks(containerID string) (found []desired.Attachment) {
+	for _, have := range a.All() {
+		if _, _, ofCluster := names.ParsePodPort(have.InterfaceID); !ofCluster && have.ContainerID == containerID && have.Request != "" {
+			found = append(found, have.Attachment)
+		}
+	}
+	slices.SortFunc(found, func(x, y desired.Attachment) int { return cmp.Compare(x.IfName, y.IfName) })
+	return found
+}

@@ -1,0 +1,188 @@
+// Package bindings reads this node's part of the OVN southbound database.
+package bindings
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weft-network/weft/pkg/agent/absence"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	sbschema "github.com/weft-network/weft/pkg/ovndb/southbound"
+)
+
+// Bindings reads this node's part of the southbound database: its chassis, and the bindings whose options request that
+// chassis. A condition on the binding's reference to the Chassis row would match nothing after that row is recreated.
+// The functions run in the database's event loop and must not block.
+type Bindings struct {
+	Remotes  []string
+	TLS      ovndb.TLS
+	Observer ovndb.Observer
+	Log      logr.Logger
+	// Changed is called when the connection, the chassis or a binding with host ports has changed.
+	Changed func()
+	// Bound receives each binding of a pod that has changed, Present each that was added or has changed. Demanded
+	// receives the idle services that clients connect to.
+	Bound    func(*sbdb.PortBinding)
+	Present  func(*sbdb.PortBinding)
+	Demanded func(vip, protocol string)
+	// Unbound is called when a pod's binding was removed, or may have been while the database was disconnected.
+	Unbound func()
+	// Synced is called when the copy of the database is complete, once for each connection.
+	Synced func()
+	// Counted is called when a binding was added or removed. After a DEL the pod's binding stays until the API server
+	// has deleted the pod.
+	Counted func()
+
+	conn     atomic.Pointer[ovndb.Conn]
+	systemID string
+	absence  absence.Absence
+}
+
+// SystemID returns the name of the node's chassis. It is empty before Start.
+func (s *Bindings) SystemID() string { return s.systemID }
+
+// BrieflyAway reports whether the database was connected before and has been disconnected for less than limit.
+func (s *Bindings) BrieflyAway(limit time.Duration) bool {
+	return s.absence.ShorterThan(limit, time.Now())
+}
+
+// Wait calls ready at each change of the database and returns when ready does. Start must have been called.
+func (s *Bindings) Wait(ctx context.Context, ready func() (bool, error)) error {
+	return s.conn.Load().Wait(ctx, ready)
+}
+
+// Wake makes all Waits call their function again.
+func (s *Bindings) Wake() {
+	if conn := s.conn.Load(); conn != nil {
+		conn.Wake()
+	}
+}
+
+// Start connects once the chassis' name is known; later calls do nothing.
+func (s *Bindings) Start(ctx context.Context, systemID string) {
+	if s.conn.Load() != nil {
+		return
+	}
+	s.systemID = systemID
+	requested := ovsdb.OvsMap{GoMap: map[any]any{"requested-chassis": systemID}}
+	conn := ovndb.NewConn(ovndb.Config{
+		Schema: sbschema.Schema(), Endpoints: s.Remotes, TLS: s.TLS, Observer: s.Observer, Log: s.Log,
+		Where: map[string][]ovsdb.Condition{
+			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
+			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
+			sbdb.AddressSetTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv4")),
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6"))},
+		},
+		OnConnect: s.connected,
+		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
+			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
+				s.Bound(binding)
+			}
+			if binding, ok := row.(*sbdb.PortBinding); ok && event != ovndb.RowRemoved {
+				s.Present(binding)
+			}
+			if e, ok := row.(*sbdb.ControllerEvent); ok && event != ovndb.RowRemoved {
+				s.reportDemand(e)
+			}
+			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || hasHostPorts(row) {
+				s.Changed()
+			}
+			if table == sbdb.PortBindingTable && event != ovndb.RowUpdated {
+				s.Counted()
+				if event == ovndb.RowRemoved {
+					s.Unbound()
+				}
+			}
+		},
+	})
+	s.conn.Store(conn)
+	go func() { _ = conn.Run(ctx) }() // without a fence, Run ends only with ctx
+}
+
+// connected receives that the connection came or went.
+func (s *Bindings) connected(on bool) {
+	s.absence.Note(on, time.Now())
+	s.Changed()
+	s.Unbound()
+	if on {
+		s.Synced()
+	}
+}
+
+// Connected reports whether the local copy of the database is complete.
+func (s *Bindings) Connected() bool {
+	conn := s.conn.Load()
+	return conn != nil && conn.Connected()
+}
+
+// Registered reports whether ovn-controller has created this node's Chassis row.
+func (s *Bindings) Registered() bool {
+	conn := s.conn.Load()
+	if conn == nil {
+		return false
+	}
+	_, ok := ovndb.Find(conn, &sbdb.Chassis{Name: s.systemID})
+	return ok
+}
+
+// Find returns the port's binding if it requests this node's chassis.
+func (s *Bindings) Find(port string) (*sbdb.PortBinding, bool) {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil, false
+	}
+	return ovndb.Find(conn, &sbdb.PortBinding{LogicalPort: port})
+}
+
+// reportDemand passes connections to balancers without backends to Demanded, if this node's ovn-controller saw them.
+func (s *Bindings) reportDemand(e *sbdb.ControllerEvent) {
+	conn := s.conn.Load()
+	if conn == nil || e.Chassis == nil || s.Demanded == nil {
+		return
+	}
+	if chassis, ok := ovndb.Get[sbdb.Chassis](conn, *e.Chassis); ok && chassis.Name == s.systemID {
+		s.Demanded(e.EventInfo["vip"], e.EventInfo["protocol"])
+	}
+}
+
+func hasHostPorts(row model.Model) bool {
+	binding, ok := row.(*sbdb.PortBinding)
+	return ok && binding.ExternalIDs[ovnexpr.HostPortsKey] != ""
+}
+
+// WithHostPorts lists the bindings of pods with host ports.
+func (s *Bindings) WithHostPorts() []*sbdb.PortBinding {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return hasHostPorts(b) })
+}
+
+// Nodes returns the addresses of all nodes, as of the last connection to the database.
+func (s *Bindings) Nodes() map[netip.Addr]string {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	return desired.NodeAddresses(ovndb.List(conn, func(*sbdb.AddressSet) bool { return true }))
+}
+
+// Pods returns the number of bindings of pods.
+func (s *Bindings) Pods() int {
+	conn := s.conn.Load()
+	if conn == nil {
+		return 0
+	}
+	return len(ovndb.List(conn, func(b *sbdb.PortBinding) bool { return b.ExternalIDs["pod"] == "true" }))
+}

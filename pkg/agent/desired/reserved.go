@@ -1,0 +1,82 @@
+package desired
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/reserved"
+)
+
+// Unreserved returns the frontends whose destination is not reserved. The operator refuses the others too and reports
+// them to their owners. The agent does not depend on that, because a translation of a reserved destination could
+// disconnect the operator.
+func Unreserved(frontends []Frontend, table reserved.Table) []Frontend {
+	return slices.DeleteFunc(slices.Clone(frontends), func(f Frontend) bool {
+		isReserved := false
+		switch protocol := string(f.Protocol); {
+		case f.Inside: // a cluster IP
+		case f.Address.IsValid():
+			_, isReserved = table.At(netip.AddrPortFrom(f.Address, f.Port), protocol)
+		default:
+			_, isReserved = table.OnNodes(protocol, f.Port)
+		}
+		return isReserved
+	})
+}
+
+// ReservedPorts returns the reserved ports in the NodeNetwork's spec.
+func ReservedPorts(spec networkv1alpha1.NodeNetworkSpec) (found []reserved.Port) {
+	for _, p := range spec.ReservedPorts {
+		found = append(found, reserved.Port{Protocol: strings.ToLower(string(p.Protocol)), Number: uint16(p.Port), Owner: p.Owner})
+	}
+	return found
+}
+
+// NodeAddresses reads the addresses of all nodes from the address sets that the operator keeps for egress IPs. It omits
+// the networks in these sets.
+func NodeAddresses(sets []*sbdb.AddressSet) map[netip.Addr]string {
+	found := map[netip.Addr]string{}
+	for _, set := range sets {
+		if set.Name != names.Inside("IPv4") && set.Name != names.Inside("IPv6") {
+			continue
+		}
+		for _, text := range set.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				found[address] = ""
+			}
+		}
+	}
+	return found
+}
+
+// Servers returns the endpoints in a slice of the API server's service. Their protocol is always TCP, regardless of the
+// slice.
+func Servers(slice *discoveryv1.EndpointSlice) (found []reserved.Destination) {
+	for _, e := range slice.Endpoints {
+		for _, address := range addressesOf(e.Addresses) {
+			for _, p := range slice.Ports {
+				if p.Port != nil {
+					server := reserved.Port{Protocol: "tcp", Number: uint16(*p.Port), Owner: "the Kubernetes API server"}
+					found = append(found, reserved.Destination{Port: server, Address: address})
+				}
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b reserved.Destination) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Number, b.Number))
+	})
+	return found
+}
+
+// endpoint returns a reserved destination in the syntax of nftables' maps and sets: "192.0.2.1 . tcp . 6443".
+func endpoint(d reserved.Destination) string {
+	return strings.Join([]string{d.Address.String(), d.Protocol, strconv.Itoa(int(d.Number))}, " . ")
+}

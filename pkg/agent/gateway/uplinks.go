@@ -1,0 +1,248 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/nodeevents"
+	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// Reasons of events on the Node.
+const (
+	eventMoved      = "UplinkMoved"
+	eventRolledBack = "UplinkRolledBack"
+)
+
+// RetryMove is the time after which a failed move is tried again. An attempt reads the whole Open_vSwitch database.
+const RetryMove = time.Minute
+
+// errWaiting means that a link may not be moved yet.
+var errWaiting = errors.New("it waits for its turn to be moved onto an Open vSwitch bridge: " +
+	"few nodes move at a time (spec.gateway.maxMoving), and none after one whose move was rolled back, " +
+	"which ClusterNetwork's condition Degraded names")
+
+// errMoving means that a link is being moved.
+var errMoving = errors.New("it is being moved onto an Open vSwitch bridge")
+
+// uplinks moves the node's link onto a bridge in the background. A move takes up to a minute, which must not delay the node's
+// other stages.
+type uplinks struct {
+	mover   *uplink.Mover // nil: links stay where they are
+	changed func()
+	later   func() // enqueues a reconciliation after RetryMove
+
+	mu   sync.Mutex
+	busy bool
+	last string    // the last attempt
+	at   time.Time // the time of its outcome
+	err  error     // its outcome
+}
+
+// move requests the node's turn from the operator and moves the link when the operator permits it. A moved link that has
+// lost its bridge is moved at once, because the node may have no connection to the operator.
+func (r *Gateway) move(spec networkv1alpha1.NodeNetworkSpec, req uplink.Request) error {
+	if r.uplinks.mover == nil {
+		return errNoBridge
+	}
+	wanted := moveOf(req)
+	if r.moves == "" {
+		r.moves = wanted
+	}
+	if spec.Gateway.Move != wanted && !r.uplinks.isMoved(req.Interface) {
+		return errWaiting
+	}
+	return r.uplinks.ensure(r.Running, req)
+}
+
+// moveOf returns the name of a move in the spec and the status of a NodeNetwork.
+func moveOf(req uplink.Request) string {
+	return fmt.Sprint(cmp.Or(req.Interface, "default"), " ", cmp.Or(req.Uplink, networkv1alpha1.UplinkBridge))
+}
+
+// isMoved reports whether the link, or the link of a bridge with that name, was moved. The empty name matches any link.
+func (u *uplinks) isMoved(name string) bool {
+	bridges, _ := u.mover.Bridges()
+	return slices.ContainsFunc(bridges, func(b uplink.Bridge) bool {
+		return name == "" || name == b.Name || name == b.Interface
+	})
+}
+
+// ensure starts to move the link. It returns errMoving until there is an outcome, and then the error of the move. After
+// a success the caller finds the link on its bridge. A failure is kept until RetryMove has passed or another move is
+// requested.
+func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
+	if u.mover == nil {
+		return errNoBridge
+	}
+	return u.attempt(req.String(), func() error {
+		_, err := u.mover.Ensure(running, req)
+		return err
+	})
+}
+
+// attempt calls do in the background, unless the last failure of the same attempt is recent.
+func (u *uplinks) attempt(what string, do func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	failed := u.err != nil && u.last == what
+	if !u.busy && (!failed || time.Since(u.at) >= RetryMove) {
+		u.busy = true
+		go u.do(what, do)
+	}
+	if failed {
+		return u.err
+	}
+	return errMoving
+}
+
+func (u *uplinks) do(what string, do func() error) {
+	err := do()
+	u.mu.Lock()
+	u.busy, u.last, u.at, u.err = false, what, time.Now(), err
+	u.mu.Unlock()
+	u.changed()
+	if err != nil {
+		u.later()
+	}
+}
+
+// giveBack restores links that were moved for uplink Interface and are no longer wanted so, as soon as no router is
+// connected with them. It returns errMoving while the gateway needs such a link for another mode or uplink.
+func (r *Gateway) giveBack(gateway networkv1alpha1.NodeGateway) error {
+	if r.uplinks.mover == nil {
+		return nil
+	}
+	bridges, err := r.uplinks.mover.Bridges()
+	for _, b := range bridges {
+		named := gateway.Interface == b.Interface || gateway.Interface == b.Name
+		if !b.Alone || named && isApart(gateway) {
+			continue
+		}
+		outcome := errMoving
+		patch := names.PatchToIntegration(names.Localnet(b.Name, r.Node))
+		if _, connected := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: patch}); !connected {
+			outcome = r.uplinks.attempt("give back "+b.Interface, func() error {
+				return r.uplinks.mover.GiveBack(r.Running, b.Interface)
+			})
+		}
+		if named && gateway.Mode == networkv1alpha1.GatewayShared {
+			err = errors.Join(err, fmt.Errorf("link %s was OVN's alone and comes back: %w", b.Interface, outcome))
+		}
+	}
+	return err
+}
+
+// lend sets the addresses and next hops of a bridge's link to their values before the move for uplink Interface, because
+// the host has no addresses there.
+func (u *uplinks) lend(link *desired.Link) error {
+	if u.mover == nil {
+		return nil
+	}
+	bridges, err := u.mover.Bridges()
+	if err != nil {
+		return err
+	}
+	for _, bridge := range bridges {
+		if bridge.Name == link.Name && bridge.Alone {
+			link.Addresses, link.NextHops = bridge.Addresses, bridge.NextHops
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: bridge %s is the host's too, and uplink Interface wants a link for OVN alone: "+
+		"name one that is on no bridge", uplink.ErrRefused, link.Name)
+}
+
+// linkOf returns the link that was moved to a bridge. It is empty if Weft did not create the bridge.
+func (u *uplinks) linkOf(bridge string) string {
+	if u.mover == nil {
+		return ""
+	}
+	bridges, _ := u.mover.Bridges() // an unreadable ledger counts as absent
+	for _, b := range bridges {
+		if b.Name == bridge {
+			return b.Interface
+		}
+	}
+	return ""
+}
+
+// reasonOfOutside returns the condition's reason while no bridge leads outside.
+func reasonOfOutside(err error) string {
+	switch {
+	case errors.Is(err, errWaiting):
+		return networkv1alpha1.ReasonUplinkWaiting
+	case errors.Is(err, errMoving):
+		return networkv1alpha1.ReasonUplinkMoving
+	case errors.Is(err, uplink.ErrRefused):
+		return networkv1alpha1.ReasonUplinkRefused
+	case errors.Is(err, uplink.ErrRolledBack):
+		return networkv1alpha1.ReasonUplinkRolledBack
+	}
+	return networkv1alpha1.ReasonNoUplink
+}
+
+// MoveEncapsulation moves the link that has the encapsulation address, if the gateway permits it. The node's tunnels
+// need that on the userspace datapath, and the gateway's own stage comes only later. It returns the reason and the error
+// of the caller's stage. missing is the error to return without a move.
+func (r *Gateway) MoveEncapsulation(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, missing error) (string, error) {
+	link, _ := r.uplink.Load().(string)
+	if spec.Gateway.Mode != networkv1alpha1.GatewayShared || link == "" {
+		return networkv1alpha1.ReasonNoUplink, missing
+	}
+	req := r.uplinkRequest(node, spec, link)
+	if link != spec.Gateway.Interface {
+		req.Uplink = networkv1alpha1.UplinkBridge // the host keeps its address
+	}
+	if err := r.move(spec, req); !errors.Is(err, errNoBridge) {
+		return reasonOfOutside(err), fmt.Errorf("link %s has the encapsulation address: %w", link, err)
+	}
+	return networkv1alpha1.ReasonNoUplink, missing
+}
+
+// uplinkRequest returns the node's request for an uplink. It omits an API server behind a service's address, whose
+// answer would not prove that the link works.
+func (r *Gateway) uplinkRequest(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, link string) uplink.Request {
+	req := uplink.Request{
+		Interface: link, Uplink: spec.Gateway.Uplink, NodeAddresses: desired.InternalIPs(node), APIServer: r.APIServer,
+	}
+	for _, text := range spec.ServiceSubnets {
+		if services, err := text.Prefix(); err == nil && services.Contains(req.APIServer.Addr()) {
+			req.APIServer = netip.AddrPort{}
+		}
+	}
+	for _, text := range spec.Gateway.NextHops {
+		if hop, err := text.Addr(); err == nil {
+			req.NextHops = append(req.NextHops, hop)
+		}
+	}
+	return req
+}
+
+// ReportMoves returns a function that records an event on the Node for each move and each rollback.
+func ReportMoves(recorder events.EventRecorder, node string) func(link, bridge string, err error) {
+	regarding := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}
+	return func(link, bridge string, err error) {
+		if err != nil {
+			note := nodeevents.Note(fmt.Errorf("link %s is as before: %w", link, err))
+			recorder.Eventf(regarding, nil, corev1.EventTypeWarning, eventRolledBack, "MoveUplink", "%s", note)
+			return
+		}
+		recorder.Eventf(regarding, nil, corev1.EventTypeNormal, eventMoved, "MoveUplink",
+			"link %s is a port of bridge %s, which has its addresses and routes", link, bridge)
+	}
+}

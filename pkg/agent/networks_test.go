@@ -1,0 +1,330 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// requester is a pod of the API server that requests networks.
+type requester struct {
+	pod
+	*node
+	object *corev1.Pod
+}
+
+// newRequester creates a pod with an annotation, and its port on the cluster network.
+func (n *node) newRequester(name string, slot int, annotation string) *requester {
+	n.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	n.must(ignoreExists(api.Create(n.Context(), namespace)))
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name},
+		Spec: corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, networks.Annotation, annotation)
+	n.must(api.Create(n.Context(), object))
+	n.Cleanup(func() { n.must(client.IgnoreNotFound(api.Delete(cleanup(), object, client.GracePeriodSeconds(0)))) })
+	r := &requester{pod: n.newPod(name, slot), node: n, object: object}
+	r.uid = string(object.UID)
+	r.giveClusterPort()
+	return r
+}
+
+// giveClusterPort writes the pod's port on the cluster network as the operator does for the present annotation.
+func (r *requester) giveClusterPort() {
+	r.Helper()
+	r.apply(topology.PodUnit(topology.Pod{Namespace: "demo", Name: r.name, UID: r.uid, Node: nodeName, Chassis: r.status().Chassis,
+		Addresses: r.addresses(), MAC: r.mac(), Slot: r.slot, Networks: networks.Generation(r.object.Annotations)}))
+}
+
+// givePorts writes the pod's ports on Networks as the operator does for the present annotation. Each gets the
+// requested address, or a fixed one.
+func (r *requester) givePorts() {
+	r.Helper()
+	requests, err := networks.Parse(r.object.Annotations, "demo")
+	r.must(err)
+	var ports []topology.PodPort
+	for i, request := range requests {
+		if !strings.HasPrefix(request.Element.Name, "blue") {
+			continue
+		}
+		address := netip.MustParsePrefix(fmt.Sprintf("10.100.0.%d/24", 50+i))
+		if len(request.Addresses) > 0 {
+			address = netip.PrefixFrom(request.Addresses[0].Addr(), 24)
+		}
+		ports = append(ports, topology.PodPort{Namespace: "demo", Name: r.name, UID: r.uid, Node: nodeName, Chassis: r.status().Chassis,
+			Network: blue(), Interface: request.Interface, Request: request.Hash(), Addresses: []netip.Prefix{address},
+			MAC: ipam.MAC([]netip.Addr{address.Addr()}), Slot: 16 + i})
+	}
+	r.apply(topology.PodPortsUnit("demo", r.name, ports))
+}
+
+// request changes the annotation, and then writes what the operator would.
+func (r *requester) request(annotation string) {
+	r.Helper()
+	before := r.object.DeepCopy()
+	metav1.SetMetaDataAnnotation(&r.object.ObjectMeta, networks.Annotation, annotation)
+	if annotation == "" {
+		delete(r.object.Annotations, networks.Annotation)
+	}
+	r.must(api.Patch(r.Context(), r.object, client.MergeFrom(before)))
+	r.giveClusterPort()
+	r.givePorts()
+}
+
+func blue() topology.PodNetwork {
+	return topology.PodNetwork{Name: "blue", Topology: networkv1alpha1.TopologyLayer2,
+		Subnets: []ipam.Network{{CIDR: netip.MustParsePrefix("10.100.0.0/24")}}, MTU: 1300}
+}
+
+// define creates a NetworkAttachmentDefinition.
+func (n *node) define(name, config string) *nadv1.NetworkAttachmentDefinition {
+	n.Helper()
+	nad := &nadv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name},
+		Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: config}}
+	n.must(ignoreExists(api.Create(n.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})))
+	n.must(api.Create(n.Context(), nad))
+	n.Cleanup(func() { n.must(client.IgnoreNotFound(api.Delete(cleanup(), nad))) })
+	return nad
+}
+
+// links lists the pod's interfaces but lo with their IPv4 addresses: "eth0 10.244.1.5/24".
+func (r *requester) links() (found []string) {
+	r.must(inNetNS(r.netNS, func() error {
+		links, err := netlink.LinkList()
+		for _, link := range links {
+			text := link.Attrs().Name
+			addresses, err := netlink.AddrList(link, netlink.FAMILY_V4)
+			if err != nil {
+				return err
+			}
+			for _, a := range addresses {
+				text += " " + a.IPNet.String()
+			}
+			if text != "lo" && !strings.HasPrefix(text, "lo ") && !strings.HasPrefix(text, "ifb") {
+				found = append(found, text)
+			}
+		}
+		return err
+	}))
+	slices.Sort(found)
+	return found
+}
+
+// networkStatus returns the interfaces that network-status names, with their addresses.
+func (r *requester) networkStatus() (found []string) {
+	var pod corev1.Pod
+	r.must(api.Get(r.Context(), client.ObjectKeyFromObject(r.object), &pod))
+	var all []nadv1.NetworkStatus
+	if text := pod.Annotations[nadv1.NetworkStatusAnnot]; text != "" {
+		r.must(json.Unmarshal([]byte(text), &all))
+	}
+	for _, s := range all {
+		found = append(found, fmt.Sprintf("%s %s %s default=%t", s.Name, s.Interface, strings.Join(s.IPs, ","), s.Default))
+	}
+	return found
+}
+
+// wantLinks waits until the pod has these interfaces, and network-status names them.
+func (r *requester) wantLinks(links, status string) {
+	r.Helper()
+	r.until("interfaces "+links, func() error {
+		haveLinks, haveStatus := strings.Join(r.links(), "; "), strings.Join(r.networkStatus(), "; ")
+		if haveLinks != links || haveStatus != status {
+			return fmt.Errorf("links %q, want %q; status %q, want %q", haveLinks, links, haveStatus, status)
+		}
+		return nil
+	})
+}
+
+const (
+	eth0Link   = "eth0 10.244.1.5/24"
+	eth0Status = "weft eth0 10.244.1.5,fd00:10:244:1::5 default=true"
+)
+
+// readyNodeWithNetworks returns a node whose agent runs the plugins of package plugins.
+func readyNodeWithNetworks(t *testing.T) *node {
+	t.Helper()
+	state := t.TempDir()
+	n := readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates = state, true })
+	n.define("blue", networks.ConfigOf("blue"))
+	n.apply(topology.PodNetworkUnit(blue()))
+	return n
+}
+
+// A pod gets all networks with its sandbox, a running pod gets and loses them, and nothing is left at the end.
+func TestNetworksArePlugged(t *testing.T) {
+	n := readyNodeWithNetworks(t)
+	web := n.newRequester("plugged", 5, "blue")
+	answers, _ := n.startAdd(web.pod)
+	notYet(t, answers)
+	web.givePorts()
+	if a := <-answers; a.err != nil {
+		t.Fatal(a.err)
+	}
+	web.wantLinks(eth0Link+"; net1 10.100.0.50/24", eth0Status+"; demo/blue net1 10.100.0.50 default=false")
+	n.wantTraffic(web.pod)
+
+	t.Run("another address replaces the interface", func(t *testing.T) {
+		web.request(`[{"name":"blue","ips":["10.100.0.99"]}]`)
+		web.wantLinks(eth0Link+"; net1 10.100.0.99/24", eth0Status+"; demo/blue net1 10.100.0.99 default=false")
+	})
+	t.Run("a second interface on the same network", func(t *testing.T) {
+		web.request(`[{"name":"blue","ips":["10.100.0.99"]},{"name":"blue","interface":"data"}]`)
+		web.wantLinks("data 10.100.0.51/24; "+eth0Link+"; net1 10.100.0.99/24",
+			eth0Status+"; demo/blue net1 10.100.0.99 default=false; demo/blue data 10.100.0.51 default=false")
+	})
+	t.Run("a restart changes nothing", func(t *testing.T) {
+		n.stopAgent()
+		n.startAgent()
+		n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+		web.wantLinks("data 10.100.0.51/24; "+eth0Link+"; net1 10.100.0.99/24",
+			eth0Status+"; demo/blue net1 10.100.0.99 default=false; demo/blue data 10.100.0.51 default=false")
+	})
+	t.Run("a change while no agent runs", func(t *testing.T) {
+		n.stopAgent()
+		web.request(`[{"name":"blue","interface":"data","ips":["10.100.0.51"]}]`)
+		n.startAgent()
+		n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+		web.wantLinks("data 10.100.0.51/24; "+eth0Link, eth0Status+"; demo/blue data 10.100.0.51 default=false")
+	})
+	t.Run("no annotation", func(t *testing.T) {
+		web.request("")
+		web.wantLinks(eth0Link, eth0Status)
+	})
+	n.wantTraffic(web.pod)
+	web.request("blue")
+	web.wantLinks(eth0Link+"; net1 10.100.0.50/24", eth0Status+"; demo/blue net1 10.100.0.50 default=false")
+	n.del(web.pod)
+	n.awaitPods()
+	if left := n.hostLinks(); len(left) > 0 {
+		t.Errorf("links %v are left", left)
+	}
+}
+
+// Weft called for another interface of a pod, as a meta plugin does without a Network, is refused, and eth0 stays.
+func TestASecondInterfaceOnTheClusterNetworkIsRefused(t *testing.T) {
+	n := readyNode(t)
+	web := n.newPod("single", 5)
+	n.givePort(web)
+	n.add(web)
+	req := web.request(n, cniwire.Add)
+	req.IfName = "net1"
+	var coded *cniwire.Error
+	if _, err := n.send(t.Context(), req); !errors.As(err, &coded) || coded.Code != cniwire.CodeInvalidConfig ||
+		!strings.Contains(coded.Msg, "has interface eth0") {
+		t.Errorf("ADD of net1: %v", err)
+	}
+	n.wantTraffic(web)
+}
+
+// plugin builds a plugin of the CNI project into the runtime's folder.
+func (n *node) plugin(kind, name string) {
+	n.Helper()
+	path := n.path("bin", name)
+	out, err := exec.Command("go", "build", "-trimpath", "-modfile=../../test/tools/cni/go.mod", "-o", path,
+		"github.com/containernetworking/plugins/plugins/"+kind+"/"+name).CombinedOutput()
+	if err != nil {
+		n.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+}
+
+// Definitions of other plugins are delegated; all or nothing; a DEL needs no definition.
+func TestDelegates(t *testing.T) {
+	n := readyNodeWithNetworks(t)
+	n.plugin("main", "bridge")
+	n.plugin("ipam", "static")
+	const bridge = `{"cniVersion":"1.0.0","name":"lab","type":"bridge","bridge":"lab0","ipam":{"type":"static","addresses":[{"address":"10.50.0.%d/24"}]}}`
+	good := n.define("good", fmt.Sprintf(bridge, 1))
+	n.define("more", fmt.Sprintf(bridge, 2))
+	n.define("bad", `{"cniVersion":"1.0.0","name":"bad","type":"no-such-plugin"}`)
+	t.Cleanup(func() {
+		if link, err := netlink.LinkByName("lab0"); err == nil {
+			_ = netlink.LinkDel(link)
+		}
+	})
+	web := n.newRequester("delegating", 5, "good, blue, bad")
+	web.givePorts()
+	before := n.hostLinks()
+	answers, _ := n.startAdd(web.pod)
+	if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), "demo/bad@net3") ||
+		!strings.Contains(a.err.Error(), "no-such-plugin") {
+		t.Fatalf("ADD with a plugin that does not exist: %v", a.err)
+	}
+	if links := web.links(); len(links) > 0 || !slices.Equal(n.hostLinks(), before) {
+		t.Errorf("a failed ADD left %v and %v", links, n.hostLinks())
+	}
+	web.request("good, blue, more")
+	n.add(web.pod)
+	web.wantLinks(eth0Link+"; net1 10.50.0.1/24; net2 10.100.0.51/24; net3 10.50.0.2/24",
+		eth0Status+"; demo/good net1 10.50.0.1 default=false; demo/blue net2 10.100.0.51 default=false; demo/more net3 10.50.0.2 default=false")
+	n.must(api.Delete(t.Context(), good))
+	web.request(`[{"name":"blue","interface":"net2"},{"name":"more","interface":"net3"}]`)
+	web.wantLinks(eth0Link+"; net2 10.100.0.50/24; net3 10.50.0.2/24",
+		eth0Status+"; demo/blue net2 10.100.0.50 default=false; demo/more net3 10.50.0.2 default=false")
+	n.del(web.pod)
+	n.awaitPods()
+	if links := web.links(); len(links) > 0 {
+		t.Errorf("DEL left %v", links)
+	}
+	if entries, err := os.ReadDir(n.path("state")); err == nil && len(entries) > 0 {
+		t.Errorf("records are left: %v", entries)
+	}
+}
+
+// A request that cannot be served is named in an event and in the pod's condition, and holds nothing else up.
+func TestAFailedPlugIsReported(t *testing.T) {
+	n := readyNodeWithNetworks(t)
+	web := n.newRequester("plugged", 5, "blue")
+	web.givePorts()
+	n.add(web.pod)
+	web.request(`[{"name":"none","interface":"x"},{"name":"blue","interface":"data"}]`)
+	web.wantLinks("data 10.100.0.51/24; "+eth0Link, eth0Status+"; demo/blue data 10.100.0.51 default=false")
+	attached := func() (c corev1.PodCondition) {
+		var pod corev1.Pod
+		n.must(api.Get(t.Context(), client.ObjectKeyFromObject(web.object), &pod))
+		for _, one := range pod.Status.Conditions {
+			if one.Type == networkv1alpha1.PodNetworksAttached {
+				c = one
+			}
+		}
+		return c
+	}
+	n.until("the condition", func() error {
+		c := attached()
+		return isTrue(c.Status == corev1.ConditionFalse && strings.Contains(c.Message,
+			"demo/none@x: the NetworkAttachmentDefinition does not exist"), fmt.Sprint(c))
+	})
+	web.request(`[{"name":"blue","interface":"data"}]`)
+	n.until("the condition is over", func() error { return isTrue(attached().Status == corev1.ConditionTrue, fmt.Sprint(attached())) })
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// cleanup is a context for what runs after a test's own has ended.
+func cleanup() context.Context { return context.Background() }

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// patience is how long the API server may take to begin an answer. The API server itself gives up a request after the
+// same time.
+const patience = time.Minute
+
+var errSilent = fmt.Errorf("no answer within %s", patience)
+
+// impatient fails a request whose answer does not begin within patience or before the command ends, because not every
+// library passes the command's context on. The rest of an answer, such as a watch or a log, may take any time.
+type impatient struct {
+	next    http.RoundTripper
+	command context.Context
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i impatient) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(request.Context()) // the answer is read under the request's own context
+	timer := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer timer.Stop()
+	stop := context.AfterFunc(i.command, func() { cancel(i.command.Err()) })
+	defer stop()
+	answer, err := i.next.RoundTrip(request.WithContext(ctx))
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// WrappedRoundTripper returns the wrapped round tripper for client-go.
+func (i impatient) WrappedRoundTripper() http.RoundTripper { return i.next }
+
+// explain replaces the text of errors that do not explain themselves. A ctx that has ended was ended by a signal.
+func explain(ctx context.Context, err error) error {
+	failed, ok := errors.AsType[*url.Error](err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		if ok || err.Error() == context.Canceled.Error() {
+			return errors.New("interrupted")
+		}
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	if ok {
+		server := "the API server"
+		if at, err := url.Parse(failed.URL); err == nil {
+			server += " " + at.Scheme + "://" + at.Host
+		}
+		return fmt.Errorf("cannot reach %s: %w (--kubeconfig, --context and --server select another)", server, failed.Err)
+	}
+	if lacksWeft(err) {
+		return errors.New("the cluster does not have Weft's kinds: install Weft with kubectl apply -f dist/install.yaml, " +
+			"or select another cluster with --context")
+	}
+	return err
+}
+
+// lacksWeft reports whether err means that the API server does not have Weft's kinds.
+func lacksWeft(err error) bool {
+	if none, ok := errors.AsType[*meta.NoKindMatchError](err); ok {
+		return none.GroupKind.Group == networkv1alpha1.GroupName
+	}
+	none, ok := errors.AsType[*meta.NoResourceMatchError](err)
+	return ok && none.PartialResource.Group == networkv1alpha1.GroupName
+}

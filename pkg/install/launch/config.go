@@ -1,0 +1,31 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// inactivityProbe is in milliseconds. On a busy machine a client may not get the CPU within the default of 5 s.
+const inactivityProbe = 60000
+
+// listener holds the options of a remote in ovsdb-server's --config-file.
+type listener struct {
+	InactivityProbe int    `json:"inactivity-probe,omitempty"`
+	Role            string `json:"role,omitempty"`
+	ReadOnly        bool   `json:"read-only,omitempty"`
+}
+
+type listeners map[string]listener // target -> options
+
+// configFile returns ovsdb-server's --config-file for one database (ovsdb-server(1), 3.3 and newer).
+func configFile(database string, remotes listeners) (string, error) {
+	for target, options := range remotes {
+		options.InactivityProbe = inactivityProbe
+		remotes[target] = options
+	}
+	text, err := json.MarshalIndent(map[string]any{"remotes": remotes, "databases": map[string]any{database: map[string]any{}}}, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("cannot encode the configuration of ovsdb-server: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,298 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weft-network/weft/pkg/install/member"
+	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/ovn/unixctl"
+	"github.com/weft-network/weft/pkg/ports"
+	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/poll"
+)
+
+// host is a host with a member of the northbound database. Each host has its own folder, and socket addresses are
+// relative to it. So all hosts use the same names for the sockets of the others.
+type host struct {
+	t       *testing.T
+	name    string
+	address string
+	dir     string
+	db      Database
+	server  *exec.Cmd
+	id      member.Identity
+}
+
+// newHosts starts a member.Server on each host.
+func newHosts(t *testing.T, cache tools.Cache, names ...string) map[string]*host {
+	t.Helper()
+	authority, err := pki.NewAuthority("nb", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*host{}
+	for i, name := range names {
+		address := fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, 10+i)
+		pair, err := authority.Issue(pki.Subject{Name: "weft-nb", Addresses: []netip.Addr{netip.MustParseAddr(address)}}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := os.MkdirTemp("", "weft-member-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &host{t: t, name: name, address: address, dir: dir, id: member.Identity{Key: pair.Key, Cert: pair.Cert, CA: authority.Cert}}
+		h.db = Database{File: member.DatabaseFile(dir, "nb"), Schema: cache.Schema("ovn-nb"),
+			Member: &Member{Key: "nb", Name: "OVN_Northbound", Orders: member.OrderFile(dir)}}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() {
+			s := &member.Server{Address: address + ports.Any(ports.Members), Run: dir, Data: dir,
+				Identity: func() (member.Identity, error) { return h.id, nil }, Log: slog.New(slog.DiscardHandler)}
+			ended <- s.Serve(ctx)
+		}()
+		t.Cleanup(func() {
+			h.stop()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			os.RemoveAll(dir)
+		})
+		all[name] = h
+	}
+	return all
+}
+
+// run does what the database container does: it prepares the database and starts its server.
+func (h *host) run() {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+	defer cancel()
+	if err := h.db.prepare(ctx); err != nil {
+		h.t.Fatalf("%s: %v", h.name, err)
+	}
+	h.server = exec.Command("ovsdb-server", "-vconsole:off", "--log-file="+h.log(), "--remote=punix:ovnnb_db.sock",
+		"--unixctl="+filepath.Join(h.dir, "ovnnb_db.ctl"), filepath.Base(h.db.File))
+	h.server.Dir, h.server.Env = h.dir, append(os.Environ(), "OVS_RUNDIR="+h.dir) // sockets with a relative path are created there
+	if err := h.server.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// log returns the path of the server's log.
+func (h *host) log() string { return filepath.Join(h.dir, "server.log") }
+
+func (h *host) stop() {
+	if h.server != nil {
+		_ = h.server.Process.Kill()
+		_ = h.server.Wait()
+		h.server = nil
+	}
+}
+
+// order sends the host an order for its database, and returns the resulting state.
+func (h *host) order(d member.DatabaseOrder, peers ...*host) member.DatabaseState {
+	h.t.Helper()
+	order := member.Order{Self: h.name, Databases: map[string]member.DatabaseOrder{"nb": d}}
+	for _, p := range peers {
+		order.Peers = append(order.Peers, member.Peer{Node: p.name, Address: p.address})
+	}
+	return h.send(order)
+}
+
+// state returns the state of the host's database.
+func (h *host) state() member.DatabaseState {
+	h.t.Helper()
+	return h.send(member.Order{})
+}
+
+// send delivers an order, and retries while the host's server does not listen yet.
+func (h *host) send(order member.Order) member.DatabaseState {
+	h.t.Helper()
+	var state member.State
+	poll.Eventually(h.t, 30*time.Second, func() (err error) {
+		ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Second)
+		defer cancel()
+		if state, err = member.Send(ctx, h.address, h.id, order); err != nil {
+			return fmt.Errorf("%s: %w", h.name, err)
+		}
+		return nil
+	})
+	return state.Databases["nb"]
+}
+
+// until polls the state until is returns true.
+func (h *host) until(what string, is func(member.DatabaseState) bool) member.DatabaseState {
+	h.t.Helper()
+	var state member.DatabaseState
+	poll.Eventually(h.t, 30*time.Second, func() error {
+		if state = h.state(); !is(state) {
+			return fmt.Errorf("%s: not %s: %+v", h.name, what, state)
+		}
+		return nil
+	})
+	return state
+}
+
+func connected(s member.DatabaseState) bool { return s.Connected }
+
+func connectedWith(n int) func(member.DatabaseState) bool {
+	return func(s member.DatabaseState) bool { return s.Connected && len(s.Servers) == n }
+}
+
+// switches returns the logical switches that a client sees through a socket.
+func (h *host) switches(socket string) string {
+	h.t.Helper()
+	out, err := exec.Command("ovsdb-client", "-vconsole:off", "transact", "unix:"+filepath.Join(h.dir, socket),
+		`["OVN_Northbound",{"op":"select","table":"Logical_Switch","where":[],"columns":["name"]}]`).CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("%s: %v: %s", h.name, err, out)
+	}
+	return string(out)
+}
+
+// mustWait fails the test unless the database container waits for an order.
+func (h *host) mustWait() {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := h.db.prepare(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		h.t.Errorf("%s did not wait for an order: %v", h.name, err)
+	}
+}
+
+// TestMembersComeAndGo turns a database with rows into a cluster, which two others join. Then a member is kicked,
+// comes back with its old file, joins again, and finally loses its disk.
+func TestMembersComeAndGo(t *testing.T) {
+	hosts := newHosts(t, ovn(t), "a", "b", "c")
+	a, b, c := hosts["a"], hosts["b"], hosts["c"]
+	alone := a.db
+	alone.Member, alone.Insert = nil, `["OVN_Northbound",{"op":"insert","table":"Logical_Switch","row":{"name":"kept"}}]`
+	if err := alone.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// Without an order no database is created, and an existing database is not served.
+	a.mustWait()
+	b.mustWait()
+	if state := a.state(); state.File.Kind != member.Standalone {
+		t.Errorf("the file of a: %+v", state.File)
+	}
+
+	a.order(member.DatabaseOrder{Create: true}, a, b, c)
+	a.run()
+	cluster := a.until("connected", connected).File.Cluster
+	all := []*host{a, b, c}
+	for _, h := range all {
+		h.order(member.DatabaseOrder{Cluster: cluster}, all...)
+	}
+	for _, h := range []*host{b, c} {
+		h.run()
+		h.until("connected", connected)
+	}
+	for _, socket := range []string{"ovnnb_db.sock", "member-0-nb.sock", "member-1-nb.sock", "member-2-nb.sock"} {
+		if rows := c.switches(socket); !strings.Contains(rows, "kept") {
+			t.Errorf("c sees %s through %s", rows, socket)
+		}
+	}
+	was := c.until("one of three members", connectedWith(3)).File.Server
+
+	// The node of c goes away.
+	c.stop()
+	a.until("connected with two members left", connected)
+	a.order(member.DatabaseOrder{Cluster: cluster, Kick: []string{member.Raft("", "c", "nb")}}, all...)
+	a.until("one of two members", connectedWith(2))
+
+	// c comes back with its old file, which the others do not recognize. Only an order discards that file.
+	c.run()
+	c.until("disconnected", func(s member.DatabaseState) bool { return strings.HasPrefix(s.Status, "disconnected") })
+	c.order(member.DatabaseOrder{Cluster: cluster, Discard: was}, all...)
+	if err := c.server.Wait(); err != nil {
+		t.Errorf("the server of c: %v", err)
+	}
+	c.server = nil
+	c.run()
+	if now := c.until("connected", connected).File.Server; now == was {
+		t.Error("c still has its old file")
+	}
+	c.until("one of three members", connectedWith(3))
+
+	// c loses its disk: both its file and its order are gone.
+	c.stop()
+	for _, file := range []string{c.db.File, member.OrderFile(c.dir)} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mustWait()
+	c.order(member.DatabaseOrder{Cluster: cluster, Discard: was}, all...) // the previous order
+	c.run()
+	c.until("connected, beside its previous self", connectedWith(4))
+	ghost := ""
+	own := c.state().File.Server
+	for _, s := range a.state().Servers {
+		if s.Address == member.Raft("", "c", "nb") && !strings.HasPrefix(own, s.ID) {
+			ghost = s.ID
+		}
+	}
+	a.order(member.DatabaseOrder{Cluster: cluster, Kick: []string{ghost}}, all...)
+	a.until("one of three members", connectedWith(3))
+}
+
+// TestAMemberJoinsNoOtherCluster orders b to join a cluster with another ID at the address of a.
+func TestAMemberJoinsNoOtherCluster(t *testing.T) {
+	hosts := newHosts(t, ovn(t), "a", "b")
+	a, b := hosts["a"], hosts["b"]
+	a.order(member.DatabaseOrder{Create: true}, a, b)
+	a.run()
+	a.until("connected", connected)
+	const other = "11111111-2222-4333-8444-555555555555"
+	b.order(member.DatabaseOrder{Cluster: other}, a, b)
+	b.run()
+	poll.Eventually(t, 30*time.Second, poll.True("the server of a refuses two requests of b", func() bool {
+		text, err := os.ReadFile(a.log())
+		return err == nil && strings.Count(string(text), `"cluster":"`+other+`"`) >= 2
+	}))
+	if state := b.state(); state.Connected {
+		t.Fatalf("b joined: %+v", state)
+	}
+	if servers := a.state().Servers; len(servers) != 1 {
+		t.Errorf("a has servers %+v", servers)
+	}
+}
+
+// TestOrdersOfAnotherAuthorityAreRefused sends an order with a key pair that the southbound database's authority
+// signed, as for a chassis.
+func TestOrdersOfAnotherAuthorityAreRefused(t *testing.T) {
+	a := newHosts(t, ovn(t), "a")["a"]
+	a.state()
+	authority, err := pki.NewAuthority("sb", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{Name: "weft-agent"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := member.Identity{Key: pair.Key, Cert: pair.Cert, CA: a.id.CA}
+	if state, err := member.Send(t.Context(), a.address, foreign, member.Order{Self: "a"}); err == nil {
+		t.Errorf("the order was accepted: %+v", state)
+	}
+	if _, err := os.Stat(member.OrderFile(a.dir)); err == nil {
+		t.Error("the order was stored")
+	}
+	if _, err := unixctl.Call(t.Context(), filepath.Join(a.dir, "ovnnb_db.ctl"), "version"); err == nil {
+		t.Error("the order started a server")
+	}
+}

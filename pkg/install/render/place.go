@@ -1,0 +1,109 @@
+package render
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// controlPlane is the label of the nodes that are preferred for the databases.
+const controlPlane = "node-role.kubernetes.io/control-plane"
+
+// Place says where OVN's databases run.
+type Place struct {
+	// Wanted is the desired number of members.
+	Wanted int
+	// Members are the members by slot, each on its own node. There are fewer than Wanted if the cluster has too few
+	// nodes.
+	Members []Member
+}
+
+// Member is a node with a member of each database.
+type Member struct {
+	Node string
+	// Addresses are the node's internal addresses, at least one.
+	Addresses []netip.Addr
+}
+
+// Clustered reports whether the databases are clustered.
+func (p Place) Clustered() bool { return p.Wanted > 1 }
+
+// Nodes returns the names of the members' nodes.
+func (p Place) Nodes() []string {
+	var names []string
+	for _, m := range p.Members {
+		names = append(names, m.Node)
+	}
+	return names
+}
+
+// Addresses returns the addresses of all members.
+func (p Place) Addresses() []netip.Addr {
+	var all []netip.Addr
+	for _, m := range p.Members {
+		all = append(all, m.Addresses...)
+	}
+	return all
+}
+
+// PlaceOf chooses the nodes of the databases. Nodes in before keep their slots while they exist, because their disks
+// hold the data. Other slots go to control-plane nodes, then to any node; schedulable nodes come first, then the
+// order is by name. There is no member if no node is suitable.
+func PlaceOf(before []string, nodes []corev1.Node, wanted int) Place {
+	place := Place{Wanted: wanted}
+	candidates := map[string]corev1.Node{}
+	for _, n := range nodes {
+		if n.DeletionTimestamp == nil && len(addressesOf(n)) > 0 {
+			candidates[n.Name] = n
+		}
+	}
+	chosen := make([]string, max(wanted, 0))
+	var free []string
+	for i, name := range before {
+		if _, there := candidates[name]; there && i < wanted {
+			chosen[i] = name
+		}
+	}
+	for name := range candidates {
+		if !slices.Contains(chosen, name) {
+			free = append(free, name)
+		}
+	}
+	slices.SortFunc(free, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(candidates[b]), rank(candidates[a])), cmp.Compare(a, b))
+	})
+	for _, name := range chosen {
+		if name == "" && len(free) > 0 {
+			name, free = free[0], free[1:]
+		}
+		if name != "" {
+			place.Members = append(place.Members, Member{name, addressesOf(candidates[name])})
+		}
+	}
+	return place
+}
+
+// rank returns a node's preference; higher is better.
+func rank(n corev1.Node) int {
+	_, control := n.Labels[controlPlane]
+	score := 0
+	for _, good := range []bool{control, !n.Spec.Unschedulable} {
+		score *= 2
+		if good {
+			score++
+		}
+	}
+	return score
+}
+
+func addressesOf(n corev1.Node) []netip.Addr {
+	var found []netip.Addr
+	for _, a := range n.Status.Addresses {
+		if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			found = append(found, parsed)
+		}
+	}
+	return found
+}

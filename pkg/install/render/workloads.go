@@ -1,0 +1,239 @@
+package render
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/config"
+	"github.com/weft-network/weft/pkg/install/programs"
+	"github.com/weft-network/weft/pkg/ports"
+)
+
+const (
+	// Namespace is the placeholder in the manifests; Facts.Namespace replaces it.
+	Namespace = "weft-system"
+	// Central is the name of the databases' StatefulSet.
+	Central = "weft-central"
+	// AnnotationNode on the StatefulSet is the node of the databases, or their nodes by slot, separated by commas.
+	AnnotationNode = "network.weft.dev/node"
+	// AnnotationClusters on the StatefulSet holds the IDs of the databases' clusters, in JSON.
+	AnnotationClusters = "network.weft.dev/clusters"
+	// AnnotationMembers on the pods of clustered databases is the desired number of members.
+	AnnotationMembers = "network.weft.dev/members"
+	// AnnotationApplied on every operand is the digest of what was applied last.
+	AnnotationApplied = "network.weft.dev/applied"
+	// AnnotationRevision on every pod is the digest of its essence. A pod is replaced only if its revision changes.
+	AnnotationRevision = "network.weft.dev/revision"
+	// AnnotationShape on every pod is the digest of its specification without images. If only images changed, the pod
+	// stays and gets the new images.
+	AnnotationShape = "network.weft.dev/shape"
+	// AnnotationRestarted on a pod whose images were changed holds the restart count of its containers at that time,
+	// and the time.
+	AnnotationRestarted = "network.weft.dev/restarted"
+	// AnnotationNorthd on the pod of the databases is the version of its ovn-northd, if the image declares it.
+	AnnotationNorthd = "network.weft.dev/northd"
+	// image is the placeholder in the manifests; Facts.Image replaces it.
+	image = "weft:dev"
+)
+
+// Facts are the inputs of the workloads.
+type Facts struct {
+	Namespace string
+	// Image is the image of the operator's own container. PullSecrets are the pull secrets of its pod.
+	Image       string
+	PullSecrets []corev1.LocalObjectReference
+	// Version is the operator's version. Programs lists the programs of its image, or is nil if the image does not
+	// declare them.
+	Version  string
+	Programs programs.Set
+	// APIServerHost and APIServerPort are where the operator itself reaches the API server, because no cluster IP
+	// works before the network does.
+	APIServerHost, APIServerPort string
+	Place                        Place
+}
+
+// Workload is a Deployment, StatefulSet or DaemonSet.
+type Workload interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Workloads returns the workloads in the order in which they are needed.
+func Workloads(f Facts) ([]Workload, error) {
+	var all []Workload
+	for _, w := range []struct {
+		file   string
+		object Workload
+		fill   func(Facts, Workload)
+	}{
+		{"operands/central.yaml", &appsv1.StatefulSet{}, pin},
+		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn},
+		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn},
+		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
+		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn},
+	} {
+		text, err := config.Operands.ReadFile(w.file)
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), w.object); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.file, err)
+		}
+		w.object.SetNamespace(f.Namespace)
+		fillPod(f, Template(w.object))
+		if w.fill != nil {
+			w.fill(f, w.object)
+		}
+		if err := revise(f, Template(w.object)); err != nil {
+			return nil, err
+		}
+		digest, err := digestOf(w.object)
+		if err != nil {
+			return nil, err
+		}
+		annotate(w.object, AnnotationApplied, digest)
+		all = append(all, w.object)
+	}
+	return all, nil
+}
+
+// Template returns the pod template of a workload.
+func Template(w Workload) *corev1.PodTemplateSpec {
+	switch w := w.(type) {
+	case *appsv1.Deployment:
+		return &w.Spec.Template
+	case *appsv1.StatefulSet:
+		return &w.Spec.Template
+	case *appsv1.DaemonSet:
+		return &w.Spec.Template
+	}
+	panic(fmt.Sprintf("%T has no pods", w)) // a programming error in Workloads, which its tests would find
+}
+
+// fillPod sets the image of all containers, and the variables that the manifests read from the ConfigMap weft-ovn.
+func fillPod(f Facts, pod *corev1.PodTemplateSpec) {
+	known := map[string]string{
+		"WEFT_NB":                 f.Place.remote(ports.Northbound),
+		"WEFT_SB":                 f.Place.remote(ports.SouthboundReader),
+		"WEFT_OVN_REMOTE":         f.Place.remote(ports.Southbound),
+		"KUBERNETES_SERVICE_HOST": f.APIServerHost,
+		"KUBERNETES_SERVICE_PORT": f.APIServerPort,
+	}
+	pod.Spec.ImagePullSecrets = f.PullSecrets
+	for _, c := range containersOf(pod) {
+		if c.Image == image {
+			c.Image = f.Image
+		}
+		for j := range c.Env {
+			if value, ok := known[c.Env[j].Name]; ok {
+				c.Env[j] = corev1.EnvVar{Name: c.Env[j].Name, Value: value}
+			}
+		}
+	}
+}
+
+func containersOf(pod *corev1.PodTemplateSpec) []*corev1.Container {
+	var all []*corev1.Container
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
+// remote returns the OVSDB remotes of a port at all members. It is empty for a removal, which connects to no
+// database.
+func (p Place) remote(port int) string {
+	var all []string
+	for _, m := range p.Members {
+		all = append(all, "ssl:"+net.JoinHostPort(m.Addresses[0].String(), strconv.Itoa(port)))
+	}
+	return strings.Join(all, ",")
+}
+
+// memberContainer is the container that only pods of clustered databases have.
+const memberContainer = "member"
+
+// pin binds the databases to their nodes, one pod on each.
+func pin(f Facts, w Workload) {
+	template := Template(w)
+	var terms []corev1.NodeSelectorTerm
+	for _, node := range f.Place.Nodes() { // a term can select only one name
+		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
+	}
+	template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	annotate(w, AnnotationNode, strings.Join(f.Place.Nodes(), ","))
+	if f.Place.Clustered() {
+		cluster(f, w)
+	} else {
+		template.Spec.Containers = slices.DeleteFunc(template.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == memberContainer })
+	}
+	if northd, known := f.Programs[programs.Northd]; known {
+		annotate(&Template(w).ObjectMeta, AnnotationNorthd, northd.Version)
+	}
+}
+
+// cluster configures a pod for each member. A pod may run on any of the nodes, because a member's identity is on its
+// node's disk.
+func cluster(f Facts, w Workload) {
+	template := Template(w)
+	if s, ok := w.(*appsv1.StatefulSet); ok {
+		replicas := int32(len(f.Place.Members))
+		s.Spec.Replicas = &replicas
+	}
+	template.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/component": "central"}},
+			TopologyKey:   corev1.LabelHostname,
+		}},
+	}
+	for i := range template.Spec.Containers {
+		if c := &template.Spec.Containers[i]; c.Name != memberContainer {
+			c.Command = append(c.Command, "--cluster")
+		}
+	}
+	annotate(&template.ObjectMeta, AnnotationMembers, strconv.Itoa(f.Place.Wanted))
+}
+
+// inTurn leaves the replacement of pods to package rollout. The manifests keep the default strategy, because nothing
+// else replaces pods when OVN runs outside the cluster.
+func inTurn(_ Facts, w Workload) {
+	if d, ok := w.(*appsv1.DaemonSet); ok {
+		d.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	}
+}
+
+func annotate(w metav1.Object, key, value string) {
+	annotations := w.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	w.SetAnnotations(annotations)
+}
+
+func digestOf(w any) (string, error) {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}

@@ -1,0 +1,65 @@
+package networks
+
+import (
+	"encoding/json"
+	"fmt"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+)
+
+// Plugin is the type of Weft's own plugin in a CNI configuration.
+const Plugin = "weft-cni"
+
+// Definition is what Weft reads of a NetworkAttachmentDefinition.
+type Definition struct {
+	// Network is the name of the Network that the definition attaches to; empty if another plugin serves it.
+	Network string
+	// Config is the CNI configuration.
+	Config string
+}
+
+// config is the part of a CNI configuration, or of a list, that says who serves it.
+type config struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`
+	Network string   `json:"network"`
+	Plugins []config `json:"plugins"`
+}
+
+// ParseDefinition reads a definition. The error names it, and what is wrong with its configuration.
+func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error) {
+	d := Definition{Config: nad.Spec.Config}
+	if d.Config == "" {
+		return d, nil // the configuration is a file of the node, of the definition's name
+	}
+	var c config
+	if err := json.Unmarshal([]byte(d.Config), &c); err != nil {
+		return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: %w", nad.Namespace, nad.Name, err)
+	}
+	plugins := c.Plugins
+	if len(plugins) == 0 {
+		plugins = []config{c}
+	}
+	for i, plugin := range plugins {
+		switch {
+		case plugin.Type == "":
+			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: plugin %d has no type", nad.Namespace, nad.Name, i)
+		case plugin.Type != Plugin:
+		case i > 0 || plugin.Network == "":
+			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: "+
+				"type %s needs \"network\", the name of a Network, and comes first",
+				nad.Namespace, nad.Name, Plugin)
+		case len(plugins) > 1:
+			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: no plugin can be chained behind %s",
+				nad.Namespace, nad.Name, Plugin)
+		default:
+			d.Network = plugin.Network
+		}
+	}
+	return d, nil
+}
+
+// ConfigOf returns the CNI configuration of a Network's definition.
+func ConfigOf(network string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q,"type":%q,"network":%q}`, network, Plugin, network)
+}

@@ -1,0 +1,35 @@
+// Package ports defines the ports at which Weft and OVN's databases listen on nodes. The manifests in config/ repeat
+// the probes' ports, and a test compares both.
+package ports
+
+import "strconv"
+
+// TCP ports of Weft's programs.
+const (
+	OperatorHealth  = 9440
+	OperatorMetrics = 9441
+	// AgentHealth also responds to probes of other agents and of the operator.
+	AgentHealth     = 9442
+	AgentMetrics    = 9443
+	OperandsHealth  = 9444
+	OperandsMetrics = 9445
+)
+
+// TCP ports of OVN's databases.
+const (
+	Northbound = 6641
+	// Southbound requires OVN's role for ovn-controllers.
+	Southbound = 6642
+	// SouthboundReader is read-only, for agents.
+	SouthboundReader = 16642
+	// Members is for the connections between the hosts of a database's members, and of the operator to them.
+	Members = 6643
+	// SouthboundMembers is OVN's default for the members of its southbound database. It is reserved, and unused by Weft.
+	SouthboundMembers = 6644
+)
+
+// Geneve is the UDP port of tunnels between nodes (RFC 8926 §3.3).
+const Geneve = 6081
+
+// Any returns the listen address of a port at all of a host's addresses.
+func Any(port int) string { return ":" + strconv.Itoa(port) }

@@ -1,0 +1,153 @@
+// Package lookup reads from the operator's cache which of the cluster's destinations are reserved. It uses indexes by
+// address, so that the cost for a service does not depend on the number of nodes.
+package lookup
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// APIServer is the Service whose endpoints are the API servers.
+var APIServer = types.NamespacedName{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}
+
+// OfAPIServer reports whether an EndpointSlice lists API servers.
+func OfAPIServer(o client.Object) bool {
+	return o.GetNamespace() == APIServer.Namespace && o.GetLabels()[discoveryv1.LabelServiceName] == APIServer.Name
+}
+
+// Server returns the API server that a client is configured with, unless the configuration has a host name.
+func Server(config *rest.Config) []reserved.Destination {
+	at, err := url.Parse(config.Host)
+	if err != nil {
+		return nil
+	}
+	port := at.Port()
+	if port == "" {
+		port = "443"
+	}
+	return reserved.Remotes("the Kubernetes API server", "tcp:"+net.JoinHostPort(at.Hostname(), port))
+}
+
+// Indexes are names of indexes of the cache.
+type Indexes struct {
+	// ByAddress indexes Nodes by their InternalIPs, and NodeNetworks by the addresses of their gateways.
+	ByAddress string
+	// ByService indexes EndpointSlices by the name of their service.
+	ByService string
+}
+
+// Lookup reads reservations.
+type Lookup struct {
+	Client  client.Reader
+	Indexes Indexes
+	// Static are destinations from this process's configuration: databases, and the API server by its address.
+	Static []reserved.Destination
+}
+
+// ForService returns the reservations that concern the addresses and node ports of a service. It reads nothing for a
+// service that is not reachable from outside.
+func (l Lookup) ForService(ctx context.Context, service *corev1.Service) (reserved.Table, error) {
+	if !topology.Exposed(service) {
+		return reserved.Table{}, nil
+	}
+	table, err := l.common(ctx)
+	if err != nil {
+		return table, err
+	}
+	addresses := topology.ExternalAddresses(service)
+	if len(topology.NodePorts(service)) > 0 {
+		for _, d := range table.Destinations { // destinations on a node also reserve its node ports
+			addresses = append(addresses, d.Address)
+		}
+	}
+	for _, address := range addresses {
+		node, found, err := l.nodeOf(ctx, address)
+		if err != nil {
+			return table, err
+		}
+		if found {
+			table.Nodes[address] = node
+		}
+	}
+	return table, nil
+}
+
+// ForNode returns the reservations that concern the host ports of a node's pods.
+func (l Lookup) ForNode(ctx context.Context, name string) (reserved.Table, error) {
+	table, err := l.common(ctx)
+	if err != nil {
+		return table, err
+	}
+	var node corev1.Node
+	var nn networkv1alpha1.NodeNetwork
+	key := types.NamespacedName{Name: name}
+	if err := client.IgnoreNotFound(l.Client.Get(ctx, key, &node, client.UnsafeDisableDeepCopy)); err != nil {
+		return table, err
+	}
+	if err := client.IgnoreNotFound(l.Client.Get(ctx, key, &nn, client.UnsafeDisableDeepCopy)); err != nil {
+		return table, err
+	}
+	for _, address := range append(topology.InternalIPs(&node), topology.GatewayAddresses(&nn)...) {
+		table.Nodes[address] = name
+	}
+	return table, nil
+}
+
+// common returns the reservations that concern every service and node.
+func (l Lookup) common(ctx context.Context) (reserved.Table, error) {
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}}
+	table.Destinations = append(table.Destinations, l.Static...)
+	var cn networkv1alpha1.ClusterNetwork
+	err := l.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy)
+	if err == nil {
+		table = table.WithPorts(topology.ReservedPorts(cn.Spec.ReservedPorts)...)
+		if plan, invalid := topology.ParseClusterNetwork(&cn); invalid == nil {
+			table.Networks = plan.PodNetworks()
+		}
+	} else if !apierrors.IsNotFound(err) {
+		return table, err
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := l.Client.List(ctx, &slices, client.InNamespace(APIServer.Namespace),
+		client.MatchingFields{l.Indexes.ByService: APIServer.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return table, err
+	}
+	for i := range slices.Items {
+		table.Destinations = append(table.Destinations, topology.EndpointDestinations(&slices.Items[i], "the Kubernetes API server")...)
+	}
+	return table, nil
+}
+
+// nodeOf returns the node that has an address.
+func (l Lookup) nodeOf(ctx context.Context, address netip.Addr) (name string, found bool, err error) {
+	var nodes corev1.NodeList
+	if err := l.Client.List(ctx, &nodes, client.MatchingFields{l.Indexes.ByAddress: address.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return "", false, err
+	}
+	if len(nodes.Items) > 0 {
+		return nodes.Items[0].Name, true, nil
+	}
+	var networks networkv1alpha1.NodeNetworkList
+	if err := l.Client.List(ctx, &networks, client.MatchingFields{l.Indexes.ByAddress: address.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return "", false, err
+	}
+	if len(networks.Items) > 0 {
+		return networks.Items[0].Name, true, nil
+	}
+	return "", false, nil
+}

@@ -1,0 +1,236 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// queued holds the triggers that selectors enqueue in.
+type queued struct {
+	*Selectors
+	triggers *trigger.Set
+}
+
+func newQueued() queued {
+	triggers := &trigger.Set{}
+	return queued{NewSelectors(triggers), triggers}
+}
+
+// take returns the names enqueued for a kind since the last call, sorted.
+func (q queued) take(kind string) (names []string) {
+	for _, r := range q.triggers.Of(kind).Take() {
+		names = append(names, r.String())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func selects(namespace, pods string) topology.PodSelector {
+	selector, err := labels.Parse(pods)
+	if err != nil {
+		panic(err)
+	}
+	return topology.PodSelector{Namespace: namespace, Pods: selector}
+}
+
+func aPod(name string, set labels.Set, ports ...topology.NamedPort) topology.SelectedPod {
+	return topology.SelectedPod{Namespace: "demo", Name: name, Labels: set, Ports: ports}
+}
+
+func podName(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "demo", Name: name}
+}
+
+func these(names ...types.NamespacedName) Pods {
+	return func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) { return names, nil }
+}
+
+// A group is created when the units of all its pods name it. Units that were applied before the group was used do not
+// count.
+func TestAGroupWaitsForItsPods(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	group, policy := web.GroupKey(), topology.NetworkPolicyKey("demo", "p")
+	want := map[unit.Key]topology.PodSelector{group: web}
+	before := s.Version()
+	failed := func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) {
+		return nil, errors.New("no list")
+	}
+	if err := s.Use(t.Context(), policy, want, failed); err == nil || s.State(group) != Waiting {
+		t.Errorf("without a list: %v, state %d", err, s.State(group))
+	}
+	if err := s.Use(t.Context(), policy, want, these(podName("a"), podName("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/a", "demo/b"}) {
+		t.Errorf("enqueued pods %v", got)
+	}
+	s.Reconciled(podName("a"), before) // it began earlier
+	s.Reconciled(podName("b"), s.Version())
+	if s.State(group) != Waiting || len(s.take(topology.KindPodGroup)) > 0 {
+		t.Error("a unit that was made without the group counts")
+	}
+	s.Reconciled(podName("a"), s.Version())
+	if s.State(group) != Ready || !slices.Equal(s.take(topology.KindPodGroup), []string{"/" + group.Name()}) {
+		t.Error("the group is not enqueued when its last pod was reconciled")
+	}
+	if s.Made(want) {
+		t.Error("the group is reported complete before it is")
+	}
+	s.take(topology.KindNetworkPolicy)
+	s.Complete(group)
+	if !s.Made(want) || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
+		t.Error("the policy is not enqueued when its group is complete")
+	}
+	if dropped := s.Drop(policy, nil); len(dropped) != 1 || s.State(group) != Unused ||
+		len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting) > 0 {
+		t.Errorf("dropped %v, left %+v", dropped, s.Selectors)
+	}
+}
+
+// Two policies share a group. It exists until the last one is deleted.
+func TestASharedGroupStays(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	want := map[unit.Key]topology.PodSelector{web.GroupKey(): web}
+	one, two := topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
+	for _, policy := range []unit.Key{one, two} {
+		if err := s.Use(t.Context(), policy, want, these()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dropped := s.Drop(one, nil); len(dropped) > 0 || s.State(web.GroupKey()) != Ready {
+		t.Errorf("dropped %v with the first of two", dropped)
+	}
+	if dropped := s.Drop(two, nil); len(dropped) != 1 {
+		t.Error("the group stays with the last one")
+	}
+}
+
+// Selectors that exist at start wait for the first pass. Selectors that are added during it list their pods
+// afterwards.
+func TestTheStart(t *testing.T) {
+	s := newQueued()
+	early, late := selects("demo", "app=web"), selects("demo", "app=client")
+	use := func(name string, selector topology.PodSelector, pods ...types.NamespacedName) {
+		t.Helper()
+		if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", name),
+			map[unit.Key]topology.PodSelector{selector.GroupKey(): selector}, these(pods...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loads := 0
+	s.LoadFrom(func(context.Context) error { loads++; use("early", early, podName("a")); return nil })
+	for range 2 {
+		if err := s.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use("late", late, podName("b"))
+	if loads != 1 || s.State(early.GroupKey()) != Waiting || s.State(late.GroupKey()) != Waiting || len(s.take(topology.KindPod)) > 0 {
+		t.Errorf("%d loads; before the first pass is over something is ready or enqueued", loads)
+	}
+	s.Begin()
+	if s.State(early.GroupKey()) != Ready || s.State(late.GroupKey()) != Waiting {
+		t.Error("after the first pass what was there is not ready, or what came later is")
+	}
+	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/early", "demo/late"}) {
+		t.Errorf("enqueued policies %v", got)
+	}
+	use("late", late, podName("b"))
+	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/b"}) {
+		t.Errorf("enqueued pods %v", got)
+	}
+}
+
+// The index finds the same selectors as a full scan.
+func TestIndexFindsAll(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	var selectors []topology.PodSelector
+	for _, pods := range []string{"", "app=web", "app in (web,client)", "app=client", "app,tier=db", "app!=web",
+		"!app", "app in (web),tier=db"} {
+		selectors = append(selectors, selects("demo", pods), selects("other", pods))
+		everywhere := selects("", pods)
+		everywhere.Namespaces = labels.SelectorFromSet(labels.Set{"team": "red"})
+		selectors = append(selectors, everywhere)
+	}
+	for _, selector := range selectors {
+		if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"),
+			map[unit.Key]topology.PodSelector{selector.GroupKey(): selector}, these()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, set := range []labels.Set{nil, {"app": "web"}, {"app": "client"}, {"app": "web", "tier": "db"}, {"tier": "db"}} {
+		for _, namespace := range []labels.Set{nil, {"team": "red"}} {
+			pod := aPod("a", set)
+			pod.NamespaceLabels = namespace
+			var want []unit.Key
+			for _, selector := range selectors {
+				if selector.Matches(pod) {
+					want = append(want, selector.GroupKey())
+				}
+			}
+			slices.Sort(want)
+			if got := s.Of(pod); !slices.Equal(got, want) || len(want) == 0 {
+				t.Errorf("pod with %v in a namespace with %v: %v, want %v", set, namespace, got, want)
+			}
+		}
+	}
+}
+
+// A policy is read again when a number of a named port is added or removed, and not for every pod.
+func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
+	s := newQueued()
+	policy, http := topology.NetworkPolicyKey("demo", "p"), topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP}
+	held := NewPort(selects("demo", "app=web"), http)
+	web := func(name string, numbers ...uint16) topology.SelectedPod {
+		pod := aPod(name, labels.Set{"app": "web"})
+		for _, n := range numbers {
+			pod.Ports = append(pod.Ports, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: n})
+		}
+		return pod
+	}
+	held.Hold(podName("a"), []uint16{8080})
+	s.Read(policy, []*Port{held})
+	for i, step := range []struct {
+		do   func()
+		want bool
+	}{
+		{func() { s.Of(web("a", 8080)) }, false},
+		{func() { s.Of(web("b", 8080)) }, false},
+		{func() {
+			s.Of(aPod("c", nil, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 9}))
+		}, false},
+		{func() { s.Of(web("c", 8081)) }, true},
+		{func() { s.Of(web("d", 8081)) }, false},
+		{func() { s.Gone(podName("c")) }, false},
+		{func() { s.Gone(podName("d")) }, true},
+		{func() { s.Gone(podName("d")) }, false},
+		{func() { s.Gone(podName("a")) }, false},
+		{func() { s.Of(aPod("b", nil)) }, true}, // its label was removed
+		{func() { s.Fork(s.triggers).Of(web("b", 8080)) }, true},
+		{func() { s.Of(web("b", 8080)) }, true}, // the fork has a state of its own
+		{func() { s.Read(policy, nil); s.Gone(podName("b")) }, false},
+	} {
+		step.do()
+		if got := len(s.take(topology.KindNetworkPolicy)) > 0; got != step.want {
+			t.Errorf("step %d: policy enqueued: %t, want %t", i, got, step.want)
+		}
+	}
+	if n := len(s.named.policies) + len(s.named.byPort) + len(s.named.byPod); n > 0 {
+		t.Errorf("%d ports are left of a deleted policy", n)
+	}
+}

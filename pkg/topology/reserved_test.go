@@ -1,0 +1,76 @@
+package topology_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+func reservations() reserved.Table {
+	return reserved.Table{Ports: reserved.Defaults(), Destinations: reserved.Remotes("the Kubernetes API server", "tcp:192.0.2.1:443"),
+		Nodes: map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "n1", netip.MustParseAddr("2001:db8::1"): "n1"}}
+}
+
+// A service keeps its VIPs that are not reserved, in each family and for each kind of address.
+func TestReservedAddressesAreRefused(t *testing.T) {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "thief"}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, ClusterIPs: []string{"10.96.0.7", "fd00:10:96::7"},
+		ExternalIPs:           []string{"192.0.2.1", "2001:db8::1", "203.0.113.7"},
+		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		Ports: []corev1.ServicePort{{Port: 10250, Protocol: corev1.ProtocolTCP, NodePort: 6641},
+			{Port: 80, Protocol: corev1.ProtocolTCP, NodePort: 30080}},
+	}}
+	parsed, problems := topology.ParseService(service, nil, nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	refused := parsed.Refuse(service, reservations())
+	want := []string{"TCP 192.0.2.1:10250 is reserved for kubelet on node n1",
+		"TCP [2001:db8::1]:10250 is reserved for kubelet on node n1",
+		"node port TCP/6641 is reserved for the OVN northbound database"}
+	if !slices.Equal(refused, want) {
+		t.Errorf("refused %q, want %q", refused, want)
+	}
+	left := map[string]bool{}
+	for _, port := range parsed.Ports {
+		for _, vip := range port.VIPs {
+			left[vip.String()] = true
+		}
+	}
+	for vip, want := range map[string]bool{"192.0.2.1:10250": false, "[2001:db8::1]:10250": false,
+		"0.0.0.0:6641": false, "[::]:6641": false, "169.254.169.3:6641": false,
+		"10.96.0.7:10250": true, "[fd00:10:96::7]:10250": true, "203.0.113.7:10250": true, "192.0.2.1:80": true,
+		"0.0.0.0:30080": true, "169.254.169.3:30080": true} {
+		if left[vip] != want {
+			t.Errorf("VIP %s is there: %t, want %t", vip, left[vip], want)
+		}
+	}
+}
+
+func TestReservedHostPortsAreRefused(t *testing.T) {
+	ports := []topology.HostPort{
+		{Protocol: corev1.ProtocolTCP, Port: 6641, Target: 80}, {Protocol: corev1.ProtocolUDP, Port: 6081, Target: 80},
+		{Protocol: corev1.ProtocolTCP, Port: 443, Target: 80},
+		{Protocol: corev1.ProtocolTCP, Port: 10248, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
+		{Protocol: corev1.ProtocolTCP, Port: 30080, Target: 80},
+		{Protocol: corev1.ProtocolUDP, Port: 30080, Target: 80},
+		{Protocol: corev1.ProtocolTCP, Port: 30080, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
+		{Protocol: corev1.ProtocolTCP, Port: 8080, Target: 80},
+	}
+	kept, refused := topology.RefuseHostPorts(ports, reservations(), map[string]string{"TCP/30080": "demo/web"})
+	if !slices.Equal(kept, ports[5:]) {
+		t.Errorf("kept %+v", kept)
+	}
+	want := []string{"host port TCP/6641 is reserved for the OVN northbound database", "host port UDP/6081 is reserved for Geneve tunnels",
+		"host port TCP/443 is reserved for the Kubernetes API server", "host port TCP/10248 is reserved for kubelet",
+		"host port TCP/30080 is the node port of service demo/web"}
+	if !slices.Equal(refused, want) {
+		t.Errorf("refused %q, want %q", refused, want)
+	}
+}

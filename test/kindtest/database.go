@@ -1,0 +1,222 @@
+package kindtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database records units instead of writing them. It implements kind.Database. Its exported fields are what it answers;
+// they may be changed between two reconciliations.
+type Database struct {
+	// Refusals are the errors that Apply returns, by unit.
+	Refusals map[unit.Key]error
+	// Away: the database is not connected.
+	Away bool
+	// Refuse is the error of Refused.
+	Refuse error
+	// ExistingPorts are the ports that a start finds.
+	ExistingPorts []*nbdb.LogicalSwitchPort
+	// Sets has the elements of columns, by the row's UUID.
+	Sets map[string][]string
+	// Drift is what Drifts returns.
+	Drift ovndb.DriftReport
+
+	mu         sync.Mutex
+	units      map[unit.Key]unit.Unit
+	applied    map[unit.Key]bool // since the last take
+	names      map[string]string // of rows, by UUID
+	reportOnly bool
+}
+
+var _ kind.Database = &Database{}
+
+func newDatabase() *Database {
+	return &Database{Refusals: map[unit.Key]error{}, Sets: map[string][]string{}, units: map[unit.Key]unit.Unit{},
+		applied: map[unit.Key]bool{}, names: map[string]string{}}
+}
+
+// Apply implements kind.Database.
+func (d *Database) Apply(_ context.Context, u unit.Unit) error {
+	d.keep(u)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.applied[u.Key] = true
+	if err := d.Refusals[u.Key]; err != nil {
+		return err
+	}
+	if d.Away {
+		return &ovndb.PendingError{Unit: u.Key, Reason: "the database is away"}
+	}
+	return nil
+}
+
+func (d *Database) keep(u unit.Unit) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.units[u.Key] = u
+	for _, row := range u.Rows {
+		v := reflect.ValueOf(row.Model).Elem()
+		d.names[v.FieldByName("UUID").String()] = rowName(v)
+	}
+}
+
+// take returns the texts of the units that were applied since the last call.
+func (d *Database) take() map[unit.Key][]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := map[unit.Key][]string{}
+	for key := range d.applied {
+		found[key] = d.text(d.units[key])
+	}
+	clear(d.applied)
+	return found
+}
+
+func (d *Database) texts() map[unit.Key][]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := map[unit.Key][]string{}
+	for key, u := range d.units {
+		found[key] = d.text(u)
+	}
+	return found
+}
+
+// text renders a unit, sorted: a line for each row, with the columns that are set, and one for each element that the unit
+// adds to another row. References are names of rows; a row that no unit has brought is its UUID.
+func (d *Database) text(u unit.Unit) (lines []string) {
+	name := func(uuid string) string {
+		if name, ok := d.names[uuid]; ok {
+			return name
+		}
+		return uuid
+	}
+	for _, row := range u.Rows {
+		v := reflect.ValueOf(row.Model).Elem()
+		words := []string{v.Type().Name(), rowName(v)}
+		var columns []string
+		for i := range v.NumField() {
+			column := v.Type().Field(i).Tag.Get("ovsdb")
+			if column == "_uuid" || column == "name" || v.Field(i).IsZero() {
+				continue
+			}
+			value := reflect.Indirect(v.Field(i))
+			if references, ok := value.Interface().([]string); ok {
+				texts := make([]string, 0, len(references))
+				for _, reference := range references {
+					texts = append(texts, name(reference))
+				}
+				value = reflect.ValueOf(texts)
+			}
+			columns = append(columns, fmt.Sprintf("%s=%v", column, value))
+		}
+		slices.Sort(columns)
+		lines = append(lines, strings.Join(append(words, columns...), " "))
+	}
+	for _, m := range u.Members {
+		parent := m.Parent.Table
+		if m.Parent.UUID != "" {
+			parent += " " + name(m.Parent.UUID)
+		}
+		element := name(m.Element)
+		if m.Value != "" {
+			element += "=" + name(m.Value)
+		}
+		if m.Optional {
+			element += " (optional)"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s += %s", parent, m.Column, element))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// rowName is a row's name, or what a row without a name matches.
+func rowName(row reflect.Value) string {
+	for _, column := range []string{"Name", "Match", "IPPrefix", "LogicalIP", "Chassis"} {
+		if field := reflect.Indirect(row.FieldByName(column)); field.Kind() == reflect.String && field.String() != "" {
+			return field.String()
+		}
+	}
+	return row.FieldByName("UUID").String()
+}
+
+// Connected implements kind.Database.
+func (d *Database) Connected() bool { return !d.Away }
+
+// Wait implements kind.Database. It does not wait.
+func (d *Database) Wait(_ context.Context, ready func() (bool, error)) error {
+	if ok, err := ready(); err != nil || ok {
+		return err
+	}
+	return fmt.Errorf("the database is away")
+}
+
+// Refused implements kind.Database.
+func (d *Database) Refused() error { return d.Refuse }
+
+// Drifts implements kind.Database.
+func (d *Database) Drifts() ovndb.DriftReport { return d.Drift }
+
+// ReportOnly implements kind.Database.
+func (d *Database) ReportOnly(on bool) { d.reportOnly = on }
+
+// ReportsOnly returns what the reconciler last passed to ReportOnly.
+func (d *Database) ReportsOnly() bool { return d.reportOnly }
+
+// Has implements kind.Database: the database has every column.
+func (d *Database) Has(string, string) bool { return true }
+
+// Wanted implements kind.Database.
+func (d *Database) Wanted(key unit.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.units[key].Empty()
+}
+
+// Owners implements kind.Database.
+func (d *Database) Owners() (owners map[unit.Key]int, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	owners = map[unit.Key]int{}
+	for _, key := range slices.Collect(maps.Keys(d.units)) {
+		owners[key] = len(d.units[key].Rows)
+	}
+	return owners, !d.Away
+}
+
+// RowsOf implements kind.Database.
+func (d *Database) RowsOf(key unit.Key) []unit.Row {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.units[key].Rows
+}
+
+// Elements implements kind.Database.
+func (d *Database) Elements(_ context.Context, _, uuid, _ string) ([]string, error) {
+	return d.Sets[uuid], nil
+}
+
+// Ports implements kind.Database.
+func (d *Database) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
+	return d.ExistingPorts, nil
+}
+
+// Text returns the lines of a unit, as an Outcome has them.
+func (b *Bed) Text(u unit.Unit) []string {
+	b.Seed(unit.Unit{Key: unit.NewKey("text", string(u.Key)), Rows: u.Rows}) // so that its rows have names
+	b.Database.mu.Lock()
+	defer b.Database.mu.Unlock()
+	delete(b.Database.units, unit.NewKey("text", string(u.Key)))
+	return b.Database.text(u)
+}
