@@ -43,7 +43,7 @@ const (
 	encapIP  = "172.18.0.11"
 	// patience is how long a test waits for a condition. Most take a tenth of a second, but ovs-vswitchd and
 	// ovn-controller wait a second or more before they reconnect to a database.
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // node is the node of one test, with its own OVN and Open vSwitch, and the shared API server.
