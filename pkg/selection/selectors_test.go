@@ -45,7 +45,7 @@ func selects(namespace, pods string) facts.PodSelector {
 	return facts.PodSelector{Namespace: namespace, Pods: selector}
 }
 
-func aPod(name string, set labels.Set, ports ...topology.NamedPort) facts.SelectedPod {
+func aPod(name string, set labels.Set, ports ...facts.NamedPort) facts.SelectedPod {
 	return facts.SelectedPod{Namespace: "demo", Name: name, Labels: set, Ports: ports}
 }
 
