@@ -79,8 +79,8 @@ func overrideError(i int, err error) error {
 	return fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
 }
 
-// ParseGateway reads the facts for topology.GatewayUnit: the link that the agent found, or the requested settings while they
-// are not in effect. A NodeNetwork without status.gateway has no connection to the outside yet.
+// ParseGateway reads the facts for topology.GatewayUnit: the link that the agent found, or the requested settings
+// while they are not in effect. A NodeNetwork without status.gateway has no connection to the outside yet.
 func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, error) {
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway

@@ -141,7 +141,8 @@ func TestTheStart(t *testing.T) {
 		}
 	}
 	use("late", late, podName("b"))
-	if loads != 1 || s.State(topology.PodGroupKey(early)) != Waiting || s.State(topology.PodGroupKey(late)) != Waiting || len(s.take(topology.KindPod)) > 0 {
+	if loads != 1 || s.State(topology.PodGroupKey(early)) != Waiting || s.State(topology.PodGroupKey(late)) != Waiting ||
+		len(s.take(topology.KindPod)) > 0 {
 		t.Errorf("%d loads; before the first pass is over something is ready or enqueued", loads)
 	}
 	s.Begin()

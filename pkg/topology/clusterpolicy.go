@@ -56,8 +56,8 @@ func tierOf(p facts.ClusterPolicy) int {
 	return tierAdmin
 }
 
-// placePriorities returns the ACL priorities of rules. Within one priority, ClusterNetworkPolicies have the first places
-// and AdminNetworkPolicies the last.
+// placePriorities returns the ACL priorities of rules. Within one priority, ClusterNetworkPolicies have the first
+// places and AdminNetworkPolicies the last.
 func placePriorities(p facts.ClusterPolicy, rules []facts.ClusterPolicyRule) []int {
 	places, used := p.Places(rules)
 	first := clusterPolicyLast + (facts.LastPriority-p.Priority)*facts.PolicyPlaces
