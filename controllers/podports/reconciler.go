@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if err != nil || !topology.WantsPort(&pod) || !requestsNetworks(&pod) {
+	if err != nil || !facts.WantsPort(&pod) || !requestsNetworks(&pod) {
 		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, "", nil))
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)

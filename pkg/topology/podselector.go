@@ -1,111 +1,10 @@
 package topology
 
 import (
-	"cmp"
-	"fmt"
-	"strconv"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
-
-// PodSelector selects pods with a network of their own. Policies with equal selectors share one port group and one
-// address set, whose names are derived from the selector.
-type PodSelector struct {
-	// Namespace is the pods' namespace. If it is empty, Namespaces selects the namespaces.
-	Namespace  string
-	Namespaces labels.Selector
-	Pods       labels.Selector
-	// Port limits the selection to pods that have such a port, unless it is nil.
-	Port *NamedPort
-}
-
-// NamedPort is a container's port with a name.
-type NamedPort struct {
-	Name     string
-	Protocol corev1.Protocol
-	Number   uint16
-}
-
-// AllPods selects the pods of all namespaces.
-func AllPods() PodSelector {
-	return PodSelector{Namespaces: labels.Everything(), Pods: labels.Everything()}
-}
-
-// WithPort limits a selector to pods that have a port.
-func (s PodSelector) WithPort(port NamedPort) PodSelector {
-	s.Port = &port
-	return s
-}
-
-// String returns the selector's canonical form. Selectors with equal forms select the same pods.
-func (s PodSelector) String() string {
-	text := "namespace " + s.Namespace
-	if s.Namespace == "" {
-		text = "namespaces {" + s.Namespaces.String() + "}"
-	}
-	text += ", pods {" + s.Pods.String() + "}"
-	if s.Port != nil {
-		text += fmt.Sprintf(", port %s/%s=%d", s.Port.Protocol, s.Port.Name, s.Port.Number)
-	}
-	return text
-}
-
-// GroupKey returns the unit of the port group of the pods.
-func (s PodSelector) GroupKey() unit.Key { return unit.NewKey(KindPodGroup, selectorHash(s.String())) }
-
-// SetKey returns the unit of the sets of the pods' addresses.
-func (s PodSelector) SetKey() unit.Key { return unit.NewKey(KindPodSet, selectorHash(s.String())) }
-
-// SelectedPod holds the facts for a selector.
-type SelectedPod struct {
-	Namespace, Name         string
-	NamespaceLabels, Labels labels.Set
-	Ports                   []NamedPort
-}
-
-// Matches reports whether the pod is selected.
-func (s PodSelector) Matches(pod SelectedPod) bool {
-	if s.Namespace != "" && s.Namespace != pod.Namespace || s.Namespace == "" && !s.Namespaces.Matches(pod.NamespaceLabels) {
-		return false
-	}
-	if !s.Pods.Matches(pod.Labels) {
-		return false
-	}
-	if s.Port == nil {
-		return true
-	}
-	for _, port := range pod.Ports {
-		if port == *s.Port {
-			return true
-		}
-	}
-	return false
-}
-
-// NamedPorts returns the named ports of a pod's containers, including sidecars.
-func NamedPorts(pod *corev1.Pod) (ports []NamedPort) {
-	add := func(c *corev1.Container) {
-		for _, p := range c.Ports {
-			if p.Name != "" && p.ContainerPort > 0 && p.ContainerPort <= 65535 {
-				ports = append(ports, NamedPort{p.Name, cmp.Or(p.Protocol, corev1.ProtocolTCP), uint16(p.ContainerPort)})
-			}
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if policy := pod.Spec.InitContainers[i].RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
-			add(&pod.Spec.InitContainers[i])
-		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
-	}
-	return ports
-}
 
 // PodGroupUnit returns a unit with the port group of a selector. Pods add their ports by their own units. A port is
 // in the group from the transaction on that creates the later of the two.
@@ -133,8 +32,4 @@ func (p Pod) addSelected(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 			}
 		}
 	}
-}
-
-func (p NamedPort) String() string {
-	return string(p.Protocol) + "/" + p.Name + "=" + strconv.Itoa(int(p.Number))
 }

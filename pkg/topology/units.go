@@ -2,6 +2,7 @@ package topology
 
 import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -31,9 +32,9 @@ const (
 	KindPodNetworkNode = "podnetworknode"
 	KindPodPorts       = "podports"
 	// Kinds of the cluster-wide policies of network-policy-api.
-	KindClusterNetworkPolicy       = "clusternetworkpolicy"
-	KindAdminNetworkPolicy         = "adminnetworkpolicy"
-	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
+	KindClusterNetworkPolicy       = facts.KindClusterNetworkPolicy
+	KindAdminNetworkPolicy         = facts.KindAdminNetworkPolicy
+	KindBaselineAdminNetworkPolicy = facts.KindBaselineAdminNetworkPolicy
 )
 
 // NetworkKey returns the unit of the cluster network.
@@ -65,9 +66,22 @@ func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) 
 // OfClusterPolicy reports whether a unit belongs to a cluster-wide policy.
 func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 
+// ClusterPolicyKey returns the unit of a cluster-wide policy.
+func ClusterPolicyKey(p facts.ClusterPolicy) unit.Key { return unit.NewKey(p.Kind, p.Name) }
+
 // NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
+}
+
+// PodGroupKey returns the unit of the port group of a selector's pods.
+func PodGroupKey(s facts.PodSelector) unit.Key {
+	return unit.NewKey(KindPodGroup, selectorHash(s.String()))
+}
+
+// PodSetKey returns the unit of the sets of the addresses of a selector's pods.
+func PodSetKey(s facts.PodSelector) unit.Key {
+	return unit.NewKey(KindPodSet, selectorHash(s.String()))
 }
 
 // PodNetworkKey is the unit of a Network.
