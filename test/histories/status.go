@@ -93,6 +93,7 @@ func (o *oracle) checkStatus() {
 	}
 	o.checkFirewalls()
 	o.checkClusterPolicies()
+	o.checkPodNetworks()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}
