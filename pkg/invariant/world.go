@@ -31,6 +31,8 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
 	NetworkPolicies []networkingv1.NetworkPolicy
+	// Networks are pods' further networks.
+	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object
 	// Namespaces has the labels of namespaces, by name.
@@ -74,6 +76,7 @@ type view struct {
 	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
+	furthers  map[string]*networkv1alpha1.Network // by name
 }
 
 func newView(w World) *view {
@@ -87,7 +90,7 @@ func newView(w World) *view {
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
-		egress: map[unit.Key]*networkv1alpha1.EgressIP{},
+		egress: map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -105,6 +108,9 @@ func newView(w World) *view {
 		if pod := &w.Pods[i]; topology.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
+	}
+	for i := range w.Networks {
+		v.furthers[w.Networks[i].Name] = &w.Networks[i]
 	}
 	for i := range w.EgressIPs {
 		v.egress[topology.EgressIPKey(w.EgressIPs[i].Name)] = &w.EgressIPs[i]

@@ -271,7 +271,7 @@ func (o *oracle) checkPort(a *attachment, port topology.PodPort) {
 	on := port.Network.Switch(port.Node)
 	keys := []string{on + " " + port.MAC.String(), fmt.Sprintf("%s key %d", on, port.Slot)}
 	if len(a.pools) == 0 {
-		keys = nil
+		keys = keys[:1] // northd chooses the key
 	} else if port.Slot < alloc.FirstSlot || port.Slot > alloc.LastSlot {
 		o.complain("%s requests tunnel key %d", who, port.Slot)
 	}
@@ -296,7 +296,7 @@ func (o *oracle) isPossible(a attachment) bool {
 	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 {
 		return false
 	}
-	if mac := a.request.MAC; len(pools) > 0 && mac != nil && (ipam.CheckMAC(mac) != nil || o.taken[n.Switch(a.node.Name)+" "+mac.String()] != "") {
+	if mac := a.request.MAC; mac != nil && (len(pools) > 0 && ipam.CheckMAC(mac) != nil || o.taken[n.Switch(a.node.Name)+" "+mac.String()] != "") {
 		return false
 	}
 	granted := 0

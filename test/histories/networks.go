@@ -79,7 +79,7 @@ var networkChoices = []choice{
 			What: oneOf(r, "exclude", "exclude", "wrong", "mtu", "namespaces", "grow", "grow")}
 	}},
 	{2, func(r *rand.Rand) Step {
-		return Step{Do: "tag-namespace", Name: oneOf(r, "a", "b"), What: oneOf(r, "yes", "yes", "no")}
+		return Step{Do: "net-namespace", Name: oneOf(r, "a", "b"), What: oneOf(r, "yes", "yes", "no")}
 	}},
 	{14, func(r *rand.Rand) Step { return Step{Do: "requester", Name: aPod(r), Node: aNode(r), N: aRequest(r)} }},
 	{4, func(r *rand.Rand) Step {
@@ -127,7 +127,7 @@ func (w *world) doPodNetwork(ctx context.Context, s Step) (handled bool, err err
 	case "change-podnetwork":
 		n := &networkv1alpha1.Network{}
 		return true, change(ctx, w.api, types.NamespacedName{Name: s.Name}, n, func() { changeSpec(&n.Spec, s) })
-	case "tag-namespace":
+	case "net-namespace":
 		s.Name = "/" + s.Name
 		return true, w.tag(ctx, s, &corev1.Namespace{}, "net")
 	case "requester", "renew-requester":
