@@ -13,6 +13,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -84,7 +85,16 @@ func changed(e event.UpdateEvent) bool {
 		return false
 	}
 	return before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
-		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation]
+		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
+		allocated(before) != allocated(after) // a cache that was behind may have hidden it
+}
+
+// allocated returns the status of the condition PodNetworksAllocated.
+func allocated(pod *corev1.Pod) corev1.ConditionStatus {
+	if c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated); c != nil {
+		return c.Status
+	}
+	return ""
 }
 
 // nodeChanged passes the updates that every port of a node depends on.

@@ -68,7 +68,7 @@ func New(now func() time.Time) *Allocator {
 	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
 }
 
-func newNode() *node {
+func emptyNode() *node {
 	return &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
 }
 
@@ -88,7 +88,7 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 	defer a.mu.Unlock()
 	n := a.nodes[name]
 	if n == nil {
-		n = newNode()
+		n = emptyNode()
 		a.nodes[name] = n
 	}
 	if len(n.described) > 0 && slices.EqualFunc(n.described, described, Pool.equal) {

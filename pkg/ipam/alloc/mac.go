@@ -36,7 +36,7 @@ func (a *Allocator) AllocateMAC(nodeName, owner string, mac net.HardwareAddr) er
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
 	if n == nil {
-		n = newNode()
+		n = emptyNode()
 		a.nodes[nodeName] = n
 	}
 	if on, ok := a.owners[owner]; ok && on == nodeName {
