@@ -119,10 +119,13 @@ func (v *view) namesOf(rows []any) []string {
 
 func portSecurity(v *view) (found []Violation) {
 	for owner, ports := range v.owned {
-		if owner.Kind() != topology.KindPod {
+		if owner.Kind() != topology.KindPod && owner.Kind() != topology.KindPodPorts {
 			continue
 		}
 		for _, port := range ports {
+			if slices.Contains(port.Addresses, "unknown") { // the pods of the Network configure themselves
+				continue
+			}
 			if !slices.Equal(slices.Sorted(slices.Values(port.PortSecurity)), slices.Sorted(slices.Values(port.Addresses))) {
 				found = append(found, v.about([]any{port}, "port %s has addresses %q and port_security %q", port.Name,
 					port.Addresses, port.PortSecurity))
