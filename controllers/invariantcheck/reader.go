@@ -46,8 +46,9 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 
 		firewalls networkv1alpha1.EgressFirewallList
 		policies  networkingv1.NetworkPolicyList
+		furthers  networkv1alpha1.NetworkList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers} {
 		// The objects are not changed, and copying all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
@@ -56,6 +57,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
 		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
+		Networks:   furthers.Items,
 		Namespaces: map[string]map[string]string{}}
 	if r.ClusterPolicies != nil {
 		if world.ClusterPolicies, err = r.ClusterPolicies(ctx); err != nil {

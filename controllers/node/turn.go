@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -12,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // turn returns the move of its link that the node may make. It permits a new move only after a read past the cache,

@@ -2,15 +2,15 @@ package podnetwork
 
 import (
 	"context"
+	"errors"
 	"net/netip"
-
-	"github.com/weft-network/weft/pkg/facts"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -25,11 +25,18 @@ type Nodes struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	want, err := r.unit(ctx, req.Namespace, req.Name)
+	var invalid invalidNetwork
+	if errors.As(err, &invalid) {
+		return ctrl.Result{}, nil // what is in the database stays, and the Network's condition says why
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, want))
 }
+
+// invalidNetwork says why a Network cannot be read.
+type invalidNetwork struct{ error }
 
 // unit returns the unit of a node's part; it is empty if the Network or the node does not exist, or the Network has
 // no part for the node, which the pods that request it there report.
@@ -45,7 +52,10 @@ func (r *Nodes) unit(ctx context.Context, network, node string) (want unit.Unit,
 		return want, client.IgnoreNotFound(err)
 	}
 	n, err := facts.ParseNetwork(&o)
-	if err != nil || !n.PerNode() || nn.Spec.NodeID == 0 {
+	if err != nil {
+		return want, invalidNetwork{err}
+	}
+	if !n.PerNode() || nn.Spec.NodeID == 0 {
 		return want, nil
 	}
 	pools, err := n.Pools(node, int(nn.Spec.NodeID))

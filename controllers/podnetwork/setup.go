@@ -35,7 +35,8 @@ func (r *Reconciler) kind() *kind.Kind {
 		Name: topology.KindPodNetwork, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.Network{} },
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.Network{}, trigger.SpecChanged()),
+			// A status that was computed beside an older one of the cache is computed again when the cache has it.
+			kind.Of(&networkv1alpha1.Network{}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},

@@ -13,9 +13,8 @@ import (
 type held struct {
 	network string
 	// owner is the owner in the network's allocator.
-	owner     string
-	ifName    string
-	allocated bool // false on a Network without addresses
+	owner  string
+	ifName string
 }
 
 // ownerOf names an attachment in a network's allocator. The hash of the request makes a changed request another owner, so that it gets
@@ -50,6 +49,18 @@ func (h *holders) of(pod types.NamespacedName) []held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Keys(h.byPod[pod]))
+}
+
+// networkOf returns the Network on which a pod has the attachment of an owner.
+func (h *holders) networkOf(pod types.NamespacedName, owner string) (network string, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a := range h.byPod[pod] {
+		if a.owner == owner {
+			return a.network, true
+		}
+	}
+	return "", false
 }
 
 func (h *holders) remove(pod types.NamespacedName, a held) {

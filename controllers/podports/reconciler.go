@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
@@ -75,10 +74,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []networks.Request) error {
 	var nn networkv1alpha1.NodeNetwork
 	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
-	if err != nil || nn.Status.Chassis == "" {
-		return client.IgnoreNotFound(err) // its arrival enqueues the pod
-	}
 	name := client.ObjectKeyFromObject(pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.keep(ctx, name, nil) // the node's part of a Layer3 Network went with it, and another node may be given its addresses
+	case err != nil:
+		return err
+	case nn.Status.Chassis == "":
+		return nil // the agent's report enqueues the pod
+	}
 	var attempts []attempt
 	for _, request := range wanted {
 		a, err := r.resolve(ctx, pod, &nn, request)
@@ -88,6 +92,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 		if a != nil {
 			attempts = append(attempts, *a)
 		}
+	}
+	if i := slices.IndexFunc(attempts, func(a attempt) bool { return a.frozen }); i >= 0 {
+		return r.freeze(ctx, pod, attempts, attempts[i])
 	}
 	// What leaves goes first: an attachment that replaces another may request the same address.
 	if err := r.keep(ctx, name, attempts); err != nil {
@@ -111,6 +118,18 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 	return errors.Join(ovndb.IgnorePending(applied), r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
 }
 
+// freeze leaves all ports of a pod as they are, because one of them is on a Network that is invalid now. It reports the requests for
+// which the pod has no port.
+func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []attempt, cause attempt) error {
+	var failed []string
+	for _, a := range attempts {
+		if _, has := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner); !has {
+			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v", a.request, cause.failed))
+		}
+	}
+	return r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed)
+}
+
 // attempt is one request of a pod on a Network, with what is known of it before an address is given.
 type attempt struct {
 	request networks.Request
@@ -118,6 +137,7 @@ type attempt struct {
 	port    topology.PodPort
 	pools   []alloc.Pool
 	failed  error // why it cannot be granted
+	frozen  bool  // the pod has the attachment, and its Network is invalid now
 }
 
 // resolve finds the Network of a request. It returns nil for a request that another plugin serves. An error of the
@@ -127,7 +147,10 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	uid := networkv1alpha1.InterfaceUID(pod)
 	a := &attempt{request: request, owner: ownerOf(client.ObjectKeyFromObject(pod), uid, request.Interface, request.Hash())}
 	definition, err := r.definition(ctx, request.Definition())
+	has, held := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner)
 	switch {
+	case isRefusal(err) && held:
+		definition.Network = has // an attachment stays when its definition is deleted
 	case isRefusal(err):
 		a.failed = err
 		return a, nil
@@ -139,7 +162,8 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	a.port = topology.PodPort{Namespace: pod.Namespace, Name: pod.Name, UID: uid, Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
 		Interface: request.Interface, Request: request.Hash(), Gateways: request.DefaultRoute, Bandwidth: bandwidthOf(request)}
 	if a.port.Network, err = r.network(ctx, definition.Network, request.Element.Namespace); isRefusal(err) {
-		a.failed = err
+		var invalid invalidNetwork
+		a.failed, a.frozen = err, held && has == definition.Network && errors.As(err, &invalid)
 		return a, nil
 	} else if err != nil {
 		return nil, err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
@@ -31,6 +30,9 @@ func isRefusal(err error) bool {
 	var refused refusal
 	return errors.As(err, &refused)
 }
+
+// invalidNetwork is why an invalid Network cannot be used. What is in the database stays.
+type invalidNetwork struct{ error }
 
 // definition reads a NetworkAttachmentDefinition. A missing or malformed definition is a refusal.
 func (r *Reconciler) definition(ctx context.Context, name types.NamespacedName) (networks.Definition, error) {
@@ -60,9 +62,6 @@ func (r *Reconciler) network(ctx context.Context, name, namespace string) (n fac
 	if err != nil {
 		return n, err
 	}
-	if n, err = facts.ParseNetwork(&o); err != nil {
-		return n, refuse("Network %s: %w", name, err)
-	}
 	in := &metav1.PartialObjectMetadata{}
 	in.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, in); client.IgnoreNotFound(err) != nil {
@@ -74,6 +73,9 @@ func (r *Reconciler) network(ctx context.Context, name, namespace string) (n fac
 	}
 	if !selector.Matches(labels.Set(in.Labels)) {
 		return n, refuse("Network %s does not select namespace %s", name, namespace)
+	}
+	if n, err = facts.ParseNetwork(&o); err != nil {
+		return n, refuse("%w", invalidNetwork{fmt.Errorf("Network %s: %w", name, err)})
 	}
 	return n, nil
 }
@@ -103,8 +105,11 @@ func scope(n facts.PodNetwork, node string) string {
 	if n.PerNode() {
 		return node
 	}
-	return "*"
+	return everyNode
 }
+
+// everyNode is the scope of a Network of one switch.
+const everyNode = "*"
 
 // assigned completes the port of an attempt whose owner has its addresses already.
 func (r *Reconciler) assigned(a attempt) (topology.PodPort, bool) {
@@ -136,13 +141,13 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	if a.failed != nil {
 		return a.port, a.failed
 	}
-	have := held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface, allocated: len(a.pools) > 0}
+	have := held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface}
 	if len(a.pools) == 0 {
 		if len(a.request.Addresses) > 0 {
 			return a.port, fmt.Errorf("ips: Network %s has no addresses, its pods configure themselves", have.network)
 		}
-		r.hold(pod, have)
-		return a.withoutAddresses(), nil
+		port, addresses := a.withoutAddresses(), r.Addresses.Of(have.network)
+		return port, r.granted(pod, have, func() error { return addresses.AllocateMAC(scope(port.Network, ""), a.owner, port.MAC) })
 	}
 	if err := checkPrefixes(a.request.Addresses, a.pools); err != nil {
 		return a.port, err
@@ -153,23 +158,28 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	for _, requested := range a.request.Addresses {
 		request.Addresses = append(request.Addresses, requested.Addr())
 	}
-	got, err := addresses.Allocate(on, a.owner, request)
-	if err != nil {
-		r.holders.wait(have.network, pod)
-		// An address that was freed before the pod was known to wait woke nobody.
+	var got alloc.Assignment
+	err := r.granted(pod, have, func() (err error) {
 		got, err = addresses.Allocate(on, a.owner, request)
-	}
-	if err != nil {
-		return a.port, fmt.Errorf("Network %s: %w", have.network, err)
-	}
-	r.hold(pod, have)
-	return a.with(got), nil
+		return err
+	})
+	return a.with(got), err
 }
 
-func (r *Reconciler) hold(pod types.NamespacedName, have held) {
+// granted allocates what a pod holds from then on. If that fails, the pod waits for what others give back.
+func (r *Reconciler) granted(pod types.NamespacedName, have held, allocate func() error) error {
+	err := allocate()
+	if err != nil {
+		r.holders.wait(have.network, pod)
+		err = allocate() // what was freed before the pod was known to wait woke nobody
+	}
+	if err != nil {
+		return fmt.Errorf("Network %s: %w", have.network, err)
+	}
 	if r.holders.add(pod, have) {
 		r.count(have.network)
 	}
+	return nil
 }
 
 // checkPrefixes refuses a requested prefix length that is not the subnet's. A request without a length has that of a host.

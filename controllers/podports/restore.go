@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
@@ -103,16 +102,18 @@ func (r *Reconciler) restorePools(ctx context.Context) error {
 // claim restores what a port says. Whether that succeeds or not, the pod has a port that must go with it.
 func (r *Reconciler) claim(ctx context.Context, port topology.PodPortRow, hash string) {
 	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
-	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface,
-		allocated: len(port.Addresses) > 0}
+	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface}
 	r.holders.add(pod, have)
-	if !have.allocated {
-		return
-	}
 	addresses := r.Addresses.Of(port.Network)
 	on := addresses.NodeOf(port.Addresses)
 	want := alloc.Assignment{Addresses: addresses.InSubnets(on, port.Addresses), Slot: port.Slot, MAC: port.MAC}
-	if _, err := addresses.Claim(on, have.owner, want); err != nil {
+	var err error
+	if len(port.Addresses) == 0 {
+		err = addresses.AllocateMAC(everyNode, have.owner, port.MAC)
+	} else {
+		_, err = addresses.Reclaim(on, have.owner, want)
+	}
+	if err != nil {
 		// It gets a new address: its present one is of no subnet of the network, or another pod's.
 		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "network", port.Network, "reason", err.Error())
 	}

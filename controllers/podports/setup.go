@@ -3,8 +3,6 @@ package podports
 import (
 	"context"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +12,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -86,7 +86,16 @@ func changed(e event.UpdateEvent) bool {
 		return false
 	}
 	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
-		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation]
+		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
+		allocated(before) != allocated(after) // a cache that was behind may have hidden it
+}
+
+// allocated returns the status of the condition PodNetworksAllocated.
+func allocated(pod *corev1.Pod) corev1.ConditionStatus {
+	if c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated); c != nil {
+		return c.Status
+	}
+	return ""
 }
 
 // nodeChanged passes the updates that every port of a node depends on.

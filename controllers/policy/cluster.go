@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/netip"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/unit"
 )

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 )
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/vishvananda/netlink"
@@ -31,6 +29,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/agent/gateway"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"

@@ -6,11 +6,10 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/ipam"
-
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // GatewayAddresses returns the addresses that a node's gateway claims according to its agent.

@@ -7,13 +7,12 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/ipam"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // Gateway holds the facts for topology.GatewayUnit.

@@ -12,7 +12,7 @@ import (
 // addressInvariants returns the invariants of addresses on the wire.
 func addressInvariants() []Invariant {
 	return []Invariant{
-		{"UniqueAddress", "No two ports of the network have the same IP address.", uniqueAddress},
+		{"UniqueAddress", "No two ports of a network have the same IP address.", uniqueAddress},
 		{"UniqueMAC", "No two ports of a switch have the same MAC address.", uniqueMAC},
 		{"PortSecurity", "A pod's port may send from exactly its own addresses.", portSecurity},
 	}
@@ -30,10 +30,14 @@ func addressesOf(port *nbdb.LogicalSwitchPort) []ovnexpr.PortAddress {
 }
 
 func uniqueAddress(v *view) (found []Violation) {
-	holders := map[netip.Addr][]any{}
-	hold := func(address netip.Addr, row any) {
-		if !slices.Contains(holders[address], row) {
-			holders[address] = append(holders[address], row)
+	type place struct {
+		network string // a Network, or "" for the cluster network
+		address netip.Addr
+	}
+	holders := map[place][]any{}
+	hold := func(network string, address netip.Addr, row any) {
+		if at := (place{network, address}); !slices.Contains(holders[at], row) {
+			holders[at] = append(holders[at], row)
 		}
 	}
 	for _, port := range v.ports {
@@ -42,7 +46,7 @@ func uniqueAddress(v *view) (found []Violation) {
 		}
 		for _, element := range addressesOf(port) {
 			for _, address := range element.Addresses {
-				hold(address, port)
+				hold(v.networkAt(port), address, port)
 			}
 		}
 	}
@@ -52,13 +56,13 @@ func uniqueAddress(v *view) (found []Violation) {
 		}
 		for _, network := range port.Networks {
 			if prefix, err := netip.ParsePrefix(network); err == nil {
-				hold(prefix.Addr(), port)
+				hold(networkOf(port), prefix.Addr(), port)
 			}
 		}
 	}
-	for address, rows := range holders {
+	for at, rows := range holders {
 		if len(rows) > 1 {
-			found = append(found, v.about(rows, "address %s belongs to %d ports: %v", address, len(rows), v.namesOf(rows)))
+			found = append(found, v.about(rows, "address %s belongs to %d ports: %v", at.address, len(rows), v.namesOf(rows)))
 		}
 	}
 	return found
@@ -115,10 +119,13 @@ func (v *view) namesOf(rows []any) []string {
 
 func portSecurity(v *view) (found []Violation) {
 	for owner, ports := range v.owned {
-		if owner.Kind() != topology.KindPod {
+		if owner.Kind() != topology.KindPod && owner.Kind() != topology.KindPodPorts {
 			continue
 		}
 		for _, port := range ports {
+			if slices.Contains(port.Addresses, "unknown") { // the pods of the Network configure themselves
+				continue
+			}
 			if !slices.Equal(slices.Sorted(slices.Values(port.PortSecurity)), slices.Sorted(slices.Values(port.Addresses))) {
 				found = append(found, v.about([]any{port}, "port %s has addresses %q and port_security %q", port.Name,
 					port.Addresses, port.PortSecurity))

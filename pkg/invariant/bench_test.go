@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/weft-network/weft/pkg/invariant"
 )
 

@@ -73,7 +73,7 @@ func (v Violation) Subject() string {
 // All lists the invariants.
 func All() []Invariant {
 	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(),
-		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), clusterInvariants())
+		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), networkInvariants(), clusterInvariants())
 }
 
 // Check returns the violations in a world, in the order of All and then of the messages.

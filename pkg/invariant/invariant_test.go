@@ -223,7 +223,7 @@ var violations = []violation{
 		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"},
 			Spec: corev1.PodSpec{NodeName: "n1"}})
 	}},
-	{"PodHasPort", "that of a pod before it", []string{"default_a", "uid-a", "uid-new"}, func(w *world) { w.Pods[0].UID = "uid-new" }},
+	{"PodHasPort", "that of a pod before it", []string{"default_c", "uid-c", "uid-new"}, func(w *world) { w.Pods[2].UID = "uid-new" }},
 	{"PodHasPort", "on another node", []string{"default_a", "switch n2", "node n1"}, func(w *world) {
 		n1, n2, id := w.nodeSwitch("n1"), w.nodeSwitch("n2"), w.port("a").UUID
 		w.port("a").Options["requested-tnl-key"] = "77"
@@ -313,6 +313,50 @@ var violations = []violation{
 		}},
 	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
 		w.Pods[1].Labels = map[string]string{"out": "yes"}
+	}},
+	{"OwnerLives", "ports of a pod that requests no network", []string{"podports/default/a"}, func(w *world) {
+		w.Pods[0].Annotations = nil
+	}},
+	{"OwnerLives", "a Network that does not exist", []string{"podnetwork/gone"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "podnetwork/gone"}})
+	}},
+	{"UniqueAddress", "of two ports of a Network", []string{"10.244.0.6", "blue_default_a_net1", "blue_default_b_net1"}, func(w *world) {
+		w.networkPort("a").Addresses = []string{"0a:58:0a:f4:00:05 10.244.0.6"}
+		w.networkPort("a").PortSecurity = w.networkPort("a").Addresses
+	}},
+	{"UniqueAddress", "of a foreign port on a Network's switch", []string{"10.244.0.5", "blue_default_a_net1", "foreign"}, func(w *world) {
+		w.put(&nbdb.LogicalSwitchPort{UUID: "1", Name: "foreign", Addresses: []string{"02:00:00:00:00:01 10.244.0.5"}})
+		s := w.nodeSwitch("net_blue")
+		s.Ports = append(s.Ports, "1")
+	}},
+	{"SouthboundKeys", "of a port on a Network", []string{"blue_default_a_net1", "16", "99"}, func(w *world) {
+		for _, row := range w.Southbound[sbdb.PortBindingTable] {
+			if p := row.(*sbdb.PortBinding); p.LogicalPort == "blue_default_a_net1" {
+				p.TunnelKey = 99
+			}
+		}
+	}},
+	{"PortSecurity", "off on a Network", []string{"blue_default_a_net1"}, func(w *world) { w.networkPort("a").PortSecurity = nil }},
+	{"PortOnItsChassis", "a port on a Network", []string{"blue_default_a_net1", "elsewhere"}, func(w *world) {
+		w.networkPort("a").Options["requested-chassis"] = "elsewhere"
+	}},
+	{"NetworkPortOfPod", "that of a pod before it", []string{"blue_default_a_net1", "uid-old", "Pod default/a"}, func(w *world) {
+		w.networkPort("a").Options["iface-id-ver"] = "uid-old"
+	}},
+	{"NetworkPortOfPod", "on another Network's switch", []string{"blue_default_a_net1", "switch n1"}, func(w *world) {
+		blue, id := w.nodeSwitch("net_blue"), w.networkPort("a").UUID
+		blue.Ports = slices.DeleteFunc(blue.Ports, func(p string) bool { return p == id })
+		w.nodeSwitch("n1").Ports = append(w.nodeSwitch("n1").Ports, id)
+		w.networkPort("a").Options["requested-tnl-key"], w.networkPort("a").Addresses = "77", []string{"02:00:00:00:00:77 10.244.0.5"}
+		w.networkPort("a").PortSecurity = w.networkPort("a").Addresses
+		w.copySouthbound()
+	}},
+	{"OnePortPerInterface", "on two Networks", []string{"interface net1", "blue_default_a_net1", "red_default_a_net1"}, func(w *world) {
+		w.addNetwork("red", "a")
+		w.copySouthbound()
+	}},
+	{"AttachmentsAreCounted", "one too many", []string{"status.attachments of Network blue says 3, there are 2 ports"}, func(w *world) {
+		w.Networks[0].Status.Attachments = 3
 	}},
 	{"CountsAreRight", "used addresses", []string{"4 are used", "10.244.0.0/16", "have 3"}, func(w *world) {
 		w.ClusterNetwork.Status.Addresses[0].Used, w.ClusterNetwork.Status.Addresses[0].Free = 4, 96

@@ -150,9 +150,11 @@ func podReportsAddress(v *view) (found []Violation) {
 func portOnItsChassis(v *view) (found []Violation) {
 	for owner, ports := range v.owned {
 		node := ""
-		switch pod := v.pods[owner]; {
+		switch pod, requester := v.pods[owner], v.requester(owner); {
 		case pod != nil:
 			node = pod.Spec.NodeName
+		case owner.Kind() == topology.KindPodPorts && requester != nil:
+			node = requester.Spec.NodeName
 		case owner.Kind() == topology.KindNode:
 			node = owner.Name()
 		}

@@ -85,6 +85,8 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.sets[owner] {
 			return "a set that no rule names"
 		}
+	case topology.KindPodNetwork, topology.KindPodNetworkNode, topology.KindPodPorts:
+		return v.deadOfNetworks(owner)
 	}
 	return ""
 }

@@ -3,14 +3,13 @@ package invariant
 import (
 	"reflect"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -33,6 +32,8 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
 	NetworkPolicies []networkingv1.NetworkPolicy
+	// Networks are pods' further networks.
+	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object
 	// Namespaces has the labels of namespaces, by name.
@@ -76,6 +77,7 @@ type view struct {
 	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
+	furthers  map[string]*networkv1alpha1.Network // by name
 }
 
 func newView(w World) *view {
@@ -89,7 +91,7 @@ func newView(w World) *view {
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
-		egress: map[unit.Key]*networkv1alpha1.EgressIP{},
+		egress: map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -107,6 +109,9 @@ func newView(w World) *view {
 		if pod := &w.Pods[i]; facts.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
+	}
+	for i := range w.Networks {
+		v.furthers[w.Networks[i].Name] = &w.Networks[i]
 	}
 	for i := range w.EgressIPs {
 		v.egress[topology.EgressIPKey(w.EgressIPs[i].Name)] = &w.EgressIPs[i]

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
+	requests "github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
@@ -64,6 +64,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addPod("c", "n2", 5)
 	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
+	w.addNetwork("blue", "a", "b") // its addresses are those of pods on the cluster network
 	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
 		w.ClusterNetwork.Status.Addresses = append(w.ClusterNetwork.Status.Addresses,
 			networkv1alpha1.NetworkAddresses{CIDR: cidr, AddressCounts: networkv1alpha1.AddressCounts{Total: 100, Used: 3, Free: 97}})
@@ -130,6 +131,38 @@ func (w *world) member(m unit.Membership) {
 		}
 	}
 	w.Fatalf("row %v with a column %s is absent", m.Parent, m.Column)
+}
+
+// addNetwork adds a Network, and an interface net1 on it for each of some pods.
+func (w *world) addNetwork(name string, pods ...string) {
+	w.Helper()
+	n := networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Spec.Topology = networkv1alpha1.TopologyLayer2
+	n.Spec.Subnets = []networkv1alpha1.NetworkSubnet{{CIDR: "10.244.0.0/24"}}
+	n.Status.Attachments = int32(len(pods))
+	n.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	w.Networks = append(w.Networks, n)
+	facts, err := facts.ParseNetwork(&n)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.add(topology.PodNetworkUnit(facts))
+	for i, pod := range pods {
+		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(5 + i)}), 24)
+		port := topology.PodPort{Namespace: "default", Name: pod, UID: "uid-" + pod, Node: "n1", Chassis: "chassis-n1", Network: facts,
+			Interface: "net1", Addresses: []netip.Prefix{address}, MAC: ipam.MAC([]netip.Addr{address.Addr()}), Slot: 16 + i}
+		w.add(topology.PodPortsUnit("default", pod, []topology.PodPort{port}))
+		for j := range w.Pods {
+			if w.Pods[j].Name == pod {
+				metav1.SetMetaDataAnnotation(&w.Pods[j].ObjectMeta, requests.Annotation, name)
+			}
+		}
+	}
+}
+
+// networkPort returns the port of a pod on Network blue.
+func (w *world) networkPort(pod string) *nbdb.LogicalSwitchPort {
+	return find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "blue_default_"+pod+"_net1")
 }
 
 func (w *world) addService(name string) {

@@ -4,7 +4,6 @@ import (
 	operators "k8s.io/apimachinery/pkg/selection"
 
 	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/weft-network/weft/pkg/unit"
 )
 

@@ -4,10 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/unit"
 )
 

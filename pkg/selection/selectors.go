@@ -6,10 +6,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"

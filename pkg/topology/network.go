@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 
 	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/go-logr/logr"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"

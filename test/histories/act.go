@@ -25,8 +25,9 @@ func ignoreExists(err error) error {
 
 // do executes one step.
 func (w *world) do(ctx context.Context, s Step) error {
-	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doService, w.doFirewall, w.doPolicy,
-		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario} {
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doPodNetwork, w.doService, w.doFirewall, w.doPolicy,
+		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario,
+		w.doNetworkScenario} {
 		if handled, err := part(ctx, s); handled {
 			return err
 		}
@@ -271,5 +272,5 @@ func (w *world) collect(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return w.collectDefinitions(ctx)
 }

@@ -177,12 +177,15 @@ func (w *world) isForeign(id string) bool {
 }
 
 // kept lists the rows of gateways whose nodes' agents have not reported since the NodeNetworks were recreated. These
-// rows must not change.
+// rows must not change. Neither must those of an invalid Network, nor the ports of a pod whose annotation cannot be read.
 func (o *oracle) kept() map[string]bool {
 	kept := map[string]bool{}
 	for _, present := range o.rows {
 		for id, r := range present {
 			owner := unit.Key(ownerOf(r))
+			if o.frozen[owner] {
+				kept[id] = true
+			}
 			if nn := o.networks[owner.Name()]; owner.Kind() == topology.KindGateway && nn != nil && nn.Status.Chassis == "" {
 				kept[id] = true
 			}

@@ -10,11 +10,13 @@ import (
 
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // checkInvariants checks the operator's own invariants on the rows that its leader reads. All must hold, except
 // invariants that the history violated on purpose.
-func (w *world) checkInvariants(ctx context.Context) error {
+func (w *world) checkInvariants(ctx context.Context, frozen bool) error {
 	reader := &invariantcheck.Reader{Client: w.api, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies}
 	present, err := reader.World(ctx)
 	if err != nil {
@@ -36,11 +38,19 @@ func (w *world) checkInvariants(ctx context.Context) error {
 	}
 	var wrong []error
 	for _, v := range invariant.Check(present) {
-		if !slices.Contains(excused, v.Invariant) {
+		// What must stay as it is in the database keeps the damage that was done to it.
+		if damaged := frozen && w.strangers && concernsNetworks(v); !damaged && !slices.Contains(excused, v.Invariant) {
 			wrong = append(wrong, errors.New("invariant "+v.String()))
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// concernsNetworks reports whether a violation concerns a Network or a pod's ports on Networks.
+func concernsNetworks(v invariant.Violation) bool {
+	return slices.ContainsFunc(v.Owners, func(owner unit.Key) bool {
+		return slices.Contains([]string{topology.KindPodNetwork, topology.KindPodNetworkNode, topology.KindPodPorts}, owner.Kind())
+	})
 }
 
 func (w *world) readClusterPolicies(ctx context.Context) (all []metav1.Object, err error) {

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weft-network/weft/pkg/facts"
-
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -20,6 +19,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -39,6 +39,8 @@ type objects struct {
 	egress    []networkv1alpha1.EgressIP
 
 	clusterPolicies []policyv1alpha2.ClusterNetworkPolicy
+	podNetworks     map[string]*networkv1alpha1.Network
+	definitions     map[types.NamespacedName]*nadv1.NetworkAttachmentDefinition
 
 	labels  map[string]labels.Set // of namespaces
 	logging map[string]string     // namespace -> its logging configuration
@@ -57,7 +59,9 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var egress networkv1alpha1.EgressIPList
 	var policies networkingv1.NetworkPolicyList
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
-	err := errors.Join(w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress),
+	var furtherNetworks networkv1alpha1.NetworkList
+	var nads nadv1.NetworkAttachmentDefinitionList
+	err := errors.Join(w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
@@ -65,6 +69,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	}
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		recorded: map[string]bool{}, logging: map[string]string{}}
+	o.readNetworks(furtherNetworks, nads)
 	o.policies, o.clusterPolicies = policies.Items, clusterPolicies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items

@@ -8,12 +8,12 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -22,6 +22,7 @@ import (
 // assignments that exist nowhere else: a pod's address, MAC and slot. It then checks that they are valid.
 type oracle struct {
 	*objects
+	further
 	rows     database
 	unpinned map[string]bool
 
@@ -63,6 +64,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectFirewalls()
 	o.expectPolicies()
 	o.expectEgress()
+	o.expectNetworks()
 	return o.units, errors.Join(o.wrong...)
 }
 
@@ -132,6 +134,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name,
 		UID: interfaceUID(pod), Node: node.Name,
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
+		Networks: networks.Generation(pod.Annotations),
 		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
 	return true
 }

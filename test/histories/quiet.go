@@ -38,7 +38,7 @@ func (w *world) wrong(ctx context.Context) error {
 	if err := errors.Join(judge.wrong...); err != nil {
 		return err
 	}
-	return w.checkInvariants(ctx)
+	return w.checkInvariants(ctx, len(judge.frozen) > 0)
 }
 
 // quiet ends all faults, waits until the database is correct, and then until no pending work can change it any more.

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // checkNetwork checks that a node's assignment is unique and complete.
@@ -94,6 +93,7 @@ func (o *oracle) checkStatus() {
 	}
 	o.checkFirewalls()
 	o.checkClusterPolicies()
+	o.checkPodNetworks()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}

@@ -47,8 +47,10 @@ type world struct {
 	strangers bool            // there were foreign writes, or the database lost its rows
 	emptied   bool            // the database lost its rows since the last quiet moment
 	marker    int
-	overtaken bool // a previous leader was resumed: it may have taken the epoch again before it ended
-	trace     []string
+	// attachments are what ports of pods on a Network had when the scenario began.
+	attachments map[string]string
+	overtaken   bool // a previous leader was resumed: it may have taken the epoch again before it ended
+	trace       []string
 }
 
 // newWorld starts a database, and an API server in memory unless real is set.

@@ -3,10 +3,9 @@ package policyoracle
 import (
 	"net/netip"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/ovn/names"
-
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 const (

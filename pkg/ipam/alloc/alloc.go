@@ -54,6 +54,8 @@ type Allocator struct {
 }
 
 type node struct {
+	described []Pool // of pools
+
 	pools  []*pool
 	slots  map[int]string    // slot -> owner
 	macs   map[string]string // requested MAC -> owner; MACs derived from addresses are as unique as these
@@ -64,6 +66,10 @@ type node struct {
 // New returns an empty allocator. now is time.Now except in tests.
 func New(now func() time.Time) *Allocator {
 	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
+}
+
+func emptyNode() *node {
+	return &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
 }
 
 // SetNode sets the subnets of a node. Addresses in subnets that stay are kept. Owners with an address in a removed
@@ -82,10 +88,13 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 	defer a.mu.Unlock()
 	n := a.nodes[name]
 	if n == nil {
-		n = &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
+		n = emptyNode()
 		a.nodes[name] = n
 	}
-	n.pools = n.poolsOf(described)
+	if len(n.described) > 0 && slices.EqualFunc(n.described, described, Pool.equal) {
+		return nil // the usual case: a reconciler describes them before each allocation
+	}
+	n.described, n.pools = slices.Clone(described), n.poolsOf(described)
 	a.claimAwaited(name, n)
 	for owner, got := range n.owners {
 		if !n.holds(got.Addresses) {
@@ -166,7 +175,7 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 	if n == nil || len(n.pools) == 0 {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
 	}
-	if on, ok := a.owners[owner]; ok && on == nodeName {
+	if on, ok := a.owners[owner]; ok && on == nodeName && len(n.owners[owner].Addresses) > 0 {
 		return n.owners[owner], nil
 	}
 	got, err := n.take(owner, a.now(), request)
@@ -306,11 +315,48 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 	return got, nil
 }
 
+// Reclaim is Claim for an assignment of an earlier description, which an owner with a running interface keeps: an address that is
+// excluded now, and fewer addresses than the node has families now. What is missing in the assignment stays missing.
+func (a *Allocator) Reclaim(nodeName, owner string, want Assignment) (Assignment, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[nodeName]
+	if n == nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+	}
+	if _, ok := a.owners[owner]; ok {
+		return Assignment{}, fmt.Errorf("%s has an assignment already", owner)
+	}
+	families := map[bool]bool{} // is IPv4 -> has one
+	for _, address := range want.Addresses {
+		if p := n.poolOf(address); p == nil || !p.bounds.Contains(address.Addr()) || families[address.Addr().Is4()] {
+			return Assignment{}, fmt.Errorf("node %s: %v are not addresses of a pod in its subnets", nodeName, want.Addresses)
+		}
+		families[address.Addr().Is4()] = true
+	}
+	if len(want.Addresses) == 0 {
+		return Assignment{}, fmt.Errorf("node %s: %s has no address there", nodeName, owner)
+	}
+	if err := n.unused(want); err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
+	got, err := a.put(nodeName, n, owner, want)
+	if err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+	}
+	return got, nil
+}
+
 // claim is Claim for an owner without an assignment, on a node with subnets.
 func (a *Allocator) claim(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
 	if err := n.claimable(want); err != nil {
 		return Assignment{}, err
 	}
+	return a.put(nodeName, n, owner, want)
+}
+
+// put records an assignment that was checked.
+func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
 	if want.Slot == 0 {
 		slot, err := n.freeSlot()
 		if err != nil {
@@ -342,6 +388,14 @@ func (n *node) claimable(want Assignment) error {
 		if p == nil || !p.has(address.Addr()) {
 			return fmt.Errorf("%s is not a pod address in its subnets", address)
 		}
+	}
+	return n.unused(want)
+}
+
+// unused returns an error if another owner has an address or the slot.
+func (n *node) unused(want Assignment) error {
+	for _, address := range want.Addresses {
+		p := n.poolOf(address)
 		if other, used := p.used[address.Addr()]; used {
 			return fmt.Errorf("%s already belongs to %s", address, other)
 		}

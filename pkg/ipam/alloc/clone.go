@@ -26,7 +26,8 @@ func (a *Allocator) CopyTo(c *Allocator) {
 	}
 	for name, n := range a.nodes {
 		// An Assignment's slices are immutable.
-		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners)}
+		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners),
+			described: n.described}
 		for _, p := range n.pools {
 			copied.pools = append(copied.pools, p.clone())
 		}
@@ -35,6 +36,6 @@ func (a *Allocator) CopyTo(c *Allocator) {
 }
 
 func (p *pool) clone() *pool {
-	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, used: maps.Clone(p.used), resting: maps.Clone(p.resting),
+	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used), resting: maps.Clone(p.resting),
 		queue: slices.Clone(p.queue), next: p.next}
 }

@@ -29,6 +29,27 @@ func (n *node) takeMAC(owner string, requested net.HardwareAddr, addresses []net
 	return requested, nil
 }
 
+// AllocateMAC assigns only a MAC to an owner, on a switch whose pods configure themselves. An owner that has a MAC there keeps it. The
+// error wraps ErrUnavailable if another owner has the MAC.
+func (a *Allocator) AllocateMAC(nodeName, owner string, mac net.HardwareAddr) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[nodeName]
+	if n == nil {
+		n = emptyNode()
+		a.nodes[nodeName] = n
+	}
+	if on, ok := a.owners[owner]; ok && on == nodeName {
+		return nil
+	}
+	if _, used := n.macs[mac.String()]; used {
+		return fmt.Errorf("requested MAC %s is %w: it is in use", mac, ErrUnavailable)
+	}
+	a.release(owner)
+	n.macs[mac.String()], n.owners[owner], a.owners[owner] = owner, Assignment{MAC: mac}, nodeName
+	return nil
+}
+
 func (n *node) giveBackMAC(owner string, mac net.HardwareAddr) {
 	if n.macs[mac.String()] == owner {
 		delete(n.macs, mac.String())

@@ -21,8 +21,8 @@ type Pool struct {
 	Exclude []netip.Prefix
 }
 
-// ranges returns the addresses that can be given, in order.
-func (p Pool) ranges() []netipx.IPRange {
+// bounds returns the first and the last address that can be given if nothing is excluded.
+func (p Pool) bounds() netipx.IPRange {
 	subnet := p.Subnet.Masked()
 	first, last := ipam.FirstPod(subnet), netipx.PrefixLastIP(subnet)
 	if p.Whole {
@@ -32,13 +32,26 @@ func (p Pool) ranges() []netipx.IPRange {
 		last = last.Prev() // the broadcast address
 	}
 	if !first.IsValid() || !last.IsValid() || last.Less(first) || !subnet.Contains(first) {
+		return netipx.IPRange{}
+	}
+	return netipx.IPRangeFrom(first, last)
+}
+
+func (p Pool) equal(other Pool) bool {
+	return p.Subnet == other.Subnet && p.Whole == other.Whole && slices.Equal(p.Exclude, other.Exclude)
+}
+
+// ranges returns the addresses that can be given, in order.
+func (p Pool) ranges() []netipx.IPRange {
+	bounds := p.bounds()
+	if !bounds.IsValid() {
 		return nil
 	}
 	if len(p.Exclude) == 0 {
-		return []netipx.IPRange{netipx.IPRangeFrom(first, last)}
+		return []netipx.IPRange{bounds}
 	}
 	var b netipx.IPSetBuilder
-	b.AddRange(netipx.IPRangeFrom(first, last))
+	b.AddRange(bounds)
 	for _, excluded := range p.Exclude {
 		b.RemovePrefix(excluded)
 	}
@@ -68,6 +81,7 @@ type pool struct {
 	subnet  netip.Prefix
 	ranges  []netipx.IPRange         // that can be given, in order
 	size    int64                    // of ranges
+	bounds  netipx.IPRange           // of ranges and of what is excluded between them
 	used    map[netip.Addr]string    // address -> owner
 	resting map[netip.Addr]time.Time // freed address -> time of release
 	queue   []netip.Addr             // resting addresses, oldest first; may contain addresses that no longer rest
@@ -82,7 +96,7 @@ func newPool(of Pool) *pool {
 
 // describe sets which addresses can be given. Addresses in use stay in use.
 func (p *pool) describe(of Pool) {
-	p.ranges = of.ranges()
+	p.ranges, p.bounds = of.ranges(), of.bounds()
 	p.size = count(p.ranges)
 	if !p.has(p.next) && len(p.ranges) > 0 {
 		p.next = p.ranges[0].From()
@@ -111,7 +125,7 @@ func (p *pool) after(address netip.Addr) netip.Addr {
 // take assigns an address that is unused or has rested long enough. With rested false, it assigns the address that
 // has rested longest.
 func (p *pool) take(owner string, now time.Time, rested bool) (netip.Addr, bool) {
-	if int64(len(p.used)) >= p.size {
+	if int64(len(p.used)) >= p.size && within(p, p.used) >= p.size {
 		return netip.Addr{}, false
 	}
 	p.wake(now)
@@ -137,9 +151,19 @@ func (p *pool) wake(now time.Time) {
 	}
 }
 
+// within counts the addresses that can be given. Others were, before they were excluded.
+func within[V any](p *pool, addresses map[netip.Addr]V) (n int64) {
+	for address := range addresses {
+		if p.has(address) {
+			n++
+		}
+	}
+	return n
+}
+
 // fresh searches the subnet cyclically for an address that is neither used nor resting.
 func (p *pool) fresh() (netip.Addr, bool) {
-	if int64(len(p.used)+len(p.resting)) >= p.size {
+	if int64(len(p.used)+len(p.resting)) >= p.size && within(p, p.used)+within(p, p.resting) >= p.size {
 		return netip.Addr{}, false
 	}
 	for range len(p.used) + len(p.resting) + 1 {
@@ -158,8 +182,9 @@ func (p *pool) oldest() (netip.Addr, bool) {
 	for len(p.queue) > 0 {
 		address := p.queue[0]
 		p.queue = p.queue[1:]
-		if _, resting := p.resting[address]; resting {
-			delete(p.resting, address)
+		_, resting := p.resting[address]
+		delete(p.resting, address)
+		if resting && p.has(address) { // it may have been excluded since
 			return address, true
 		}
 	}

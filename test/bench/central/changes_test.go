@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/bench/figures"

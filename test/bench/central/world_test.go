@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/facts"
-
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
