@@ -83,8 +83,6 @@ func unsupported(r networks.Request) error {
 		return errors.New("portMappings: a Network of Weft has none; use hostPort of the cluster network")
 	case e.InfinibandGUIDRequest != "":
 		return errors.New("infiniband-guid: a Network of Weft is Ethernet")
-	case e.IPAMClaimReference != "":
-		return errors.New("ipam-claim-reference: Weft does not keep addresses by IPAMClaims yet")
 	}
 	return nil
 }
@@ -151,11 +149,15 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	for _, requested := range a.request.Addresses {
 		request.Addresses = append(request.Addresses, requested.Addr())
 	}
-	got, err := addresses.Allocate(on, a.owner, request)
+	allocate := func() (alloc.Assignment, error) { return addresses.Allocate(on, a.owner, request) }
+	if a.claim != nil {
+		allocate = func() (alloc.Assignment, error) { return r.allocateClaimed(pod, a, on, request) }
+	}
+	got, err := allocate()
 	if err != nil {
 		r.holders.wait(have.network, pod)
 		// An address that was freed before the pod was known to wait woke nobody.
-		got, err = addresses.Allocate(on, a.owner, request)
+		got, err = allocate()
 	}
 	if err != nil {
 		return a.port, fmt.Errorf("Network %s: %w", have.network, err)
