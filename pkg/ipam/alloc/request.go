@@ -39,7 +39,7 @@ func (n *node) available(owner string, request Request) error {
 	return nil
 }
 
-// require replaces the requested addresses by those of the reservation. The error names a requested address that the
+// require replaces the requested addresses by the reserved addresses. The error names a requested address that the
 // reservation has not.
 func (r *Request) require(reserved []netip.Addr) error {
 	if len(reserved) == 0 {

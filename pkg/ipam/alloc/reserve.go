@@ -21,7 +21,7 @@ func (a *Allocator) Reserve(name string, addresses []netip.Addr) {
 	}
 }
 
-// Unreserve ends a reservation. Its addresses are free, except those that owners have.
+// Unreserve ends a reservation. Its addresses are free, unless owners have them.
 func (a *Allocator) Unreserve(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
