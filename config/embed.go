@@ -8,7 +8,7 @@ import "embed"
 //go:embed operands/*.yaml operator/deployment.yaml agent/daemonset.yaml uninstall/daemonset.yaml
 var Operands embed.FS
 
-// AttachmentDefinitions is the CustomResourceDefinition of NetworkAttachmentDefinitions.
+// External contains the CustomResourceDefinitions of others' kinds that Weft reads.
 //
-//go:embed crd/external/k8s.cni.cncf.io_network-attachment-definitions.yaml
-var AttachmentDefinitions []byte
+//go:embed crd/external/*.yaml
+var External embed.FS

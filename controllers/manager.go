@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ const retryPeriod = time.Second
 func ManagerOptions() (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme),
-		policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
+		ipamclaimsv1alpha1.AddToScheme(scheme), policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
 		return ctrl.Options{}, err
 	}
 	grace := leadership.Grace

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,7 @@ type Reconciler struct {
 
 	restored *restoration
 	holders  holders
+	claims   claims
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -108,6 +110,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 			failed = append(failed, fmt.Sprintf("%s: %v", attempts[i].request, err))
 			continue
 		}
+		if claim := attempts[i].claim; claim != nil { // before the port, so that no pod has addresses that nothing keeps
+			if err := r.recordClaim(ctx, claim); err != nil {
+				return err
+			}
+		}
 		ports = append(ports, port)
 	}
 	applied := r.Database.Apply(ctx, topology.PodPortsUnit(name.Namespace, name.Name, ports))
@@ -136,8 +143,9 @@ type attempt struct {
 	owner   string
 	port    topology.PodPort
 	pools   []alloc.Pool
-	failed  error // why it cannot be granted
-	frozen  bool  // the pod has the attachment, and its Network is invalid now
+	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
+	failed  error                         // why it cannot be granted
+	frozen  bool                          // the pod has the attachment, and its Network is invalid now
 }
 
 // resolve finds the Network of a request. It returns nil for a request that another plugin serves. An error of the
@@ -171,7 +179,7 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	if a.failed = unsupported(request); a.failed == nil {
 		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
 	}
-	return a, nil
+	return a, r.resolveClaim(ctx, client.ObjectKeyFromObject(pod), a)
 }
 
 // keep takes from a pod what it has and no attempt keeps: the port first, so that the address is free only when
@@ -197,13 +205,22 @@ func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempt
 	}
 	for _, have := range leaving {
 		r.holders.remove(pod, have)
+		kept := r.Addresses.Of(have.network).ReservationsOf(have.owner)
 		r.Addresses.Of(have.network).Release(have.owner)
-		for _, waiting := range r.holders.wake(have.network) {
-			r.Triggers.Enqueue(topology.KindPodPorts, waiting)
+		for _, name := range kept {
+			r.Triggers.Enqueue(topology.KindIPAMClaim, claimNamed(name))
 		}
+		r.wake(have.network)
 		r.count(have.network)
 	}
 	return nil
+}
+
+// wake enqueues the pods that wait for an address of a network.
+func (r *Reconciler) wake(network string) {
+	for _, waiting := range r.holders.wake(network) {
+		r.Triggers.Enqueue(topology.KindPodPorts, waiting)
+	}
 }
 
 // count enqueues a Network, whose status counts its attachments.

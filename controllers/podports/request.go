@@ -87,8 +87,6 @@ func unsupported(r networks.Request) error {
 		return errors.New("portMappings: a Network of Weft has none; use hostPort of the cluster network")
 	case e.InfinibandGUIDRequest != "":
 		return errors.New("infiniband-guid: a Network of Weft is Ethernet")
-	case e.IPAMClaimReference != "":
-		return errors.New("ipam-claim-reference: Weft does not keep addresses by IPAMClaims yet")
 	}
 	return nil
 }
@@ -160,6 +158,10 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	}
 	var got alloc.Assignment
 	err := r.granted(pod, have, func() (err error) {
+		if a.claim != nil {
+			got, err = r.allocateClaimed(pod, a, on, request)
+			return err
+		}
 		got, err = addresses.Allocate(on, a.owner, request)
 		return err
 	})

@@ -46,6 +46,9 @@ func (r *Reconciler) restore(ctx context.Context) error {
 			r.claim(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
 		}
 	}
+	if err := r.restoreClaims(ctx); err != nil {
+		return fmt.Errorf("restore addresses of IPAMClaims: %w", err)
+	}
 	r.restored.done = true
 	return r.enqueueNetworks(ctx)
 }

@@ -3,6 +3,7 @@ package podports
 import (
 	"context"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,8 @@ import (
 const (
 	// workers is how many pods are reconciled at once. Each waits for its transaction, and all that wait share the next one.
 	workers = 16
-	// byRequest indexes the pods that request networks: by "*", by "node/NAME" and by "definition/NAMESPACE/NAME". Other pods are not in it.
+	// byRequest indexes the pods that request networks: by "*", by "node/NAME", "definition/NAMESPACE/NAME" and "claim/NAMESPACE/NAME".
+	// Other pods are not in it.
 	byRequest = "networks.requested"
 	everyPod  = "*"
 )
@@ -33,6 +35,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		origin.holders.copyTo(&r.holders)
+		origin.claims.copyTo(&r.claims)
 		r.restored = origin.restored
 	}
 	env.Attached = r.attached
@@ -45,10 +48,14 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: changed, DeleteFunc: deleted}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting, trigger.SpecChanged()),
+			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged())),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},
+	}, {
+		Name: topology.KindIPAMClaim, Reconciler: &Claims{r}, Live: true,
+		Watches: []kind.Watch{kind.Of(&ipamclaimsv1alpha1.IPAMClaim{})},
 	}}
 }
 
@@ -65,6 +72,9 @@ func indexByRequest(o client.Object) []string {
 	}
 	for _, r := range requests {
 		values = append(values, "definition/"+r.Definition().String())
+		if claim := r.Element.IPAMClaimReference; claim != "" {
+			values = append(values, "claim/"+pod.Namespace+"/"+claim)
+		}
 	}
 	return values
 }
@@ -115,6 +125,10 @@ func (r *Reconciler) onNode(ctx context.Context, node client.Object) []reconcile
 
 func (r *Reconciler) requesting(ctx context.Context, definition client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{byRequest: "definition/" + client.ObjectKeyFromObject(definition).String()})
+}
+
+func (r *Reconciler) claiming(ctx context.Context, claim client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{byRequest: "claim/" + client.ObjectKeyFromObject(claim).String()})
 }
 
 func (r *Reconciler) in(ctx context.Context, namespace client.Object) []reconcile.Request {

@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -19,17 +20,34 @@ import (
 // establishTimeout bounds how long a new CustomResourceDefinition may take until the API server serves its kind.
 const establishTimeout = 30 * time.Second
 
-// ensureDefinitions creates the CustomResourceDefinition of NetworkAttachmentDefinitions where it is absent, and
-// waits until the API server serves it. A definition that another program brought stays as it is.
+// ensureDefinitions creates the CustomResourceDefinitions of the Network Plumbing Working Group's kinds where they are
+// absent, and waits until the API server serves them. A definition that another program brought stays as it is.
 func ensureDefinitions(ctx context.Context, to *rest.Config) error {
-	want := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(config.AttachmentDefinitions, &want.Object); err != nil {
-		return err
-	}
 	c, err := client.NewWithWatch(to, client.Options{})
 	if err != nil {
 		return err
 	}
+	files, err := fs.Glob(config.External, "crd/external/*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := config.External.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		want := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &want.Object); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err := ensureDefinition(ctx, c, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ensureDefinition(ctx context.Context, c client.WithWatch, want *unstructured.Unstructured) error {
 	name := client.ObjectKeyFromObject(want)
 	have := want.DeepCopy()
 	if err := c.Get(ctx, name, have); err == nil {

@@ -31,6 +31,8 @@ const (
 	KindPodNetwork     = "podnetwork"
 	KindPodNetworkNode = "podnetworknode"
 	KindPodPorts       = "podports"
+	// KindIPAMClaim is that of IPAMClaims, which have no unit: they keep addresses of pods' ports.
+	KindIPAMClaim = "ipamclaim"
 	// Kinds of the cluster-wide policies of network-policy-api.
 	KindClusterNetworkPolicy       = facts.KindClusterNetworkPolicy
 	KindAdminNetworkPolicy         = facts.KindAdminNetworkPolicy

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,7 +60,7 @@ func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
 	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
-		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion})
+		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
@@ -69,6 +70,7 @@ func newMapper() meta.RESTMapper {
 	mapper.AddSpecific(nadv1.SchemeGroupVersion.WithKind("NetworkAttachmentDefinition"),
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definitions"),
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definition"), meta.RESTScopeNamespace)
+	mapper.Add(ipamclaimsv1alpha1.SchemeGroupVersion.WithKind("IPAMClaim"), meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)

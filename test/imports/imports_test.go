@@ -78,7 +78,7 @@ var table = []rule{
 		"pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/ipam", "pkg/ovn/nbdb",
 		"pkg/selection", "pkg/trigger", "pkg/acllog/annotation", "pkg/networks", "pkg/podcondition", "pkg/ovn/ovnexpr", "apis"),
 		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"),
-		"github.com/k8snetworkplumbingwg/network-attachment-definition-client",
+		"github.com/k8snetworkplumbingwg/network-attachment-definition-client", "github.com/k8snetworkplumbingwg/ipamclaims",
 		"github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"sigs.k8s.io/network-policy-api/apis",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},

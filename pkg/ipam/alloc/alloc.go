@@ -49,6 +49,8 @@ type Allocator struct {
 	nodes  map[string]*node
 	owners map[string]string       // owner -> node
 	later  map[string][]laterClaim // node without subnets -> claims, in order
+	// reservations has the addresses that are kept for requests, by the reservation's name.
+	reservations map[string][]netip.Addr
 
 	complete bool
 }
@@ -95,6 +97,7 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 		return nil // the usual case: a reconciler describes them before each allocation
 	}
 	n.described, n.pools = slices.Clone(described), n.poolsOf(described)
+	a.markAll()
 	a.claimAwaited(name, n)
 	for owner, got := range n.owners {
 		if !n.holds(got.Addresses) {
@@ -176,12 +179,17 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
 	}
 	if on, ok := a.owners[owner]; ok && on == nodeName && len(n.owners[owner].Addresses) > 0 {
+		a.reserveFor(request.Reservation, n.owners[owner])
 		return n.owners[owner], nil
+	}
+	if err := request.require(a.reservations[request.Reservation]); err != nil {
+		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
 	got, err := n.take(owner, a.now(), request)
 	if err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
+	a.reserveFor(request.Reservation, got)
 	a.release(owner)
 	n.owners[owner] = got
 	a.owners[owner] = nodeName
@@ -190,7 +198,7 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 
 // take chooses a slot and an address of each family.
 func (n *node) take(owner string, now time.Time, request Request) (Assignment, error) {
-	if err := n.available(owner, request.Addresses); err != nil {
+	if err := n.available(owner, request); err != nil {
 		return Assignment{}, err
 	}
 	slot, err := n.freeSlot()
@@ -248,7 +256,7 @@ func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix,
 func (n *node) giveBack(addresses []netip.Prefix) {
 	for _, address := range addresses {
 		if p := n.poolOf(address); p != nil {
-			delete(p.used, address.Addr())
+			p.giveBack(address.Addr())
 		}
 	}
 }

@@ -24,6 +24,7 @@ func (a *Allocator) CopyTo(c *Allocator) {
 		}
 		c.later[name] = slices.Clone(claims)
 	}
+	c.reservations = maps.Clone(a.reservations) // addresses are immutable
 	for name, n := range a.nodes {
 		// An Assignment's slices are immutable.
 		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners),
@@ -36,6 +37,7 @@ func (a *Allocator) CopyTo(c *Allocator) {
 }
 
 func (p *pool) clone() *pool {
-	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used), resting: maps.Clone(p.resting),
+	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used),
+		reserved: maps.Clone(p.reserved), resting: maps.Clone(p.resting),
 		queue: slices.Clone(p.queue), next: p.next}
 }

@@ -59,6 +59,7 @@ func TestCloneHasEveryField(t *testing.T) {
 	a.Release("a")
 	c.now = c.now.Add(time.Second)
 	a.Complete()
+	a.Reserve("kept", []netip.Addr{netip.MustParseAddr("10.0.0.9")})
 	a.ClaimLater("n2", "w", []netip.Addr{netip.MustParseAddr("10.0.1.3")}, Assignment{})
 	clone := a.Clone()
 	for _, part := range []any{clone, clone.nodes["n1"], clone.nodes["n1"].pools[0]} {

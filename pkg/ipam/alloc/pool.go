@@ -78,18 +78,20 @@ func count(ranges []netipx.IPRange) int64 {
 
 // pool holds the addresses of one subnet.
 type pool struct {
-	subnet  netip.Prefix
-	ranges  []netipx.IPRange         // that can be given, in order
-	size    int64                    // of ranges
-	bounds  netipx.IPRange           // of ranges and of what is excluded between them
-	used    map[netip.Addr]string    // address -> owner
-	resting map[netip.Addr]time.Time // freed address -> time of release
-	queue   []netip.Addr             // resting addresses, oldest first; may contain addresses that no longer rest
-	next    netip.Addr               // where the search for an unused address continues
+	subnet   netip.Prefix
+	ranges   []netipx.IPRange         // that can be given, in order
+	size     int64                    // of ranges
+	bounds   netipx.IPRange           // of ranges and of what is excluded between them
+	used     map[netip.Addr]string    // address -> owner
+	reserved map[netip.Addr]string    // address -> reservation that gets it when its owner releases it
+	resting  map[netip.Addr]time.Time // freed address -> time of release
+	queue    []netip.Addr             // resting addresses, oldest first; may contain addresses that no longer rest
+	next     netip.Addr               // where the search for an unused address continues
 }
 
 func newPool(of Pool) *pool {
-	p := &pool{subnet: of.Subnet, used: map[netip.Addr]string{}, resting: map[netip.Addr]time.Time{}}
+	p := &pool{subnet: of.Subnet, used: map[netip.Addr]string{}, reserved: map[netip.Addr]string{},
+		resting: map[netip.Addr]time.Time{}}
 	p.describe(of)
 	return p
 }
@@ -201,8 +203,20 @@ func (p *pool) claim(address netip.Addr, owner string) {
 	}
 }
 
-func (p *pool) rest(address netip.Addr, now time.Time) {
+// giveBack undoes the assignment of an address that nobody has used.
+func (p *pool) giveBack(address netip.Addr) {
+	if name, reserved := p.reserved[address]; reserved {
+		p.used[address] = name
+		return
+	}
 	delete(p.used, address)
+}
+
+// rest frees an address, or returns it to its reservation.
+func (p *pool) rest(address netip.Addr, now time.Time) {
+	if p.giveBack(address); p.used[address] != "" {
+		return
+	}
 	p.resting[address] = now
 	p.queue = append(p.queue, address)
 }

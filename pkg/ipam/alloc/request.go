@@ -13,25 +13,44 @@ import (
 type Request struct {
 	// Addresses has at most one address per family.
 	Addresses []netip.Addr
+	// Reservation is the name of the reservation whose addresses the owner gets. If the reservation is empty, it keeps
+	// what the owner gets. Empty: no reservation.
+	Reservation string
 	// MAC must pass ipam.CheckMAC, or be the MAC that is derived from the addresses.
 	MAC net.HardwareAddr
 }
 
 // available returns an error if a requested address is not a pod address on the node, is in use, or is the second of
 // its family.
-func (n *node) available(owner string, requested []netip.Addr) error {
+func (n *node) available(owner string, request Request) error {
+	requested := request.Addresses
 	for i, address := range requested {
 		p := n.holderOf(address)
 		if p == nil {
 			return fmt.Errorf("requested address %s is %w: no pod can have it in %s", address, ErrUnavailable, n.subnets())
 		}
-		if other, used := p.used[address]; used && other != owner {
+		if other, used := p.used[address]; used && other != owner && (request.Reservation == "" || other != request.Reservation) {
 			return fmt.Errorf("requested address %s is %w: it is in use", address, ErrUnavailable)
 		}
 		if slices.ContainsFunc(requested[:i], func(o netip.Addr) bool { return o.Is4() == address.Is4() }) {
 			return fmt.Errorf("requested address %s is %w: another of its family is requested too", address, ErrUnavailable)
 		}
 	}
+	return nil
+}
+
+// require replaces the requested addresses by the reserved addresses. The error names a requested address that the
+// reservation has not.
+func (r *Request) require(reserved []netip.Addr) error {
+	if len(reserved) == 0 {
+		return nil
+	}
+	for _, address := range r.Addresses {
+		if !slices.Contains(reserved, address) {
+			return fmt.Errorf("requested address %s is %w: the reservation has %v", address, ErrUnavailable, reserved)
+		}
+	}
+	r.Addresses = reserved
 	return nil
 }
 
