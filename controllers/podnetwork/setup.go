@@ -37,6 +37,7 @@ func (r *Reconciler) kind() *kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.Network{}, trigger.SpecChanged()),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},
 	}

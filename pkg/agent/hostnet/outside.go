@@ -45,6 +45,12 @@ func OutsideOf(name string) (desired.Link, error) {
 	return outside, nil
 }
 
+// Exists reports whether the host has a link.
+func Exists(name string) bool {
+	_, err := netlink.LinkByName(name)
+	return err == nil
+}
+
 func outsideLink(name string, defaults []hop) (netlink.Link, error) {
 	if name != "" {
 		link, err := netlink.LinkByName(name)

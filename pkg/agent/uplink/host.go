@@ -144,8 +144,11 @@ func (h *host) applySettings(s Settings) error {
 	if err := h.applySysctls(s); err != nil {
 		return err
 	}
-	if s.Up {
+	switch {
+	case s.Up:
 		return netlink.LinkSetUp(found)
+	case s.Down:
+		return netlink.LinkSetDown(found)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestUndoBringsBackTheHostFromAnyPoint(t *testing.T) {
 	s := snapshotOfTest()
 	for _, datapath := range []networkv1alpha1.DatapathType{networkv1alpha1.DatapathNetdev, networkv1alpha1.DatapathSystem} {
 		for _, uplink := range []networkv1alpha1.UplinkType{networkv1alpha1.UplinkBridge, networkv1alpha1.UplinkInterface} {
-			to := Target{bridge, datapath, uplink}
+			to := Target{Bridge: bridge, Datapath: datapath, Uplink: uplink}
 			begin := model{}
 			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true},
 				Carries{nic, s.Layer3}, Features{nic, s.Features})
