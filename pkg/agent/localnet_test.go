@@ -3,24 +3,30 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/go-logr/logr"
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/uninstall"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -96,13 +102,13 @@ func segment(vlan int) topology.PodNetwork {
 		Subnets: []ipam.Network{{CIDR: netip.MustParsePrefix("10.77.0.0/16")}, {CIDR: netip.MustParsePrefix("fd77::/64")}}}
 }
 
-// giveSegmentPort writes the pod's port on the segment, as the operator does.
-func (r *requester) giveSegmentPort(addresses ...netip.Prefix) {
+// giveSegmentPort writes the pod's port on a network, as the operator does.
+func (r *requester) giveSegmentPort(network topology.PodNetwork, addresses []netip.Prefix) {
 	r.Helper()
 	requests, err := networks.Parse(r.object.Annotations, "demo")
 	r.must(err)
 	r.apply(topology.PodPortsUnit("demo", r.name, []topology.PodPort{{Namespace: "demo", Name: r.name, UID: r.uid, Node: nodeName,
-		Chassis: r.status().Chassis, Network: segment(0), Interface: requests[0].Interface, Request: requests[0].Hash(),
+		Chassis: r.status().Chassis, Network: network, Interface: requests[0].Interface, Request: requests[0].Hash(),
 		Addresses: addresses, MAC: ipam.MAC([]netip.Addr{addresses[0].Addr()}), Slot: 16}}))
 }
 
@@ -145,7 +151,7 @@ func TestPodsOnASegmentOfTheDataCentre(t *testing.T) {
 	addresses := prefixes("10.77.0.50/16", "fd77::50/64")
 	web := n.newRequester("web", 5, "segment")
 	n.apply(topology.PodNetworkUnit(segment(100)))
-	web.giveSegmentPort(addresses...)
+	web.giveSegmentPort(segment(100), addresses)
 	n.add(web.pod)
 	n.wantTraffic(web.pod) // its interface on the cluster network works as before
 	wantSegment := func(vlan int) {
@@ -161,6 +167,11 @@ func TestPodsOnASegmentOfTheDataCentre(t *testing.T) {
 		t.Errorf("the tag is %q", text)
 	}
 
+	t.Run("no datagram for a tunnel leaves", func(t *testing.T) {
+		for _, to := range []string{"10.77.100.1", "fd77::100:1"} {
+			n.wantNoTunnel(outside, web.pod, netip.MustParseAddr(to))
+		}
+	})
 	t.Run("a restart writes nothing", func(t *testing.T) {
 		n.stopAgent()
 		writes := n.counter.count("Open_vSwitch")
@@ -195,17 +206,81 @@ func TestPodsOnASegmentOfTheDataCentre(t *testing.T) {
 	n.awaitCondition(networkv1alpha1.ConditionPhysicalNetworksReady, metav1.ConditionTrue)
 }
 
+// wantNoTunnel sends datagrams from the pod to the host in the data centre: one to the port of tunnels, and then one to
+// another port, until the other arrives.
+func (n *node) wantNoTunnel(host string, p pod, to netip.Addr) {
+	n.Helper()
+	listen := func(port uint16) (conn net.PacketConn) {
+		n.must(inNetNS(host, func() (err error) {
+			conn, err = net.ListenPacket("udp", netip.AddrPortFrom(to, port).String())
+			return err
+		}))
+		n.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	const other = ports.Geneve + 1
+	tunnel, plain := listen(ports.Geneve), listen(other)
+	n.until("a datagram to another port", func() error {
+		for _, port := range []uint16{ports.Geneve, other} {
+			n.must(inNetNS(p.netNS, func() error { return sendWord(netip.AddrPortFrom(to, port)) }))
+		}
+		return receive(plain, time.Second)
+	})
+	if err := receive(tunnel, time.Millisecond); err == nil {
+		n.Errorf("a datagram to port %d of %s left the node", ports.Geneve, to)
+	}
+}
+
+func sendWord(to netip.AddrPort) error {
+	conn, err := net.Dial("udp", to.String())
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte("weft"))
+	return errors.Join(err, conn.Close())
+}
+
+func receive(conn net.PacketConn, timeout time.Duration) error {
+	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, _, err := conn.ReadFrom(make([]byte, 16))
+	return err
+}
+
 func (n *node) wantMappings(want string) {
 	n.Helper()
 	n.until("mappings", func() error { return isTrue(n.mappings() == want, n.mappings()) })
 }
 
-// linkOf describes a link: its flags, MTU, MAC and addresses without those that the kernel chose.
+// linkOf describes a link: its flags, MTU, MAC and global addresses.
 func linkOf(n *node, name string) string {
 	link, err := netlink.LinkByName(name)
 	n.must(err)
 	a := link.Attrs()
 	return fmt.Sprint(a.Name, " ", a.Flags, " ", a.MTU, " ", a.HardwareAddr, " ", addressesOf(name))
+}
+
+// The gateway's bridge needs no entry: pods on its untagged segment and the host reach each other.
+func TestPodsOnTheGatewaysSegment(t *testing.T) {
+	n := gatewayNode(t)
+	host, err := netlink.LinkByName("br-ex")
+	n.must(err)
+	n.must(netlink.AddrAdd(host, &netlink.Addr{IPNet: mustIPNet("fd00:18::11/64"), Flags: unix.IFA_F_NODAD}))
+	n.wantPhysical("physnet br-ex")
+	lan := topology.PodNetwork{Name: "lan", Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "physnet"}
+	n.define("lan", networks.ConfigOf("lan"))
+	n.apply(topology.PodNetworkUnit(lan))
+	web, addresses := n.newRequester("web", 5, "lan"), prefixes("172.18.0.50/24", "fd00:18::50/64")
+	web.giveSegmentPort(lan, addresses)
+	n.add(web.pod)
+	for _, address := range addresses {
+		n.until("packets between the host and "+address.String(), func() error {
+			return exchange(web.pod, netip.AddrPortFrom(address.Addr(), 8080))
+		})
+	}
+	n.wantTraffic(web.pod)
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
 }
 
 // A physical network that a node lacks is named with the reason, and becomes ready when the node has it. Other physical
@@ -253,5 +328,44 @@ func TestAPhysicalNetworkThatANodeLacks(t *testing.T) {
 	})
 	if _, ok := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: "br-own"}); !ok {
 		t.Error("the administrator's bridge is gone")
+	}
+}
+
+// A missing NodeNetwork leaves the links where they are. The removal of Weft restores them, and leaves only the mappings
+// of other programs.
+func TestRemovalRestoresPhysicalLinks(t *testing.T) {
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	n.plugTrunk()
+	n.must(configure(segmentNIC, "198.51.100.10/24"))
+	before := linkOf(n, segmentNIC)
+	n.ovs.Ctl("set", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings=other:br-other")
+	// The confirmation of a link with addresses needs an answer; a refusal is one.
+	refusing := netip.MustParseAddrPort("127.0.0.1:1")
+	n.options = func(o *agent.Options) { o.Mover, o.APIServer = n.newMover(), refusing }
+	n.startAgent()
+	n.setPhysical(networkv1alpha1.NodePhysicalNetwork{Name: "dc", Link: segmentNIC})
+	n.wantPhysical("dc " + segmentBridge)
+	n.awaitNodeEvent("UplinkMoved: link nic5 is a port of bridge brnic5")
+	if got := addressesOf(segmentBridge); !slices.Equal(got, []string{"198.51.100.10/24"}) {
+		t.Errorf("the bridge has %v", got)
+	}
+	n.must(api.Delete(t.Context(), &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
+	n.until("no NodeNetwork", func() error { return isTrue(n.status() == nil, "it is there") })
+	n.stopAgent() // after the reconciliation that the deletion enqueued
+	if _, ok := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: segmentBridge}); !ok || n.mappings() != "other:br-other,dc:brnic5" {
+		t.Errorf("without a NodeNetwork the link left its bridge; mappings %s", n.mappings())
+	}
+	n.must(uninstall.Node{
+		OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(), ConfDir: n.path("net.d"), BinDir: n.path("bin"),
+		Mover: n.newMover(), SwitchTimeout: 5 * time.Second, Log: logr.Discard(),
+	}.Run(n.Context()))
+	n.wantMappings("other:br-other")
+	if have := linkOf(n, segmentNIC); have != before {
+		t.Errorf("the link is %s, was %s", have, before)
+	}
+	ovs, _ := ovndb.Only[vswitchdb.OpenvSwitch](n.rows)
+	if marked, is := ovs.ExternalIDs["weft.dev/physical-networks"]; is {
+		t.Errorf("the mark %q is left", marked)
 	}
 }

@@ -11,11 +11,18 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// localnetPortKey is the tunnel key of a Localnet network's port. Ports of pods have keys from alloc's first slot upwards.
-const localnetPortKey = 1
+const (
+	// localnetPortKey is the tunnel key of a Localnet network's port. Ports of pods have keys from alloc's first slot
+	// upwards.
+	localnetPortKey = 1
+	// tunnelPriority is the highest priority of an ACL.
+	tunnelPriority = 32767
+)
 
 // addLocalnet adds the port that leads to the physical network on each node. The address unknown makes OVN send frames
 // to unknown MACs there, so that pods resolve routers and hosts outside by ARP and ND.
@@ -29,8 +36,15 @@ func (n PodNetwork) addLocalnet(u *unit.Unit, on unit.Ref) {
 	if n.VLAN != 0 {
 		port.TagRequest = &n.VLAN
 	}
-	u.Rows = append(u.Rows, unit.Row{Model: port})
-	u.Members = append(u.Members, unit.Membership{Parent: on, Column: "ports", Element: port.UUID})
+	// A node would take a datagram with another node's source address for one of a tunnel.
+	tunnels := &nbdb.ACL{
+		UUID: unit.UUID(nbdb.ACLTable, name), Direction: nbdb.ACLDirectionToLport, Priority: tunnelPriority,
+		Match: ovnexpr.DatagramsToPort(name, ports.Geneve), Action: nbdb.ACLActionDrop,
+		ExternalIDs: map[string]string{RuleKey: "no tunnel to nodes"},
+	}
+	u.Rows = append(u.Rows, unit.Row{Model: port}, unit.Row{Model: tunnels})
+	u.Members = append(u.Members, unit.Membership{Parent: on, Column: "ports", Element: port.UUID},
+		unit.Membership{Parent: on, Column: "acls", Element: tunnels.UUID})
 }
 
 // NodePhysicalNetworks returns the physical networks of a node with these labels. An unreadable selector is an error

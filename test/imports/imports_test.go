@@ -57,7 +57,7 @@ var table = []rule{
 	{packages: "pkg/reserved", direct: below("pkg/ports"), never: append(clients, network...)},
 	{packages: "pkg/reserved/lookup", direct: append(below("pkg/reserved", "pkg/topology", "apis"),
 		append(machines, "k8s.io/client-go/rest")...), never: below("controllers")},
-	{packages: "pkg/topology", direct: append(below("pkg/reserved", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
+	{packages: "pkg/topology", direct: append(below("pkg/ports", "pkg/reserved", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
 		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/api",
 		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),

@@ -65,7 +65,7 @@ type NodePhysicalNetworkStatus struct {
 	// ready reports whether pods of this node reach the physical network.
 	// +required
 	Ready bool `json:"ready"`
-	// bridge is the Open vSwitch bridge that leads to the physical network. It is absent while there is none.
+	// bridge is the Open vSwitch bridge that leads to the physical network. It is absent until a bridge does.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	Bridge string `json:"bridge,omitempty"`

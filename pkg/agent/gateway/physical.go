@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,36 +37,44 @@ func (r *Gateway) ApplyPhysical(
 ) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionPhysicalNetworksReady}
 	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](r.OVS.Conn)
-	if !ok { // the status keeps its last data, because pods of the node work as before
+	switch {
+	case spec.NodeID == 0: // a missing spec must not take the links off their bridges
+		stage.Reason, stage.Err = networkv1alpha1.ReasonWaitingForSpec, errors.New("the operator has not given this node an ID yet")
+	case !ok: // the status keeps its last data, because pods of the node work as before
 		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
-		return stage
+	default:
+		stage.Reason, stage.Err = r.connectAll(ctx, node, spec, ovs.ExternalIDs, status)
 	}
+	return stage
+}
+
+// connectAll connects the node with each physical network. ids are the present external_ids of Open_vSwitch. It returns
+// the reason of the first failure and all errors.
+func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
+	status *networkv1alpha1.NodeNetworkStatus) (reason string, failed error) {
 	r.watchPhysical(spec)
-	foreign := desired.ForeignMappings(ovs.ExternalIDs)
+	foreign := desired.ForeignMappings(ids)
 	r.physical.bridges, status.PhysicalNetworks = map[string]string{}, nil
 	for _, p := range spec.PhysicalNetworks {
 		bridge, err := r.connect(node, spec, status.Gateway, p)
 		if other, taken := foreign[string(p.Name)]; taken && err == nil {
 			err = fmt.Errorf("another program has mapped the name to bridge %s in %s", other, desired.BridgeMappingsKey)
 		}
+		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, err))
 		if err == nil {
 			r.physical.bridges[string(p.Name)] = bridge
-		} else if stage.Reason == "" {
-			stage.Reason = reasonOfPhysical(err)
+			continue
 		}
-		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, err))
-		if err != nil {
-			stage.Err = errors.Join(stage.Err, fmt.Errorf("physical network %s: %w", p.Name, err))
-		}
+		reason = cmp.Or(reason, reasonOfPhysical(err))
+		failed = errors.Join(failed, fmt.Errorf("physical network %s: %w", p.Name, err))
 	}
-	if err := r.mapBridges(ctx, ovs.ExternalIDs, desired.MappedBridge(ovs.ExternalIDs)); err != nil {
-		stage.Reason, stage.Err = desired.ReasonOf(ovndb.IsPending(err)), err
-		return stage
+	if err := r.mapBridges(ctx, ids, desired.MappedBridge(ids)); err != nil {
+		return desired.ReasonOf(ovndb.IsPending(err)), errors.Join(err, failed)
 	}
 	if err := r.releasePhysical(spec); err != nil {
-		stage.Reason, stage.Err = networkv1alpha1.ReasonUplinkRefused, errors.Join(stage.Err, err)
+		return cmp.Or(reason, networkv1alpha1.ReasonUplinkRefused), errors.Join(failed, err)
 	}
-	return stage
+	return reason, failed
 }
 
 // ReportGatewayNetwork adds the gateway's bridge to the status' physical networks. It must be called after Apply.
@@ -155,8 +164,7 @@ func (r *Gateway) isWhole(b uplink.Bridge) bool {
 	if !isBridge || !isPort || len(b.Addresses) == 0 {
 		return isBridge && isPort
 	}
-	found, err := hostnet.OutsideOf(b.Name)
-	return err == nil && len(found.Addresses) > 0
+	return hostnet.HasAddress(b.Name)
 }
 
 // releasePhysical restores the links that were moved for physical networks that the spec no longer has.
