@@ -72,7 +72,7 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 		return desired.ReasonOf(ovndb.IsPending(err)), errors.Join(err, failed)
 	}
 	if err := r.releasePhysical(spec); err != nil {
-		return cmp.Or(reason, networkv1alpha1.ReasonUplinkRefused), errors.Join(failed, err)
+		return cmp.Or(reason, networkv1alpha1.ReasonHostError), errors.Join(failed, err)
 	}
 	return reason, failed
 }
