@@ -109,7 +109,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	if invalid == nil {
-		invalid = facts.CheckGateway(cn.Spec.Gateway) // nodes stay unchanged; cluster-wide settings are applied
+		// nodes stay unchanged; cluster-wide settings are applied
+		invalid = errors.Join(facts.CheckGateway(cn.Spec.Gateway), facts.CheckPhysicalNetworks(cn.Spec.PhysicalNetworks))
 	}
 	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) || errors.Is(err, errBehind) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil

@@ -104,8 +104,13 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
 		return ctrl.Result{}, nil // unchanged
 	}
+	physical, err := facts.NodePhysicalNetworks(cn.Spec.PhysicalNetworks, node.Labels)
+	if err != nil {
+		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "InvalidPhysicalNetworks", "ResolvePhysicalNetworks", "%v", err)
+		return ctrl.Result{}, nil // unchanged
+	}
 	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
-		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts}
+		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, PhysicalNetworks: physical}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +60,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := ovndb.IgnorePending(applied); err != nil {
 		return ctrl.Result{}, err
 	}
+	unknown, err := r.unknown(ctx, read)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	foreign, err := r.define(ctx, &n)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -67,7 +72,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		message := fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, which stays: %s", n.Name, strings.Join(foreign, ", "))
 		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonDefinitionExists, message)
 	}
+	if unknown != nil {
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error())
+	}
 	return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAsExpected, "the network is in the database")
+}
+
+// unknown returns in its first result why no node can reach the network's physical network.
+func (r *Reconciler) unknown(ctx context.Context, n facts.PodNetwork) (unknown, err error) {
+	var cn networkv1alpha1.ClusterNetwork
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
+		return nil, client.IgnoreNotFound(err) // its arrival enqueues the Network
+	}
+	return n.UnknownTo(cn.Spec), nil
 }
 
 // report writes the status of a Network if it differs.

@@ -38,6 +38,7 @@ func (r *Reconciler) kind() *kind.Kind {
 			// A status that was computed beside an older one of the cache is computed again when the cache has it.
 			kind.Of(&networkv1alpha1.Network{}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},
 	}

@@ -44,6 +44,13 @@ func (h *holders) add(pod types.NamespacedName, a held) (added bool) {
 	return !had
 }
 
+func (h *holders) has(pod types.NamespacedName, a held) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, has := h.byPod[pod][a]
+	return has
+}
+
 // of returns what a pod has.
 func (h *holders) of(pod types.NamespacedName) []held {
 	h.mu.Lock()

@@ -116,6 +116,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 			}
 		}
 		ports = append(ports, port)
+		if attempts[i].apart != nil { // it keeps its port and addresses until the node is connected again
+			failed = append(failed, fmt.Sprintf("%s: Network %s: %v", attempts[i].request, port.Network.Name, attempts[i].apart))
+		}
 	}
 	applied := r.Database.Apply(ctx, topology.PodPortsUnit(name.Namespace, name.Name, ports))
 	var rejected *ovndb.RejectedError
@@ -146,6 +149,7 @@ type attempt struct {
 	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
 	failed  error                         // why it cannot be granted
 	frozen  bool                          // the pod has the attachment, and its Network is invalid now
+	apart   error                         // why the node does not reach the Network's physical network; a port that exists stays
 }
 
 // resolve finds the Network of a request. It returns nil for a request that another plugin serves. An error of the
@@ -176,6 +180,7 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	} else if err != nil {
 		return nil, err
 	}
+	a.apart = a.port.Network.MissingOn(nn)
 	if a.failed = unsupported(request); a.failed == nil {
 		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
 	}

@@ -140,6 +140,9 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 		return a.port, a.failed
 	}
 	have := held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface}
+	if a.apart != nil && !r.holders.has(pod, have) {
+		return a.port, fmt.Errorf("Network %s: %w", have.network, a.apart)
+	}
 	if len(a.pools) == 0 {
 		if len(a.request.Addresses) > 0 {
 			return a.port, fmt.Errorf("ips: Network %s has no addresses, its pods configure themselves", have.network)

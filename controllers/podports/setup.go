@@ -2,6 +2,7 @@ package podports
 
 import (
 	"context"
+	"slices"
 
 	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -112,7 +113,9 @@ func allocated(pod *corev1.Pod) corev1.ConditionStatus {
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID ||
+		!slices.Equal(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks) ||
+		!slices.Equal(before.Spec.PhysicalNetworks, after.Spec.PhysicalNetworks)
 }
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {

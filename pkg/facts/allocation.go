@@ -56,17 +56,19 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 		want.MTU = s.MTU
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
-	want.ReservedPorts = s.ReservedPorts
+	want.ReservedPorts, want.PhysicalNetworks = s.ReservedPorts, s.PhysicalNetworks
 	return want
 }
 
-// Settings are the values that are the same for all nodes.
+// Settings are the values that need no choice: they follow from the ClusterNetwork and the node's labels.
 type Settings struct {
 	MTU           int32 // bytes; 0 until it is computed, and the node then keeps its MTU
 	Encapsulation networkv1alpha1.Encapsulation
 	Gateway       networkv1alpha1.NodeGateway
 	DNS           networkv1alpha1.DNS
 	ReservedPorts []networkv1alpha1.ReservedPort
+	// PhysicalNetworks are the node's own.
+	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
 }
 
 func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeNetworkSpec) (int, error) {

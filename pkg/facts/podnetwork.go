@@ -21,12 +21,16 @@ type PodNetwork struct {
 	Exclude []netip.Prefix
 	// MTU in bytes; 0: that of the cluster network.
 	MTU int
+	// PhysicalNetwork and VLAN are the segment of a Localnet network. VLAN 0 means untagged frames.
+	PhysicalNetwork string
+	VLAN            int
 }
 
 // ParseNetwork reads a Network. The API server has validated it field by field; the error names a field that
 // contradicts another.
 func ParseNetwork(o *networkv1alpha1.Network) (PodNetwork, error) {
-	n := PodNetwork{Name: o.Name, Topology: o.Spec.Topology, MTU: int(o.Spec.MTU)}
+	n := PodNetwork{Name: o.Name, Topology: o.Spec.Topology, MTU: int(o.Spec.MTU),
+		PhysicalNetwork: string(o.Spec.PhysicalNetwork), VLAN: int(o.Spec.VLAN)}
 	for i, subnet := range o.Spec.Subnets {
 		cidr, err := subnet.CIDR.Prefix()
 		if err != nil {

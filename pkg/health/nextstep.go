@@ -101,6 +101,10 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonUplinkRefused:   "do what the message says on NODE; nothing was changed there",
 	networkv1alpha1.ReasonUplinkRolledBack: "find out why the message's peer did not respond through the bridge, then " +
 		"restart the agent of NODE; other nodes wait for it",
+	networkv1alpha1.ReasonPhysicalNetworkMissing: "give NODE the link or bridge that the message names, or change " +
+		"nodeSelector in ClusterNetwork's spec.physicalNetworks",
+	networkv1alpha1.ReasonPhysicalNetworkUnknown: "add the entry to ClusterNetwork's spec.physicalNetworks, or recreate " +
+		"the Network with another physicalNetwork",
 	networkv1alpha1.ReasonCheckFailed:   "delete the pods that the message names, or restore what was changed in them",
 	networkv1alpha1.ReasonNodesNotReady: "look up the problems of the nodes: kubectl get nodenetworks",
 	networkv1alpha1.ReasonOtherConfiguration: "remove the file that the message names from /etc/cni/net.d of " +

@@ -34,6 +34,7 @@ var stages = []struct {
 	{networkv1alpha1.ConditionCNIReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.AreaTopology},
 	{networkv1alpha1.ConditionGatewayReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionPhysicalNetworksReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionAddressesFree, networkv1alpha1.AreaAddresses},
 }

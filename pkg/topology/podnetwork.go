@@ -23,6 +23,9 @@ func PodNetworkUnit(n facts.PodNetwork) unit.Unit {
 	name := names.NetworkSwitch(n.Name)
 	ls := switchRef(name)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: name, ExternalIDs: ids}})
+	if n.PhysicalNetwork != "" {
+		addLocalnet(&u, n, ls)
+	}
 	return u
 }
 

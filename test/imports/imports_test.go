@@ -61,7 +61,7 @@ var table = []rule{
 		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
 		never: append(append(below("pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
-	{packages: "pkg/topology", direct: append(below("pkg/facts", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
+	{packages: "pkg/topology", direct: append(below("pkg/facts", "pkg/ports", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
 		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/apimachinery/pkg/labels"), never: append(clients, "os/exec")},
 	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/facts", "pkg/topology", "pkg/unit", "pkg/ovn/names",
 		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),

@@ -65,6 +65,7 @@ type ClusterNetworkList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.mtu) || self.mtu == 0 || self.mtu >= 1280 || !self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).ip().family() == 6)",message="IPv6 needs an mtu of at least 1280 (RFC 8200 section 5)",reason=FieldValueInvalid,fieldPath=.mtu
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.nextHops) || self.gateway.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))",message="gateway.nextHops must be outside of the cluster's networks",messageExpression="'gateway.nextHops ' + self.gateway.nextHops.filter(h, isIP(h) && (self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))[0] + ' is in a network of clusterNetwork, serviceNetwork or joinSubnet: a next hop is a router outside of them'",reason=FieldValueInvalid,fieldPath=.gateway.nextHops
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.overrides) || self.gateway.overrides.all(o, !has(o.nextHops) || o.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h)))))",message="gateway.overrides[].nextHops must be outside of the cluster's networks",reason=FieldValueInvalid,fieldPath=.gateway.overrides
+// +kubebuilder:validation:XValidation:rule="!has(self.physicalNetworks) || !has(self.gateway) || !has(self.gateway.interface) || self.physicalNetworks.all(p, !has(p.link) || p.link != self.gateway.interface)",message="a link of physicalNetworks must not be the gateway's",messageExpression="'link ' + self.gateway.interface + ' is the gateway\\'s: Localnet Networks reach it as physicalNetwork physnet, which needs no entry'",reason=FieldValueInvalid,fieldPath=.physicalNetworks
 type ClusterNetworkSpec struct {
 	// clusterNetwork lists the networks of pod addresses. For each address family, each node gets a subnet of length
 	// hostPrefix from the first entry with a free subnet. Entries can be appended. An entry that is in force
@@ -115,6 +116,13 @@ type ClusterNetworkSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Gateway Gateway `json:"gateway,omitempty,omitzero"`
+
+	// physicalNetworks are the networks of the data centre that Localnet Networks use, with the nodes' links to them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	PhysicalNetworks []PhysicalNetwork `json:"physicalNetworks,omitempty"`
 
 	// podRecord selects the pods that get the annotation network.weft.dev/pod-networks. OnRequest: pods that have, or
 	// whose namespace has, the annotation network.weft.dev/pod-record: "true". Always: every pod, at the cost of one

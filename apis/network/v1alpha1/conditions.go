@@ -63,6 +63,10 @@ const (
 // and their owners.
 const ReasonReserved = "Reserved"
 
+// ReasonPhysicalNetworkUnknown of a Network: ClusterNetwork's spec.physicalNetworks has no entry for its physical
+// network.
+const ReasonPhysicalNetworkUnknown = "PhysicalNetworkUnknown"
+
 // ReasonDefinitionExists of a Network: a selected namespace has a NetworkAttachmentDefinition of its name that Weft
 // did not make.
 const ReasonDefinitionExists = "DefinitionExists"

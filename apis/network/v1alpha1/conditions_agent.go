@@ -9,6 +9,9 @@ const (
 	// fiftieth of the addresses is free, because on a full node single addresses become free all the time. It is not
 	// part of Ready.
 	ConditionAddressesFree = "AddressesFree"
+	// ConditionPhysicalNetworksReady of a NodeNetwork: the node is connected with each network of
+	// spec.physicalNetworks. It is not part of Ready, because only pods on Localnet Networks need them.
+	ConditionPhysicalNetworksReady = "PhysicalNetworksReady"
 )
 
 // Reasons of conditions that agents write.
@@ -20,4 +23,7 @@ const (
 	ReasonOtherConfiguration = "OtherConfiguration"
 	// ReasonCheckFailed: interfaces of pods differ from what the agent configured.
 	ReasonCheckFailed = "CheckFailed"
+	// ReasonPhysicalNetworkMissing: the node lacks the link or the bridge of a physical network, or another program
+	// has mapped its name. The message names both.
+	ReasonPhysicalNetworkMissing = "PhysicalNetworkMissing"
 )

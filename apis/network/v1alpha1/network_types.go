@@ -48,12 +48,28 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.ipam != 'None' || !has(self.subnets) || self.subnets.size() == 0",message="subnets: a network with ipam None has none",reason=FieldValueForbidden,fieldPath=.subnets
 // +kubebuilder:validation:XValidation:rule="self.topology != 'Layer3' || self.ipam == 'Weft'",message="ipam: a Layer3 network routes by its subnets, so ipam is Weft",reason=FieldValueInvalid,fieldPath=.ipam
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Layer3' || !has(self.subnets) || self.subnets.all(s, !has(s.hostPrefix))",message="subnets: only a Layer3 network has hostPrefix",reason=FieldValueForbidden,fieldPath=.subnets
+// +kubebuilder:validation:XValidation:rule="self.topology != 'Localnet' || has(self.physicalNetwork)",message="physicalNetwork: a Localnet network needs the name of its physical network",reason=FieldValueRequired,fieldPath=.physicalNetwork
+// +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.physicalNetwork)",message="physicalNetwork: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.physicalNetwork
+// +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.vlan)",message="vlan: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.vlan
 type NetworkSpec struct {
 	// topology says how the network spans nodes. Layer2 is one switch on all nodes. Layer3 is a switch on each node
-	// with a subnet of its own, and a router between them. Immutable.
+	// with a subnet of its own, and a router between them. Localnet is a segment of the data centre: the pods' frames
+	// leave the node through the bridge of physicalNetwork, and no router of OVN is on the network. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="topology is immutable"
 	Topology NetworkTopology `json:"topology"`
+
+	// physicalNetwork is the name of an entry of ClusterNetwork's spec.physicalNetworks, or physnet, which is the
+	// gateway's bridge. Required for a Localnet network, and immutable.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="physicalNetwork is immutable"
+	PhysicalNetwork PhysicalNetworkName `json:"physicalNetwork,omitempty"`
+
+	// vlan is the VLAN ID of the segment, 1..4094. Omitted, frames leave the node untagged.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	VLAN int32 `json:"vlan,omitempty"`
 
 	// role is what the network is to its pods: Secondary networks are attached beside the cluster's own. Immutable.
 	// +optional
@@ -96,13 +112,14 @@ type NetworkSpec struct {
 
 // NetworkTopology is how a network spans nodes.
 //
-// +kubebuilder:validation:Enum=Layer2;Layer3
+// +kubebuilder:validation:Enum=Layer2;Layer3;Localnet
 type NetworkTopology string
 
 // Topologies of a Network.
 const (
-	TopologyLayer2 NetworkTopology = "Layer2"
-	TopologyLayer3 NetworkTopology = "Layer3"
+	TopologyLayer2   NetworkTopology = "Layer2"
+	TopologyLayer3   NetworkTopology = "Layer3"
+	TopologyLocalnet NetworkTopology = "Localnet"
 )
 
 // NetworkRole is what a network is to its pods.

@@ -101,6 +101,13 @@ type NodeNetworkSpec struct {
 	// +optional
 	Gateway NodeGateway `json:"gateway,omitempty,omitzero"`
 
+	// physicalNetworks are the entries of ClusterNetwork's physicalNetworks that select this node.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	PhysicalNetworks []NodePhysicalNetwork `json:"physicalNetworks,omitempty"`
+
 	// dns is the cluster's DNS configuration for CNI results.
 	// +optional
 	DNS DNS `json:"dns,omitempty,omitzero"`
@@ -220,6 +227,14 @@ type NodeNetworkStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Move string `json:"move,omitempty"`
+
+	// physicalNetworks are the node's connections with the networks of spec.physicalNetworks, and with physnet, if the
+	// gateway has a bridge.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=33
+	PhysicalNetworks []NodePhysicalNetworkStatus `json:"physicalNetworks,omitempty"`
 
 	// agentVersion is the version of the agent that wrote this.
 	// +optional

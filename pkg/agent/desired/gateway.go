@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/ovn/names"
-	"github.com/weft-network/weft/pkg/unit"
 )
 
 // Link is the present state of a link of the host.
@@ -78,40 +75,4 @@ func pick(addresses []netip.Prefix, preferred []netip.Addr, is4 bool) (netip.Pre
 		}
 	}
 	return first, first.IsValid()
-}
-
-// BridgeMapping returns the unit that maps the outside network to a bridge, or to no bridge if bridge is empty. It keeps
-// the other mappings of ovn-bridge-mappings, whose present value is present.
-func BridgeMapping(present, bridge string) unit.Unit {
-	u := unit.Unit{Key: unit.NewKey(KindNode, "bridge-mapping")}
-	mappings := slices.DeleteFunc(splitMappings(present), func(m string) bool { return networkOf(m) == names.PhysicalNetwork })
-	if bridge != "" {
-		mappings = append(mappings, names.PhysicalNetwork+":"+bridge)
-	}
-	if len(mappings) > 0 {
-		u.Members = settings(map[string]string{BridgeMappingsKey: strings.Join(mappings, ",")})
-	}
-	return u
-}
-
-// BridgeMappingsKey is ovn-controller's setting in Open_vSwitch's external_ids: "physnet:br-ex,other:br-other".
-const BridgeMappingsKey = "ovn-bridge-mappings"
-
-// MappedBridge returns the bridge to which ovn-bridge-mappings maps the outside network, or an empty string.
-func MappedBridge(present string) string {
-	for _, m := range splitMappings(present) {
-		if network, bridge, _ := strings.Cut(m, ":"); network == names.PhysicalNetwork {
-			return bridge
-		}
-	}
-	return ""
-}
-
-func splitMappings(text string) []string {
-	return slices.DeleteFunc(strings.Split(text, ","), func(m string) bool { return m == "" })
-}
-
-func networkOf(mapping string) string {
-	network, _, _ := strings.Cut(mapping, ":")
-	return network
 }

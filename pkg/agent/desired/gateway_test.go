@@ -95,24 +95,6 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-func TestBridgeMapping(t *testing.T) {
-	for _, test := range []struct{ present, bridge, want string }{
-		{"", "br-ex", "physnet:br-ex"},
-		{"physnet:br-old", "br-ex", "physnet:br-ex"},
-		{"other:br-other,physnet:br-old", "br-ex", "other:br-other,physnet:br-ex"},
-		{"other:br-other,physnet:br-old", "", "other:br-other"},
-		{"physnet:br-ex", "", ""},
-	} {
-		u := desired.BridgeMapping(test.present, test.bridge)
-		if got := externalIDs(u)["ovn-bridge-mappings"]; got != test.want {
-			t.Errorf("%q with bridge %q: %q, want %q", test.present, test.bridge, got, test.want)
-		}
-		if got := desired.MappedBridge(test.want); got != test.bridge {
-			t.Errorf("MappedBridge of %q is %q", test.want, got)
-		}
-	}
-}
-
 // loadBalancer returns a service with every kind of outside address.
 func loadBalancer() *corev1.Service {
 	proxy := corev1.LoadBalancerIPModeProxy

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,6 +95,18 @@ func addressesFree(nn *networkv1alpha1.NodeNetwork, counts *networkv1alpha1.Addr
 		stage.Err = fmt.Errorf("the node's subnets %v, of %d addresses, are full", nn.Spec.PodSubnets, counts.Total)
 	}
 	return stage
+}
+
+// maxMessage is the longest message of a physical network, in bytes.
+const maxMessage = 1024
+
+// PhysicalStatus returns a node's connection with a physical network. err is why the network is not ready.
+func PhysicalStatus(name networkv1alpha1.PhysicalNetworkName, bridge string, err error) networkv1alpha1.NodePhysicalNetworkStatus {
+	s := networkv1alpha1.NodePhysicalNetworkStatus{Name: name, Ready: err == nil, Bridge: bridge}
+	if err != nil {
+		s.Message = strings.ToValidUTF8(err.Error()[:min(maxMessage, len(err.Error()))], "")
+	}
+	return s
 }
 
 // refusedTopology returns the operator's condition if it reports that the node's part of the topology is missing.

@@ -30,7 +30,7 @@ func UplinkKey(bridge string) unit.Key { return unit.NewKey(KindUplink, bridge) 
 func UplinkBridge(u Uplink) unit.Unit {
 	standalone := vswitchdb.BridgeFailModeStandalone
 	bridge := &vswitchdb.Bridge{
-		UUID: unit.UUID(vswitchdb.BridgeTable, u.Bridge), Name: u.Bridge, DatapathType: string(u.Datapath), FailMode: &standalone,
+		UUID: UplinkBridgeUUID(u.Bridge), Name: u.Bridge, DatapathType: string(u.Datapath), FailMode: &standalone,
 		OtherConfig: map[string]string{"disable-in-band": "true", "hwaddr": u.MAC},
 	}
 	wanted := unit.Unit{
@@ -48,6 +48,9 @@ func UplinkBridge(u Uplink) unit.Unit {
 	}
 	return wanted
 }
+
+// UplinkBridgeUUID returns the UUID of the bridge's row.
+func UplinkBridgeUUID(bridge string) string { return unit.UUID(vswitchdb.BridgeTable, bridge) }
 
 // UplinkPortUUID returns the UUID of the link's Port row on a bridge.
 func UplinkPortUUID(bridge, link string) string {

@@ -50,10 +50,11 @@ type Gateway struct {
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
 
-	outside *outside
-	uplinks *uplinks
-	moves   string       // the move of a link that this reconciliation requests
-	uplink  atomic.Value // a string: the name of the link that has the encapsulation address
+	outside  *outside
+	uplinks  *uplinks
+	physical physical
+	moves    string       // the move of a link that this reconciliation requests
+	uplink   atomic.Value // a string: the name of the link that has the encapsulation address
 }
 
 // Init must be called before any other method. switchDir is the run directory of ovs-vswitchd. A nil mover leaves links
@@ -80,7 +81,8 @@ func (r *Gateway) Links() (named []string) {
 			named = append(named, name)
 		}
 	}
-	return named
+	physical, _ := r.physical.links.Load().([]string)
+	return append(named, physical...)
 }
 
 // Exposes reports whether the pod of an interface has host ports. Any goroutine may call it.
@@ -149,11 +151,10 @@ func (r *Gateway) Apply(
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}
-		mapped := ovs.ExternalIDs[desired.BridgeMappingsKey]
 		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
-			stage.Reason, stage.Err = r.applyLocal(ctx, node, spec, mapped, status)
+			stage.Reason, stage.Err = r.applyLocal(ctx, node, spec, ovs.ExternalIDs, status)
 		} else {
-			stage.Reason, stage.Err = r.applyShared(ctx, node, spec, mapped, status)
+			stage.Reason, stage.Err = r.applyShared(ctx, node, spec, ovs.ExternalIDs, status)
 		}
 		// The host's own connections must not wait for the link outside.
 		if err := r.applyRules(ctx, node, spec, status.Gateway); err != nil && stage.Err == nil {
@@ -210,7 +211,7 @@ func gatewayAddresses(gateway networkv1alpha1.NodeGatewayStatus) []netip.Addr {
 
 // applyLocal applies Local mode, in which egress goes through the host and needs no bridge.
 func (r *Gateway) applyLocal(
-	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, mapped string,
+	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
 	status *networkv1alpha1.NodeNetworkStatus,
 ) (string, error) {
 	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
@@ -228,7 +229,7 @@ func (r *Gateway) applyLocal(
 	if err := hostnet.Forward(link.Name, families(spec)); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	if reason, err := r.leaveBridge(ctx, mapped, ""); err != nil {
+	if reason, err := r.leaveBridge(ctx, ids, ""); err != nil {
 		return reason, err
 	}
 	if err := r.relayTooBig(externalBridge{}, found); err != nil {
@@ -267,7 +268,7 @@ func forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
 // applyShared shares the bridge between the gateway router and the host. The flows come before the mapping, which makes
 // ovn-controller connect the router. The mapping comes before the status, from which the operator builds the router.
 func (r *Gateway) applyShared(
-	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, mapped string,
+	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
 	status *networkv1alpha1.NodeNetworkStatus,
 ) (string, error) {
 	bridge, link, err := r.findOutside(ctx, node, spec)
@@ -288,7 +289,7 @@ func (r *Gateway) applyShared(
 	} else if err != nil {
 		return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", bridge.name, err)
 	}
-	if reason, err := r.leaveBridge(ctx, mapped, bridge.name); err != nil {
+	if reason, err := r.leaveBridge(ctx, ids, bridge.name); err != nil {
 		return reason, err
 	}
 	if err := r.forwardShared(spec, link.Name, facts.Frontends); err != nil {
@@ -370,9 +371,8 @@ func (r *Gateway) bridgeOf(ctx context.Context, link string) (*vswitchdb.Bridge,
 // inspect finds the bridge's port that leads outside, and its patch to br-int. nic names the former, unless nic is the
 // bridge itself.
 func (r *Gateway) inspect(ctx context.Context, row *vswitchdb.Bridge, nic string) (externalBridge, error) {
-	if row.DatapathType != string(r.Datapath) && (row.DatapathType != "" || r.Datapath != networkv1alpha1.DatapathSystem) {
-		return externalBridge{}, fmt.Errorf("bridge %s: datapath_type is %q and %s's %q: a patch between them forwards nothing",
-			row.Name, row.DatapathType, names.IntegrationBridge, r.Datapath)
+	if err := r.checkDatapath(row); err != nil {
+		return externalBridge{}, err
 	}
 	found := externalBridge{name: row.Name}
 	interfaces, err := r.interfacesOf(ctx, row)
@@ -398,6 +398,15 @@ func (r *Gateway) inspect(ctx context.Context, row *vswitchdb.Bridge, nic string
 	}
 	return found, fmt.Errorf("bridge %s: %v may all lead outside: name one in ClusterNetwork's spec.gateway.interface",
 		row.Name, candidates)
+}
+
+// checkDatapath returns an error if br-int uses another datapath than the bridge.
+func (r *Gateway) checkDatapath(row *vswitchdb.Bridge) error {
+	if row.DatapathType == string(r.Datapath) || row.DatapathType == "" && r.Datapath == networkv1alpha1.DatapathSystem {
+		return nil
+	}
+	return fmt.Errorf("bridge %s: datapath_type is %q and %s's %q: a patch between them forwards nothing",
+		row.Name, row.DatapathType, names.IntegrationBridge, r.Datapath)
 }
 
 func (r *Gateway) interfacesOf(ctx context.Context, row *vswitchdb.Bridge) ([]*vswitchdb.Interface, error) {
@@ -449,13 +458,13 @@ func (r *Gateway) externalFacts(
 	return facts
 }
 
-// leaveBridge maps the outside network to a bridge, or to none if bridge is empty. It removes our flows from the
-// previously mapped bridge after the router is disconnected from it.
-func (r *Gateway) leaveBridge(ctx context.Context, mapped, bridge string) (string, error) {
-	if err := r.OVS.Apply(ctx, desired.BridgeMapping(mapped, bridge)); err != nil {
+// leaveBridge maps the outside network to a bridge, or to none if bridge is empty. ids are the present external_ids of
+// Open_vSwitch. It removes our flows from the previously mapped bridge after the router is disconnected from it.
+func (r *Gateway) leaveBridge(ctx context.Context, ids map[string]string, bridge string) (string, error) {
+	if err := r.mapBridges(ctx, ids, bridge); err != nil {
 		return desired.ReasonOf(ovndb.IsPending(err)), err
 	}
-	if former := desired.MappedBridge(mapped); former != "" && former != bridge {
+	if former := desired.MappedBridge(ids); former != "" && former != bridge {
 		r.outside.bridge(former) // is kept until its flows are removed
 	}
 	for name, former := range r.outside.bridges {

@@ -46,11 +46,15 @@ type uplinks struct {
 	changed func()
 	later   func() // enqueues a reconciliation after RetryMove
 
-	mu   sync.Mutex
-	busy bool
-	last string    // the last attempt
-	at   time.Time // the time of its outcome
-	err  error     // its outcome
+	mu     sync.Mutex
+	busy   bool
+	failed map[string]failure // by attempt
+}
+
+// failure is the outcome of a failed attempt.
+type failure struct {
+	at  time.Time
+	err error
 }
 
 // move requests the node's turn from the operator and moves the link when the operator permits it. A moved link that has
@@ -74,11 +78,19 @@ func moveOf(req uplink.Request) string {
 	return fmt.Sprint(cmp.Or(req.Interface, "default"), " ", cmp.Or(req.Uplink, networkv1alpha1.UplinkBridge))
 }
 
+// bridges returns the bridges that links were moved to. An unreadable ledger counts as absent.
+func (u *uplinks) bridges() []uplink.Bridge {
+	if u.mover == nil {
+		return nil
+	}
+	found, _ := u.mover.Bridges()
+	return found
+}
+
 // isMoved reports whether the link, or the link of a bridge with that name, was moved. The empty name matches any link.
 func (u *uplinks) isMoved(name string) bool {
-	bridges, _ := u.mover.Bridges()
-	return slices.ContainsFunc(bridges, func(b uplink.Bridge) bool {
-		return name == "" || name == b.Name || name == b.Interface
+	return slices.ContainsFunc(u.bridges(), func(b uplink.Bridge) bool {
+		return !b.Physical && (name == "" || name == b.Name || name == b.Interface)
 	})
 }
 
@@ -95,17 +107,18 @@ func (u *uplinks) ensure(running context.Context, req uplink.Request) error {
 	})
 }
 
-// attempt calls do in the background, unless the last failure of the same attempt is recent.
+// attempt calls do in the background, unless the last failure of the same attempt is recent. Attempts run one after the
+// other: the end of one enqueues a reconciliation, which makes the next.
 func (u *uplinks) attempt(what string, do func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	failed := u.err != nil && u.last == what
-	if !u.busy && (!failed || time.Since(u.at) >= RetryMove) {
+	last, failed := u.failed[what]
+	if !u.busy && (!failed || time.Since(last.at) >= RetryMove) {
 		u.busy = true
 		go u.do(what, do)
 	}
 	if failed {
-		return u.err
+		return last.err
 	}
 	return errMoving
 }
@@ -113,7 +126,14 @@ func (u *uplinks) attempt(what string, do func() error) error {
 func (u *uplinks) do(what string, do func() error) {
 	err := do()
 	u.mu.Lock()
-	u.busy, u.last, u.at, u.err = false, what, time.Now(), err
+	u.busy = false
+	delete(u.failed, what)
+	if err != nil {
+		if u.failed == nil {
+			u.failed = map[string]failure{}
+		}
+		u.failed[what] = failure{time.Now(), err}
+	}
 	u.mu.Unlock()
 	u.changed()
 	if err != nil {
@@ -169,11 +189,7 @@ func (u *uplinks) lend(link *desired.Link) error {
 
 // linkOf returns the link that was moved to a bridge. It is empty if Weft did not create the bridge.
 func (u *uplinks) linkOf(bridge string) string {
-	if u.mover == nil {
-		return ""
-	}
-	bridges, _ := u.mover.Bridges() // an unreadable ledger counts as absent
-	for _, b := range bridges {
+	for _, b := range u.bridges() {
 		if b.Name == bridge {
 			return b.Interface
 		}

@@ -45,6 +45,23 @@ func OutsideOf(name string) (desired.Link, error) {
 	return outside, nil
 }
 
+// Exists reports whether the host has a link.
+func Exists(name string) bool {
+	_, err := netlink.LinkByName(name)
+	return err == nil
+}
+
+// HasAddress reports whether a link has an address that is not link-local.
+func HasAddress(name string) bool {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return false
+	}
+	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	isGlobal := func(a netlink.Addr) bool { return !a.IP.IsLinkLocalUnicast() }
+	return err == nil && slices.ContainsFunc(addresses, isGlobal)
+}
+
 func outsideLink(name string, defaults []hop) (netlink.Link, error) {
 	if name != "" {
 		link, err := netlink.LinkByName(name)

@@ -164,7 +164,9 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	h.Status.Pods = int32(r.Attachments.Count())
 	h.Stages = []desired.Stage{ovs, controller, management}
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
-	h.Notes = []desired.Stage{r.Check.Stage(), r.Gateway.Apply(ctx, node, spec, &h.Status)}
+	physical := r.Gateway.ApplyPhysical(ctx, node, spec, &h.Status)
+	h.Notes = []desired.Stage{r.Check.Stage(), physical, r.Gateway.Apply(ctx, node, spec, &h.Status)}
+	r.Gateway.ReportGatewayNetwork(&h.Status)
 	if r.OVS.Connected() {
 		h.Status.Move = r.Gateway.Move()
 	}

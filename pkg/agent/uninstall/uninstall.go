@@ -147,9 +147,7 @@ func unwantedUnits(engine *ovndb.Engine) []unit.Unit {
 	if ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](engine.Conn); ok {
 		registered := desired.Registered(ovs.ExternalIDs)
 		units = append(units, registered, unit.Unit{Key: registered.Key})
-		if present := ovs.ExternalIDs[desired.BridgeMappingsKey]; desired.MappedBridge(present) != "" {
-			units = append(units, desired.BridgeMapping(present, desired.MappedBridge(present)), desired.BridgeMapping(present, ""))
-		}
+		units = append(units, desired.PresentMapping(ovs.ExternalIDs), desired.BridgeMapping(ovs.ExternalIDs, "", nil))
 	}
 	owners, _ := engine.Owners()
 	for key := range owners {

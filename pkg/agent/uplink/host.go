@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
@@ -65,7 +66,7 @@ func (h *host) step(ctx context.Context, step Step) error {
 		}
 		return cni.Unguard(s.Link)
 	case Settings:
-		return h.applySettings(s)
+		return h.applySettings(ctx, s)
 	case Carries:
 		return h.carry(s.Link, s.Layer3)
 	case RuleCopies:
@@ -125,7 +126,7 @@ func applyFeatures(s Features) error {
 	return tool.Change(s.Link, change)
 }
 
-func (h *host) applySettings(s Settings) error {
+func (h *host) applySettings(ctx context.Context, s Settings) error {
 	found, err := netlink.LinkByName(s.Link)
 	if err != nil {
 		return err
@@ -144,10 +145,35 @@ func (h *host) applySettings(s Settings) error {
 	if err := h.applySysctls(s); err != nil {
 		return err
 	}
-	if s.Up {
+	switch {
+	case s.Up:
 		return netlink.LinkSetUp(found)
+	case s.Down:
+		return setDown(ctx, s.Link)
 	}
 	return nil
+}
+
+// setDown sets a link down after ovs-vswitchd has closed the link, or after removeTimeout. When ovs-vswitchd takes back
+// the promiscuous mode of a link, it writes all flags as it last read them, and the link would come up again.
+func setDown(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	ticker := time.NewTicker(linkInterval)
+	defer ticker.Stop()
+	for {
+		found, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if found.Attrs().Promisc == 0 || ctx.Err() != nil {
+			return netlink.LinkSetDown(found)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
 }
 
 func (h *host) applySysctls(s Settings) error {

@@ -70,6 +70,9 @@ type Request struct {
 	// Interface is the name of the link or the bridge. Empty means the link with the default route.
 	Interface string
 	Uplink    networkv1alpha1.UplinkType
+	// Physical reports whether the bridge is for a physical network. Such a link may have no addresses, and then needs
+	// no answer from other hosts.
+	Physical bool
 	// NodeAddresses are the Node's InternalIPs.
 	NodeAddresses []netip.Addr
 	// NextHops are probed by ARP and ND. Nil means the next hops of the link's default routes.
@@ -82,6 +85,9 @@ type Request struct {
 // String identifies the wanted state. It does not include APIServer and Peers, because probing other targets does not
 // change what is wanted.
 func (r Request) String() string {
+	if r.Physical {
+		return r.Interface + " physical network"
+	}
 	return fmt.Sprintf("%s %s %v", cmp.Or(r.Interface, "default"), cmp.Or(r.Uplink, networkv1alpha1.UplinkBridge), r.NextHops)
 }
 
@@ -90,9 +96,11 @@ type Bridge struct {
 	Name string
 	// Interface is the port that leads outside. It is empty if Weft did not create the bridge.
 	Interface string
-	// Alone reports whether the link was moved for uplink Interface. Addresses and NextHops are what the link had before
-	// that move. The host does not have them any more.
-	Alone     bool
+	// Alone reports whether the link was moved for uplink Interface. The host then no longer has Addresses and NextHops,
+	// which the link had before the move.
+	Alone bool
+	// Physical reports whether the link was moved for a physical network. The host has its addresses on the bridge.
+	Physical  bool
 	Addresses []netip.Prefix
 	NextHops  []netip.Addr
 }
@@ -365,13 +373,17 @@ func (m *Mover) present(sw *rows, name string) (Bridge, bool, error) {
 	}
 	if sw.isPort(name) {
 		return Bridge{}, false, refuse(
-			"%s is already a port of an Open vSwitch bridge: name the bridge in spec.gateway.interface", name)
+			"%s is already a port of an Open vSwitch bridge: name the bridge instead of the link", name)
 	}
 	return Bridge{}, false, nil
 }
 
 func bridgeOf(l *Ledger) Bridge {
 	b := Bridge{Name: l.Target.Bridge, Interface: l.Snapshot.Link}
+	if b.Physical = l.Target.Physical; b.Physical {
+		b.Addresses = prefixes(l.Snapshot.Layer3)
+		return b
+	}
 	if l.Target.Uplink != networkv1alpha1.UplinkInterface {
 		return b
 	}
@@ -397,7 +409,7 @@ func (m *Mover) isFree(ctx context.Context, sw *rows, bridge string) bool {
 
 // newLedger takes the snapshot of a move, and returns an ErrRefused if the link cannot be moved.
 func (m *Mover) newLedger(ctx context.Context, sw *rows, name string, req Request, boot string) (*Ledger, error) {
-	target := Target{BridgeName(name), m.cfg.Datapath, req.Uplink}
+	target := Target{Bridge: BridgeName(name), Datapath: m.cfg.Datapath, Uplink: req.Uplink, Physical: req.Physical}
 	if !m.isFree(ctx, sw, target.Bridge) {
 		return nil, refuse("a bridge or link %s exists already, and %s is not a port of it", target.Bridge, name)
 	}
@@ -419,7 +431,7 @@ func (m *Mover) newLedger(ctx context.Context, sw *rows, name string, req Reques
 func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bridge, error) {
 	s := l.Snapshot
 	expected := answering(ctx, s.Link, targets(s, req))
-	if len(expected) == 0 && req.Uplink != networkv1alpha1.UplinkInterface {
+	if len(expected) == 0 && req.Uplink != networkv1alpha1.UplinkInterface && !(req.Physical && len(prefixes(s.Layer3)) == 0) {
 		return Bridge{}, refuse(
 			"no gateway, API server or other node answers over %s, so that a move could not be verified", s.Link)
 	}
@@ -554,7 +566,7 @@ func (m *Mover) releaseAll(ctx context.Context, ledgers []*Ledger) error {
 	})
 }
 
-// GiveBack restores one link that was moved for uplink Interface.
+// GiveBack restores one link that was moved for uplink Interface or for a physical network.
 func (m *Mover) GiveBack(ctx context.Context, link string) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
@@ -569,9 +581,11 @@ func (m *Mover) GiveBack(ctx context.Context, link string) error {
 	if err != nil {
 		return err
 	}
-	return m.withSwitch(ctx, func(sw *rows) error {
-		return m.release(ctx, sw, l, boot, "the gateway no longer uses the link")
-	})
+	reason := "the gateway no longer uses the link"
+	if l.Target.Physical {
+		reason = "no physical network uses the link"
+	}
+	return m.withSwitch(ctx, func(sw *rows) error { return m.release(ctx, sw, l, boot, reason) })
 }
 
 func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot, reason string) error {

@@ -95,7 +95,7 @@ func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 	ends := []string{"ledger " + string(Moving), "ledger " + string(Confirmed)}
 	s, err := takeSnapshot(nic, true)
 	must(t, err)
-	for _, step := range Move(s, Target{bridge, networkv1alpha1.DatapathNetdev, networkv1alpha1.UplinkBridge}) {
+	for _, step := range Move(s, Target{Bridge: bridge, Datapath: networkv1alpha1.DatapathNetdev, Uplink: networkv1alpha1.UplinkBridge}) {
 		ends = append(ends, step.String())
 	}
 	changes := w.run(order{Guard: true})

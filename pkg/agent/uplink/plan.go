@@ -17,6 +17,8 @@ type Snapshot struct {
 	MAC  string `json:"mac"`
 	// MTU is in bytes.
 	MTU int `json:"mtu"`
+	// Down reports whether the link was down.
+	Down bool `json:"down,omitempty"`
 	// AddrGenMode selects how the kernel makes link-local addresses (IN6_ADDR_GEN_MODE_* of linux/if_link.h).
 	AddrGenMode int `json:"addrGenMode"`
 	// Sysctls are the link's relevant settings in net.ipv4.conf and net.ipv6.conf, such as "ipv6/accept_ra" -> "1".
@@ -44,6 +46,8 @@ type Target struct {
 	Bridge   string                       `json:"bridge"`
 	Datapath networkv1alpha1.DatapathType `json:"datapath"`
 	Uplink   networkv1alpha1.UplinkType   `json:"uplink"`
+	// Physical reports whether the bridge leads to a physical network and not to the gateway's network.
+	Physical bool `json:"physical,omitempty"`
 }
 
 // Step describes the state of one thing. Applying a step again changes nothing.
@@ -70,13 +74,14 @@ type (
 		Link string
 		On   bool
 	}
-	// Settings are the settings of a link. If Up is set, the link comes up after all others are applied.
+	// Settings are the settings of a link. If Up or Down is set, the link comes up or goes down after all others are
+	// applied.
 	Settings struct {
 		Link        string
 		MTU         int // 0: unchanged
 		AddrGenMode int
 		Sysctls     map[string]string
-		Up          bool
+		Up, Down    bool
 	}
 	// Carries gives a link these addresses, routes and neighbours, and removes all others.
 	Carries struct {
@@ -170,7 +175,7 @@ func Undo(s Snapshot, from Target, sameBoot bool) []Step {
 	return append(steps,
 		Settings{Link: s.Link, MTU: s.MTU, AddrGenMode: addrGenNone, Sysctls: s.Sysctls, Up: true},
 		Carries{s.Link, s.Layer3},
-		Settings{Link: s.Link, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true},
+		Settings{Link: s.Link, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: !s.Down, Down: s.Down},
 		Features{s.Link, s.Features})
 }
 

@@ -30,7 +30,7 @@ func (m model) do(steps ...Step) {
 				delete(m, "guard "+s.Link)
 			}
 		case Settings:
-			m["settings "+s.Link] = fmt.Sprint(s.AddrGenMode, s.Sysctls, s.Up)
+			m["settings "+s.Link] = fmt.Sprint(s.AddrGenMode, s.Sysctls, s.Up, s.Down)
 		case Carries:
 			m["carries "+s.Link] = fmt.Sprint(s.Layer3)
 		case RuleCopies:
@@ -53,10 +53,11 @@ func snapshotOfTest() Snapshot {
 func TestUndoBringsBackTheHostFromAnyPoint(t *testing.T) {
 	s := snapshotOfTest()
 	for _, datapath := range []networkv1alpha1.DatapathType{networkv1alpha1.DatapathNetdev, networkv1alpha1.DatapathSystem} {
+		s.Down = datapath == networkv1alpha1.DatapathSystem
 		for _, uplink := range []networkv1alpha1.UplinkType{networkv1alpha1.UplinkBridge, networkv1alpha1.UplinkInterface} {
-			to := Target{bridge, datapath, uplink}
+			to := Target{Bridge: bridge, Datapath: datapath, Uplink: uplink}
 			begin := model{}
-			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true},
+			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: !s.Down, Down: s.Down},
 				Carries{nic, s.Layer3}, Features{nic, s.Features})
 			move, undo := Move(s, to), Undo(s, to, true)
 			for k := range len(move) + 1 {
@@ -78,7 +79,7 @@ func TestAMoveLeavesNothingOnTheLink(t *testing.T) {
 	s := snapshotOfTest()
 	for _, uplink := range []networkv1alpha1.UplinkType{networkv1alpha1.UplinkBridge, networkv1alpha1.UplinkInterface} {
 		host := model{}
-		host.do(Move(s, Target{bridge, networkv1alpha1.DatapathNetdev, uplink})...)
+		host.do(Move(s, Target{Bridge: bridge, Datapath: networkv1alpha1.DatapathNetdev, Uplink: uplink})...)
 		if got := host["carries "+nic]; got != fmt.Sprint(Layer3{}) {
 			t.Errorf("%s: the link carries %s", uplink, got)
 		}
@@ -96,7 +97,7 @@ func TestAMoveLeavesNothingOnTheLink(t *testing.T) {
 }
 
 func TestAfterARebootOnlyTheRowsAreUndone(t *testing.T) {
-	target := Target{bridge, networkv1alpha1.DatapathSystem, networkv1alpha1.UplinkBridge}
+	target := Target{Bridge: bridge, Datapath: networkv1alpha1.DatapathSystem, Uplink: networkv1alpha1.UplinkBridge}
 	for _, step := range Undo(snapshotOfTest(), target, false) {
 		switch step.(type) {
 		case Rows, RuleCopies:

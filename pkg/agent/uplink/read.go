@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,8 @@ func takeSnapshot(name string, features bool) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("link %s: %w", name, err)
 	}
 	on := link{found.Attrs().Index, name}
-	s := Snapshot{Link: name, MAC: found.Attrs().HardwareAddr.String(), MTU: found.Attrs().MTU}
+	s := Snapshot{Link: name, MAC: found.Attrs().HardwareAddr.String(), MTU: found.Attrs().MTU,
+		Down: found.Attrs().Flags&net.FlagUp == 0}
 	if s.Layer3, err = readLayer3(on); err == nil {
 		_, err = readRoutes(on, newRoute) // refuses routes that cannot move; later reads skip them
 	}

@@ -47,7 +47,7 @@ func (m *Mover) checkMovable(s Snapshot, req Request) error {
 	if req.Uplink == networkv1alpha1.UplinkInterface {
 		return checkNotNeeded(s, attrs.Index, req)
 	}
-	if len(s.Addresses) == 0 {
+	if len(s.Addresses) == 0 && !req.Physical {
 		return refuse("%s has no address", s.Link)
 	}
 	for _, address := range s.Addresses {

@@ -248,7 +248,10 @@ func (w *world) mover() *Mover { return New(configOf(w.dir, w.ovs.Endpoint(), w.
 // child returns a process that executes the order.
 func (w *world) child(o order) *exec.Cmd {
 	w.Helper()
-	o.Dir, o.OpenVSwitch, o.Boot, o.Request = w.dir, w.ovs.Endpoint(), w.boot, w.request()
+	o.Dir, o.OpenVSwitch, o.Boot = w.dir, w.ovs.Endpoint(), w.boot
+	if !o.Request.Physical {
+		o.Request = w.request()
+	}
 	text, err := json.Marshal(o)
 	must(w, err)
 	child := exec.Command("/proc/self/exe")

@@ -104,6 +104,9 @@ func NetworkSwitch(network string) string { return "net_" + network }
 // NetworkNodeSwitch is a node's switch of a Network with a router.
 func NetworkNodeSwitch(network, node string) string { return "net_" + network + "_" + node }
 
+// NetworkLocalnet is the port of a Network's switch that represents a bridge of each node.
+func NetworkLocalnet(network string) string { return "net_" + network + "_localnet" }
+
 // NetworkRouter is the router of a Network between its nodes' switches.
 func NetworkRouter(network string) string { return "netr_" + network }
 
