@@ -12,3 +12,8 @@ var Operands embed.FS
 //
 //go:embed crd/external/k8s.cni.cncf.io_network-attachment-definitions.yaml
 var AttachmentDefinitions []byte
+
+// MultiNetworkPolicies is the CustomResourceDefinition of MultiNetworkPolicies.
+//
+//go:embed crd/external/k8s.cni.cncf.io_multi-networkpolicies.yaml
+var MultiNetworkPolicies []byte

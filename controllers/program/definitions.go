@@ -19,15 +19,25 @@ import (
 // establishTimeout bounds how long a new CustomResourceDefinition may take until the API server serves its kind.
 const establishTimeout = 30 * time.Second
 
-// ensureDefinitions creates the CustomResourceDefinition of NetworkAttachmentDefinitions where it is absent, and
-// waits until the API server serves it. A definition that another program brought stays as it is.
+// ensureDefinitions creates the CustomResourceDefinitions of NetworkAttachmentDefinitions and of MultiNetworkPolicies
+// where they are absent, and waits until the API server serves them. A definition that another program brought stays
+// as it is.
 func ensureDefinitions(ctx context.Context, to *rest.Config) error {
-	want := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(config.AttachmentDefinitions, &want.Object); err != nil {
-		return err
-	}
 	c, err := client.NewWithWatch(to, client.Options{})
 	if err != nil {
+		return err
+	}
+	for _, manifest := range [][]byte{config.AttachmentDefinitions, config.MultiNetworkPolicies} {
+		if err := ensureDefinition(ctx, c, manifest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ensureDefinition(ctx context.Context, c client.WithWatch, manifest []byte) error {
+	want := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(manifest, &want.Object); err != nil {
 		return err
 	}
 	name := client.ObjectKeyFromObject(want)

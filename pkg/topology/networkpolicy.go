@@ -39,6 +39,8 @@ type PolicyRules struct{ Rules []PolicyRule }
 
 // PolicyRule allows traffic with one of the peers on one of the ports.
 type PolicyRule struct {
+	// Network is the Network of the peers that are pods. Empty means the cluster network.
+	Network string
 	// Peers are the other end. With Anybody, the other end is arbitrary.
 	Anybody bool
 	Peers   []PolicyPeer
@@ -82,12 +84,8 @@ func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
 		logging: p.Logging}
 	if p.Ingress != nil {
 		b.addNode()
-		b.addSide(ingressSide, *p.Ingress)
 	}
-	if p.Egress != nil {
-		b.addSide(egressSide, *p.Egress)
-	}
-	b.track()
+	b.addSides(p)
 	return b.unit
 }
 
@@ -96,6 +94,18 @@ type policyBuilder struct {
 	name    func(text string) string // of an ACL
 	unit    unit.Unit
 	logging networkv1alpha1.ACLLogging
+	network string // the Network of the subject's ports, or empty for the cluster network
+}
+
+// addSides adds the ACLs of both directions.
+func (b *policyBuilder) addSides(p NetworkPolicy) {
+	if p.Ingress != nil {
+		b.addSide(ingressSide, *p.Ingress)
+	}
+	if p.Egress != nil {
+		b.addSide(egressSide, *p.Egress)
+	}
+	b.track()
 }
 
 func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
@@ -152,6 +162,9 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 
 // addTo adds an ACL to a group. An ACL with Log is logged if logging is enabled.
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
+	if b.network != "" {
+		text += " on " + b.network
+	}
 	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
 	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
@@ -224,7 +237,7 @@ func (r PolicyRule) peers(side policySide) peerMatch {
 // peersWith returns the destinations that have a named port. They are pods, even if the rule names networks or no
 // peers.
 func (r PolicyRule) peersWith(port NamedPort) peerMatch {
-	all := setsOf(ovnexpr.Destination, AllPods().WithPort(port))
+	all := setsOf(ovnexpr.Destination, AllPods().On(r.Network).WithPort(port))
 	if r.Anybody {
 		return peerMatch{some: all}
 	}
@@ -281,7 +294,7 @@ func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func
 			continue
 		}
 		if r.Anybody || len(r.networks()) > 0 {
-			set(AllPods().WithPort(port))
+			set(AllPods().On(r.Network).WithPort(port))
 		}
 		for _, peer := range r.Peers {
 			if peer.Pods != nil {

@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,8 @@ import (
 // PodSelector selects pods with a network of their own. Policies with equal selectors share one port group and one
 // address set, whose names are derived from the selector.
 type PodSelector struct {
+	// Network is the Network on which the pods' ports and addresses are selected. Empty means the cluster network.
+	Network string
 	// Namespace is the pods' namespace. If it is empty, Namespaces selects the namespaces.
 	Namespace  string
 	Namespaces labels.Selector
@@ -42,6 +45,20 @@ func (s PodSelector) WithPort(port NamedPort) PodSelector {
 	return s
 }
 
+// On returns the selector for the pods' ports on a Network.
+func (s PodSelector) On(network string) PodSelector {
+	s.Network = network
+	return s
+}
+
+// UnitOf returns the unit of a pod that names the selector's group and set.
+func (s PodSelector) UnitOf(namespace, pod string) unit.Key {
+	if s.Network == "" {
+		return PodKey(namespace, pod)
+	}
+	return PodPortsKey(namespace, pod)
+}
+
 // String returns the selector's canonical form. Selectors with equal forms select the same pods.
 func (s PodSelector) String() string {
 	text := "namespace " + s.Namespace
@@ -51,6 +68,9 @@ func (s PodSelector) String() string {
 	text += ", pods {" + s.Pods.String() + "}"
 	if s.Port != nil {
 		text += fmt.Sprintf(", port %s/%s=%d", s.Port.Protocol, s.Port.Name, s.Port.Number)
+	}
+	if s.Network != "" {
+		text += ", network " + s.Network
 	}
 	return text
 }
@@ -63,6 +83,8 @@ func (s PodSelector) SetKey() unit.Key { return unit.NewKey(KindPodSet, selector
 
 // SelectedPod holds the facts for a selector.
 type SelectedPod struct {
+	// Network is the Network of the port in question, or empty for the pod's port on the cluster network.
+	Network                 string
 	Namespace, Name         string
 	NamespaceLabels, Labels labels.Set
 	Ports                   []NamedPort
@@ -70,6 +92,9 @@ type SelectedPod struct {
 
 // Matches reports whether the pod is selected.
 func (s PodSelector) Matches(pod SelectedPod) bool {
+	if s.Network != pod.Network {
+		return false
+	}
 	if s.Namespace != "" && s.Namespace != pod.Namespace || s.Namespace == "" && !s.Namespaces.Matches(pod.NamespaceLabels) {
 		return false
 	}
@@ -120,14 +145,14 @@ func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 
 func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }
 
-// addSelected adds the pod to the existing groups and sets of its selectors.
-func (p Pod) addSelected(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
-	for _, key := range p.Selected {
+// addSelected adds a port and its addresses to the existing groups and sets of its selectors.
+func addSelected(u *unit.Unit, port string, addresses []netip.Addr, selected []unit.Key) {
+	for _, key := range selected {
 		switch key.Kind() {
 		case KindPodGroup:
-			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port.UUID, Optional: true})
+			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port, Optional: true})
 		case KindPodSet:
-			for _, address := range p.Addresses {
+			for _, address := range addresses {
 				set := unit.Ref{Table: nbdb.AddressSetTable, UUID: addressSetUUID(key, address)}
 				u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String(), Optional: true})
 			}

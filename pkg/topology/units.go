@@ -34,6 +34,8 @@ const (
 	KindClusterNetworkPolicy       = "clusternetworkpolicy"
 	KindAdminNetworkPolicy         = "adminnetworkpolicy"
 	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
+	// KindMultiNetworkPolicy is the kind of policies for pods' ports on Networks.
+	KindMultiNetworkPolicy = "multinetworkpolicy"
 )
 
 // NetworkKey returns the unit of the cluster network.
@@ -68,6 +70,11 @@ func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 // NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
+}
+
+// MultiNetworkPolicyKey returns the unit of a MultiNetworkPolicy.
+func MultiNetworkPolicyKey(namespace, name string) unit.Key {
+	return unit.NewKey(KindMultiNetworkPolicy, namespace, name)
 }
 
 // PodNetworkKey is the unit of a Network.

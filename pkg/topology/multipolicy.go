@@ -1,0 +1,65 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// MultiNetworkPolicy holds the facts for MultiNetworkPolicyUnit: the facts of a NetworkPolicy, and the Networks to
+// which it applies.
+type MultiNetworkPolicy struct {
+	NetworkPolicy
+	Networks []string
+}
+
+// MultiNetworkPolicyUnit returns a unit with a policy's ACLs for the pods' ports on each of its Networks. The groups
+// and sets are as for NetworkPolicyUnit, with those ports and their addresses. A pod's node has no port on a Network,
+// so no ACL allows it.
+func MultiNetworkPolicyUnit(p MultiNetworkPolicy) unit.Unit {
+	u := unit.Unit{Key: MultiNetworkPolicyKey(p.Namespace, p.Name)}
+	for _, network := range p.Networks {
+		on := p.on(network)
+		b := policyBuilder{subject: on.Subject, name: func(text string) string {
+			return names.MultiPolicyACL(p.Namespace, p.Name, text)
+		}, unit: unit.Unit{Key: u.Key}, logging: p.Logging, network: network}
+		b.addSides(on)
+		u.Rows, u.Members = append(u.Rows, b.unit.Rows...), append(u.Members, b.unit.Members...)
+	}
+	return u
+}
+
+// Selectors returns the groups and sets that the policy's ACLs name, by their units.
+func (p MultiNetworkPolicy) Selectors() map[unit.Key]PodSelector {
+	all := map[unit.Key]PodSelector{}
+	for _, network := range p.Networks {
+		maps.Copy(all, p.on(network).Selectors())
+	}
+	return all
+}
+
+// on returns the policy for pods' ports on a Network.
+func (p NetworkPolicy) on(network string) NetworkPolicy {
+	p.Subject = p.Subject.On(network)
+	p.Ingress, p.Egress = p.Ingress.on(network), p.Egress.on(network)
+	return p
+}
+
+func (r *PolicyRules) on(network string) *PolicyRules {
+	if r == nil {
+		return nil
+	}
+	rules := slices.Clone(r.Rules)
+	for i := range rules {
+		rules[i].Network, rules[i].Peers = network, slices.Clone(rules[i].Peers)
+		for j, peer := range rules[i].Peers {
+			if peer.Pods != nil {
+				pods := peer.Pods.On(network)
+				rules[i].Peers[j].Pods = &pods
+			}
+		}
+	}
+	return &PolicyRules{Rules: rules}
+}
