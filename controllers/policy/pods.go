@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -16,7 +17,7 @@ import (
 // world reads pods and namespaces.
 type world struct{ client.Reader }
 
-// pods lists the pods of a selector that have a port or will get one.
+// pods lists the pods of a selector that have a port on its network or may get one.
 func (w world) pods(ctx context.Context, selector topology.PodSelector) (names []types.NamespacedName, err error) {
 	err = w.each(ctx, selector, func(pod *corev1.Pod, _ topology.SelectedPod) {
 		names = append(names, client.ObjectKeyFromObject(pod))
@@ -48,10 +49,10 @@ func (w world) each(ctx context.Context, selector topology.PodSelector, visit fu
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !topology.WantsPort(pod) {
+		if !topology.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
 			continue
 		}
-		if selected := (topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
+		if selected := (topology.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
 			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}); selector.Matches(selected) {
 			visit(pod, selected)
 		}

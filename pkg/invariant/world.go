@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -33,8 +34,16 @@ type World struct {
 	NetworkPolicies []networkingv1.NetworkPolicy
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object
+	// MultiNetworkPolicies are the policies for pods' ports on Networks.
+	MultiNetworkPolicies []MultiNetworkPolicy
 	// Namespaces has the labels of namespaces, by name.
 	Namespaces map[string]map[string]string
+}
+
+// MultiNetworkPolicy is a MultiNetworkPolicy and the Networks to which it applies.
+type MultiNetworkPolicy struct {
+	Policy   *cniv1beta1.MultiNetworkPolicy
+	Networks []string
 }
 
 // Rows are rows of generated models by the name of their table.
@@ -119,6 +128,9 @@ func newView(w World) *view {
 	}
 	for _, facts := range v.clusterPolicies(nil) {
 		v.policies[facts.Key()] = true
+	}
+	for _, p := range w.MultiNetworkPolicies {
+		v.policies[topology.MultiNetworkPolicyKey(p.Policy.Namespace, p.Policy.Name)] = true
 	}
 	v.sets = usedSets(w.EgressFirewalls)
 	for i := range w.EgressFirewalls {

@@ -1,9 +1,14 @@
 package topology
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -13,6 +18,23 @@ import (
 type MultiNetworkPolicy struct {
 	NetworkPolicy
 	Networks []string
+}
+
+// ParseMultiNetworkPolicy reads a MultiNetworkPolicy for pods' ports on Networks. Its errors are those of
+// ParseNetworkPolicy. A policy with an unreadable policyType isolates in both directions, because its
+// CustomResourceDefinition may allow any text.
+func ParseMultiNetworkPolicy(o *cniv1beta1.MultiNetworkPolicy, networks []string, numbers Numbers) (MultiNetworkPolicy, error) {
+	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	same := networkingv1.NetworkPolicy{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
+	var wrong []error
+	for i, t := range o.Spec.PolicyTypes {
+		if !slices.Contains(both, t) {
+			wrong = append(wrong, fmt.Errorf("spec.policyTypes[%d]: %q is not Ingress or Egress", i, t))
+			same.Spec.PolicyTypes = both
+		}
+	}
+	facts, err := ParseNetworkPolicy(&same, numbers)
+	return MultiNetworkPolicy{facts, networks}, errors.Join(append(wrong, err)...)
 }
 
 // MultiNetworkPolicyUnit returns a unit with a policy's ACLs for the pods' ports on each of its Networks. The groups

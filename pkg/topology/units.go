@@ -67,6 +67,11 @@ func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) 
 // OfClusterPolicy reports whether a unit belongs to a cluster-wide policy.
 func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 
+// OfNetworkPolicy reports whether a unit belongs to a NetworkPolicy or a MultiNetworkPolicy.
+func OfNetworkPolicy(key unit.Key) bool {
+	return key.Kind() == KindNetworkPolicy || key.Kind() == KindMultiNetworkPolicy
+}
+
 // NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
