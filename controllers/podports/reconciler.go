@@ -32,6 +32,20 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// Ports lists the ports that exist; it is read once, before the first address is given.
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+	// RowsOf returns the rows of a unit, from the database if this process has not applied the unit.
+	RowsOf(key unit.Key) []unit.Row
+}
+
+// Selectors records which groups and sets of pods are in use.
+type Selectors interface {
+	// Load reads all policies once. It must return before the first pod is reconciled.
+	Load(ctx context.Context) error
+	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod's
+	// port on a Network.
+	Version() uint64
+	Of(pod topology.SelectedPod) []unit.Key
+	// Reconciled records that a pod's unit names all selectors of a version, or that the pod has no such unit.
+	Reconciled(pod unit.Key, version uint64)
 }
 
 // Reconciler reconciles the ports of pods on Networks.
@@ -42,6 +56,7 @@ type Reconciler struct {
 	Triggers *trigger.Set
 	// Addresses has the addresses in use of each Network.
 	Addresses *alloc.Set
+	Selectors Selectors
 	// CountDelay is how long a Network's count of attachments may be behind.
 	CountDelay time.Duration
 
@@ -51,9 +66,10 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.restore(ctx); err != nil {
+	if err := errors.Join(r.restore(ctx), r.Selectors.Load(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
+	defer r.Selectors.Reconciled(topology.PodPortsKey(req.Namespace, req.Name), r.Selectors.Version())
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {
@@ -64,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		return ctrl.Result{}, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()})
+		return ctrl.Result{}, errors.Join(r.stay(ctx, &pod), r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
 }
@@ -73,8 +89,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []networks.Request) error {
 	var nn networkv1alpha1.NodeNetwork
 	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
-	if err != nil || nn.Status.Chassis == "" {
-		return client.IgnoreNotFound(err) // its arrival enqueues the pod
+	if err != nil || nn.Status.Chassis == "" {                                                                 // its arrival enqueues the pod
+		return errors.Join(client.IgnoreNotFound(err), r.stay(ctx, pod))
+	}
+	selected, err := r.selectedBy(ctx, pod)
+	if err != nil {
+		return err
 	}
 	name := client.ObjectKeyFromObject(pod)
 	var attempts []attempt
@@ -82,6 +102,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 		a, err := r.resolve(ctx, pod, &nn, request)
 		if err != nil {
 			return err
+		}
+		if a != nil && a.failed == nil {
+			a.port.Selected = selected(a.port.Network.Name)
 		}
 		if a != nil {
 			attempts = append(attempts, *a)

@@ -2,6 +2,7 @@ package podports
 
 import (
 	"context"
+	"maps"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ const (
 // Kinds returns the kind of pods' ports on Networks.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
-		CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		origin.holders.copyTo(&r.holders)
 		r.restored = origin.restored
@@ -73,7 +74,7 @@ func created(e event.CreateEvent) bool { return requestsNetworks(e.Object) }
 
 func deleted(e event.DeleteEvent) bool { return requestsNetworks(e.Object) }
 
-// changed passes the updates that change which networks a pod requests, or whether it has ports.
+// changed passes the updates that change which networks a pod requests, whether it has ports, or which policies select it.
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -84,6 +85,7 @@ func changed(e event.UpdateEvent) bool {
 		return false
 	}
 	return before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation]
 }
 

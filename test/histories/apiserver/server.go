@@ -29,6 +29,8 @@ var kinds = map[string]kind{
 	"networks": {Resource: "networks", APIVersion: "network.weft.dev/v1alpha1", Kind: "Network", generation: true},
 	"network-attachment-definitions": {Resource: "network-attachment-definitions", APIVersion: "k8s.cni.cncf.io/v1",
 		Kind: "NetworkAttachmentDefinition"},
+	"multi-networkpolicies": {Resource: "multi-networkpolicies", APIVersion: "k8s.cni.cncf.io/v1beta1",
+		Kind: "MultiNetworkPolicy", generation: true},
 	"egressips":       {Resource: "egressips", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressIP", generation: true},
 	"nodenetworks":    {Resource: "nodenetworks", APIVersion: "network.weft.dev/v1alpha1", Kind: "NodeNetwork", generation: true},
 	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
