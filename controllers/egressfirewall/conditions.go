@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // namedProblems bounds the problems that a message lists.
@@ -53,11 +54,11 @@ func (c conditionsOf) resolved(names Names, inForce bool) {
 			continue
 		}
 		named++
-		if err := topology.CheckDNSName(rule.To.DNSName); err != nil {
+		if err := facts.CheckDNSName(rule.To.DNSName); err != nil {
 			invalid = append(invalid, fmt.Sprintf("spec.egress[%d].to.dnsName: %v", i, err))
 			continue
 		}
-		_, queried, err := names.Known(topology.CanonicalName(rule.To.DNSName))
+		_, queried, err := names.Known(facts.CanonicalName(rule.To.DNSName))
 		switch {
 		case !queried:
 			waiting++

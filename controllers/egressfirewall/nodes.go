@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -36,8 +37,13 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, err
 	}
+	read, err := facts.ParseEgressFirewall(&firewalls[0], nil)
+	if err != nil {
+		return ctrl.Result{}, err // the index has no firewall that cannot be read
+	}
 	made := !r.Database.Wanted(key)
-	applied := ovndb.IgnorePending(r.Database.Apply(ctx, topology.NodesUnit(key, topology.SelectorOf(&firewalls[0], key), nodes.Items)))
+	addresses := facts.AddressesOfNodes(topology.SelectorOf(read, key), nodes.Items)
+	applied := ovndb.IgnorePending(r.Database.Apply(ctx, topology.AddressSetUnit(key, addresses)))
 	if made {
 		return ctrl.Result{}, errors.Join(applied, enqueueUsers(ctx, r.Client, key, r.Triggers))
 	}

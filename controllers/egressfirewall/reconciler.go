@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,14 +58,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || clusters == nil {
 		return ctrl.Result{}, err
 	}
-	facts, invalid := topology.ParseEgressFirewall(&firewall, clusters)
-	if r.awaits(facts.Sets()) {
+	read, invalid := facts.ParseEgressFirewall(&firewall, clusters)
+	if r.awaits(topology.EgressFirewallSets(read)) {
 		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, &firewall); err != nil {
+	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, &firewall); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.Database.Apply(ctx, topology.EgressFirewallUnit(facts))
+	applied := r.Database.Apply(ctx, topology.EgressFirewallUnit(read))
 	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.report(ctx, &firewall, invalid, applied))
 }
 
@@ -74,7 +76,7 @@ func (r *Reconciler) clusters(ctx context.Context) ([]netip.Prefix, error) {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	plan, err := topology.PlanInForce(&cn)
+	plan, err := facts.PlanInForce(&cn)
 	if err != nil {
 		return nil, nil // the ClusterNetwork's own condition has the reason
 	}

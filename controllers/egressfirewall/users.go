@@ -3,6 +3,8 @@ package egressfirewall
 import (
 	"context"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -34,11 +36,11 @@ func SetsOf(o client.Object) []unit.Key {
 	if !ok {
 		return nil
 	}
-	facts, err := topology.ParseEgressFirewall(firewall, nil)
+	read, err := facts.ParseEgressFirewall(firewall, nil)
 	if err != nil {
 		return nil // the firewall denies everything
 	}
-	return facts.Sets()
+	return topology.EgressFirewallSets(read)
 }
 
 // users lists the firewalls that name a set, or a set of a kind. The caller must not change them.

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
@@ -168,7 +169,7 @@ func carriers(ctx context.Context, c client.Reader) map[string]netip.Addr {
 	}
 	targets := map[string]netip.Addr{}
 	for i := range nodes.Items {
-		if !topology.Assignable(&nodes.Items[i]) {
+		if !facts.Assignable(&nodes.Items[i]) {
 			continue
 		}
 		for _, a := range nodes.Items[i].Status.Addresses {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -70,11 +72,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.record(ctx, &e, decided, isRefused(&e)); err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, err := topology.ParseEgressIP(&e, w.gateways)
+	read, err := facts.ParseEgressIP(&e, w.gateways)
 	if err != nil { // the condition has the error already
 		return ctrl.Result{}, nil
 	}
-	applied := r.Database.Apply(ctx, topology.EgressIPUnit(facts))
+	applied := r.Database.Apply(ctx, topology.EgressIPUnit(read))
 	if ovndb.IsPending(applied) {
 		return ctrl.Result{}, nil // a router is being added or removed, and enqueues it again
 	}
@@ -86,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // decision is the result of reconciling an EgressIP.
 type decision struct {
-	assigned   []topology.Assignment
-	unassigned []topology.Unassigned
+	assigned   []facts.Assignment
+	unassigned []facts.Unassigned
 	// reason and trouble describe a problem of all its addresses. They are empty without one.
 	reason, trouble string
 	// silent are nodes that carry addresses and do not respond while no node responds.
@@ -96,9 +98,9 @@ type decision struct {
 
 // decide chooses the nodes for an EgressIP.
 func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w *world) (decision, error) {
-	addresses, err := topology.EgressAddresses(e)
+	addresses, err := facts.EgressAddresses(e)
 	if err == nil {
-		_, err = topology.Selects(e, nil, nil)
+		_, err = facts.Selects(e, nil, nil)
 	}
 	if err != nil {
 		return decision{reason: networkv1alpha1.ReasonInvalidSpec, trouble: err.Error()}, nil
@@ -115,7 +117,7 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 	}
 	var d decision
 	carriers := w.carriersFor(e.Name)
-	d.assigned, d.unassigned = topology.Assign(addresses, assignmentsOf(e), carriers, func(a netip.Addr) string { return owners[a] })
+	d.assigned, d.unassigned = facts.AssignEgressIPs(addresses, assignmentsOf(e), carriers, func(a netip.Addr) string { return owners[a] })
 	if w.allSilent {
 		for _, a := range d.assigned {
 			d.silent = append(d.silent, a.Node)
@@ -125,10 +127,10 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 }
 
 // assignmentsOf reads from the status which node carries which address.
-func assignmentsOf(e *networkv1alpha1.EgressIP) (found []topology.Assignment) {
+func assignmentsOf(e *networkv1alpha1.EgressIP) (found []facts.Assignment) {
 	for _, item := range e.Status.Items {
 		if address, err := item.EgressIP.Addr(); err == nil {
-			found = append(found, topology.Assignment{Address: address, Node: item.Node})
+			found = append(found, facts.Assignment{Address: address, Node: item.Node})
 		}
 	}
 	return found

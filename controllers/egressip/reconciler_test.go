@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,11 +103,11 @@ func newBed(t *testing.T, silent []string, objects ...client.Object) *kindtest.B
 	}, objects...)
 	for _, id := range []int{1, 2} {
 		node, nn := kindtest.Node(t, id, "46")
-		facts, err := topology.ParseGateway(nn, node)
+		read, err := facts.ParseGateway(nn, node)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Seed(topology.GatewayUnit(facts))
+		b.Seed(topology.GatewayUnit(read))
 	}
 	return b
 }

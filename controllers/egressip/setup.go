@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -66,7 +68,7 @@ func specChanged(e event.UpdateEvent) bool {
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || topology.Assignable(before) != topology.Assignable(after) ||
+	return !ok || !ok2 || facts.Assignable(before) != facts.Assignable(after) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
@@ -82,7 +84,7 @@ func networkChanged(e event.UpdateEvent) bool {
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || !slices.Equal(topology.ServiceAddresses(before), topology.ServiceAddresses(after))
+	return !ok || !ok2 || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after))
 }
 
 func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
@@ -108,9 +110,9 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) []reconcile.R
 	if !ok {
 		return nil
 	}
-	addresses, _ := topology.EgressAddresses(e)
+	addresses, _ := facts.EgressAddresses(e)
 	return r.that(ctx, func(other *networkv1alpha1.EgressIP) bool {
-		have, err := topology.EgressAddresses(other)
+		have, err := facts.EgressAddresses(other)
 		return err == nil && other.Name != e.Name && slices.ContainsFunc(have, func(a netip.Addr) bool {
 			return slices.Contains(addresses, a)
 		})
@@ -123,9 +125,9 @@ func (r *Reconciler) On(ctx context.Context, o client.Object) []reconcile.Reques
 	if !ok {
 		return nil
 	}
-	addresses := topology.ServiceAddresses(service)
+	addresses := facts.ServiceAddresses(service)
 	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool {
-		have, err := topology.EgressAddresses(e)
+		have, err := facts.EgressAddresses(e)
 		return err == nil && (len(have) != len(e.Status.Items) || slices.ContainsFunc(have, func(a netip.Addr) bool {
 			return slices.Contains(addresses, a)
 		}))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -27,11 +28,11 @@ type world struct {
 	all       []networkv1alpha1.EgressIP
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
-	gateways  map[string]topology.Gateway // by node
-	carriers  []topology.Carrier          // without their load
-	plan      topology.Plan
-	hosts     []topology.HostAddress // of the API server
-	allSilent bool                   // no node that could carry addresses responds
+	gateways  map[string]facts.Gateway // by node
+	carriers  []facts.Carrier          // without their load
+	plan      facts.Plan
+	hosts     []facts.HostAddress // of the API server
+	allSilent bool                // no node that could carry addresses responds
 }
 
 func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
@@ -44,26 +45,26 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	}
 	// The cache has no order. Events about several owners of one address must be the same each time.
 	slices.SortFunc(all.Items, func(a, b networkv1alpha1.EgressIP) int {
-		if topology.PrecedesEgressIP(&a, &b) {
+		if facts.PrecedesEgressIP(&a, &b) {
 			return -1
 		}
 		return 1
 	})
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
-	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]topology.Gateway{}}
+	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]facts.Gateway{}}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.hosts = topology.HostAddresses(nil, nil, apiServers)
+	w.hosts = facts.HostAddresses(nil, nil, apiServers)
 	var cn networkv1alpha1.ClusterNetwork
 	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	if err == nil {
-		if plan, err := topology.ParseClusterNetwork(&cn); err == nil {
+		if plan, err := facts.ParseClusterNetwork(&cn); err == nil {
 			w.plan = plan
 		}
 	}
@@ -93,27 +94,27 @@ func (w *world) addCarriers(reachable func(string) bool) {
 		if nn == nil {
 			continue
 		}
-		gateway, err := topology.ParseGateway(nn, node)
+		gateway, err := facts.ParseGateway(nn, node)
 		if err != nil {
 			continue // its own controller reports the error
 		}
 		w.gateways[node.Name] = gateway
-		if !topology.Assignable(node) {
+		if !facts.Assignable(node) {
 			continue
 		}
-		c := topology.CarrierOf(gateway)
+		c := facts.CarrierOf(gateway)
 		c.Unreachable = reachable != nil && !reachable(node.Name)
 		responds = responds || c.Router && !c.Unreachable
 		w.carriers = append(w.carriers, c)
 	}
-	w.allSilent = !responds && slices.ContainsFunc(w.carriers, func(c topology.Carrier) bool { return c.Router })
+	w.allSilent = !responds && slices.ContainsFunc(w.carriers, func(c facts.Carrier) bool { return c.Router })
 	for i := range w.carriers {
 		w.carriers[i].Unreachable = w.carriers[i].Unreachable && responds
 	}
 }
 
 // carriersFor counts the addresses of other EgressIPs on each node.
-func (w *world) carriersFor(name string) []topology.Carrier {
+func (w *world) carriersFor(name string) []facts.Carrier {
 	carriers := slices.Clone(w.carriers)
 	for i := range w.all {
 		if w.all[i].Name == name {
@@ -134,8 +135,8 @@ func (w *world) carriersFor(name string) []topology.Carrier {
 func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, address netip.Addr, w *world) (string, error) {
 	for i := range w.all {
 		other := &w.all[i]
-		addresses, err := topology.EgressAddresses(other)
-		if err == nil && other.Name != e.Name && slices.Contains(addresses, address) && topology.PrecedesEgressIP(other, e) {
+		addresses, err := facts.EgressAddresses(other)
+		if err == nil && other.Name != e.Name && slices.Contains(addresses, address) && facts.PrecedesEgressIP(other, e) {
 			return "it belongs to EgressIP " + other.Name, nil
 		}
 	}
@@ -184,7 +185,7 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 		for _, text := range gateway.Addresses {
 			if own, err := text.Prefix(); err == nil && own.Addr() == address {
 				return "it belongs to node " + w.networks[i].Name
-			} else if err == nil && topology.IsOfAll(own, address) {
+			} else if err == nil && facts.IsOfAll(own, address) {
 				return fmt.Sprintf("it is the address of all hosts of %s, the network of node %s's link outside",
 					own.Masked(), w.networks[i].Name)
 			}

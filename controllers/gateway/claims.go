@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their gateways
@@ -33,9 +34,9 @@ func IndexByAddress(o client.Object) (texts []string) {
 func addressesOf(o client.Object) []netip.Addr {
 	switch o := o.(type) {
 	case *corev1.Node:
-		return topology.InternalIPs(o)
+		return facts.InternalIPs(o)
 	case *networkv1alpha1.NodeNetwork:
-		return topology.GatewayAddresses(o)
+		return facts.GatewayAddresses(o)
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func addressesOf(o client.Object) []netip.Addr {
 func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (string, error) {
 	var owners []corev1.Node
 	var claims []networkv1alpha1.NodeNetwork
-	for _, address := range topology.GatewayAddresses(nn) {
+	for _, address := range facts.GatewayAddresses(nn) {
 		var nodes corev1.NodeList
 		if err := r.Client.List(ctx, &nodes, client.MatchingFields{ByAddress: address.String()}); err != nil {
 			return "", err
@@ -55,7 +56,7 @@ func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 		}
 		owners, claims = append(owners, nodes.Items...), append(claims, networks.Items...)
 	}
-	return topology.Usurped(nn, owners, claims), nil
+	return facts.Usurped(nn, owners, claims), nil
 }
 
 // report writes the condition of a gateway that is not accepted, or is accepted again.

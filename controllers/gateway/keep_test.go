@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -87,14 +88,14 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 // network returns a NodeNetwork as the operator writes it.
 func network(t *testing.T, id int32, subnet networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork {
 	t.Helper()
-	plan, err := topology.ParseClusterNetwork(&networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
+	plan, err := facts.ParseClusterNetwork(&networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
 		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}},
 		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}},
-		plan, nil, topology.Settings{})
+	spec, err := facts.NodeSpec(networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}},
+		plan, nil, facts.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

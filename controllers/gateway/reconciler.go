@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -52,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if nn.Status.Chassis == "" { // it was recreated, and its agent has not reported yet
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
-	reason, usurped := networkv1alpha1.ReasonNetworkOverlapsNodes, topology.OverlapOfGateway(&nn)
+	reason, usurped := networkv1alpha1.ReasonNetworkOverlapsNodes, facts.OverlapOfGateway(&nn)
 	if usurped == "" {
 		var err error
 		if usurped, err = r.usurped(ctx, &nn); err != nil {
@@ -68,12 +70,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if usurped != "" {
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
-	facts, err := topology.ParseGateway(&nn, &node)
+	read, err := facts.ParseGateway(&nn, &node)
 	if err != nil {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
-	applied := r.Database.Apply(ctx, topology.GatewayUnit(facts))
+	applied := r.Database.Apply(ctx, topology.GatewayUnit(read))
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
 	}
@@ -84,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // other subnets, because another node may have these now. While the database is away, rows of another process are
 // unknown: the sweep enqueues the node again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
-	node, err := topology.ParseNodeNetwork(nn)
+	node, err := facts.ParseNodeNetwork(nn)
 	if err != nil || topology.IsGatewayOf(r.Database.RowsOf(topology.GatewayKey(nn.Name)), node) {
 		return nil // the node's own controller reports the error
 	}

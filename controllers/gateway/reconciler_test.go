@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -114,16 +116,16 @@ func TestReconcile(t *testing.T) {
 				c.change(node, nn)
 			}
 			b := kindtest.New(t, Kinds, topology.KindGateway, nil, append(c.others, node, nn)...)
-			b.Seed(topology.NodeUnit(topology.Node{Name: "n1", Chassis: "chassis-n1"}))
+			b.Seed(topology.NodeUnit(facts.Node{Name: "n1", Chassis: "chassis-n1"}))
 			if c.fails != nil {
 				b.Database.Refusals[n1] = c.fails
 			}
 			if c.gateway {
-				facts, err := topology.ParseGateway(nn, node)
+				read, err := facts.ParseGateway(nn, node)
 				if err != nil {
 					t.Fatal(err)
 				}
-				text := b.Text(topology.GatewayUnit(facts))
+				text := b.Text(topology.GatewayUnit(read))
 				c.want.Units = map[unit.Key][]string{n1: text}
 				have := kindtest.Pick(text, "LogicalRouterPort rtoe", "Route 0.0.0.0/0", "Route ::/0", "NAT 10.244", "NAT fd01")
 				slices.Sort(c.lines)

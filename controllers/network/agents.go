@@ -75,7 +75,7 @@ func stateOf(pod *corev1.Pod) agentState {
 }
 
 // agentProblem returns the problem of a node's agent, if any.
-func (f facts) agentProblem(node string) (networkv1alpha1.Problem, bool) {
+func (f statusInput) agentProblem(node string) (networkv1alpha1.Problem, bool) {
 	state, known := f.agents[node]
 	switch {
 	case len(f.agents) == 0 || state.running:

@@ -48,7 +48,7 @@ var components = []struct {
 
 // versions returns the versions that all nodes run. A version that differs between nodes stays at its last common
 // value.
-func versions(before []networkv1alpha1.ComponentVersion, f facts) (found []networkv1alpha1.ComponentVersion) {
+func versions(before []networkv1alpha1.ComponentVersion, f statusInput) (found []networkv1alpha1.ComponentVersion) {
 	if f.version != "" {
 		found = append(found, networkv1alpha1.ComponentVersion{Name: "operator", Version: f.version})
 	}
@@ -70,7 +70,7 @@ func versions(before []networkv1alpha1.ComponentVersion, f facts) (found []netwo
 }
 
 // common returns the version that all nodes report. Lost nodes do not count.
-func (f facts) common(of func(networkv1alpha1.NodeNetworkStatus) string) (version string, same bool) {
+func (f statusInput) common(of func(networkv1alpha1.NodeNetworkStatus) string) (version string, same bool) {
 	byName := f.byName()
 	for i := range f.nodes {
 		nn := byName[f.nodes[i].Name]

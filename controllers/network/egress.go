@@ -16,7 +16,7 @@ import (
 // egressProblems lists the egress IPs that no node carries, sorted by name. Packets of their pods leave with another
 // address, or not at all. EgressFirewalls are not listed, because the owner of a namespace must not be able to block
 // an upgrade.
-func egressProblems(f facts) (found []networkv1alpha1.Problem) {
+func egressProblems(f statusInput) (found []networkv1alpha1.Problem) {
 	all := slices.Clone(f.egress)
 	slices.SortFunc(all, func(a, b networkv1alpha1.EgressIP) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range all {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,14 +17,13 @@ import (
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 const testVersion = "v1"
 
 // goodFacts returns the facts of a network of three nodes without a problem.
-func goodFacts() facts {
-	f := facts{plan: topology.Plan{Clusters: []ipam.Network{cluster("10.244.0.0/16", 24)}}, connected: true, version: testVersion,
+func goodFacts() statusInput {
+	f := statusInput{plan: facts.Plan{Clusters: []ipam.Network{cluster("10.244.0.0/16", 24)}}, connected: true, version: testVersion,
 		used: func(netip.Prefix) (int64, bool) { return 0, true }, agents: map[string]agentState{}}
 	for i, name := range []string{"a", "b", "c"} {
 		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -43,7 +44,7 @@ func goodFacts() facts {
 }
 
 // fails makes a stage of nodes fail. Ready fails with it unless the stage is a note.
-func (f *facts) fails(condition, reason, message string, nodes ...int) {
+func (f *statusInput) fails(condition, reason, message string, nodes ...int) {
 	for _, i := range nodes {
 		conditions := &f.networks[i].Status.Conditions
 		meta.SetStatusCondition(conditions, metav1.Condition{Type: condition, Status: metav1.ConditionFalse,
@@ -71,141 +72,141 @@ func TestStatusNamesTheFault(t *testing.T) {
 	foreign := errors.New("the database belongs to the cluster x")
 	for _, test := range []struct {
 		fault  string
-		inject func(*facts)
+		inject func(*statusInput)
 		area   networkv1alpha1.AreaName
 		state  networkv1alpha1.AreaState
 		reason string
 		object string
 	}{
-		{"northbound database away", func(f *facts) { f.connected = false }, databases, unavailable,
+		{"northbound database away", func(f *statusInput) { f.connected = false }, databases, unavailable,
 			networkv1alpha1.ReasonDatabaseUnavailable, whole},
-		{"schema too old", func(f *facts) {
+		{"schema too old", func(f *statusInput) {
 			f.connected, f.refused, f.applied = false, schema, schema
 		}, databases, unavailable, networkv1alpha1.ReasonDatabaseSchemaTooOld, whole},
-		{"another cluster's database", func(f *facts) {
+		{"another cluster's database", func(f *statusInput) {
 			f.refused, f.applied = foreign, foreign
 		}, databases, unavailable, networkv1alpha1.ReasonDatabaseError, whole},
-		{"southbound database away", func(f *facts) {
+		{"southbound database away", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonDatabaseUnavailable, "not connected", 0, 1, 2)
 		}, databases, unavailable, networkv1alpha1.ReasonDatabaseUnavailable, whole},
-		{"southbound database away for one node", func(f *facts) {
+		{"southbound database away for one node", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonDatabaseUnavailable, "not connected", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonDatabaseUnavailable, "NodeNetwork/b"},
-		{"ovn-northd silent", func(f *facts) {
+		{"ovn-northd silent", func(f *statusInput) {
 			f.silent = "ovn-northd does not answer"
 		}, control, unavailable, networkv1alpha1.ReasonNorthdSilent, whole},
-		{"agent of a former version", func(f *facts) {
+		{"agent of a former version", func(f *statusInput) {
 			f.networks[2].Status.AgentVersion = "v0"
 		}, control, progressing, networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent"},
-		{"row refused", func(f *facts) {
+		{"row refused", func(f *statusInput) {
 			f.applied = errors.New("constraint violation")
 		}, rows, degraded, networkv1alpha1.ReasonDatabaseError, whole},
-		{"spec invalid", func(f *facts) { f.invalid = errors.New("bad") }, rows, degraded, networkv1alpha1.ReasonInvalidSpec, whole},
-		{"networks held", func(f *facts) {
-			f.invalid = &topology.HeldError{Message: "clusterNetwork 10.244.0.0/16 contains 10.244.3.4"}
+		{"spec invalid", func(f *statusInput) { f.invalid = errors.New("bad") }, rows, degraded, networkv1alpha1.ReasonInvalidSpec, whole},
+		{"networks held", func(f *statusInput) {
+			f.invalid = &facts.HeldError{Message: "clusterNetwork 10.244.0.0/16 contains 10.244.3.4"}
 		}, rows, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, whole},
-		{"appended network held", func(f *facts) {
+		{"appended network held", func(f *statusInput) {
 			f.held = "clusterNetwork 10.245.0.0/16 contains 10.245.3.4"
 		}, rows, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, whole},
-		{"API server in a network", func(f *facts) {
+		{"API server in a network", func(f *statusInput) {
 			f.plan.Clusters = []ipam.Network{cluster("10.244.0.0/16", 24)}
 			f.apiServers = []discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.3.4"}}}}}
 		}, rows, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, whole},
-		{"node in a network", func(f *facts) {
+		{"node in a network", func(f *statusInput) {
 			f.isIn(2, "10.244.0.0/16", "10.244.3.4")
 		}, ofNodes, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, "Node/c"},
-		{"node in a network, and so without one", func(f *facts) {
+		{"node in a network, and so without one", func(f *statusInput) {
 			f.isIn(2, "10.244.0.0/16", "10.244.3.4")
 			f.networks = f.networks[:2]
 		}, ofNodes, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, "Node/c"},
-		{"gateway in a network", func(f *facts) {
+		{"gateway in a network", func(f *statusInput) {
 			f.isIn(0, "10.244.0.0/16", "10.244.3.4")
 			f.fails(networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.ReasonNetworkOverlapsNodes,
 				"clusterNetwork 10.244.0.0/16 contains 10.244.3.4", 0)
 		}, rows, degraded, networkv1alpha1.ReasonNetworkOverlapsNodes, "NodeNetwork/a"},
-		{"node's rows refused", func(f *facts) {
+		{"node's rows refused", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionTopologyReady, networkv1alpha1.ReasonDatabaseRefused, "constraint violation", 0)
 		}, rows, degraded, networkv1alpha1.ReasonDatabaseRefused, "NodeNetwork/a"},
-		{"gateway's address is another's", func(f *facts) {
+		{"gateway's address is another's", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionGatewayAccepted, networkv1alpha1.ReasonAddressConflict, "192.0.2.1 is b's", 0)
 		}, rows, degraded, networkv1alpha1.ReasonAddressConflict, "NodeNetwork/a"},
-		{"links of different MTU", func(f *facts) { f.mtu = "links differ" }, rows, degraded, networkv1alpha1.ReasonMTUMismatch, whole},
-		{"service networks differ", func(f *facts) { f.services = "they differ" }, rows, degraded,
+		{"links of different MTU", func(f *statusInput) { f.mtu = "links differ" }, rows, degraded, networkv1alpha1.ReasonMTUMismatch, whole},
+		{"service networks differ", func(f *statusInput) { f.services = "they differ" }, rows, degraded,
 			networkv1alpha1.ReasonServiceNetworkMismatch, whole},
-		{"invariant violated", func(f *facts) {
+		{"invariant violated", func(f *statusInput) {
 			f.violations = []invariant.Violation{{Invariant: "UniqueMAC", Message: "twice"}}
 		}, rows, degraded, networkv1alpha1.ReasonInvariantViolated, whole},
-		{"subnets exhausted", func(f *facts) {
+		{"subnets exhausted", func(f *statusInput) {
 			f.plan.Clusters = []ipam.Network{cluster("10.244.0.0/23", 24)}
 			f.networks[2].Spec.PodSubnets = nil
 		}, ofAddresses, degraded, networkv1alpha1.ReasonSubnetsExhausted, whole},
-		{"node full", func(f *facts) {
+		{"node full", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionAddressesFree, networkv1alpha1.ReasonAddressesExhausted, "full", 0)
 		}, ofAddresses, degraded, networkv1alpha1.ReasonAddressesExhausted, "NodeNetwork/a"},
-		{"drift standing", func(f *facts) {
+		{"drift standing", func(f *statusInput) {
 			f.drift = &networkv1alpha1.DriftStatus{Total: 1, Standing: 1}
 		}, ofDrift, degraded, networkv1alpha1.ReasonDrift, whole},
-		{"kubelet silent", func(f *facts) {
+		{"kubelet silent", func(f *statusInput) {
 			f.nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
 		}, ofNodes, degraded, networkv1alpha1.ReasonNodeLost, "Node/b"},
-		{"node not reached through the network", func(f *facts) {
+		{"node not reached through the network", func(f *statusInput) {
 			f.networks[1].Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{"10.244.1.2/24"}
 			f.unreached = []string{"b"}
 		}, ofNodes, degraded, networkv1alpha1.ReasonTunnelSilent, "NodeNetwork/b"},
-		{"kubelet silent, and so all of its node", func(f *facts) {
+		{"kubelet silent, and so all of its node", func(f *statusInput) {
 			f.networks[1].Spec.ManagementPort.Addresses = []networkv1alpha1.InterfaceAddress{"10.244.1.2/24"}
 			f.unreached, f.nodes[1].Status.Conditions[0].Status = []string{"b"}, corev1.ConditionUnknown
 		}, ofNodes, degraded, networkv1alpha1.ReasonNodeLost, "Node/b"},
-		{"agent in back-off", func(f *facts) {
+		{"agent in back-off", func(f *statusInput) {
 			f.agents["c"] = agentState{failing: "container agent: CrashLoopBackOff"}
 		}, ofNodes, degraded, networkv1alpha1.ReasonAgentUnavailable, "Node/c"},
-		{"agent starts", func(f *facts) {
+		{"agent starts", func(f *statusInput) {
 			f.agents["c"] = agentState{}
 		}, ofNodes, progressing, networkv1alpha1.ReasonAgentStarting, "Node/c"},
-		{"agent's pod gone", func(f *facts) { delete(f.agents, "c") }, ofNodes, progressing,
+		{"agent's pod gone", func(f *statusInput) { delete(f.agents, "c") }, ofNodes, progressing,
 			networkv1alpha1.ReasonAgentStarting, "Node/c"},
-		{"new node", func(f *facts) {
+		{"new node", func(f *statusInput) {
 			f.networks = f.networks[:2]
 		}, ofNodes, progressing, networkv1alpha1.ReasonWaitingForAgent, "Node/c"},
-		{"Open vSwitch's database away", func(f *facts) {
+		{"Open vSwitch's database away", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionOVSReady, networkv1alpha1.ReasonDatabaseUnavailable, "Open vSwitch does not answer", 0)
 		}, ofNodes, degraded, networkv1alpha1.ReasonDatabaseUnavailable, "NodeNetwork/a"},
-		{"ovs-vswitchd dead", func(f *facts) {
+		{"ovs-vswitchd dead", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionOVSReady, networkv1alpha1.ReasonSwitchUnavailable, "does not answer", 0)
 		}, ofNodes, degraded, networkv1alpha1.ReasonSwitchUnavailable, "NodeNetwork/a"},
-		{"ovn-controller dead", func(f *facts) {
+		{"ovn-controller dead", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonControllerUnavailable, "does not answer", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonControllerUnavailable, "NodeNetwork/b"},
-		{"chassis not registered", func(f *facts) {
+		{"chassis not registered", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonWaitingForChassis, "not registered", 1)
 		}, ofNodes, progressing, networkv1alpha1.ReasonWaitingForChassis, "NodeNetwork/b"},
-		{"management port refused by the kernel", func(f *facts) {
+		{"management port refused by the kernel", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionManagementPortReady, networkv1alpha1.ReasonHostError, "permission denied", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonHostError, "NodeNetwork/b"},
-		{"CNI configuration not writable", func(f *facts) {
+		{"CNI configuration not writable", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonHostError, "read-only file system", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonHostError, "NodeNetwork/b"},
-		{"no link outside", func(f *facts) {
+		{"no link outside", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonNoUplink, "no default route", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonNoUplink, "NodeNetwork/b"},
-		{"link moves", func(f *facts) {
+		{"link moves", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkMoving, "it is being moved", 1)
 		}, ofNodes, progressing, networkv1alpha1.ReasonUplinkMoving, "NodeNetwork/b"},
-		{"move rolled back", func(f *facts) {
+		{"move rolled back", func(f *statusInput) {
 			f.networks[1].Status.Move = "eth0 Bridge"
 			f.fails(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonUplinkRolledBack, "no answer", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonUplinkRolledBack, whole},
-		{"another network's CNI configuration", func(f *facts) {
+		{"another network's CNI configuration", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonOtherConfiguration, "00-other.conflist sorts before", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonOtherConfiguration, "NodeNetwork/b"},
-		{"egress IP that no node carries", func(f *facts) {
+		{"egress IP that no node carries", func(f *statusInput) {
 			f.egress = []networkv1alpha1.EgressIP{egressIP("good", metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected),
 				egressIP("lost", metav1.ConditionFalse, networkv1alpha1.ReasonNoAssignableNode)}
 		}, rows, degraded, networkv1alpha1.ReasonNoAssignableNode, "EgressIP/lost"},
-		{"egress IP on a node that is silent", func(f *facts) {
+		{"egress IP on a node that is silent", func(f *statusInput) {
 			f.egress = []networkv1alpha1.EgressIP{egressIP("held", metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable), {}}
 		}, rows, degraded, networkv1alpha1.ReasonNodesUnreachable, "EgressIP/held"},
-		{"interfaces of pods broken", func(f *facts) {
+		{"interfaces of pods broken", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ReasonCheckFailed, "1 of 5", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonCheckFailed, "NodeNetwork/b"},
 	} {
@@ -237,7 +238,7 @@ func TestStatusNamesTheFault(t *testing.T) {
 }
 
 // isIn gives a node an address in a network of pods.
-func (f *facts) isIn(node int, network, address string) {
+func (f *statusInput) isIn(node int, network, address string) {
 	f.plan.Clusters = []ipam.Network{cluster(network, 24)}
 	f.nodes[node].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 }

@@ -73,7 +73,7 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 
 // TestMTUMismatchDegrades checks that worse problems come first.
 func TestMTUMismatchDegrades(t *testing.T) {
-	f := facts{connected: true, mtu: "links differ"}
+	f := statusInput{connected: true, mtu: "links differ"}
 	if got := health.Degraded(problemsOf("default", f)); got.Reason != networkv1alpha1.ReasonMTUMismatch || got.Message != "links differ" {
 		t.Errorf("Degraded has reason %s: %s", got.Reason, got.Message)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,7 +19,6 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -41,8 +42,8 @@ func apiServersOnly() predicate.Predicate {
 // judge writes to status.networks which networks of the spec are in force, and returns the plan that nodes may use.
 // The status is written before anything is derived from a network, because nodes read it there. Its resource version
 // makes the write fail if the spec has changed meanwhile.
-func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (plan topology.Plan, invalid, err error) {
-	if plan, invalid = topology.ParseClusterNetwork(cn); invalid != nil {
+func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (plan facts.Plan, invalid, err error) {
+	if plan, invalid = facts.ParseClusterNetwork(cn); invalid != nil {
 		return plan, invalid, nil
 	}
 	var nodes corev1.NodeList
@@ -55,8 +56,8 @@ func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err != nil {
 		return plan, nil, err
 	}
-	hosts := topology.HostAddresses(nodes.Items, networks.Items, apiServers)
-	states := topology.JudgeNetworks(cn, plan, nodes.Items, networks.Items, hosts)
+	hosts := facts.HostAddresses(nodes.Items, networks.Items, apiServers)
+	states := facts.JudgeNetworks(cn, plan, nodes.Items, networks.Items, hosts)
 	if !equality.Semantic.DeepEqual(states, cn.Status.Networks) {
 		if r.isBehind(cn) {
 			return plan, nil, errBehind
@@ -68,13 +69,13 @@ func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 		}
 		r.written, r.wroteAt = cn.ResourceVersion, time.Now()
 	}
-	plan, invalid = topology.PlanInForce(cn)
+	plan, invalid = facts.PlanInForce(cn)
 	return plan, invalid, nil
 }
 
 // invalidReason returns the reason of the condition for a spec that is not applied.
 func invalidReason(err error) string {
-	var held *topology.HeldError
+	var held *facts.HeldError
 	if errors.As(err, &held) {
 		return networkv1alpha1.ReasonNetworkOverlapsNodes
 	}
@@ -83,7 +84,7 @@ func invalidReason(err error) string {
 
 // overlapProblems lists host addresses that are in networks of pods, of services or of OVN. A network may be held
 // because of an address. A node with such an address gets no network, or keeps its existing one.
-func overlapProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+func overlapProblems(name string, f statusInput) (found []networkv1alpha1.Problem) {
 	const area, state, reason = networkv1alpha1.AreaTopology, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonNetworkOverlapsNodes
 	if f.invalid != nil {
 		return nil
@@ -91,7 +92,7 @@ func overlapProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	if f.held != "" {
 		found = append(found, health.New(area, state, reason, "ClusterNetwork/"+name, f.held+"; the network is not used"))
 	}
-	if text := f.plan.Overlap(topology.HostAddresses(nil, nil, f.apiServers)); text != "" {
+	if text := f.plan.Overlap(facts.HostAddresses(nil, nil, f.apiServers)); text != "" {
 		found = append(found, health.New(area, state, reason, "ClusterNetwork/"+name, text+": pods cannot reach it"))
 	}
 	byName := f.byName()
@@ -121,5 +122,5 @@ func gatewayOverlaps(nn *networkv1alpha1.NodeNetwork) bool {
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !slices.Equal(topology.InternalIPs(before), topology.InternalIPs(after))
+	return !ok || !ok2 || !slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
 }

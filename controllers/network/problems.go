@@ -15,7 +15,7 @@ import (
 
 // problemsOf lists the problems, the worst first. Of two equally bad problems, the possible cause of the other is
 // first.
-func problemsOf(name string, f facts) []networkv1alpha1.Problem {
+func problemsOf(name string, f statusInput) []networkv1alpha1.Problem {
 	nodes := nodeProblems(f)
 	unready, besides := nodes.unready, nodes.besides
 	all := slices.Concat(removalProblems(name, f), databaseProblems(name, f), memberProblems(f.databases),
@@ -25,7 +25,7 @@ func problemsOf(name string, f facts) []networkv1alpha1.Problem {
 }
 
 // removalProblems reports that the network is being removed.
-func removalProblems(name string, f facts) []networkv1alpha1.Problem {
+func removalProblems(name string, f statusInput) []networkv1alpha1.Problem {
 	if f.removing == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func removalProblems(name string, f facts) []networkv1alpha1.Problem {
 }
 
 // databaseProblems lists the problems of the two databases and of ovn-northd between them.
-func databaseProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+func databaseProblems(name string, f statusInput) (found []networkv1alpha1.Problem) {
 	const state = networkv1alpha1.StateUnavailable
 	switch {
 	case f.refused != nil:
@@ -57,7 +57,7 @@ func databaseProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 }
 
 // specProblems lists why the spec is not in force.
-func specProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+func specProblems(name string, f statusInput) (found []networkv1alpha1.Problem) {
 	const state = networkv1alpha1.StateDegraded
 	object := "ClusterNetwork/" + name
 	if f.invalid != nil {
@@ -73,7 +73,7 @@ func specProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 	return found
 }
 
-func driftProblems(name string, f facts) []networkv1alpha1.Problem {
+func driftProblems(name string, f statusInput) []networkv1alpha1.Problem {
 	if f.drift == nil || f.drift.Standing == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func driftProblems(name string, f facts) []networkv1alpha1.Problem {
 }
 
 // fitProblems lists settings that do not match each other.
-func fitProblems(name string, f facts) (found []networkv1alpha1.Problem) {
+func fitProblems(name string, f statusInput) (found []networkv1alpha1.Problem) {
 	violated := ""
 	if len(f.violations) > 0 {
 		violated = describeViolations(f.violations)
@@ -107,7 +107,7 @@ func fitProblems(name string, f facts) (found []networkv1alpha1.Problem) {
 type ofNodes struct{ unready, besides []networkv1alpha1.Problem }
 
 // nodeProblems lists the problems of each node, sorted by the nodes' names.
-func nodeProblems(f facts) (found ofNodes) {
+func nodeProblems(f statusInput) (found ofNodes) {
 	byName := f.byName()
 	away := f.southboundAway()
 	nodes := slices.Clone(f.nodes)
@@ -148,7 +148,7 @@ func nodeProblems(f facts) (found ofNodes) {
 	return found
 }
 
-func (f facts) byName() map[string]*networkv1alpha1.NodeNetwork {
+func (f statusInput) byName() map[string]*networkv1alpha1.NodeNetwork {
 	found := make(map[string]*networkv1alpha1.NodeNetwork, len(f.networks))
 	for i := range f.networks {
 		found[f.networks[i].Name] = &f.networks[i]
@@ -158,7 +158,7 @@ func (f facts) byName() map[string]*networkv1alpha1.NodeNetwork {
 
 // southboundAway reports whether every reporting node fails to reach the southbound database. Then the database is
 // the cause, not the nodes.
-func (f facts) southboundAway() bool {
+func (f statusInput) southboundAway() bool {
 	byName, speaking := f.byName(), 0
 	for i := range f.nodes {
 		nn := byName[f.nodes[i].Name]

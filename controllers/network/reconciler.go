@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	if invalid == nil {
-		invalid = topology.CheckGateway(cn.Spec.Gateway) // nodes stay unchanged; cluster-wide settings are applied
+		invalid = facts.CheckGateway(cn.Spec.Gateway) // nodes stay unchanged; cluster-wide settings are applied
 	}
 	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) || errors.Is(err, errBehind) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
@@ -128,7 +130,7 @@ func (r *Reconciler) awaitConnection(ctx context.Context) {
 	_ = r.Database.Wait(ctx, func() (bool, error) { return r.Database.Connected() || r.Database.Refused() != nil, nil })
 }
 
-func (r *Reconciler) apply(ctx context.Context, plan topology.Plan) error {
+func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	var system corev1.Namespace
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 		return fmt.Errorf("identity of the cluster: %w", err)
@@ -137,7 +139,7 @@ func (r *Reconciler) apply(ctx context.Context, plan topology.Plan) error {
 }
 
 // report writes the status if it differs.
-func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan topology.Plan, invalid, applied error) error {
+func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan facts.Plan, invalid, applied error) error {
 	var nodes corev1.NodeList
 	// a report only reads, and each node that joins causes a report
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -168,13 +170,13 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		return err
 	}
 	drift, found := r.drift(cn)
-	want := status(cn, facts{
+	want := status(cn, statusInput{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		egress: egress.Items, unreached: r.unreached(), denied: denied, held: topology.HeldNetworks(cn.Status.Networks),
+		egress: egress.Items, unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers,
 	})
 	if r.Settings.Reported != nil {
@@ -266,5 +268,5 @@ func healthChanged(e event.UpdateEvent) bool {
 		!slices.Equal(health.Node(before.Name, before.Status.Conditions), health.Node(after.Name, after.Status.Conditions)) ||
 		before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
-		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets) || topology.MoveState(before) != topology.MoveState(after)
+		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets) || facts.MoveState(before) != facts.MoveState(after)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -154,7 +156,7 @@ func TestReconcile(t *testing.T) {
 }
 
 // rows are the facts of the cluster-wide unit, by families.
-var rows = map[string]topology.Network{
+var rows = map[string]facts.Network{
 	"4": {Cluster: "the-cluster", Join: prefixes("100.64.0.0/16"), Clusters: prefixes("10.244.0.0/16")},
 	"6": {Cluster: "the-cluster", Join: prefixes("fd98::/64"), Clusters: prefixes("fd01::/48")},
 	"46": {Cluster: "the-cluster", Join: prefixes("100.64.0.0/16", "fd98::/64"),

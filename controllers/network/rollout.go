@@ -33,7 +33,7 @@ func upgrade(r *networkv1alpha1.RolloutStatus) (p networkv1alpha1.Problem, of bo
 
 // rollout lists the agents of another version than the operator's. Both versions work together, but only for a
 // transition.
-func rollout(f facts) []networkv1alpha1.Problem {
+func rollout(f statusInput) []networkv1alpha1.Problem {
 	if p, of := upgrade(f.rollout); of {
 		return []networkv1alpha1.Problem{p}
 	}

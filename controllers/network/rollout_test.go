@@ -30,7 +30,7 @@ func TestRolloutInConditions(t *testing.T) {
 		r := &networkv1alpha1.RolloutStatus{State: state, Version: "v2", Stage: networkv1alpha1.StageCanary,
 			Object: "Node/n1", Message: "10.1.2.3 does not answer", Nodes: 3, Northd: "25.03.0"}
 		s := status(&networkv1alpha1.ClusterNetwork{},
-			facts{connected: true, version: "v2", rollout: r,
+			statusInput{connected: true, version: "v2", rollout: r,
 				nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, networks: []networkv1alpha1.NodeNetwork{nn}})
 		for kind, want := range map[string]metav1.ConditionStatus{networkv1alpha1.ConditionProgressing: want.progressing,
 			networkv1alpha1.ConditionDegraded: want.degraded, networkv1alpha1.ConditionUpgradeable: want.upgradeable} {

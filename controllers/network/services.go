@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // serviceCIDRs lists the networks from which the API server allocates cluster IPs. It returns nil before Kubernetes
@@ -34,7 +34,7 @@ func servesServiceCIDRs(mapper meta.RESTMapper) bool {
 
 // serviceMismatch describes how the networks of the API server's cluster IPs differ from spec.serviceNetwork, which
 // nodes route to the load balancers. It returns "" without a difference, or if the API server does not serve them.
-func serviceMismatch(plan topology.Plan, given []networkingv1.ServiceCIDR) string {
+func serviceMismatch(plan facts.Plan, given []networkingv1.ServiceCIDR) string {
 	var wrong []string
 	covered := map[netip.Prefix]bool{}
 	for i := range given {

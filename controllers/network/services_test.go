@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 func serviceCIDR(name string, cidrs ...string) networkingv1.ServiceCIDR {
@@ -45,7 +45,7 @@ func TestServiceNetworksThatDiffer(t *testing.T) {
 		"an unreadable network": {[]netip.Prefix{v4},
 			[]networkingv1.ServiceCIDR{serviceCIDR("kubernetes", "10.96.0.0/16", "nonsense")}, nil},
 	} {
-		got := serviceMismatch(topology.Plan{Services: c.spec}, c.given)
+		got := serviceMismatch(facts.Plan{Services: c.spec}, c.given)
 		if len(c.want) == 0 && got != "" {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,15 +19,14 @@ import (
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // namedNodes bounds the nodes that a condition's message names.
 const namedNodes = 5
 
-// facts are the input of the status.
-type facts struct {
-	plan      topology.Plan
+// statusInput is what the status is computed from.
+type statusInput struct {
+	plan      facts.Plan
 	invalid   error // the spec cannot be applied
 	applied   error // the database refused it
 	connected bool
@@ -54,7 +55,7 @@ type facts struct {
 }
 
 // status computes the ClusterNetwork's status.
-func status(cn *networkv1alpha1.ClusterNetwork, f facts) networkv1alpha1.ClusterNetworkStatus {
+func status(cn *networkv1alpha1.ClusterNetwork, f statusInput) networkv1alpha1.ClusterNetworkStatus {
 	want := *cn.Status.DeepCopy()
 	want.ObservedGeneration = cn.Generation
 	want.MTU = effectiveMTU(cn.Spec.MTU, f.networks)
@@ -95,7 +96,7 @@ func setRemoving(conditions *[]metav1.Condition, removing *metav1.Condition, gen
 	meta.SetStatusCondition(conditions, c)
 }
 
-func readyCondition(f facts, waiting []string) metav1.Condition {
+func readyCondition(f statusInput, waiting []string) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case f.invalid != nil:
@@ -117,7 +118,7 @@ func readyCondition(f facts, waiting []string) metav1.Condition {
 func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
 	var failed []string
 	for i := range networks {
-		if text := topology.RolledBack(&networks[i]); text != "" {
+		if text := facts.RolledBack(&networks[i]); text != "" {
 			failed = append(failed, text)
 		}
 	}
@@ -129,7 +130,7 @@ func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
 	if len(failed) > 1 {
 		text += fmt.Sprintf(", and %d more", len(failed)-1)
 	}
-	if waiting := topology.WaitingToMove(networks); len(waiting) > 0 {
+	if waiting := facts.WaitingToMove(networks); len(waiting) > 0 {
 		text += "; until that is settled these nodes do not move their links: " + nameSome(waiting)
 	}
 	return text
@@ -162,7 +163,7 @@ func standingDrift(drift *networkv1alpha1.DriftStatus) string {
 }
 
 // exhaustedNetworks names the nodes that have no pod subnet because none is free.
-func exhaustedNetworks(f facts) []string {
+func exhaustedNetworks(f statusInput) []string {
 	known := make(map[string]bool, len(f.networks))
 	for i := range f.networks {
 		known[f.networks[i].Name] = len(f.networks[i].Spec.PodSubnets) > 0
@@ -234,7 +235,7 @@ func nameSome(names []string) string {
 
 // addresses counts the addresses of each cluster network, and describes the free ones in words. ok is false until
 // they are known.
-func addresses(f facts) (counts []networkv1alpha1.NetworkAddresses, free string, ok bool) {
+func addresses(f statusInput) (counts []networkv1alpha1.NetworkAddresses, free string, ok bool) {
 	var texts []string
 	for _, cluster := range f.plan.Clusters {
 		total := cluster.Total()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +19,6 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 func cluster(cidr string, hostPrefix int) ipam.Network {
@@ -50,7 +51,7 @@ func TestExhaustedIsAFamily(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := health.Degraded(problemsOf("default",
-				facts{connected: true, plan: topology.Plan{Clusters: test.plan}, nodes: test.nodes, networks: networks}))
+				statusInput{connected: true, plan: facts.Plan{Clusters: test.plan}, nodes: test.nodes, networks: networks}))
 			if got.Reason != test.want {
 				t.Errorf("Degraded is %s with reason %s: %s; want reason %s", got.Status, got.Reason, got.Message, test.want)
 			}
@@ -60,7 +61,7 @@ func TestExhaustedIsAFamily(t *testing.T) {
 
 // After a start the addresses in use are unknown at first. The status keeps its previous counts until then.
 func TestCountsStayUntilAddressesAreRestored(t *testing.T) {
-	f := facts{plan: topology.Plan{Clusters: []ipam.Network{cluster("10.0.0.0/24", 25)}}, connected: true}
+	f := statusInput{plan: facts.Plan{Clusters: []ipam.Network{cluster("10.0.0.0/24", 25)}}, connected: true}
 	f.used = func(netip.Prefix) (int64, bool) { return 5, true }
 	cn := &networkv1alpha1.ClusterNetwork{}
 	cn.Status = status(cn, f)
@@ -76,7 +77,7 @@ func TestCountsStayUntilAddressesAreRestored(t *testing.T) {
 
 // A violation makes the network degraded, but ranks behind every problem that may be its cause.
 func TestViolationDegrades(t *testing.T) {
-	f := facts{connected: true, violations: []invariant.Violation{{Invariant: "UniqueMAC", Message: "MAC belongs to 2 ports"},
+	f := statusInput{connected: true, violations: []invariant.Violation{{Invariant: "UniqueMAC", Message: "MAC belongs to 2 ports"},
 		{Invariant: "PodHasPort", Message: "pod has no port"}}}
 	got := health.Degraded(problemsOf("default", f))
 	want := "UniqueMAC: MAC belongs to 2 ports; and 1 more, see kubectl weft check"
@@ -137,7 +138,7 @@ func TestLostNodeIsNotReady(t *testing.T) {
 // A ClusterNetwork that is being deleted never appears healthy, whichever component reports the reason. A recreated
 // ClusterNetwork has no trace of it.
 func TestARemovalIsInTheStatus(t *testing.T) {
-	f := facts{plan: topology.Plan{Clusters: []ipam.Network{cluster("10.0.0.0/24", 25)}}, connected: true,
+	f := statusInput{plan: facts.Plan{Clusters: []ipam.Network{cluster("10.0.0.0/24", 25)}}, connected: true,
 		used: func(netip.Prefix) (int64, bool) { return 5, true }}
 	deleted := metav1.Now()
 	held := health.Removing(networkv1alpha1.ReasonPodsRemain, "nothing is removed while 1 pod uses the network: a/b")

@@ -22,12 +22,12 @@ func ManagementPorts(c client.Reader) func(context.Context) map[string]netip.Add
 		if err := errors.Join(c.List(ctx, &nodes), c.List(ctx, &networks)); err != nil {
 			return nil // the cache returns no errors once it is in sync
 		}
-		return facts{nodes: nodes.Items, networks: networks.Items}.reachable()
+		return statusInput{nodes: nodes.Items, networks: networks.Items}.reachable()
 	}
 }
 
 // reachable returns the management ports' addresses of the nodes that should respond.
-func (f facts) reachable() map[string]netip.Addr {
+func (f statusInput) reachable() map[string]netip.Addr {
 	found, byName := map[string]netip.Addr{}, f.byName()
 	for i := range f.nodes {
 		name := f.nodes[i].Name
@@ -43,7 +43,7 @@ func (f facts) reachable() map[string]netip.Addr {
 }
 
 // tunnelProblems lists the ready nodes that do not respond. It leaves out nodes with a more precise problem.
-func tunnelProblems(f facts) (found []networkv1alpha1.Problem) {
+func tunnelProblems(f statusInput) (found []networkv1alpha1.Problem) {
 	addresses := f.reachable()
 	for _, name := range f.unreached {
 		if address, ok := addresses[name]; ok {

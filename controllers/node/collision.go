@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,14 +22,14 @@ func IndexByClaim(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return topology.Claims(nn)
+	return facts.Claims(nn)
 }
 
 // yields reports whether an older NodeNetwork has the same ID or subnet. That happens when a former leader's last
 // write reaches the API server after this process has chosen. The younger NodeNetwork is deleted. If that is the
 // other one, its node is enqueued.
 func (r *Reconciler) yields(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (bool, error) {
-	for _, claim := range topology.Claims(nn) {
+	for _, claim := range facts.Claims(nn) {
 		yields, err := r.yieldsIn(ctx, nn, claim)
 		if yields || err != nil {
 			return yields, err
@@ -46,7 +48,7 @@ func (r *Reconciler) yieldsIn(ctx context.Context, nn *networkv1alpha1.NodeNetwo
 		if other.Name == nn.Name {
 			continue
 		}
-		if topology.Older(other, nn) {
+		if facts.Older(other, nn) {
 			r.Events.Eventf(nn, other, corev1.EventTypeWarning, "NodeCollision", "Replace",
 				"NodeNetwork %s has the same ID or subnet and is older: this one is replaced", other.Name)
 			return true, nil

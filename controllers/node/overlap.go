@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // errPending is returned for a node that needs subnets before the networks are judged.
@@ -17,7 +18,7 @@ var errPending = errors.New("the networks of the ClusterNetwork are not judged y
 
 // refuse records an event on a node whose address is contained in a network in force. It reports whether the node
 // therefore gets no network. A node that has a network keeps it, because pods may use it.
-func (r *Reconciler) refuse(ctx context.Context, node *corev1.Node, plan topology.Plan) (bool, error) {
+func (r *Reconciler) refuse(ctx context.Context, node *corev1.Node, plan facts.Plan) (bool, error) {
 	if plan.Pending {
 		return false, nil
 	}

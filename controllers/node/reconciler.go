@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,8 +85,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	plan, err := topology.PlanInForce(&cn)
-	if held := (*topology.HeldError)(nil); errors.As(err, &held) {
+	plan, err := facts.PlanInForce(&cn)
+	if held := (*facts.HeldError)(nil); errors.As(err, &held) {
 		return ctrl.Result{}, r.freeze(ctx, &node, "the networks of the ClusterNetwork are not in force: "+held.Message)
 	} else if err != nil {
 		return ctrl.Result{}, nil // unchanged; the ClusterNetwork's condition reports it
@@ -97,13 +99,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // serve gives a node its network according to a plan.
 func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1alpha1.ClusterNetwork,
-	plan topology.Plan) (ctrl.Result, error) {
-	gateway, err := topology.NodeGateway(cn.Spec.Gateway, node.Labels)
+	plan facts.Plan) (ctrl.Result, error) {
+	gateway, err := facts.NodeGateway(cn.Spec.Gateway, node.Labels)
 	if err != nil {
 		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "InvalidGateway", "ResolveGateway", "%v", err)
 		return ctrl.Result{}, nil // unchanged
 	}
-	settings := topology.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
+	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
 		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
@@ -237,7 +239,7 @@ func (r *Reconciler) wait(name string, none bool) {
 }
 
 // ensure creates or completes the node's NodeNetwork. At most maxMoving nodes may move their links at a time.
-func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings,
+func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan facts.Plan, settings facts.Settings,
 	maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
 	nn, found, spec, err := r.choose(ctx, node, plan, settings, maxMoving)
 	if err != nil {
@@ -260,7 +262,7 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan topolog
 }
 
 // choose returns the node's NodeNetwork, whether it exists, and its desired spec.
-func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topology.Plan, settings topology.Settings, maxMoving int32) (
+func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.Plan, settings facts.Settings, maxMoving int32) (
 	nn *networkv1alpha1.NodeNetwork, found bool, spec networkv1alpha1.NodeNetworkSpec, err error) {
 	r.choosing.Lock()
 	defer r.choosing.Unlock()
@@ -271,7 +273,7 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topolog
 		return nil, false, spec, err
 	}
 	var others []networkv1alpha1.NodeNetworkSpec
-	if !topology.IsComplete(nn.Spec, plan) {
+	if !facts.IsComplete(nn.Spec, plan) {
 		if plan.Pending {
 			return nil, false, spec, errPending
 		}
@@ -279,7 +281,7 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan topolog
 			return nil, false, spec, err
 		}
 	}
-	if spec, err = topology.NodeSpec(nn.Spec, plan, others, settings); err != nil {
+	if spec, err = facts.NodeSpec(nn.Spec, plan, others, settings); err != nil {
 		if errors.Is(err, ipam.ErrExhausted) {
 			r.wait(node.Name, false)
 		}
@@ -410,15 +412,15 @@ func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec)
 }
 
 func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {
-	facts, err := topology.ParseNodeNetwork(nn)
+	read, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		return err
 	}
-	r.setAddresses(facts)
+	r.setAddresses(read)
 	return nil
 }
 
-func (r *Reconciler) setAddresses(node topology.Node) {
+func (r *Reconciler) setAddresses(node facts.Node) {
 	defer r.SubnetsSet.Publish(node.Name) // a pod may have read the NodeNetwork before Addresses had the subnets
 	if dropped := r.Addresses.SetNode(node.Name, node.Subnets); len(dropped) > 0 {
 		r.AddressesLost.Publish(dropped)
@@ -427,10 +429,10 @@ func (r *Reconciler) setAddresses(node topology.Node) {
 
 // apply passes the node's subnets to Addresses and its rows to the database.
 func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
-	facts, err := topology.ParseNodeNetwork(nn)
+	read, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		return err
 	}
-	r.setAddresses(facts)
-	return r.Database.Apply(ctx, topology.NodeUnit(facts))
+	r.setAddresses(read)
+	return r.Database.Apply(ctx, topology.NodeUnit(read))
 }

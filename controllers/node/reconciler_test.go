@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,9 +79,9 @@ func another(id int32, subnet networkv1alpha1.CIDR) *networkv1alpha1.NodeNetwork
 		Spec: networkv1alpha1.NodeNetworkSpec{NodeID: id, PodSubnets: []networkv1alpha1.CIDR{subnet}}}
 }
 
-// facts returns the facts of n1 with these subnets.
-func facts(id int, chassis, mac string, subnets ...string) topology.Node {
-	n := topology.Node{Name: "n1", ID: id, Chassis: chassis}
+// nodeFacts returns the facts of n1 with these subnets.
+func nodeFacts(id int, chassis, mac string, subnets ...string) facts.Node {
+	n := facts.Node{Name: "n1", ID: id, Chassis: chassis}
 	n.ManagementMAC, _ = net.ParseMAC(mac)
 	for _, subnet := range subnets {
 		n.Subnets = append(n.Subnets, netip.MustParsePrefix(subnet))
@@ -128,30 +130,30 @@ func TestReconcile(t *testing.T) {
 		fails   error // of the database
 		// facts, if set, are the facts of the node's unit. assignment is the NodeNetwork's afterwards, or empty if
 		// none exists.
-		facts      *topology.Node
+		facts      *facts.Node
 		assignment string
 		condition  string
 		want       kindtest.Outcome // without Units if facts are set
 	}{
 		"IPv4": {
 			objects: []client.Object{aNetwork("10.244.0.0/16 24"), aNode()},
-			facts:   new(facts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
+			facts:   new(nodeFacts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
 			want: kindtest.Outcome{Writes: created},
 		},
 		"IPv6": {
 			objects: []client.Object{aNetwork("fd01::/48 64"), aNode()},
-			facts:   new(facts(1, "", v6, "fd01::/64")), assignment: only6, condition: notReported,
+			facts:   new(nodeFacts(1, "", v6, "fd01::/64")), assignment: only6, condition: notReported,
 			want: kindtest.Outcome{Writes: created},
 		},
 		"dual stack": {
 			objects: []client.Object{aNetwork("10.244.0.0/16 24", "fd01::/48 64"), aNode()},
-			facts:   new(facts(1, "", v4, "10.244.0.0/24", "fd01::/64")), assignment: dual, condition: notReported,
+			facts:   new(nodeFacts(1, "", v4, "10.244.0.0/24", "fd01::/64")), assignment: dual, condition: notReported,
 			want: kindtest.Outcome{Writes: created},
 		},
 		"a node that comes after another": {
 			objects: []client.Object{aNetwork("10.244.0.0/16 24"), aNode(),
 				another(1, "10.244.0.0/24")},
-			facts:      new(facts(2, "", "0a:58:0a:f4:01:02", "10.244.1.0/24")),
+			facts:      new(nodeFacts(2, "", "0a:58:0a:f4:01:02", "10.244.1.0/24")),
 			assignment: second4, condition: notReported, want: kindtest.Outcome{Writes: created},
 		},
 		"the agent has reported": {
@@ -160,7 +162,7 @@ func TestReconcile(t *testing.T) {
 			}), aNodeNetwork(func(nn *networkv1alpha1.NodeNetwork) {
 				nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 			})},
-			facts: new(facts(1, "chassis-n1", v4, "10.244.0.0/24")), assignment: only4,
+			facts: new(nodeFacts(1, "chassis-n1", v4, "10.244.0.0/24")), assignment: only4,
 			condition: "False WeftReady: the pod network is ready",
 			want: kindtest.Outcome{Writes: []string{
 				"patch NodeNetwork n1", "patch status NodeNetwork n1", "patch Node n1", "patch status Node n1"}},
@@ -170,7 +172,7 @@ func TestReconcile(t *testing.T) {
 				nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
 					Message: "Open vSwitch does not answer"}}
 			})},
-			facts: new(facts(1, "chassis-n1", v4, "10.244.0.0/24")), assignment: only4,
+			facts: new(nodeFacts(1, "chassis-n1", v4, "10.244.0.0/24")), assignment: only4,
 			condition: "True WeftNotReady: Open vSwitch does not answer",
 			want: kindtest.Outcome{Writes: []string{
 				"patch NodeNetwork n1", "patch status NodeNetwork n1", "patch status Node n1"}},
@@ -230,20 +232,20 @@ func TestReconcile(t *testing.T) {
 		"the database refuses it": {
 			objects: []client.Object{aNetwork("10.244.0.0/16 24"), aNode()},
 			fails:   &ovndb.RejectedError{Unit: n1, Err: errors.New("constraint violation")},
-			facts:   new(facts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
+			facts:   new(nodeFacts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
 			want: kindtest.Outcome{Writes: created, Err: "unit node/n1: database refuses it: constraint violation"},
 		},
 		"the database is away": { // the engine applies the unit later
 			objects: []client.Object{aNetwork("10.244.0.0/16 24"), aNode()},
 			fails:   &ovndb.PendingError{Unit: n1, Reason: "database is not connected"},
-			facts:   new(facts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
+			facts:   new(nodeFacts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
 			want: kindtest.Outcome{Writes: []string{"create NodeNetwork n1", "patch status Node n1"}},
 		},
 		"a NodeNetwork of an earlier node of the name": {
 			objects: []client.Object{aNetwork("10.244.0.0/16 24"), aNode(), aNodeNetwork(func(nn *networkv1alpha1.NodeNetwork) {
 				nn.OwnerReferences[0].UID, nn.Spec.NodeID = "uid-earlier", 1
 			})},
-			facts: new(facts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
+			facts: new(nodeFacts(1, "", v4, "10.244.0.0/24")), assignment: only4, condition: notReported,
 			want: kindtest.Outcome{Writes: append([]string{"delete NodeNetwork n1"}, created...)},
 		},
 	} {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,7 +66,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
 	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) ||
-		!slices.Equal(topology.InternalIPs(before), topology.InternalIPs(after)) ||
+		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after)) ||
 		!equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
 

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -10,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // turn returns the move of its link that the node may make. It permits a new move only after a read past the cache,
@@ -24,7 +25,7 @@ func (r *Reconciler) turn(ctx context.Context, nn *networkv1alpha1.NodeNetwork, 
 }
 
 func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *networkv1alpha1.NodeNetwork, maxMoving int32) (string, error) {
-	if len(topology.WaitingToMove([]networkv1alpha1.NodeNetwork{*nn})) == 0 {
+	if len(facts.WaitingToMove([]networkv1alpha1.NodeNetwork{*nn})) == 0 {
 		return nn.Spec.Gateway.Move, nil
 	}
 	var list networkv1alpha1.NodeNetworkList
@@ -38,7 +39,7 @@ func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *netwo
 			list.Items[i].Spec.Gateway.Move = written.Gateway.Move // may not be in the cache yet
 		}
 	}
-	return topology.Move(nn, list.Items, maxMoving), nil
+	return facts.Move(nn, list.Items, maxMoving), nil
 }
 
 // movers returns the nodes that wait for their turn to move.
@@ -48,7 +49,7 @@ func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Re
 		return nil // the cache returns no errors once it is in sync
 	}
 	var requests []reconcile.Request
-	for _, name := range topology.WaitingToMove(list.Items) {
+	for _, name := range facts.WaitingToMove(list.Items) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return requests
@@ -58,5 +59,5 @@ func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Re
 func moveChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || topology.MoveState(before) != topology.MoveState(after)
+	return !ok || !ok2 || facts.MoveState(before) != facts.MoveState(after)
 }

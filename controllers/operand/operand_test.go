@@ -162,7 +162,7 @@ func startOn(t *testing.T, config *rest.Config, lease leadership.Lease, o operan
 
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	poll.Eventually(t, 15*time.Second, try)
+	poll.Eventually(t, time.Minute, try)
 }
 
 // awaitPass returns when the reconciler has completed a pass that began after the call. It changes a label of a

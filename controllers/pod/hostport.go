@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
@@ -15,13 +17,12 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
-	// ByHostPort indexes Pods by their host ports, as topology.NodePort writes them, and by anyPort if they have one.
+	// ByHostPort indexes Pods by their host ports, as facts.NodePort writes them, and by anyPort if they have one.
 	ByHostPort = "spec.hostPorts"
-	// ByNodePort indexes Services by their node ports, as topology.NodePort writes them.
+	// ByNodePort indexes Services by their node ports, as facts.NodePort writes them.
 	ByNodePort = "spec.nodePorts"
 	// anyPort is the index's value of all Pods with host ports.
 	anyPort = "any"
@@ -33,9 +34,9 @@ func IndexByHostPort(o client.Object) (found []string) {
 	if !ok {
 		return nil
 	}
-	ports, _ := topology.HostPorts(pod)
+	ports, _ := facts.HostPorts(pod)
 	for _, port := range ports {
-		found = append(found, topology.NodePort(port.Protocol, port.Port))
+		found = append(found, facts.NodePort(port.Protocol, port.Port))
 	}
 	if len(found) > 0 {
 		found = append(found, anyPort)
@@ -46,14 +47,14 @@ func IndexByHostPort(o client.Object) (found []string) {
 // IndexByNodePort is the function of the index ByNodePort.
 func IndexByNodePort(o client.Object) []string {
 	if service, ok := o.(*corev1.Service); ok {
-		return topology.NodePorts(service)
+		return facts.NodePorts(service)
 	}
 	return nil
 }
 
 // hostPorts returns the host ports that a pod gets, and a sentence for each that is reserved or belongs to a service.
-func (r *Reconciler) hostPorts(ctx context.Context, pod *corev1.Pod) (kept []topology.HostPort, refused []string, err error) {
-	ports, problems := topology.HostPorts(pod)
+func (r *Reconciler) hostPorts(ctx context.Context, pod *corev1.Pod) (kept []facts.HostPort, refused []string, err error) {
+	ports, problems := facts.HostPorts(pod)
 	if len(problems) > 0 {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s",
 			health.Cut(strings.Join(problems, "; ")))
@@ -67,7 +68,7 @@ func (r *Reconciler) hostPorts(ctx context.Context, pod *corev1.Pod) (kept []top
 	}
 	services := map[string]string{}
 	for _, port := range ports {
-		text := topology.NodePort(port.Protocol, port.Port)
+		text := facts.NodePort(port.Protocol, port.Port)
 		var list corev1.ServiceList
 		if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodePort: text}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, nil, err
@@ -76,7 +77,7 @@ func (r *Reconciler) hostPorts(ctx context.Context, pod *corev1.Pod) (kept []top
 			services[text] = client.ObjectKeyFromObject(&list.Items[0]).String()
 		}
 	}
-	kept, refused = topology.RefuseHostPorts(ports, table, services)
+	kept, refused = facts.RefuseHostPorts(ports, table, services)
 	return kept, refused, nil
 }
 
@@ -129,7 +130,7 @@ func reservedChanged(e event.UpdateEvent) bool {
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !slices.Equal(topology.GatewayAddresses(before), topology.GatewayAddresses(after))
+	return !ok || !ok2 || !slices.Equal(facts.GatewayAddresses(before), facts.GatewayAddresses(after))
 }
 
 // onNodeWithHostPorts returns a request for each pod of a node that has a host port.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -42,7 +44,7 @@ type Selectors interface {
 	Load(ctx context.Context) error
 	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod.
 	Version() uint64
-	Of(pod topology.SelectedPod) []unit.Key
+	Of(pod facts.SelectedPod) []unit.Key
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
 	// Reconciled records that a pod's unit names all selectors of a version, or that it has no unit.
@@ -76,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if err != nil || !topology.WantsPort(&pod) {
+	if err != nil || !facts.WantsPort(&pod) {
 		r.holders.leave(req.NamespacedName)
 		r.Selectors.Gone(req.NamespacedName)
 		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
@@ -159,13 +161,13 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if err != nil {
 		return r.wait(ctx, pod, err)
 	}
-	facts := r.facts(pod, &nn, got)
-	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	want := r.facts(pod, &nn, got)
+	want.EgressIP, want.Selected = by.egressIP, by.selectors
 	var refused []string
-	if facts.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
+	if want.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
 		return err
 	}
-	applied := r.Database.Apply(ctx, topology.PodUnit(facts))
+	applied := r.Database.Apply(ctx, topology.PodUnit(want))
 	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
 	reportErr := r.report(ctx, pod, applied, refused)
 	if applied != nil && !ovndb.IsPending(applied) {
@@ -218,13 +220,13 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 		}
 	}
 	// The port stays unchanged, including its groups, which remove unwanted references by themselves.
-	facts := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
-	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	want := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
+	want.EgressIP, want.Selected = by.egressIP, by.selectors
 	var err error
-	if facts.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
+	if want.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
 		return err
 	}
-	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(facts)))
+	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))
 }
 
 func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {

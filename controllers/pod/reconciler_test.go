@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -256,7 +258,7 @@ func newBed(t *testing.T, objects ...client.Object) *kindtest.Bed {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	b := kindtest.New(t, Kinds, topology.KindPod, nil, append(objects, namespace)...)
-	b.Seed(topology.NodeUnit(topology.Node{Name: "n1", Chassis: "chassis-n1"}))
+	b.Seed(topology.NodeUnit(facts.Node{Name: "n1", Chassis: "chassis-n1"}))
 	group := unit.UUID(nbdb.PortGroupTable, names.NamespacePorts("demo"))
 	seedRow(b, &nbdb.PortGroup{UUID: group, Name: "namespace_demo"})
 	return b
@@ -400,9 +402,9 @@ func TestNodeWithoutChassis(t *testing.T) {
 func TestSelectedPod(t *testing.T) {
 	egress := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
 	b := newBed(t, onNode("10.244.0.0/24"), aPod(), egress)
-	selector := topology.PodSelector{Namespace: "demo", Pods: labels.Everything()}
-	group := selector.GroupKey()
-	want := map[unit.Key]topology.PodSelector{group: selector}
+	selector := facts.PodSelector{Namespace: "demo", Pods: labels.Everything()}
+	group := topology.PodGroupKey(selector)
+	want := map[unit.Key]facts.PodSelector{group: selector}
 	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", want, nil); err != nil {
 		t.Fatal(err)
 	}

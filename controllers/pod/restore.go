@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -130,7 +132,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	}
 	exist := map[string]*corev1.Pod{} // owner -> pod
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; topology.WantsPort(pod) {
+		if pod := &pods.Items[i]; facts.WantsPort(pod) {
 			exist[ownerOf(pod)] = pod
 		}
 	}
@@ -161,7 +163,7 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 		return err
 	}
 	for i := range list.Items {
-		node, err := topology.ParseNodeNetwork(&list.Items[i])
+		node, err := facts.ParseNodeNetwork(&list.Items[i])
 		if err != nil { // foreign or incomplete; the node controller handles it
 			ctrl.LoggerFrom(ctx).Info("cannot read a NodeNetwork; its node's addresses are not restored", "node",
 				list.Items[i].Name, "reason", err.Error())
@@ -199,7 +201,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 
 // restorePod claims the addresses in a pod's status, unless its port has them already.
 func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
-	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !topology.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
+	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !facts.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 		return
 	}
 	var had topology.PortAssignment

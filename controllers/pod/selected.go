@@ -3,6 +3,8 @@ package pod
 import (
 	"context"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -47,11 +48,11 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 		return by, err
 	}
 	if err == nil {
-		by.egressIP = topology.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
+		by.egressIP = facts.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
 	}
-	by.selectors = r.Selectors.Of(topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
+	by.selectors = r.Selectors.Of(facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
 		NamespaceLabels: namespace.Labels, Labels: pod.Labels,
-		Ports: topology.NamedPorts(pod)})
+		Ports: facts.NamedPorts(pod)})
 	return by, nil
 }
 
@@ -97,7 +98,7 @@ func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP
 		if namespace == nil {
 			continue
 		}
-		if selected, err := topology.Selects(e, namespace.Labels, pod.Labels); err == nil && selected && topology.WantsPort(pod) {
+		if selected, err := facts.Selects(e, namespace.Labels, pod.Labels); err == nil && selected && facts.WantsPort(pod) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -138,7 +140,7 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+	return !ok || !ok2 || before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
 		requestChanged(before, after)

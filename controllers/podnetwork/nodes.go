@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +44,7 @@ func (r *Nodes) unit(ctx context.Context, network, node string) (want unit.Unit,
 	if err != nil {
 		return want, client.IgnoreNotFound(err)
 	}
-	n, err := topology.ParseNetwork(&o)
+	n, err := facts.ParseNetwork(&o)
 	if err != nil || !n.PerNode() || nn.Spec.NodeID == 0 {
 		return want, nil
 	}

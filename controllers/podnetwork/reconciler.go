@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,11 +48,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, err := topology.ParseNetwork(&n)
+	read, err := facts.ParseNetwork(&n)
 	if err != nil { // what is in the database stays
 		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
 	}
-	applied := r.Database.Apply(ctx, topology.PodNetworkUnit(facts))
+	applied := r.Database.Apply(ctx, topology.PodNetworkUnit(read))
 	var rejected *ovndb.RejectedError
 	if errors.As(applied, &rejected) {
 		return ctrl.Result{}, errors.Join(applied, r.report(ctx, &n, networkv1alpha1.ReasonDatabaseRefused, rejected.Err.Error()))

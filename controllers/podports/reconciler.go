@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,7 +45,7 @@ type Selectors interface {
 	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod's
 	// port on a Network.
 	Version() uint64
-	Of(pod topology.SelectedPod) []unit.Key
+	Of(pod facts.SelectedPod) []unit.Key
 	// Reconciled records that a pod's unit names all selectors of a version, or that the pod has no such unit.
 	Reconciled(pod unit.Key, version uint64)
 }
@@ -75,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
-	if err != nil || !topology.WantsPort(&pod) || !requestsNetworks(&pod) {
+	if err != nil || !facts.WantsPort(&pod) || !requestsNetworks(&pod) {
 		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, "", nil))
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +51,7 @@ func (r *Reconciler) definition(ctx context.Context, name types.NamespacedName) 
 
 // network reads a Network that definitions of a namespace may name. A Network that does not exist, is invalid or does not select the
 // namespace is a refusal.
-func (r *Reconciler) network(ctx context.Context, name, namespace string) (n topology.PodNetwork, err error) {
+func (r *Reconciler) network(ctx context.Context, name, namespace string) (n facts.PodNetwork, err error) {
 	var o networkv1alpha1.Network
 	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &o)
 	if apierrors.IsNotFound(err) {
@@ -58,7 +60,7 @@ func (r *Reconciler) network(ctx context.Context, name, namespace string) (n top
 	if err != nil {
 		return n, err
 	}
-	if n, err = topology.ParseNetwork(&o); err != nil {
+	if n, err = facts.ParseNetwork(&o); err != nil {
 		return n, refuse("Network %s: %w", name, err)
 	}
 	in := &metav1.PartialObjectMetadata{}
@@ -97,7 +99,7 @@ func bandwidthOf(r networks.Request) networkv1alpha1.Bandwidth {
 }
 
 // scope is the name under which a network's allocator knows the pods of a node: a Network of one switch has one scope.
-func scope(n topology.PodNetwork, node string) string {
+func scope(n facts.PodNetwork, node string) string {
 	if n.PerNode() {
 		return node
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,7 +81,7 @@ func (r *Reconciler) restorePools(ctx context.Context) error {
 		return err
 	}
 	for i := range all.Items {
-		n, err := topology.ParseNetwork(&all.Items[i])
+		n, err := facts.ParseNetwork(&all.Items[i])
 		if err != nil {
 			continue // its condition says so
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -22,8 +23,8 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (func(netw
 		return nil, err
 	}
 	return func(network string) []unit.Key {
-		return r.Selectors.Of(topology.SelectedPod{Network: network, Namespace: pod.Namespace, Name: pod.Name,
-			NamespaceLabels: in.Labels, Labels: pod.Labels, Ports: topology.NamedPorts(pod)})
+		return r.Selectors.Of(facts.SelectedPod{Network: network, Namespace: pod.Namespace, Name: pod.Name,
+			NamespaceLabels: in.Labels, Labels: pod.Labels, Ports: facts.NamedPorts(pod)})
 	}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/controllers/podports"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
@@ -26,7 +27,7 @@ import (
 var web = topology.PodPortsKey("demo", "web")
 
 // selectedBed holds the pod demo/web, which requests the Network blue, and selectors that policies of blue use.
-func selectedBed(t *testing.T, selectors ...topology.PodSelector) (*kindtest.Bed, *corev1.Pod) {
+func selectedBed(t *testing.T, selectors ...facts.PodSelector) (*kindtest.Bed, *corev1.Pod) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "u1", Labels: labels.Set{"app": "web"},
 		Annotations: map[string]string{networks.Annotation: "blue"}}}
@@ -42,9 +43,9 @@ func selectedBed(t *testing.T, selectors ...topology.PodSelector) (*kindtest.Bed
 	prepare := func(env *kind.Env) { env.NetworkAddresses = alloc.NewSet(func() time.Time { return kindtest.Start }) }
 	b := kindtest.New(t, podports.Kinds, topology.KindPodPorts, prepare, pod, blue, nad, nn, namespace)
 	for _, s := range selectors {
-		use := map[unit.Key]topology.PodSelector{s.GroupKey(): s, s.SetKey(): s}
+		use := map[unit.Key]facts.PodSelector{topology.PodGroupKey(s): s, topology.PodSetKey(s): s}
 		policy := topology.MultiNetworkPolicyKey("demo", "p")
-		none := func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) { return nil, nil }
+		none := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) { return nil, nil }
 		if err := b.Env.Selectors.Use(t.Context(), policy, use, none); err != nil {
 			t.Fatal(err)
 		}
@@ -64,16 +65,16 @@ func joined(o kindtest.Outcome) (elements []string) {
 	return elements
 }
 
-func selecting(key, value, network string) topology.PodSelector {
-	return topology.PodSelector{Namespace: "demo", Pods: labels.SelectorFromSet(labels.Set{key: value}), Network: network}
+func selecting(key, value, network string) facts.PodSelector {
+	return facts.PodSelector{Namespace: "demo", Pods: labels.SelectorFromSet(labels.Set{key: value}), Network: network}
 }
 
 // A port is in the groups and sets of its Network from the transaction that makes it, and follows the pod's labels.
 func TestPortsJoinGroupsOfTheirNetwork(t *testing.T) {
-	team := topology.PodSelector{Namespaces: labels.SelectorFromSet(labels.Set{"team": "red"}), Pods: labels.Everything(), Network: "blue"}
+	team := facts.PodSelector{Namespaces: labels.SelectorFromSet(labels.Set{"team": "red"}), Pods: labels.Everything(), Network: "blue"}
 	in := []string{"10.100.0.1", "blue_demo_web_net1", "fd00:100::1"}
 	for name, c := range map[string]struct {
-		selector topology.PodSelector
+		selector facts.PodSelector
 		want     []string
 	}{
 		"by a label of the pod":    {selecting("app", "web", "blue"), in},

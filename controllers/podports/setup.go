@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +86,7 @@ func changed(e event.UpdateEvent) bool {
 	if !requestsNetworks(before) && !requestsNetworks(after) {
 		return false
 	}
-	return before.UID != after.UID || topology.WantsPort(before) != topology.WantsPort(after) ||
+	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation]
 }

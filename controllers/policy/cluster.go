@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,26 +38,26 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, invalid, err := r.use(ctx, policy)
+	read, invalid, err := r.use(ctx, policy)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	selectors := facts.Selectors()
+	selectors := topology.ClusterPolicySelectors(read)
 	if !r.Selectors.Made(selectors) {
 		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
+	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.settle(ctx, topology.ClusterPolicyUnit(facts), selectors)
-	return ctrl.Result{}, errors.Join(applied, r.report(ctx, policy, facts, invalid, applied))
+	applied := r.settle(ctx, topology.ClusterPolicyUnit(read), selectors)
+	return ctrl.Result{}, errors.Join(applied, r.report(ctx, policy, read, invalid, applied))
 }
 
-func (r *Cluster) use(ctx context.Context, policy client.Object) (facts topology.ClusterPolicy, invalid, err error) {
-	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()),
-		func(numbers topology.Numbers, nodes topology.NodesOf) (topology.ClusterPolicy, error) {
-			return topology.ParseClusterPolicy(policy, numbers, nodes)
+func (r *Cluster) use(ctx context.Context, policy client.Object) (read facts.ClusterPolicy, invalid, err error) {
+	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()), topology.ClusterPolicySelectors,
+		func(numbers facts.Numbers, nodes facts.NodesOf) (facts.ClusterPolicy, error) {
+			return facts.ParseClusterPolicy(policy, numbers, nodes)
 		})
 }
 

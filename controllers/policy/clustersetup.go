@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -52,7 +53,7 @@ func (r *Cluster) namingNodes(ctx context.Context, _ client.Object) (all []recon
 }
 
 func namesNodes(policy client.Object) (named bool) {
-	_, _ = topology.ParseClusterPolicy(policy, func(topology.PodSelector, topology.NamedPort) []uint16 { return nil },
+	_, _ = facts.ParseClusterPolicy(policy, func(facts.PodSelector, facts.NamedPort) []uint16 { return nil },
 		func(labels.Selector) []netip.Addr {
 			named = true
 			return nil

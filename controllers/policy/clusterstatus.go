@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,14 +15,13 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // report writes in a policy's status whether it is in force, and records an event if it is not.
-func (r *Cluster) report(ctx context.Context, policy client.Object, facts topology.ClusterPolicy, invalid, applied error) error {
+func (r *Cluster) report(ctx context.Context, policy client.Object, read facts.ClusterPolicy, invalid, applied error) error {
 	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.GetGeneration(),
-		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(facts.Ingress), len(facts.Egress))}
+		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(read.Ingress), len(read.Egress))}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):

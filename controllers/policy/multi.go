@@ -17,6 +17,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -34,12 +35,6 @@ type Multi struct {
 // reasonNotApplied is the reason of the event on a policy that does not apply to a listed definition.
 const reasonNotApplied = "PolicyNotApplied"
 
-// multiFacts are the facts of a MultiNetworkPolicy. apart says to which listed definitions it does not apply.
-type multiFacts struct {
-	topology.MultiNetworkPolicy
-	apart []error
-}
-
 // Reconcile implements reconcile.Reconciler.
 func (r *Multi) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if err := r.Selectors.Load(ctx); err != nil {
@@ -53,20 +48,24 @@ func (r *Multi) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, invalid, err := r.use(ctx, policy)
+	on, apart, err := networksOf(ctx, r.Client, policy)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	selectors := facts.Selectors()
+	read, invalid, err := r.use(ctx, policy, on)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	selectors := topology.MultiNetworkPolicySelectors(read)
 	if !r.Selectors.Made(selectors) {
 		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
+	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.settle(ctx, topology.MultiNetworkPolicyUnit(facts.MultiNetworkPolicy), selectors)
-	r.report(policy, invalid, errors.Join(facts.apart...), applied)
+	applied := r.settle(ctx, topology.MultiNetworkPolicyUnit(read), selectors)
+	r.report(policy, invalid, errors.Join(apart...), applied)
 	return ctrl.Result{}, applied
 }
 
@@ -87,15 +86,11 @@ func (r *Multi) report(policy *cniv1beta1.MultiNetworkPolicy, invalid, apart, ap
 	}
 }
 
-func (r *Multi) use(ctx context.Context, policy *cniv1beta1.MultiNetworkPolicy) (facts multiFacts, invalid, err error) {
-	on, apart, err := networksOf(ctx, r.Client, policy)
-	if err != nil {
-		return facts, nil, err
-	}
-	return readPolicy(ctx, r.Reconciler, topology.MultiNetworkPolicyKey(policy.Namespace, policy.Name),
-		func(numbers topology.Numbers, _ topology.NodesOf) (multiFacts, error) {
-			read, invalid := topology.ParseMultiNetworkPolicy(policy, on, numbers)
-			return multiFacts{read, apart}, invalid
+func (r *Multi) use(ctx context.Context, policy *cniv1beta1.MultiNetworkPolicy, on []string) (
+	read facts.MultiNetworkPolicy, invalid, err error) {
+	return readPolicy(ctx, r.Reconciler, topology.MultiNetworkPolicyKey(policy.Namespace, policy.Name), topology.MultiNetworkPolicySelectors,
+		func(numbers facts.Numbers, _ facts.NodesOf) (facts.MultiNetworkPolicy, error) {
+			return facts.ParseMultiNetworkPolicy(policy, on, numbers)
 		})
 }
 
@@ -139,8 +134,12 @@ func networkOf(ctx context.Context, reader client.Reader, name types.NamespacedN
 
 // load reads all policies into the selectors.
 func (r *Multi) load(ctx context.Context) error {
-	return r.Optional.load(ctx, func(policy client.Object) error {
-		_, _, err := r.use(ctx, policy.(*cniv1beta1.MultiNetworkPolicy))
+	return r.Optional.load(ctx, func(object client.Object) error {
+		policy, _ := object.(*cniv1beta1.MultiNetworkPolicy)
+		on, _, err := networksOf(ctx, r.Client, policy)
+		if err == nil {
+			_, _, err = r.use(ctx, policy, on)
+		}
 		return err
 	})
 }

@@ -19,6 +19,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -65,8 +66,8 @@ func newMultiBed(t *testing.T, objects ...client.Object) *kindtest.Bed {
 func multiUnit(match string, on ...string) map[unit.Key][]string {
 	u := map[unit.Key][]string{multi: {}}
 	for _, network := range on {
-		group := "pods_" + topology.PodSelector{Namespace: "demo", Pods: labels.SelectorFromSet(labels.Set{"app": "web"})}.
-			On(network).GroupKey().Name()
+		group := "pods_" + topology.PodGroupKey(facts.PodSelector{Namespace: "demo", Network: network,
+			Pods: labels.SelectorFromSet(labels.Set{"app": "web"})}).Name()
 		acl := func(rule, action, match string, priority, tier int) {
 			u[multi] = append(u[multi], fmt.Sprintf("ACL MNP:demo/allow:%s on %s action=%s direction=to-lport "+
 				"external_ids=map[weft.dev/rule:%[1]s on %[2]s] match=outport == @%[4]s && %[5]s priority=%[6]d tier=%[7]d",

@@ -3,6 +3,8 @@ package policy
 import (
 	"context"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,30 +13,29 @@ import (
 
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/selection"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // world reads pods and namespaces.
 type world struct{ client.Reader }
 
 // pods lists the pods of a selector that have a port on its network or may get one.
-func (w world) pods(ctx context.Context, selector topology.PodSelector) (names []types.NamespacedName, err error) {
-	err = w.each(ctx, selector, func(pod *corev1.Pod, _ topology.SelectedPod) {
+func (w world) pods(ctx context.Context, selector facts.PodSelector) (names []types.NamespacedName, err error) {
+	err = w.each(ctx, selector, func(pod *corev1.Pod, _ facts.SelectedPod) {
 		names = append(names, client.ObjectKeyFromObject(pod))
 	})
 	return names, err
 }
 
 // read returns the numbers that the pods of a selector give to a named port.
-func (w world) read(ctx context.Context, selector topology.PodSelector, port topology.NamedPort) (*selection.Port, error) {
+func (w world) read(ctx context.Context, selector facts.PodSelector, port facts.NamedPort) (*selection.Port, error) {
 	held := selection.NewPort(selector, port)
-	err := w.each(ctx, selector, func(pod *corev1.Pod, selected topology.SelectedPod) {
-		held.Hold(client.ObjectKeyFromObject(pod), topology.NumbersOf(selector, port, []topology.SelectedPod{selected}))
+	err := w.each(ctx, selector, func(pod *corev1.Pod, selected facts.SelectedPod) {
+		held.Hold(client.ObjectKeyFromObject(pod), facts.NumbersOf(selector, port, []facts.SelectedPod{selected}))
 	})
 	return held, err
 }
 
-func (w world) each(ctx context.Context, selector topology.PodSelector, visit func(*corev1.Pod, topology.SelectedPod)) error {
+func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(*corev1.Pod, facts.SelectedPod)) error {
 	options := []client.ListOption{client.UnsafeDisableDeepCopy} // the pods are not changed
 	if selector.Namespace != "" {
 		options = append(options, client.InNamespace(selector.Namespace))
@@ -49,11 +50,11 @@ func (w world) each(ctx context.Context, selector topology.PodSelector, visit fu
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !topology.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
+		if !facts.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
 			continue
 		}
-		if selected := (topology.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
-			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: topology.NamedPorts(pod)}); selector.Matches(selected) {
+		if selected := (facts.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
+			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: facts.NamedPorts(pod)}); selector.Matches(selected) {
 			visit(pod, selected)
 		}
 	}
@@ -61,7 +62,7 @@ func (w world) each(ctx context.Context, selector topology.PodSelector, visit fu
 }
 
 // namespaces returns the labels of all namespaces, or nil for a selector of one namespace.
-func (w world) namespaces(ctx context.Context, selector topology.PodSelector) (map[string]labels.Set, error) {
+func (w world) namespaces(ctx context.Context, selector facts.PodSelector) (map[string]labels.Set, error) {
 	if selector.Namespace != "" {
 		return nil, nil
 	}

@@ -5,26 +5,22 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/selection"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// facts are the facts for the ACLs of a policy.
-type facts interface {
-	Selectors() map[unit.Key]topology.PodSelector
-}
-
 // readPolicy reads a policy and the selectors that it uses. Invalid parts of the policy are not an error of the
 // attempt.
-func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key,
-	parse func(topology.Numbers, topology.NodesOf) (F, error)) (read F, invalid, err error) {
+func readPolicy[F any](ctx context.Context, r *Reconciler, key unit.Key, selectorsOf func(F) map[unit.Key]facts.PodSelector,
+	parse func(facts.Numbers, facts.NodesOf) (F, error)) (read F, invalid, err error) {
 	parseOnce := func() (held []*selection.Port) {
-		numbers := func(pods topology.PodSelector, port topology.NamedPort) []uint16 {
+		numbers := func(pods facts.PodSelector, port facts.NamedPort) []uint16 {
 			read, failed := world{r.Client}.read(ctx, pods, port)
 			err = errors.Join(err, failed)
 			held = append(held, read)
@@ -33,7 +29,7 @@ func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key,
 		nodes := func(selector labels.Selector) []netip.Addr {
 			var nodes corev1.NodeList
 			err = errors.Join(err, r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy))
-			return topology.AddressesOfNodes(selector, nodes.Items)
+			return facts.AddressesOfNodes(selector, nodes.Items)
 		}
 		read, invalid = parse(numbers, nodes)
 		r.Selectors.Read(key, held)
@@ -45,5 +41,5 @@ func readPolicy[F facts](ctx context.Context, r *Reconciler, key unit.Key,
 	if err != nil {
 		return read, invalid, err
 	}
-	return read, invalid, r.Selectors.Use(ctx, key, read.Selectors(), world{r.Client}.pods)
+	return read, invalid, r.Selectors.Use(ctx, key, selectorsOf(read), world{r.Client}.pods)
 }

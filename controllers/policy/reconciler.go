@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,11 +52,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, invalid, err := r.use(ctx, &policy)
+	read, invalid, err := r.use(ctx, &policy)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	selectors := facts.Selectors()
+	selectors := topology.NetworkPolicySelectors(read)
 	if invalid != nil {
 		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidSpec, "Isolate",
 			"what cannot be read allows nothing: %v", invalid)
@@ -63,10 +65,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
-	if facts.Logging, err = annotation.Of(ctx, r.Client, r.Events, &policy); err != nil {
+	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, &policy); err != nil {
 		return ctrl.Result{}, err
 	}
-	err = r.settle(ctx, topology.NetworkPolicyUnit(facts), selectors)
+	err = r.settle(ctx, topology.NetworkPolicyUnit(read), selectors)
 	var refused *ovndb.RejectedError
 	if errors.As(err, &refused) {
 		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonDatabaseRefused, "Isolate", "%v", refused)
@@ -75,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // settle applies the policy's unit, and drops the selectors that it no longer uses.
-func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]topology.PodSelector) error {
+func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]facts.PodSelector) error {
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
 		return err
 	}
@@ -85,16 +87,16 @@ func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit
 			return err
 		}
 		for _, pod := range pods {
-			r.Triggers.EnqueueUnit(unused.UnitOf(pod.Namespace, pod.Name))
+			r.Triggers.EnqueueUnit(topology.SelectedUnit(unused, pod.Namespace, pod.Name))
 		}
 	}
 	return nil
 }
 
-func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (facts topology.NetworkPolicy, invalid, err error) {
-	return readPolicy(ctx, r, topology.NetworkPolicyKey(policy.Namespace, policy.Name),
-		func(numbers topology.Numbers, _ topology.NodesOf) (topology.NetworkPolicy, error) {
-			return topology.ParseNetworkPolicy(policy, numbers)
+func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (read facts.NetworkPolicy, invalid, err error) {
+	return readPolicy(ctx, r, topology.NetworkPolicyKey(policy.Namespace, policy.Name), topology.NetworkPolicySelectors,
+		func(numbers facts.Numbers, _ facts.NodesOf) (facts.NetworkPolicy, error) {
+			return facts.ParseNetworkPolicy(policy, numbers)
 		})
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	parsed, problems := topology.ParseService(&service, endpoints, nodes)
+	parsed, problems := facts.ParseService(&service, endpoints, nodes)
 	table, err := r.Reserved.ForService(ctx, &service)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -85,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // endpoints lists the service's slices sorted by name, including mirrors of an old Endpoints object.
 func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
-	if !topology.Balanced(service) {
+	if !facts.Balanced(service) {
 		return nil, nil
 	}
 	var list discoveryv1.EndpointSliceList
@@ -95,8 +97,8 @@ func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]
 }
 
 // nodes lists the nodes on which a service's backends may differ, sorted by name.
-func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topology.ServiceNode, error) {
-	if !topology.PerNode(service) {
+func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]facts.ServiceNode, error) {
+	if !facts.PerNode(service) {
 		return nil, nil
 	}
 	var nodes corev1.NodeList
@@ -105,13 +107,13 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]topo
 		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	return topology.ServiceNodes(nodes.Items, networks.Items), nil
+	return facts.ServiceNodes(nodes.Items, networks.Items), nil
 }
 
 // sharing lists the services that have an address of this one, without duplicates.
 func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]corev1.Service, error) {
 	var found []corev1.Service
-	for _, address := range topology.ServiceAddresses(service) {
+	for _, address := range facts.ServiceAddresses(service) {
 		var list corev1.ServiceList
 		if err := r.Client.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}); err != nil {
 			return nil, err

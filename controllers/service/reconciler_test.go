@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -289,7 +291,7 @@ func TestReconcile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := kindtest.New(t, Kinds, topology.KindService, nil, c.objects...)
 			for _, name := range []string{"n1", "n2"} {
-				b.Seed(topology.NodeUnit(topology.Node{Name: name, Chassis: "chassis-" + name}))
+				b.Seed(topology.NodeUnit(facts.Node{Name: name, Chassis: "chassis-" + name}))
 			}
 			if c.fails != nil {
 				b.Database.Refusals[web] = c.fails

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
@@ -14,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // Exposed returns a request for each service that is reachable from outside, because the reservations have changed
@@ -73,9 +74,9 @@ func (r *Reconciler) owners() handler.Funcs {
 func NodeAddresses(o client.Object) []netip.Addr {
 	switch o := o.(type) {
 	case *corev1.Node:
-		return topology.InternalIPs(o)
+		return facts.InternalIPs(o)
 	case *networkv1alpha1.NodeNetwork:
-		return topology.GatewayAddresses(o)
+		return facts.GatewayAddresses(o)
 	}
 	return nil
 }

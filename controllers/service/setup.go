@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -48,7 +50,7 @@ func IndexByAddress(o client.Object) []string {
 		return nil
 	}
 	var texts []string
-	for _, address := range topology.ServiceAddresses(service) {
+	for _, address := range facts.ServiceAddresses(service) {
 		texts = append(texts, address.String())
 	}
 	return texts
@@ -56,7 +58,7 @@ func IndexByAddress(o client.Object) []string {
 
 // IndexByNodes is the function of the index ByNodes.
 func IndexByNodes(o client.Object) []string {
-	if service, ok := o.(*corev1.Service); ok && topology.PerNode(service) {
+	if service, ok := o.(*corev1.Service); ok && facts.PerNode(service) {
 		return []string{"true"}
 	}
 	return nil
@@ -64,7 +66,7 @@ func IndexByNodes(o client.Object) []string {
 
 // IndexByExposed is the function of the index ByExposed.
 func IndexByExposed(o client.Object) []string {
-	if service, ok := o.(*corev1.Service); ok && topology.Exposed(service) {
+	if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
 		return []string{"true"}
 	}
 	return nil
@@ -159,7 +161,7 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []r
 func serviceChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || topology.Balanced(before) != topology.Balanced(after) ||
+	return !ok || !ok2 || facts.Balanced(before) != facts.Balanced(after) ||
 		!maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
 }

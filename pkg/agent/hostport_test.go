@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/pkg/agent"
@@ -18,7 +20,7 @@ func (n *node) giveHostPort(p pod, port uint16) {
 	n.apply(topology.PodUnit(topology.Pod{
 		Namespace: "demo", Name: p.name, UID: p.uid, Node: nodeName, Chassis: n.status().Chassis,
 		Addresses: p.addresses(), MAC: p.mac(), Slot: p.slot,
-		HostPorts: []topology.HostPort{{Protocol: corev1.ProtocolTCP, Port: port, Target: 80}},
+		HostPorts: []facts.HostPort{{Protocol: corev1.ProtocolTCP, Port: port, Target: 80}},
 	}))
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -92,8 +94,8 @@ func (r *requester) request(annotation string) {
 	r.givePorts()
 }
 
-func blue() topology.PodNetwork {
-	return topology.PodNetwork{Name: "blue", Topology: networkv1alpha1.TopologyLayer2,
+func blue() facts.PodNetwork {
+	return facts.PodNetwork{Name: "blue", Topology: networkv1alpha1.TopologyLayer2,
 		Subnets: []ipam.Network{{CIDR: netip.MustParsePrefix("10.100.0.0/24")}}, MTU: 1300}
 }
 

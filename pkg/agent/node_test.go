@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/vishvananda/netlink"
@@ -43,7 +45,7 @@ const (
 	encapIP  = "172.18.0.11"
 	// patience is how long a test waits for a condition. Most take a tenth of a second, but ovs-vswitchd and
 	// ovn-controller wait a second or more before they reconnect to a database.
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // node is the node of one test, with its own OVN and Open vSwitch, and the shared API server.
@@ -116,7 +118,7 @@ func newNode(t *testing.T) *node {
 		}
 		return nil
 	})
-	n.apply(topology.NetworkUnit(topology.Network{Join: prefixes("100.64.0.0/16", "fd98::/64")}))
+	n.apply(topology.NetworkUnit(facts.Network{Join: prefixes("100.64.0.0/16", "fd98::/64")}))
 	n.must(os.MkdirAll(n.path("bin-source"), 0o755))
 	n.must(os.MkdirAll(n.path("net.d"), 0o755))
 	n.must(os.WriteFile(n.path("bin-source", "weft-cni"), []byte("#!/bin/false\n"), 0o755))
@@ -231,9 +233,9 @@ func (n *node) join() {
 	n.Helper()
 	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: spec()}
 	n.must(api.Create(n.Context(), nn))
-	facts, err := topology.ParseNodeNetwork(nn)
+	read, err := facts.ParseNodeNetwork(nn)
 	n.must(err)
-	n.apply(topology.NodeUnit(facts))
+	n.apply(topology.NodeUnit(read))
 }
 
 // status returns the NodeNetwork's status, or nil if there is no NodeNetwork.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/invariant"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // BenchmarkCheck shows that Check is linear: four times the pods take four times as long.
@@ -14,7 +15,7 @@ func BenchmarkCheck(b *testing.B) {
 		const podsOfANode = 50
 		b.Run(fmt.Sprintf("%d pods", nodes*podsOfANode), func(b *testing.B) {
 			w := newWorld(b)
-			plan, err := topology.ParseClusterNetwork(w.ClusterNetwork)
+			plan, err := facts.ParseClusterNetwork(w.ClusterNetwork)
 			if err != nil {
 				b.Fatal(err)
 			}

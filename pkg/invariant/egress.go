@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -84,7 +86,7 @@ func differing(what string, want, have map[string]bool) (found []Violation) {
 func egressOfSelected(v *view) (found []Violation) {
 	want := map[string]bool{} // "egressip/a 10.244.0.5"
 	for key, pod := range v.pods {
-		name := topology.SelectEgressIP(v.EgressIPs, v.Namespaces[pod.Namespace], pod.Labels)
+		name := facts.SelectEgressIP(v.EgressIPs, v.Namespaces[pod.Namespace], pod.Labels)
 		if name == "" || len(v.owned[key]) != 1 || len(v.owned[key][0].Addresses) != 1 {
 			continue
 		}
@@ -110,7 +112,7 @@ func egressOfSelected(v *view) (found []Violation) {
 }
 
 func hasFamily(e *networkv1alpha1.EgressIP, is4 bool) bool {
-	addresses, err := topology.EgressAddresses(e)
+	addresses, err := facts.EgressAddresses(e)
 	if err != nil {
 		return false
 	}

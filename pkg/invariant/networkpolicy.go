@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -26,7 +28,7 @@ func networkPolicyInvariants() []Invariant {
 type selectedPods map[string][]selectedPod
 
 type selectedPod struct {
-	topology.SelectedPod
+	facts.SelectedPod
 	key unit.Key
 }
 
@@ -38,13 +40,13 @@ func (v *view) selectedPods() selectedPods {
 	return all
 }
 
-func (v *view) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: v.Namespaces[pod.Namespace],
-		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+func (v *view) selected(pod *corev1.Pod) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: v.Namespaces[pod.Namespace],
+		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
 // each calls visit for the pods of a selector, whichever networks they are on.
-func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod)) {
+func (p selectedPods) each(selector facts.PodSelector, visit func(selectedPod)) {
 	selector = selector.On("")
 	for namespace, pods := range p {
 		if selector.Namespace != "" && selector.Namespace != namespace {
@@ -59,37 +61,37 @@ func (p selectedPods) each(selector topology.PodSelector, visit func(selectedPod
 }
 
 // policySelectors returns the groups and sets that policies use. Unreadable parts of a policy are left out.
-func (v *view) policySelectors(pods selectedPods) map[unit.Key]topology.PodSelector {
-	used := map[unit.Key]topology.PodSelector{}
-	numbers := func(selector topology.PodSelector, port topology.NamedPort) []uint16 {
-		var selected []topology.SelectedPod
+func (v *view) policySelectors(pods selectedPods) map[unit.Key]facts.PodSelector {
+	used := map[unit.Key]facts.PodSelector{}
+	numbers := func(selector facts.PodSelector, port facts.NamedPort) []uint16 {
+		var selected []facts.SelectedPod
 		pods.each(selector, func(pod selectedPod) { selected = append(selected, pod.SelectedPod) })
-		return topology.NumbersOf(selector, port, selected)
+		return facts.NumbersOf(selector, port, selected)
 	}
 	for i := range v.NetworkPolicies {
-		facts, _ := topology.ParseNetworkPolicy(&v.NetworkPolicies[i], numbers)
-		maps.Copy(used, facts.Selectors())
+		read, _ := facts.ParseNetworkPolicy(&v.NetworkPolicies[i], numbers)
+		maps.Copy(used, topology.NetworkPolicySelectors(read))
 	}
 	for _, p := range v.MultiNetworkPolicies {
-		facts, _ := topology.ParseMultiNetworkPolicy(p.Policy, p.Networks, numbers)
-		maps.Copy(used, facts.Selectors())
+		read, _ := facts.ParseMultiNetworkPolicy(p.Policy, p.Networks, numbers)
+		maps.Copy(used, topology.MultiNetworkPolicySelectors(read))
 	}
-	for _, facts := range v.clusterPolicies(numbers) {
-		maps.Copy(used, facts.Selectors())
+	for _, read := range v.clusterPolicies(numbers) {
+		maps.Copy(used, topology.ClusterPolicySelectors(read))
 	}
 	return used
 }
 
 // clusterPolicies reads the cluster-wide policies.
-func (v *view) clusterPolicies(numbers topology.Numbers) (all []topology.ClusterPolicy) {
+func (v *view) clusterPolicies(numbers facts.Numbers) (all []facts.ClusterPolicy) {
 	if numbers == nil {
-		numbers = func(topology.PodSelector, topology.NamedPort) []uint16 { return nil }
+		numbers = func(facts.PodSelector, facts.NamedPort) []uint16 { return nil }
 	}
 	for _, policy := range v.ClusterPolicies {
-		facts, _ := topology.ParseClusterPolicy(policy, numbers, func(nodes labels.Selector) []netip.Addr {
-			return topology.AddressesOfNodes(nodes, v.Nodes)
+		read, _ := facts.ParseClusterPolicy(policy, numbers, func(nodes labels.Selector) []netip.Addr {
+			return facts.AddressesOfNodes(nodes, v.Nodes)
 		})
-		all = append(all, facts)
+		all = append(all, read)
 	}
 	return all
 }

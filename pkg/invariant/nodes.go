@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -28,13 +30,13 @@ func nodeInvariants() []Invariant {
 
 // served lists the nodes that exist and whose NodeNetworks the operator has completed. Without a ClusterNetwork none
 // is completed.
-func (v *view) served() (all []topology.Node) {
+func (v *view) served() (all []facts.Node) {
 	for _, name := range slices.Sorted(maps.Keys(v.networks)) {
 		nn := v.networks[name]
 		if v.nodes[name] == nil || v.ClusterNetwork == nil || len(nn.Spec.PodSubnets) == 0 {
 			continue
 		}
-		if node, err := topology.ParseNodeNetwork(nn); err == nil {
+		if node, err := facts.ParseNodeNetwork(nn); err == nil {
 			all = append(all, node)
 		}
 	}
@@ -64,7 +66,7 @@ func nodeHasSwitch(v *view) (found []Violation) {
 }
 
 // wrongSwitch describes an error of a node's switch or of its link to the cluster router, or returns "".
-func (v *view) wrongSwitch(node topology.Node, s *nbdb.LogicalSwitch) string {
+func (v *view) wrongSwitch(node facts.Node, s *nbdb.LogicalSwitch) string {
 	if s == nil {
 		return "has no switch"
 	}
@@ -107,7 +109,7 @@ func managementPort(v *view) (found []Violation) {
 				v.about(rowsAny(mine), "node %s has %d management ports, want 1", node.Name, len(mine))))
 			continue
 		}
-		want := ovnexpr.PortAddress{MAC: node.ManagementMAC, Addresses: topology.ManagementAddresses(node.Subnets)}.String()
+		want := ovnexpr.PortAddress{MAC: node.ManagementMAC, Addresses: facts.ManagementAddresses(node.Subnets)}.String()
 		if have := mine[0].Addresses; len(have) != 1 || have[0] != want {
 			found = append(found, aboutNode(node.Name,
 				v.about([]any{mine[0]}, "port %s has addresses %q, want %q", mine[0].Name, have, want)))
@@ -182,7 +184,7 @@ func subnetInNetwork(v *view) (found []Violation) {
 	if v.ClusterNetwork == nil {
 		return nil
 	}
-	plan, err := topology.ParseClusterNetwork(v.ClusterNetwork)
+	plan, err := facts.ParseClusterNetwork(v.ClusterNetwork)
 	if err != nil {
 		return nil // no network is in force; the ClusterNetwork's condition reports it
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -24,8 +26,8 @@ func policyInvariants() []Invariant {
 func usedSets(firewalls []networkv1alpha1.EgressFirewall) map[unit.Key]bool {
 	used := map[unit.Key]bool{}
 	for i := range firewalls {
-		if facts, err := topology.ParseEgressFirewall(&firewalls[i], nil); err == nil {
-			for _, set := range facts.Sets() {
+		if read, err := facts.ParseEgressFirewall(&firewalls[i], nil); err == nil {
+			for _, set := range topology.EgressFirewallSets(read) {
 				used[set] = true
 			}
 		}

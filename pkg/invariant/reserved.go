@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/reserved"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // reservedIsFree checks the text of each VIP, whatever object it belongs to.
@@ -32,15 +33,15 @@ func reservedIsFree(v *view) (found []Violation) {
 func (v *view) reserved() reserved.Table {
 	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}}
 	if v.ClusterNetwork != nil {
-		table = table.WithPorts(topology.ReservedPorts(v.ClusterNetwork.Spec.ReservedPorts)...)
+		table = table.WithPorts(facts.ReservedPorts(v.ClusterNetwork.Spec.ReservedPorts)...)
 	}
 	for name, node := range v.nodes {
-		for _, address := range topology.InternalIPs(node) {
+		for _, address := range facts.InternalIPs(node) {
 			table.Nodes[address] = name
 		}
 	}
 	for name, nn := range v.networks {
-		for _, address := range topology.GatewayAddresses(nn) {
+		for _, address := range facts.GatewayAddresses(nn) {
 			table.Nodes[address] = name
 		}
 	}

@@ -3,6 +3,8 @@ package invariant
 import (
 	"reflect"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -111,7 +113,7 @@ func newView(w World) *view {
 		v.networks[w.NodeNetworks[i].Name] = &w.NodeNetworks[i]
 	}
 	for i := range w.Pods {
-		if pod := &w.Pods[i]; topology.WantsPort(pod) {
+		if pod := &w.Pods[i]; facts.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
 	}
@@ -119,15 +121,15 @@ func newView(w World) *view {
 		v.egress[topology.EgressIPKey(w.EgressIPs[i].Name)] = &w.EgressIPs[i]
 	}
 	for i := range w.Services {
-		if service := &w.Services[i]; topology.Balanced(service) {
+		if service := &w.Services[i]; facts.Balanced(service) {
 			v.balanced[topology.ServiceKey(service.Namespace, service.Name)] = true
 		}
 	}
 	for i := range w.NetworkPolicies {
 		v.policies[topology.NetworkPolicyKey(w.NetworkPolicies[i].Namespace, w.NetworkPolicies[i].Name)] = true
 	}
-	for _, facts := range v.clusterPolicies(nil) {
-		v.policies[facts.Key()] = true
+	for _, read := range v.clusterPolicies(nil) {
+		v.policies[topology.ClusterPolicyKey(read)] = true
 	}
 	for _, p := range w.MultiNetworkPolicies {
 		v.policies[topology.MultiNetworkPolicyKey(p.Policy.Namespace, p.Policy.Name)] = true

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/ovn-kubernetes/libovsdb/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -45,7 +47,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16",
 		HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
 	w.ClusterNetwork.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
-	plan, err := topology.ParseClusterNetwork(w.ClusterNetwork)
+	plan, err := facts.ParseClusterNetwork(w.ClusterNetwork)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func (w *world) addService(name string) {
 	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Port: 80}}}}
 	w.Services = append(w.Services, service)
-	parsed, problems := topology.ParseService(&service, nil, nil)
+	parsed, problems := facts.ParseService(&service, nil, nil)
 	if len(problems) > 0 {
 		w.Fatal(problems)
 	}
@@ -149,12 +151,12 @@ func (w *world) addFirewall(namespace string) {
 	firewall.Spec.Egress = []networkv1alpha1.EgressFirewallRule{{Type: networkv1alpha1.EgressFirewallDeny,
 		To: networkv1alpha1.EgressFirewallDestination{DNSName: "www.example.org"}}}
 	w.EgressFirewalls = append(w.EgressFirewalls, firewall)
-	facts, err := topology.ParseEgressFirewall(&firewall, nil)
+	read, err := facts.ParseEgressFirewall(&firewall, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.add(topology.EgressFirewallUnit(facts))
-	for _, set := range facts.Sets() {
+	w.add(topology.EgressFirewallUnit(read))
+	for _, set := range topology.EgressFirewallSets(read) {
 		w.add(topology.AddressSetUnit(set, nil))
 	}
 }
@@ -168,11 +170,11 @@ func (w *world) readPolicies() {
 	peer := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &policy.Spec.PodSelector}
 	policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{peer}}}
 	w.NetworkPolicies = append(w.NetworkPolicies, policy)
-	facts, err := topology.ParseNetworkPolicy(&policy, nil)
+	read, err := facts.ParseNetworkPolicy(&policy, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
-	for key := range facts.Selectors() {
+	for key := range topology.NetworkPolicySelectors(read) {
 		w.selectors = append(w.selectors, key)
 		if key.Kind() == topology.KindPodGroup {
 			w.add(topology.PodGroupUnit(key))
@@ -180,22 +182,22 @@ func (w *world) readPolicies() {
 			w.add(topology.PodSetUnit(key))
 		}
 	}
-	w.add(topology.NetworkPolicyUnit(facts))
+	w.add(topology.NetworkPolicyUnit(read))
 }
 
-func (w *world) addNode(name string, plan topology.Plan) {
+func (w *world) addNode(name string, plan facts.Plan) {
 	w.Helper()
 	var others []networkv1alpha1.NodeNetworkSpec
 	for _, nn := range w.NodeNetworks {
 		others = append(others, nn.Spec)
 	}
-	spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{}, plan, others, topology.Settings{})
+	spec, err := facts.NodeSpec(networkv1alpha1.NodeNetworkSpec{}, plan, others, facts.Settings{})
 	if err != nil {
 		w.Fatal(err)
 	}
 	nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	nn.Status.Chassis = "chassis-" + name
-	node, err := topology.ParseNodeNetwork(&nn)
+	node, err := facts.ParseNodeNetwork(&nn)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -209,17 +211,17 @@ func (w *world) addPod(name, node string, n int) {
 	w.Helper()
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{NodeName: node}}
-	facts := topology.Pod{Namespace: "default", Name: name, UID: string(pod.UID), Node: node, Chassis: "chassis-" + node, Slot: 16 + n}
+	port := topology.Pod{Namespace: "default", Name: name, UID: string(pod.UID), Node: node, Chassis: "chassis-" + node, Slot: 16 + n}
 	for _, cidr := range w.nodeNetwork(node).Spec.PodSubnets {
 		address := ipam.Host(netip.MustParsePrefix(string(cidr)), n)
-		facts.Addresses = append(facts.Addresses, address)
+		port.Addresses = append(port.Addresses, address)
 		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address.String()})
 	}
-	facts.MAC = ipam.MAC(facts.Addresses)
+	port.MAC = ipam.MAC(port.Addresses)
 	if name == "c" {
-		pod.Labels, facts.EgressIP, facts.Selected = map[string]string{"out": "yes", "policy": "yes"}, "team", w.selectors
+		pod.Labels, port.EgressIP, port.Selected = map[string]string{"out": "yes", "policy": "yes"}, "team", w.selectors
 	}
-	w.add(topology.PodUnit(facts))
+	w.add(topology.PodUnit(port))
 	w.Pods = append(w.Pods, pod)
 }
 
@@ -245,14 +247,14 @@ func (w *world) addEgressIP() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	facts, err := topology.ParseEgressIP(&e,
-		map[string]topology.Gateway{"n1": {Node: topology.Node{Name: "n1", Chassis: "chassis-n1"}, Bridge: "br-ex",
+	read, err := facts.ParseEgressIP(&e,
+		map[string]facts.Gateway{"n1": {Node: facts.Node{Name: "n1", Chassis: "chassis-n1"}, Bridge: "br-ex",
 			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}, Join: []netip.Prefix{join},
 			Clusters: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}})
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.add(topology.EgressIPUnit(facts))
+	w.add(topology.EgressIPUnit(read))
 }
 
 // copySouthbound adds the rows that northd would write.

@@ -109,6 +109,15 @@ func IsPodAddress(subnet netip.Prefix, address netip.Addr) bool {
 	return broadcast(subnet) == 0 || subnet.Contains(address.Next())
 }
 
+// Addresses returns the addresses of prefixes without their lengths.
+func Addresses(prefixes []netip.Prefix) []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(prefixes))
+	for _, p := range prefixes {
+		addresses = append(addresses, p.Addr())
+	}
+	return addresses
+}
+
 // Host returns address n of a prefix. Address 0 is the network's own. The result is invalid beyond the address space.
 func Host(prefix netip.Prefix, n int) netip.Addr { return offset(prefix, int64(n)) }
 

@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 )
 
 // Lease names a lease and its holder, and sets its times.
@@ -63,6 +64,15 @@ func (l Lease) identity() (string, error) {
 func (l Lease) release(ctx context.Context, lock resourcelock.Interface) (holder string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Renew)
 	defer cancel()
+	// The server can still carry out a renewal that this process has cancelled, which makes the release conflict.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		holder, err = releaseOnce(ctx, lock)
+		return err
+	})
+	return holder, err
+}
+
+func releaseOnce(ctx context.Context, lock resourcelock.Interface) (holder string, err error) {
 	record, _, err := lock.Get(ctx)
 	if err != nil {
 		return "", err

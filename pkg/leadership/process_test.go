@@ -6,13 +6,17 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -23,36 +27,59 @@ import (
 
 // lease is an API server that has only a lease.
 type lease struct {
-	mu     sync.Mutex
-	object map[string]any // nil if it does not exist
+	mu      sync.Mutex
+	object  *coordinationv1.Lease // nil if it does not exist
+	version int
+	// late counts the renewals that the server carries out just before it receives a release.
+	late int
 }
 
 func (l *lease) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
 	if r.Method != http.MethodGet {
-		l.object = nil
-		if err := json.NewDecoder(r.Body).Decode(&l.object); err != nil {
+		sent := &coordinationv1.Lease{}
+		if err := json.NewDecoder(r.Body).Decode(sent); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if l.late > 0 && ptr.Deref(sent.Spec.HolderIdentity, "") == "" {
+			l.late--
+			l.store(l.object)
+		}
+		if l.object != nil && sent.ResourceVersion != l.object.ResourceVersion {
+			fail(w, http.StatusConflict, metav1.StatusReasonConflict)
+			return
+		}
+		l.store(sent)
 	}
-	w.Header().Set("Content-Type", "application/json")
 	if l.object == nil {
-		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
-			"reason": "NotFound", "code": 404})
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(l.object)
 }
 
+func (l *lease) store(o *coordinationv1.Lease) {
+	l.version++
+	l.object = o.DeepCopy()
+	l.object.ResourceVersion = strconv.Itoa(l.version)
+}
+
+func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+}
+
 func (l *lease) holder() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	spec, _ := l.object["spec"].(map[string]any)
-	name, _ := spec["holderIdentity"].(string)
-	return name
+	if l.object == nil {
+		return ""
+	}
+	return ptr.Deref(l.object.Spec.HolderIdentity, "")
 }
 
 // lead runs a process with this work until it or the test ends. stop ends it in an orderly way.
@@ -111,11 +138,12 @@ func TestWorkThatDoesNotStopEndsTheProcess(t *testing.T) {
 	}
 }
 
-// At an orderly exit a process keeps the lease until its work has stopped, and then releases it.
+// At an orderly exit a process keeps the lease until its work has stopped, and then releases it, even if the server
+// carries out a cancelled renewal meanwhile.
 func TestLeaseIsReleasedWhenTheWorkHasStopped(t *testing.T) {
 	leads := make(chan struct{})
 	led := sync.OnceFunc(func() { close(leads) })
-	l := &lease{}
+	l := &lease{late: 2}
 	var at string
 	ended, stop := lead(t, &leadershiptest.Path{}, l, func(ctx context.Context) error {
 		led()

@@ -138,7 +138,7 @@ func (r *running) apply(t *testing.T, u unit.Unit) {
 }
 
 func (r *running) try(u unit.Unit) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return r.Apply(ctx, u)
 }

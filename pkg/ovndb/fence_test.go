@@ -17,7 +17,7 @@ func (r *running) ends(t *testing.T) error {
 	case err := <-r.done:
 		r.done <- nil
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Run does not return")
 		return nil
 	}

@@ -55,7 +55,7 @@ func receive(t *testing.T, up <-chan bool) bool {
 	select {
 	case now := <-up:
 		return now
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the connection does not change")
 		return false
 	}

@@ -97,7 +97,7 @@ func (c *churn) run(n int, r *rand.Rand) {
 
 // awaitConnected waits as a reconciler's queue does: pending units are applied without a retry.
 func (r *running) awaitConnected() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = r.Wait(ctx, func() (bool, error) { return r.Connected(), nil })
 }
@@ -144,7 +144,7 @@ func portsOf(t *testing.T, c *ovndbtest.Cluster) map[string]string {
 // equals returns when the leader holds exactly the desired units, and the copy equals the leader's content.
 func (c *churn) equals(t *testing.T, cluster *ovndbtest.Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		c.engine.awaitConnected()
@@ -221,7 +221,7 @@ func (r *running) churnedBy(t *testing.T, c *churn, n int) {
 	c.mu.Lock()
 	want := c.applied + n
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := r.Wait(ctx, func() (bool, error) {
 		c.mu.Lock()

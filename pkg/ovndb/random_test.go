@@ -131,7 +131,7 @@ func connected(t *testing.T, e *ovndb.Engine) {
 // settled applies the last state of every unit until none waits for the connection.
 func settled(t *testing.T, e *ovndb.Engine, last map[unit.Key]unit.Unit) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for again := true; again; {
 		connected(t, e)
@@ -175,7 +175,7 @@ func TestAnyHistoryEndsInTheDesiredState(t *testing.T) {
 				default:
 					u := randomUnit(r)
 					last[u.Key] = u
-					ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 					err := e.Apply(ctx, u)
 					cancel()
 					if err != nil && !ovndb.IsPending(err) {

@@ -57,7 +57,7 @@ func quick(endpoints ...string) ovndb.Config {
 // connection.
 func (r *running) whole(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var diverged *ovndb.DivergedError
 	for round := 0; ; round++ {

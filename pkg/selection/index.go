@@ -3,7 +3,8 @@ package selection
 import (
 	operators "k8s.io/apimachinery/pkg/selection"
 
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -15,7 +16,7 @@ type index map[shelf]map[unit.Key]struct{}
 // a required label "key=value", or empty.
 type shelf struct{ namespace, label string }
 
-func shelfOf(selector topology.PodSelector) shelf {
+func shelfOf(selector facts.PodSelector) shelf {
 	s := shelf{namespace: selector.Namespace}
 	requirements, _ := selector.Pods.Requirements()
 	for _, r := range requirements {
@@ -32,7 +33,7 @@ func shelfOf(selector topology.PodSelector) shelf {
 
 func pair(key, value string) string { return key + "=" + value }
 
-func (i index) add(key unit.Key, selector topology.PodSelector) {
+func (i index) add(key unit.Key, selector facts.PodSelector) {
 	s := shelfOf(selector)
 	if i[s] == nil {
 		i[s] = map[unit.Key]struct{}{}
@@ -40,7 +41,7 @@ func (i index) add(key unit.Key, selector topology.PodSelector) {
 	i[s][key] = struct{}{}
 }
 
-func (i index) remove(key unit.Key, selector topology.PodSelector) {
+func (i index) remove(key unit.Key, selector facts.PodSelector) {
 	s := shelfOf(selector)
 	if delete(i[s], key); len(i[s]) == 0 {
 		delete(i, s)
@@ -48,7 +49,7 @@ func (i index) remove(key unit.Key, selector topology.PodSelector) {
 }
 
 // each calls visit for the selectors that may select a pod.
-func (i index) each(pod topology.SelectedPod, visit func(unit.Key)) {
+func (i index) each(pod facts.SelectedPod, visit func(unit.Key)) {
 	for _, namespace := range []string{pod.Namespace, ""} {
 		i.on(shelf{namespace: namespace}, visit)
 		for key, value := range pod.Labels {

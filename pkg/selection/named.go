@@ -4,9 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -14,25 +15,25 @@ import (
 // a pod adds or removes a number, and not for every pod.
 type namedPorts struct {
 	policies map[unit.Key][]*Port
-	byPort   map[topology.NamedPort]map[unit.Key]struct{}   // name and protocol -> policies
+	byPort   map[facts.NamedPort]map[unit.Key]struct{}      // name and protocol -> policies
 	byPod    map[types.NamespacedName]map[unit.Key]struct{} // pod -> policies to which it gives a number
 }
 
 // Port is a named port of the pods of a selector, as a policy reads it.
 type Port struct {
-	selector topology.PodSelector
-	port     topology.NamedPort // without a number
+	selector facts.PodSelector
+	port     facts.NamedPort // without a number
 	holders  map[types.NamespacedName][]uint16
 	counts   map[uint16]int
 }
 
 func newNamedPorts() namedPorts {
-	return namedPorts{policies: map[unit.Key][]*Port{}, byPort: map[topology.NamedPort]map[unit.Key]struct{}{},
+	return namedPorts{policies: map[unit.Key][]*Port{}, byPort: map[facts.NamedPort]map[unit.Key]struct{}{},
 		byPod: map[types.NamespacedName]map[unit.Key]struct{}{}}
 }
 
 // NewPort returns a named port without numbers.
-func NewPort(selector topology.PodSelector, port topology.NamedPort) *Port {
+func NewPort(selector facts.PodSelector, port facts.NamedPort) *Port {
 	return &Port{selector: selector, port: port, holders: map[types.NamespacedName][]uint16{}, counts: map[uint16]int{}}
 }
 
@@ -81,7 +82,7 @@ func (p namedPorts) set(policy unit.Key, ports []*Port) {
 }
 
 // observe records the numbers that a pod gives, and returns the policies that must be read again.
-func (p namedPorts) observe(pod topology.SelectedPod) (differ []unit.Key) {
+func (p namedPorts) observe(pod facts.SelectedPod) (differ []unit.Key) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	concerned := maps.Clone(p.byPod[name])
 	for _, port := range pod.Ports {
@@ -96,7 +97,7 @@ func (p namedPorts) observe(pod topology.SelectedPod) (differ []unit.Key) {
 	for policy := range concerned {
 		changed, holds := false, false
 		for _, port := range p.policies[policy] {
-			numbers := topology.NumbersOf(port.selector, port.port, []topology.SelectedPod{pod})
+			numbers := facts.NumbersOf(port.selector, port.port, []facts.SelectedPod{pod})
 			changed = port.Hold(name, numbers) || changed
 			holds = holds || len(numbers) > 0
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/pkg/topology"
@@ -30,14 +32,14 @@ type Selectors struct {
 	version  uint64 // counts the added selectors
 	uses     map[unit.Key]*use
 	index    index
-	awaiting map[unit.Key]map[unit.Key]struct{}             // unit of a pod -> groups and sets that wait for it
-	users    map[unit.Key]map[unit.Key]topology.PodSelector // policy -> its selectors
+	awaiting map[unit.Key]map[unit.Key]struct{}          // unit of a pod -> groups and sets that wait for it
+	users    map[unit.Key]map[unit.Key]facts.PodSelector // policy -> its selectors
 	named    namedPorts
 }
 
 // use is the state of a group or set of a selector.
 type use struct {
-	selector topology.PodSelector
+	selector facts.PodSelector
 	users    map[unit.Key]struct{}
 	since    uint64
 	listed   bool // the awaited pods were listed
@@ -49,15 +51,15 @@ type use struct {
 func NewSelectors(triggers *trigger.Set) *Selectors {
 	return &Selectors{Triggers: triggers, uses: map[unit.Key]*use{}, index: index{},
 		awaiting: map[unit.Key]map[unit.Key]struct{}{},
-		users:    map[unit.Key]map[unit.Key]topology.PodSelector{}, named: newNamedPorts()}
+		users:    map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
 }
 
 // Pods lists the pods that a selector selects.
-type Pods func(ctx context.Context, selector topology.PodSelector) ([]types.NamespacedName, error)
+type Pods func(ctx context.Context, selector facts.PodSelector) ([]types.NamespacedName, error)
 
 // Use adds the selectors of a policy, and enqueues the pods of selectors that no policy used before. Earlier
 // selectors of the policy stay until Drop.
-func (s *Selectors) Use(ctx context.Context, policy unit.Key, want map[unit.Key]topology.PodSelector, pods Pods) error {
+func (s *Selectors) Use(ctx context.Context, policy unit.Key, want map[unit.Key]facts.PodSelector, pods Pods) error {
 	for _, key := range s.add(policy, want) {
 		found, err := pods(ctx, want[key])
 		if err != nil {
@@ -69,11 +71,11 @@ func (s *Selectors) Use(ctx context.Context, policy unit.Key, want map[unit.Key]
 }
 
 // add returns the selectors whose pods must be listed: new selectors, and selectors of a failed attempt.
-func (s *Selectors) add(policy unit.Key, want map[unit.Key]topology.PodSelector) (unlisted []unit.Key) {
+func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (unlisted []unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users[policy] == nil {
-		s.users[policy] = map[unit.Key]topology.PodSelector{}
+		s.users[policy] = map[unit.Key]facts.PodSelector{}
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		s.users[policy][key] = want[key]
@@ -103,14 +105,15 @@ func (s *Selectors) await(key unit.Key, pods []types.NamespacedName) {
 		s.enqueue(key)
 	}
 	for _, pod := range pods {
-		add(s.awaiting, use.selector.UnitOf(pod.Namespace, pod.Name), key)
-		s.enqueue(use.selector.UnitOf(pod.Namespace, pod.Name))
+		selected := topology.SelectedUnit(use.selector, pod.Namespace, pod.Name)
+		add(s.awaiting, selected, key)
+		s.enqueue(selected)
 	}
 }
 
 // Drop removes the selectors that a policy no longer uses. It returns the selectors that no policy uses now. The
 // units of their pods must be applied again before another policy uses them.
-func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]topology.PodSelector) (unused []topology.PodSelector) {
+func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) (unused []facts.PodSelector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.users[policy] {
@@ -184,7 +187,7 @@ func (s *Selectors) Complete(key unit.Key) {
 
 // Made reports whether groups and sets exist with all their pods. Otherwise the last of them enqueues the policies
 // that use them.
-func (s *Selectors) Made(keys map[unit.Key]topology.PodSelector) bool {
+func (s *Selectors) Made(keys map[unit.Key]facts.PodSelector) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range keys {
@@ -203,7 +206,7 @@ func (s *Selectors) Read(policy unit.Key, ports []*Port) {
 }
 
 // Of lists the groups and sets that select a pod's port on a network, sorted.
-func (s *Selectors) Of(pod topology.SelectedPod) (keys []unit.Key) {
+func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index.each(pod, func(key unit.Key) {
@@ -222,10 +225,10 @@ func (s *Selectors) Of(pod topology.SelectedPod) (keys []unit.Key) {
 func (s *Selectors) Gone(pod types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reread(topology.SelectedPod{Namespace: pod.Namespace, Name: pod.Name})
+	s.reread(facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name})
 }
 
-func (s *Selectors) reread(pod topology.SelectedPod) {
+func (s *Selectors) reread(pod facts.SelectedPod) {
 	for _, policy := range s.named.observe(pod) {
 		s.enqueue(policy)
 	}

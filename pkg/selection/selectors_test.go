@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,16 +37,16 @@ func (q queued) take(kind string) (names []string) {
 	return slices.Compact(names)
 }
 
-func selects(namespace, pods string) topology.PodSelector {
+func selects(namespace, pods string) facts.PodSelector {
 	selector, err := labels.Parse(pods)
 	if err != nil {
 		panic(err)
 	}
-	return topology.PodSelector{Namespace: namespace, Pods: selector}
+	return facts.PodSelector{Namespace: namespace, Pods: selector}
 }
 
-func aPod(name string, set labels.Set, ports ...topology.NamedPort) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: "demo", Name: name, Labels: set, Ports: ports}
+func aPod(name string, set labels.Set, ports ...facts.NamedPort) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: "demo", Name: name, Labels: set, Ports: ports}
 }
 
 func podName(name string) types.NamespacedName {
@@ -52,7 +54,7 @@ func podName(name string) types.NamespacedName {
 }
 
 func these(names ...types.NamespacedName) Pods {
-	return func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) { return names, nil }
+	return func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) { return names, nil }
 }
 
 // A group is created when the units of all its pods name it. Units that were applied before the group was used do not
@@ -61,10 +63,10 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	s := newQueued()
 	s.Begin()
 	web := selects("demo", "app=web")
-	group, policy := web.GroupKey(), topology.NetworkPolicyKey("demo", "p")
-	want := map[unit.Key]topology.PodSelector{group: web}
+	group, policy := topology.PodGroupKey(web), topology.NetworkPolicyKey("demo", "p")
+	want := map[unit.Key]facts.PodSelector{group: web}
 	before := s.Version()
-	failed := func(context.Context, topology.PodSelector) ([]types.NamespacedName, error) {
+	failed := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) {
 		return nil, errors.New("no list")
 	}
 	if err := s.Use(t.Context(), policy, want, failed); err == nil || s.State(group) != Waiting {
@@ -104,14 +106,14 @@ func TestASharedGroupStays(t *testing.T) {
 	s := newQueued()
 	s.Begin()
 	web := selects("demo", "app=web")
-	want := map[unit.Key]topology.PodSelector{web.GroupKey(): web}
+	want := map[unit.Key]facts.PodSelector{topology.PodGroupKey(web): web}
 	one, two := topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
 	for _, policy := range []unit.Key{one, two} {
 		if err := s.Use(t.Context(), policy, want, these()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if dropped := s.Drop(one, nil); len(dropped) > 0 || s.State(web.GroupKey()) != Ready {
+	if dropped := s.Drop(one, nil); len(dropped) > 0 || s.State(topology.PodGroupKey(web)) != Ready {
 		t.Errorf("dropped %v with the first of two", dropped)
 	}
 	if dropped := s.Drop(two, nil); len(dropped) != 1 {
@@ -124,10 +126,10 @@ func TestASharedGroupStays(t *testing.T) {
 func TestTheStart(t *testing.T) {
 	s := newQueued()
 	early, late := selects("demo", "app=web"), selects("demo", "app=client")
-	use := func(name string, selector topology.PodSelector, pods ...types.NamespacedName) {
+	use := func(name string, selector facts.PodSelector, pods ...types.NamespacedName) {
 		t.Helper()
 		if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", name),
-			map[unit.Key]topology.PodSelector{selector.GroupKey(): selector}, these(pods...)); err != nil {
+			map[unit.Key]facts.PodSelector{topology.PodGroupKey(selector): selector}, these(pods...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,11 +141,12 @@ func TestTheStart(t *testing.T) {
 		}
 	}
 	use("late", late, podName("b"))
-	if loads != 1 || s.State(early.GroupKey()) != Waiting || s.State(late.GroupKey()) != Waiting || len(s.take(topology.KindPod)) > 0 {
+	if loads != 1 || s.State(topology.PodGroupKey(early)) != Waiting || s.State(topology.PodGroupKey(late)) != Waiting ||
+		len(s.take(topology.KindPod)) > 0 {
 		t.Errorf("%d loads; before the first pass is over something is ready or enqueued", loads)
 	}
 	s.Begin()
-	if s.State(early.GroupKey()) != Ready || s.State(late.GroupKey()) != Waiting {
+	if s.State(topology.PodGroupKey(early)) != Ready || s.State(topology.PodGroupKey(late)) != Waiting {
 		t.Error("after the first pass what was there is not ready, or what came later is")
 	}
 	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/early", "demo/late"}) {
@@ -159,7 +162,7 @@ func TestTheStart(t *testing.T) {
 func TestIndexFindsAll(t *testing.T) {
 	s := newQueued()
 	s.Begin()
-	var selectors []topology.PodSelector
+	var selectors []facts.PodSelector
 	for _, pods := range []string{"", "app=web", "app in (web,client)", "app=client", "app,tier=db", "app!=web",
 		"!app", "app in (web),tier=db"} {
 		selectors = append(selectors, selects("demo", pods), selects("other", pods))
@@ -169,7 +172,7 @@ func TestIndexFindsAll(t *testing.T) {
 	}
 	for _, selector := range selectors {
 		if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"),
-			map[unit.Key]topology.PodSelector{selector.GroupKey(): selector}, these()); err != nil {
+			map[unit.Key]facts.PodSelector{topology.PodGroupKey(selector): selector}, these()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +183,7 @@ func TestIndexFindsAll(t *testing.T) {
 			var want []unit.Key
 			for _, selector := range selectors {
 				if selector.Matches(pod) {
-					want = append(want, selector.GroupKey())
+					want = append(want, topology.PodGroupKey(selector))
 				}
 			}
 			slices.Sort(want)
@@ -194,12 +197,12 @@ func TestIndexFindsAll(t *testing.T) {
 // A policy is read again when a number of a named port is added or removed, and not for every pod.
 func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 	s := newQueued()
-	policy, http := topology.NetworkPolicyKey("demo", "p"), topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP}
+	policy, http := topology.NetworkPolicyKey("demo", "p"), facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP}
 	held := NewPort(selects("demo", "app=web"), http)
-	web := func(name string, numbers ...uint16) topology.SelectedPod {
+	web := func(name string, numbers ...uint16) facts.SelectedPod {
 		pod := aPod(name, labels.Set{"app": "web"})
 		for _, n := range numbers {
-			pod.Ports = append(pod.Ports, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: n})
+			pod.Ports = append(pod.Ports, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: n})
 		}
 		return pod
 	}
@@ -212,7 +215,7 @@ func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 		{func() { s.Of(web("a", 8080)) }, false},
 		{func() { s.Of(web("b", 8080)) }, false},
 		{func() {
-			s.Of(aPod("c", nil, topology.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 9}))
+			s.Of(aPod("c", nil, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 9}))
 		}, false},
 		{func() { s.Of(web("c", 8081)) }, true},
 		{func() { s.Of(web("d", 8081)) }, false},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -68,12 +70,13 @@ func TestPlacesStay(t *testing.T) {
 
 // The places are in OVN's backend list, also where backends differ by node. A service without affinity has no places.
 func TestAffinityGoesByTheClientsAddress(t *testing.T) {
-	backends := []Backend{{AddrPort: netip.MustParseAddrPort("10.244.0.3:8080")}, {AddrPort: netip.MustParseAddrPort("10.244.1.3:8080")}}
+	backends := []facts.Backend{{AddrPort: netip.MustParseAddrPort("10.244.0.3:8080")},
+		{AddrPort: netip.MustParseAddrPort("10.244.1.3:8080")}}
 	vip := netip.MustParseAddrPort("10.96.0.10:80")
-	for _, from := range []Choice{FromAll, FromNear} {
-		s := Service{Namespace: "demo", Name: "web", Nodes: []ServiceNode{{Name: "w1", Chassis: "c1"}},
-			Ports: []ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80,
-				VIPs: []VIP{{AddrPort: vip, Reach: ReachAll, From: from}}, Backends: backends}}}
+	for _, from := range []facts.Choice{facts.FromAll, facts.FromNear} {
+		s := facts.Service{Namespace: "demo", Name: "web", Nodes: []facts.ServiceNode{{Name: "w1", Chassis: "c1"}},
+			Ports: []facts.ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80,
+				VIPs: []facts.VIP{{AddrPort: vip, Reach: facts.ReachAll, From: from}}, Backends: backends}}}
 		for _, affinity := range []bool{false, true} {
 			s.Affinity = affinity
 			u := ServiceUnit(s)

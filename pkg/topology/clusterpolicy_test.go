@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
@@ -15,8 +17,8 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-func parseClusterPolicy(policy metav1.Object) (topology.ClusterPolicy, error) {
-	return topology.ParseClusterPolicy(policy, func(topology.PodSelector, topology.NamedPort) []uint16 { return nil },
+func parseClusterPolicy(policy metav1.Object) (facts.ClusterPolicy, error) {
+	return facts.ParseClusterPolicy(policy, func(facts.PodSelector, facts.NamedPort) []uint16 { return nil },
 		func(labels.Selector) []netip.Addr { return nil })
 }
 
@@ -35,11 +37,11 @@ func adminPolicy(priority int32, actions ...policyv1alpha1.AdminNetworkPolicyRul
 // egressPriorities returns the priorities of a policy's ACLs, in the order of its rules.
 func egressPriorities(t *testing.T, policy metav1.Object) (priorities []int) {
 	t.Helper()
-	facts, err := parseClusterPolicy(policy)
+	read, err := parseClusterPolicy(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range topology.ClusterPolicyUnit(facts).Rows {
+	for _, row := range topology.ClusterPolicyUnit(read).Rows {
 		if acl := row.Model.(*nbdb.ACL); acl.Direction == nbdb.ACLDirectionFromLport {
 			priorities = append(priorities, acl.Priority)
 		}
@@ -70,10 +72,10 @@ func TestPlacesOfRules(t *testing.T) {
 		slices.Repeat([]policyv1alpha1.AdminNetworkPolicyRuleAction{allow, deny}, 15)...)); next[0] >= got[99] {
 		t.Errorf("the first rule of priority 1 has %d, the last one of 0 has %d", next[0], got[99])
 	}
-	facts, err := parseClusterPolicy(adminPolicy(0, slices.Repeat([]policyv1alpha1.AdminNetworkPolicyRuleAction{allow, deny}, 16)...))
-	if err == nil || !strings.Contains(err.Error(), "more than 30 times") || len(facts.Egress) > 0 ||
-		len(topology.ClusterPolicyUnit(facts).Rows) > 0 {
-		t.Errorf("rules without a place: %v, %d rules are left", err, len(facts.Egress))
+	read, err := parseClusterPolicy(adminPolicy(0, slices.Repeat([]policyv1alpha1.AdminNetworkPolicyRuleAction{allow, deny}, 16)...))
+	if err == nil || !strings.Contains(err.Error(), "more than 30 times") || len(read.Egress) > 0 ||
+		len(topology.ClusterPolicyUnit(read).Rows) > 0 {
+		t.Errorf("rules without a place: %v, %d rules are left", err, len(read.Egress))
 	}
 	var newer policyv1alpha2.ClusterNetworkPolicy
 	newer.Spec.Tier, newer.Spec.Subject.Namespaces = policyv1alpha2.AdminTier, &metav1.LabelSelector{}
@@ -116,12 +118,12 @@ func TestAdminPoliciesThatCannotBeRead(t *testing.T) {
 	} {
 		policy := adminPolicy(5, deny)
 		test.edit(&policy.Spec)
-		facts, err := parseClusterPolicy(policy)
+		read, err := parseClusterPolicy(policy)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
 		}
 		denied := 0
-		for _, row := range topology.ClusterPolicyUnit(facts).Rows {
+		for _, row := range topology.ClusterPolicyUnit(read).Rows {
 			if acl := row.Model.(*nbdb.ACL); acl.Action == nbdb.ACLActionDrop && strings.HasSuffix(acl.Match, "&& ip") {
 				denied++
 			}

@@ -1,4 +1,7 @@
-// Package topology converts Kubernetes objects into units. Its functions are pure: they use no clients and no clock.
+// Package topology builds units from the values that pkg/facts reads from Kubernetes objects. Its functions are pure:
+// they use no clients and no clock. The package does not import k8s.io/api.
+//
+// Pod and PodPort are the only facts here. No object has all of their values: the reconcilers assemble them.
 //
 //	                ┌───────────────────────────── ovn_cluster_router ─────────────────────────────┐
 //	                │ rtos-worker-1                 rtos-worker-2          rtoj-ovn_cluster_router │

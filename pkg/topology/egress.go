@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -31,31 +33,14 @@ const (
 	trackingACL, trackingTier = 1, 3
 )
 
-// CarriedAddress is an egress IP and the node that carries it.
-type CarriedAddress struct {
-	Address netip.Addr
-	Node    string
-	// Join holds the addresses of the node's gateway router on the join switch, Clusters the CIDRs of all pods.
-	Join, Clusters []netip.Prefix
-	// Own is the router's own address of the family. It is invalid where pods keep their address. Traffic to other
-	// nodes has this address, with or without an EgressIP.
-	Own netip.Addr
-}
-
-// EgressIP holds the facts for EgressIPUnit.
-type EgressIP struct {
-	Name string
-	// Addresses are all addresses of the EgressIP. Carried are the addresses that a node carries.
-	Addresses []netip.Addr
-	Carried   []CarriedAddress
-	// Drop drops packets to the outside while no node carries an address of the family.
-	Drop bool
-}
+// egressIP computes the parts of EgressIPUnit.
+type egressIP struct{ facts.EgressIP }
 
 // EgressIPUnit returns a unit with the sets of the EgressIP's pods, the route to the nodes that carry its addresses,
 // and the translation there. Pods join the sets by their own units. When another node takes over, two policies change
 // their router, and each translation moves from one router to the other, however many pods there are.
-func EgressIPUnit(e EgressIP) unit.Unit {
+func EgressIPUnit(read facts.EgressIP) unit.Unit {
+	e := egressIP{read}
 	u := unit.Unit{Key: EgressIPKey(e.Name)}
 	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		if slices.ContainsFunc(e.Addresses, func(a netip.Addr) bool { return a.Is4() == like.Is4() }) {
@@ -69,7 +54,7 @@ func EgressIPUnit(e EgressIP) unit.Unit {
 }
 
 // addFamily adds the set and the policy of like's family.
-func (e EgressIP) addFamily(u *unit.Unit, like netip.Addr) {
+func (e egressIP) addFamily(u *unit.Unit, like netip.Addr) {
 	set := addressSet(names.EgressIPPods(e.Name, names.Family(like)))
 	u.Rows = append(u.Rows, unit.Row{Model: set})
 	policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, "egressip "+e.Name+" "+names.Family(like)),
@@ -85,7 +70,7 @@ func (e EgressIP) addFamily(u *unit.Unit, like netip.Addr) {
 }
 
 // routers returns the join addresses of the routers that carry addresses of like's family.
-func (e EgressIP) routers(like netip.Addr) (hops []string) {
+func (e egressIP) routers(like netip.Addr) (hops []string) {
 	for _, c := range e.Carried {
 		for _, join := range c.Join {
 			if c.Address.Is4() == like.Is4() && join.Addr().Is4() == like.Is4() {
@@ -98,7 +83,7 @@ func (e EgressIP) routers(like netip.Addr) (hops []string) {
 }
 
 // addTranslation makes the address the source of the pods' packets on the router that carries it.
-func (e EgressIP) addTranslation(u *unit.Unit, c CarriedAddress) {
+func (e egressIP) addTranslation(u *unit.Unit, c facts.CarriedAddress) {
 	for _, cluster := range c.Clusters {
 		if cluster.Addr().Is4() != c.Address.Is4() {
 			continue
@@ -135,7 +120,7 @@ func (p Pod) addEgress(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 
 // addEgress adds the rows that all EgressIPs share. Traffic within the cluster, and replies, which nodes mark, keep
 // their usual route.
-func (n Network) addEgress(u *unit.Unit) {
+func addEgress(u *unit.Unit, n facts.Network) {
 	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		inside := addressSet(names.Inside(names.Family(like)))
 		u.Rows = append(u.Rows, unit.Row{Model: inside})

@@ -3,8 +3,12 @@ package topology
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -33,37 +37,13 @@ const RuleKey = "weft.dev/rule"
 // clouds serve secrets at 169.254.169.254.
 var linkLocal = netip.MustParsePrefix("fe80::/10")
 
-// EgressFirewall holds the facts for EgressFirewallUnit.
-type EgressFirewall struct {
-	Namespace string
-	// Clusters are the networks of pods, which no rule applies to.
-	Clusters []netip.Prefix
-	// Rules are in order. The first matching rule decides.
-	Rules []EgressRule
-	// Logging selects what is logged and counted.
-	Logging networkv1alpha1.ACLLogging
-}
-
-// EgressRule is a rule of a firewall.
-type EgressRule struct {
-	Deny bool
-	// Networks are the destinations of the rule, or Set is their address set. If both are empty, the rule applies to
-	// all destinations.
-	Networks []netip.Prefix
-	Set      unit.Key
-	// Ports are the ports that the rule applies to. Empty means all ports and all protocols.
-	Ports []ovnexpr.Ports
-	// Text is the rule in its author's notation.
-	Text string
-}
-
 // EgressFirewallUnit returns a unit with the group of the namespace's pods and the ACLs of the rules. Pods join the
 // group by their own units. An allowed packet passes to the policies of the following tiers, a denied packet is
 // dropped.
 //
 // The last ACL allows everything that no rule matches. Without it, northd would not track connections, and rules
 // would also apply to replies on connections from outside.
-func EgressFirewallUnit(f EgressFirewall) unit.Unit {
+func EgressFirewallUnit(f facts.EgressFirewall) unit.Unit {
 	group := names.NamespacePorts(f.Namespace)
 	parent := unit.Ref{Table: nbdb.PortGroupTable, UUID: unit.UUID(nbdb.PortGroupTable, group)}
 	u := unit.Unit{Key: EgressFirewallKey(f.Namespace), Rows: []unit.Row{{Model: &nbdb.PortGroup{UUID: parent.UUID, Name: group}}}}
@@ -83,23 +63,23 @@ func EgressFirewallUnit(f EgressFirewall) unit.Unit {
 	}
 	inside := ovnexpr.Or(ovnexpr.ToNetworks(append([]netip.Prefix{linkLocal}, f.Clusters...)...), ovnexpr.Multicast())
 	add(nbdb.ACL{Action: nbdb.ACLActionPass, Tier: tierEgressFirewall, Priority: insidePriority}, inside, "inside the cluster")
-	rules := f.deciding()
+	rules := deciding(f)
 	priorities := prioritiesOf(rules)
 	for i, rule := range rules {
 		action := nbdb.ACLActionPass
 		if rule.Deny {
 			action = nbdb.ACLActionDrop
 		}
-		add(nbdb.ACL{Action: action, Tier: tierEgressFirewall, Priority: priorities[i], Log: true}, rule.match(), rule.Text)
+		add(nbdb.ACL{Action: action, Tier: tierEgressFirewall, Priority: priorities[i], Log: true}, matchOf(rule), rule.Text)
 	}
 	add(nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierDefault}, ovnexpr.IP(), "no rule")
 	return u
 }
 
-func (r EgressRule) match() ovnexpr.Match {
+func matchOf(r facts.EgressRule) ovnexpr.Match {
 	to := ovnexpr.ToNetworks(r.Networks...)
-	if r.Set != "" {
-		to = ovnexpr.ToSets(addressSetName(r.Set, families[0]), addressSetName(r.Set, families[1]))
+	if set := setOf(r); set != "" {
+		to = ovnexpr.ToSets(addressSetName(set, families[0]), addressSetName(set, families[1]))
 	}
 	if to == (ovnexpr.Match{}) {
 		to = ovnexpr.IP() // excludes ARP
@@ -107,11 +87,22 @@ func (r EgressRule) match() ovnexpr.Match {
 	return ovnexpr.And(to, ovnexpr.ToPorts(r.Ports...))
 }
 
+// setOf returns the unit of the address set of a rule, or "".
+func setOf(r facts.EgressRule) unit.Key {
+	switch {
+	case r.DNSName != "":
+		return DNSKey(r.DNSName)
+	case r.Nodes != nil:
+		return NodesKey(selectorHash(r.Nodes.String()))
+	}
+	return ""
+}
+
 // deciding leaves out rules that match exactly the same as an earlier rule.
-func (f EgressFirewall) deciding() (rules []EgressRule) {
+func deciding(f facts.EgressFirewall) (rules []facts.EgressRule) {
 	seen := map[string]bool{}
 	for _, rule := range f.Rules {
-		if match := rule.match().String(); !seen[match] {
+		if match := matchOf(rule).String(); !seen[match] {
 			seen[match] = true
 			rules = append(rules, rule)
 		}
@@ -121,7 +112,7 @@ func (f EgressFirewall) deciding() (rules []EgressRule) {
 
 // prioritiesOf gives adjacent rules with the same action one priority, because their order has no effect. It counts
 // from the last rule, so that an inserted rule moves earlier rules only if it adds an alternation of allow and deny.
-func prioritiesOf(rules []EgressRule) []int {
+func prioritiesOf(rules []facts.EgressRule) []int {
 	priorities := make([]int, len(rules))
 	for i := len(rules) - 1; i >= 0; i-- {
 		priorities[i] = lastRulesPriority
@@ -140,4 +131,24 @@ func prioritiesOf(rules []EgressRule) []int {
 func inNamespace(namespace, port string) unit.Membership {
 	group := unit.Ref{Table: nbdb.PortGroupTable, UUID: unit.UUID(nbdb.PortGroupTable, names.NamespacePorts(namespace))}
 	return unit.Membership{Parent: group, Column: "ports", Element: port, Optional: true}
+}
+
+// EgressFirewallSets lists the address sets that a firewall needs, without duplicates.
+func EgressFirewallSets(f facts.EgressFirewall) (keys []unit.Key) {
+	for _, rule := range f.Rules {
+		if set := setOf(rule); set != "" && !slices.Contains(keys, set) {
+			keys = append(keys, set)
+		}
+	}
+	return keys
+}
+
+// SelectorOf returns the selector of a set of nodes among a firewall's rules, or nil.
+func SelectorOf(f facts.EgressFirewall, set unit.Key) labels.Selector {
+	for _, rule := range f.Rules {
+		if rule.Nodes != nil && setOf(rule) == set {
+			return rule.Nodes
+		}
+	}
+	return nil
 }

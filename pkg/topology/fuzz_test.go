@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -68,7 +70,7 @@ func FuzzParseClusterNetwork(f *testing.F) {
 		cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: networkv1alpha1.CIDR(cidr), HostPrefix: hostPrefix}}
 		cn.Spec.ServiceNetwork = []networkv1alpha1.CIDR{networkv1alpha1.CIDR(service)}
 		cn.Spec.JoinSubnet = []networkv1alpha1.CIDR{networkv1alpha1.CIDR(join)}
-		plan, err := topology.ParseClusterNetwork(cn)
+		plan, err := facts.ParseClusterNetwork(cn)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "spec.") {
 				t.Errorf("the error does not name the field: %v", err)
@@ -84,12 +86,12 @@ func FuzzParseClusterNetwork(f *testing.F) {
 }
 
 // cutNodes completes the specs of three nodes. Their subnets must be in the network and disjoint.
-func cutNodes(t *testing.T, plan topology.Plan) {
+func cutNodes(t *testing.T, plan facts.Plan) {
 	t.Helper()
 	var specs []networkv1alpha1.NodeNetworkSpec
 	var subnets []netip.Prefix
 	for range 3 {
-		spec, err := topology.NodeSpec(networkv1alpha1.NodeNetworkSpec{}, plan, specs, topology.Settings{})
+		spec, err := facts.NodeSpec(networkv1alpha1.NodeNetworkSpec{}, plan, specs, facts.Settings{})
 		if err != nil {
 			return // exhausted
 		}
@@ -120,7 +122,7 @@ func FuzzParseNodeNetwork(f *testing.F) {
 		nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 		nn.Spec.PodSubnets = []networkv1alpha1.CIDR{networkv1alpha1.CIDR(subnet)}
 		nn.Spec.ManagementPort.MACAddress, nn.Spec.NodeID, nn.Status.Chassis = networkv1alpha1.MACAddress(mac), id, chassis
-		node, err := topology.ParseNodeNetwork(nn)
+		node, err := facts.ParseNodeNetwork(nn)
 		if err != nil {
 			if !strings.Contains(err.Error(), "NodeNetwork worker-1") {
 				t.Errorf("the error does not name the object: %v", err)

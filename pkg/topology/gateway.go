@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -12,30 +14,6 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
-
-// Gateway holds the facts for GatewayUnit.
-type Gateway struct {
-	Node Node
-	Mode networkv1alpha1.GatewayMode
-	// Bridge is the node's Open vSwitch bridge that leads outside. MAC and Addresses, with the length of their
-	// subnets, belong to the gateway router there. They are set in Shared mode only, except that Addresses are the
-	// node's own in Local mode.
-	Bridge    string
-	MAC       net.HardwareAddr
-	Addresses []netip.Prefix
-	// NextHops are the routers outside.
-	NextHops []netip.Addr
-	// Join holds the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
-	Join, Clusters []netip.Prefix
-	// SNAT translates the source of pods' packets to the router's address.
-	SNAT bool
-	// MTU is that of pods, in bytes. It is 0 until it is computed.
-	MTU int
-	// Alone means that only OVN uses the link outside, so that the gateway router's addresses are not the host's.
-	Alone bool
-	// HostAddresses are reached through the management port. They include Addresses unless only OVN uses the link.
-	HostAddresses []netip.Addr
-}
 
 const (
 	// managementPolicy is the priority of the policies that send pods' packets for their own node to its management
@@ -46,10 +24,14 @@ const (
 	neighbourAge = "300"
 )
 
+// gateway computes the parts of GatewayUnit.
+type gateway struct{ facts.Gateway }
+
 // GatewayUnit returns a unit with the node's connection to the outside: in Shared mode a gateway router with its
 // external switch, in Local mode routes through the management port. While the agent has not found any addresses, the
 // unit only sets the node's own address.
-func GatewayUnit(g Gateway) unit.Unit {
+func GatewayUnit(read facts.Gateway) unit.Unit {
+	g := gateway{read}
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
 	for _, address := range g.HostAddresses {
 		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.Inside(names.Family(address))),
@@ -63,7 +45,7 @@ func GatewayUnit(g Gateway) unit.Unit {
 	}
 	g.addManagementPolicies(&u)
 	if g.Mode == networkv1alpha1.GatewayLocal {
-		g.addSourceRoutes(&u, ManagementAddresses(g.Node.Subnets))
+		g.addSourceRoutes(&u, facts.ManagementAddresses(g.Node.Subnets))
 		return u
 	}
 	if !g.HasRouter() {
@@ -71,7 +53,7 @@ func GatewayUnit(g Gateway) unit.Unit {
 	}
 	g.addRouter(&u)
 	g.addExternalSwitch(&u)
-	g.addSourceRoutes(&u, addressesOf(g.Join))
+	g.addSourceRoutes(&u, ipam.Addresses(g.Join))
 	g.addRoutes(&u)
 	discardNowhere(&u, names.GatewayRouter(g.Node.Name), g.Join)
 	g.addSNAT(&u)
@@ -80,23 +62,18 @@ func GatewayUnit(g Gateway) unit.Unit {
 
 // servedAt returns the addresses at which OVN serves node ports and host ports: the first of each family, which is
 // the destination of packets from outside.
-func (g Gateway) servedAt() []netip.Addr {
+func (g gateway) servedAt() []netip.Addr {
 	if g.Alone {
-		return append(addressesOf(g.Addresses), g.HostAddresses...)
+		return append(ipam.Addresses(g.Addresses), g.HostAddresses...)
 	}
 	return g.HostAddresses
-}
-
-// HasRouter reports whether the node has a gateway router.
-func (g Gateway) HasRouter() bool {
-	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }
 
 // IsGatewayOf reports whether the rows of a node's gateway were computed for the ID and the subnets that the node has
 // now. It checks only rows that depend on them. Some of the others may already belong to another node that has
 // received the ID or a subnet.
-func IsGatewayOf(rows []unit.Row, n Node) bool {
-	subnets, hops := textsOf(n.Subnets), ManagementAddresses(n.Subnets)
+func IsGatewayOf(rows []unit.Row, n facts.Node) bool {
+	subnets, hops := textsOf(n.Subnets), facts.ManagementAddresses(n.Subnets)
 	return !slices.ContainsFunc(rows, func(row unit.Row) bool {
 		switch m := row.Model.(type) {
 		case *nbdb.LogicalRouter:
@@ -113,7 +90,7 @@ func IsGatewayOf(rows []unit.Row, n Node) bool {
 }
 
 // addRouter adds the gateway router and its link to the join switch.
-func (g Gateway) addRouter(u *unit.Unit) {
+func (g gateway) addRouter(u *unit.Unit) {
 	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
 	options := map[string]string{
 		"chassis": node.Chassis,
@@ -125,7 +102,7 @@ func (g Gateway) addRouter(u *unit.Unit) {
 		"dynamic_neigh_routers": "true", "always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge,
 		requestedTunnelKey: key(gatewayKeys + node.ID),
 	}
-	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(addressesOf(g.Join)), g.Join, gatewayToJoinKey)
+	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name),
 		Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
@@ -136,7 +113,7 @@ func (g Gateway) addRouter(u *unit.Unit) {
 }
 
 // addExternalSwitch adds the switch that leads outside, and the gateway router's link to it.
-func (g Gateway) addExternalSwitch(u *unit.Unit) {
+func (g gateway) addExternalSwitch(u *unit.Unit) {
 	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
 	rtoe := g.routerPort(names.RouterToExternal(router), g.MAC, g.Addresses, gatewayToExternal)
 	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
@@ -156,7 +133,7 @@ func (g Gateway) addExternalSwitch(u *unit.Unit) {
 		unit.Membership{Parent: external, Column: "ports", Element: localnet.UUID})
 }
 
-func (g Gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.Prefix, tunnelKey int) *nbdb.LogicalRouterPort {
+func (g gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.Prefix, tunnelKey int) *nbdb.LogicalRouterPort {
 	port := &nbdb.LogicalRouterPort{UUID: routerPortUUID(name), Name: name, MAC: mac.String(), Networks: textsOf(networks),
 		Options: map[string]string{requestedTunnelKey: key(tunnelKey)}}
 	if g.MTU > 0 {
@@ -167,7 +144,7 @@ func (g Gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.
 }
 
 // addSourceRoutes routes the node's pods to the outside through the next hop of each family.
-func (g Gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
+func (g gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
 	for _, subnet := range g.Node.Subnets {
 		for _, hop := range nextHops {
 			if hop.Is4() == subnet.Addr().Is4() {
@@ -181,7 +158,7 @@ func (g Gateway) addSourceRoutes(u *unit.Unit, nextHops []netip.Addr) {
 }
 
 // addRoutes adds the gateway router's routes, and the cluster router's routes to it.
-func (g Gateway) addRoutes(u *unit.Unit) {
+func (g gateway) addRoutes(u *unit.Unit) {
 	router := names.GatewayRouter(g.Node.Name)
 	outside := names.RouterToExternal(router)
 	for _, join := range g.Join {
@@ -219,7 +196,7 @@ func defaultRoute(hop netip.Addr) string {
 
 // addSNAT translates the source of packets from pods, and of packets from the router itself, to the router's outside
 // address.
-func (g Gateway) addSNAT(u *unit.Unit) {
+func (g gateway) addSNAT(u *unit.Unit) {
 	if !g.SNAT {
 		return
 	}
@@ -248,9 +225,9 @@ func (g Gateway) addSNAT(u *unit.Unit) {
 
 // addManagementPolicies routes packets from the node's pods to the node itself through its management port. They keep
 // the pod's address and do not leave the node.
-func (g Gateway) addManagementPolicies(u *unit.Unit) {
+func (g gateway) addManagementPolicies(u *unit.Unit) {
 	for _, address := range g.HostAddresses {
-		for _, hop := range ManagementAddresses(g.Node.Subnets) {
+		for _, hop := range facts.ManagementAddresses(g.Node.Subnets) {
 			if hop.Is4() != address.Is4() {
 				continue
 			}
@@ -265,14 +242,6 @@ func (g Gateway) addManagementPolicies(u *unit.Unit) {
 			break
 		}
 	}
-}
-
-func addressesOf(prefixes []netip.Prefix) []netip.Addr {
-	addresses := make([]netip.Addr, 0, len(prefixes))
-	for _, p := range prefixes {
-		addresses = append(addresses, p.Addr())
-	}
-	return addresses
 }
 
 func textsOf(prefixes []netip.Prefix) []string {

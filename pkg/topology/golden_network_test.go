@@ -11,6 +11,7 @@ import (
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
@@ -19,12 +20,12 @@ import (
 
 // podNetwork is a Network of a golden. The definition of each Network has its name, in any namespace.
 type podNetwork struct {
-	topology.PodNetwork
+	facts.PodNetwork
 	addresses *alloc.Allocator
 }
 
 // podNetworks reads the Networks, and the policies for pods' ports on them.
-func (b *builder) podNetworks(documents []string, numbers topology.Numbers) {
+func (b *builder) podNetworks(documents []string, numbers facts.Numbers) {
 	b.podNets = map[string]*podNetwork{}
 	for _, doc := range documents {
 		var kind struct{ Kind string }
@@ -32,7 +33,7 @@ func (b *builder) podNetworks(documents []string, numbers topology.Numbers) {
 		case "Network":
 			var o networkv1alpha1.Network
 			b.decode(doc, &o)
-			n, err := topology.ParseNetwork(&o)
+			n, err := facts.ParseNetwork(&o)
 			if err != nil {
 				b.t.Fatal(err)
 			}
@@ -48,12 +49,12 @@ func (b *builder) podNetworks(documents []string, numbers topology.Numbers) {
 			for _, definition := range definitions {
 				on = append(on, definition.Name)
 			}
-			facts, err := topology.ParseMultiNetworkPolicy(&o, on, numbers)
+			read, err := facts.ParseMultiNetworkPolicy(&o, on, numbers)
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			b.multiPolicies = append(b.multiPolicies, facts)
-			maps.Copy(b.selectors, facts.Selectors())
+			b.multiPolicies = append(b.multiPolicies, read)
+			maps.Copy(b.selectors, topology.MultiNetworkPolicySelectors(read))
 		}
 	}
 }

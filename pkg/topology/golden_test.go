@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
@@ -115,11 +117,11 @@ func build(t *testing.T, objects string) []unit.Unit {
 		}
 	}
 	for i := range b.egress {
-		facts, err := topology.ParseEgressIP(&b.egress[i], b.ways)
+		read, err := facts.ParseEgressIP(&b.egress[i], b.ways)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.units = append(b.units, topology.EgressIPUnit(facts))
+		b.units = append(b.units, topology.EgressIPUnit(read))
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
 		if key.Kind() == topology.KindPodGroup {
@@ -139,41 +141,41 @@ func build(t *testing.T, objects string) []unit.Unit {
 
 // networkPolicies reads the policies, because their selectors determine groups and sets.
 func (b *builder) networkPolicies(documents []string) {
-	var pods []topology.SelectedPod
+	var pods []facts.SelectedPod
 	for _, doc := range documents {
 		var pod corev1.Pod
 		if b.decode(doc, &pod); pod.Kind == "Pod" {
 			pods = append(pods, b.selected(&pod))
 		}
 	}
-	numbers := func(s topology.PodSelector, port topology.NamedPort) []uint16 {
-		return topology.NumbersOf(s, port, pods)
+	numbers := func(s facts.PodSelector, port facts.NamedPort) []uint16 {
+		return facts.NumbersOf(s, port, pods)
 	}
-	b.selectors = map[unit.Key]topology.PodSelector{}
+	b.selectors = map[unit.Key]facts.PodSelector{}
 	b.podNetworks(documents, numbers)
 	for _, doc := range documents {
 		var kind struct{ Kind string }
 		b.decode(doc, &kind)
 		if policy := clusterPolicyOf(kind.Kind); policy != nil {
 			b.decode(doc, policy)
-			facts, err := topology.ParseClusterPolicy(policy, numbers, nodesOf(b.t, documents))
+			read, err := facts.ParseClusterPolicy(policy, numbers, nodesOf(b.t, documents))
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			b.clusterPolicies = append(b.clusterPolicies, facts)
-			maps.Copy(b.selectors, facts.Selectors())
+			b.clusterPolicies = append(b.clusterPolicies, read)
+			maps.Copy(b.selectors, topology.ClusterPolicySelectors(read))
 		}
 		if kind.Kind != "NetworkPolicy" {
 			continue
 		}
 		var policy networkingv1.NetworkPolicy
 		b.decode(doc, &policy)
-		facts, err := topology.ParseNetworkPolicy(&policy, numbers)
+		read, err := facts.ParseNetworkPolicy(&policy, numbers)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		b.policies = append(b.policies, facts)
-		maps.Copy(b.selectors, facts.Selectors())
+		b.policies = append(b.policies, read)
+		maps.Copy(b.selectors, topology.NetworkPolicySelectors(read))
 	}
 }
 
@@ -190,7 +192,7 @@ func clusterPolicyOf(kind string) metav1.Object {
 }
 
 // nodesOf returns the nodes among the documents.
-func nodesOf(t *testing.T, documents []string) topology.NodesOf {
+func nodesOf(t *testing.T, documents []string) facts.NodesOf {
 	var nodes []corev1.Node
 	for _, doc := range documents {
 		var node corev1.Node
@@ -201,12 +203,12 @@ func nodesOf(t *testing.T, documents []string) topology.NodesOf {
 			nodes = append(nodes, node)
 		}
 	}
-	return func(selector labels.Selector) []netip.Addr { return topology.AddressesOfNodes(selector, nodes) }
+	return func(selector labels.Selector) []netip.Addr { return facts.AddressesOfNodes(selector, nodes) }
 }
 
-func (b *builder) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: b.namespaces[pod.Namespace],
-		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+func (b *builder) selected(pod *corev1.Pod) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: b.namespaces[pod.Namespace],
+		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
 // selectedBy lists the groups and sets that a pod's port on a network is in.
@@ -223,7 +225,7 @@ func (b *builder) selectedBy(pod *corev1.Pod, network string) (keys []unit.Key) 
 
 // egressIPs reads the EgressIPs and the namespaces in which they select pods.
 func (b *builder) egressIPs(documents []string) {
-	b.namespaces, b.ways = map[string]labels.Set{}, map[string]topology.Gateway{}
+	b.namespaces, b.ways = map[string]labels.Set{}, map[string]facts.Gateway{}
 	for _, doc := range documents {
 		var egress networkv1alpha1.EgressIP
 		var namespace corev1.Namespace
@@ -240,21 +242,21 @@ type builder struct {
 	t         *testing.T
 	allocator *alloc.Allocator
 	gateway   networkv1alpha1.Gateway
-	plan      topology.Plan
+	plan      facts.Plan
 	nodes     []networkv1alpha1.NodeNetworkSpec
 	networks  []networkv1alpha1.NodeNetwork
 	hosts     map[string]*corev1.Node
 	chassis   map[string]string
 	units     []unit.Unit
 
-	policies        []topology.NetworkPolicy
-	clusterPolicies []topology.ClusterPolicy
-	multiPolicies   []topology.MultiNetworkPolicy
+	policies        []facts.NetworkPolicy
+	clusterPolicies []facts.ClusterPolicy
+	multiPolicies   []facts.MultiNetworkPolicy
 	podNets         map[string]*podNetwork
-	selectors       map[unit.Key]topology.PodSelector
+	selectors       map[unit.Key]facts.PodSelector
 	egress          []networkv1alpha1.EgressIP
 	namespaces      map[string]labels.Set
-	ways            map[string]topology.Gateway
+	ways            map[string]facts.Gateway
 }
 
 func (b *builder) decode(doc string, into any) {
@@ -268,7 +270,7 @@ func (b *builder) network(doc string) {
 	var cn networkv1alpha1.ClusterNetwork
 	b.decode(doc, &cn)
 	var err error
-	if b.plan, err = topology.ParseClusterNetwork(&cn); err != nil {
+	if b.plan, err = facts.ParseClusterNetwork(&cn); err != nil {
 		b.t.Fatal(err)
 	}
 	b.gateway = cn.Spec.Gateway
@@ -282,26 +284,26 @@ func (b *builder) node(doc string) {
 	if host == nil {
 		host = &corev1.Node{}
 	}
-	gateway, err := topology.NodeGateway(b.gateway, host.Labels)
+	gateway, err := facts.NodeGateway(b.gateway, host.Labels)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if found := nn.Status.Gateway; found != nil && found.Mode != gateway.Mode {
 		b.t.Fatalf("node %s must use %s mode, but its agent found %s", nn.Name, gateway.Mode, found.Mode)
 	}
-	spec, err := topology.NodeSpec(nn.Spec, b.plan, b.nodes, topology.Settings{MTU: 1400, Gateway: gateway})
+	spec, err := facts.NodeSpec(nn.Spec, b.plan, b.nodes, facts.Settings{MTU: 1400, Gateway: gateway})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	nn.Spec = spec
 	b.nodes, b.networks = append(b.nodes, spec), append(b.networks, nn)
-	node, err := topology.ParseNodeNetwork(&nn)
+	node, err := facts.ParseNodeNetwork(&nn)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.allocator.SetNode(nn.Name, node.Subnets)
 	b.chassis[nn.Name] = nn.Status.Chassis
-	way, err := topology.ParseGateway(&nn, host)
+	way, err := facts.ParseGateway(&nn, host)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -323,7 +325,7 @@ func (b *builder) pod(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ports, problems := topology.HostPorts(&pod)
+	ports, problems := facts.HostPorts(&pod)
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
@@ -333,7 +335,7 @@ func (b *builder) pod(doc string) {
 	}
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
-		Bandwidth: limits, HostPorts: ports, EgressIP: topology.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
+		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
 			pod.Labels), Selected: b.selectedBy(&pod, "")}))
 	b.podPorts(&pod)
 }
@@ -348,7 +350,7 @@ func (b *builder) service(doc string, documents []string) {
 			endpoints = append(endpoints, slice)
 		}
 	}
-	parsed, problems := topology.ParseService(&service, endpoints, b.serviceNodes())
+	parsed, problems := facts.ParseService(&service, endpoints, b.serviceNodes())
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
@@ -358,18 +360,18 @@ func (b *builder) service(doc string, documents []string) {
 func (b *builder) egressFirewall(doc string) {
 	var firewall networkv1alpha1.EgressFirewall
 	b.decode(doc, &firewall)
-	facts, err := topology.ParseEgressFirewall(&firewall, b.plan.PodNetworks())
+	read, err := facts.ParseEgressFirewall(&firewall, b.plan.PodNetworks())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.units = append(b.units, topology.EgressFirewallUnit(facts))
+	b.units = append(b.units, topology.EgressFirewallUnit(read))
 	var nodes []corev1.Node
 	for _, name := range slices.Sorted(maps.Keys(b.hosts)) {
 		nodes = append(nodes, *b.hosts[name])
 	}
-	for _, set := range facts.Sets() {
-		if selector := topology.SelectorOf(&firewall, set); selector != nil {
-			b.units = append(b.units, topology.NodesUnit(set, selector, nodes))
+	for _, set := range topology.EgressFirewallSets(read) {
+		if selector := topology.SelectorOf(read, set); selector != nil {
+			b.units = append(b.units, topology.AddressSetUnit(set, facts.AddressesOfNodes(selector, nodes)))
 		}
 	}
 }
@@ -385,7 +387,7 @@ func (b *builder) dns(doc string) {
 }
 
 // serviceNodes returns the nodes as services use them.
-func (b *builder) serviceNodes() []topology.ServiceNode {
+func (b *builder) serviceNodes() []facts.ServiceNode {
 	var hosts []corev1.Node
 	for i := range b.networks {
 		if host := b.hosts[b.networks[i].Name]; host != nil {
@@ -394,7 +396,7 @@ func (b *builder) serviceNodes() []topology.ServiceNode {
 			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
 		}
 	}
-	return topology.ServiceNodes(hosts, b.networks)
+	return facts.ServiceNodes(hosts, b.networks)
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.

@@ -1,13 +1,12 @@
 package topology
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/weft-network/weft/pkg/facts"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -15,54 +14,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// HostPort is a port of the node that leads to a pod.
-type HostPort struct {
-	Protocol corev1.Protocol
-	// Address is the requested address of the host. If it is invalid, all addresses of the node are meant.
-	Address netip.Addr
-	// Port is the node's port, Target the pod's.
-	Port, Target uint16
-}
-
-// HostPorts returns the host ports of a pod in a fixed order, without duplicates. Init containers that keep running
-// count (KEP-753). problems names the container and the port of every host port that cannot be provided.
-func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
-	if pod.Spec.HostNetwork {
-		return nil, nil // the ports are the pod's own
-	}
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for _, p := range container.Ports {
-			if p.HostPort == 0 {
-				continue
-			}
-			port := HostPort{Protocol: p.Protocol, Port: uint16(p.HostPort), Target: uint16(p.ContainerPort)}
-			if port.Protocol == "" {
-				port.Protocol = corev1.ProtocolTCP
-			}
-			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.IsUnspecified() {
-				port.Address = address
-			} else if p.HostIP != "" && err != nil {
-				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is not an IP address",
-					container.Name, p.HostPort, p.HostIP))
-				continue
-			}
-			if port.Address == netip.IPv6Loopback() {
-				problems = append(problems,
-					fmt.Sprintf(
-						"container %s, host port %d: packets to %s never leave the host, and the kernel does not translate them",
-						container.Name, p.HostPort, p.HostIP))
-				continue
-			}
-			if !slices.Contains(ports, port) {
-				ports = append(ports, port)
-			}
-		}
-	}
-	return ports, problems
-}
-
-// text returns the host port in the notation of ovnexpr.HostPort.
-func (h HostPort) text() string {
+// textOf returns the host port in the notation of ovnexpr.HostPort.
+func textOf(h facts.HostPort) string {
 	return ovnexpr.HostPort{Protocol: strings.ToLower(string(h.Protocol)), Address: h.Address, Port: h.Port, Target: h.Target}.String()
 }
 
@@ -72,7 +25,7 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	var texts []string
 	balancers := map[string]*nbdb.LoadBalancer{}
 	for _, h := range p.HostPorts {
-		texts = append(texts, h.text())
+		texts = append(texts, textOf(h))
 		if h.Address.IsLoopback() {
 			continue // only the host can reach it
 		}
@@ -81,7 +34,7 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 				continue
 			}
 			lb := p.hostPortBalancer(u, balancers, h, names.Family(address))
-			lb.Vips[h.vip(names.Family(address))] = netip.AddrPortFrom(address, h.Target).String()
+			lb.Vips[vipOf(h, names.Family(address))] = netip.AddrPortFrom(address, h.Target).String()
 		}
 	}
 	if len(texts) > 0 {
@@ -90,8 +43,8 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	}
 }
 
-// vip returns the host port in OVN's notation.
-func (h HostPort) vip(family string) string {
+// vipOf returns the host port in OVN's notation.
+func vipOf(h facts.HostPort, family string) string {
 	if h.Address.IsValid() {
 		return netip.AddrPortFrom(h.Address, h.Port).String()
 	}
@@ -99,7 +52,7 @@ func (h HostPort) vip(family string) string {
 }
 
 // hostPortBalancer returns the balancer of a host port. It adds the balancer to the unit if it does not exist.
-func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, h HostPort, family string) *nbdb.LoadBalancer {
+func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, h facts.HostPort, family string) *nbdb.LoadBalancer {
 	scope := "hostport_template_" + family
 	if h.Address.IsValid() {
 		scope = "hostport"
@@ -118,7 +71,7 @@ func (p Pod) hostPortBalancer(u *unit.Unit, have map[string]*nbdb.LoadBalancer, 
 	if !h.Address.IsValid() {
 		lb.Options["template"], lb.Options["address-family"] = "true", strings.ToLower(family)
 	}
-	if h.Protocol == corev1.ProtocolUDP {
+	if h.Protocol == facts.UDP {
 		lb.Options["ct_flush"] = "true"
 	}
 	have[name] = lb

@@ -1,49 +1,20 @@
 package topology
 
 import (
-	"errors"
-	"fmt"
 	"maps"
-	"slices"
 
-	networkingv1 "k8s.io/api/networking/v1"
-
-	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// MultiNetworkPolicy holds the facts for MultiNetworkPolicyUnit: the facts of a NetworkPolicy, and the Networks to
-// which it applies.
-type MultiNetworkPolicy struct {
-	NetworkPolicy
-	Networks []string
-}
-
-// ParseMultiNetworkPolicy reads a MultiNetworkPolicy for pods' ports on Networks. Its errors are those of
-// ParseNetworkPolicy. A policy with an unreadable policyType isolates in both directions, because its
-// CustomResourceDefinition may allow any text.
-func ParseMultiNetworkPolicy(o *cniv1beta1.MultiNetworkPolicy, networks []string, numbers Numbers) (MultiNetworkPolicy, error) {
-	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
-	same := networkingv1.NetworkPolicy{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
-	var wrong []error
-	for i, t := range o.Spec.PolicyTypes {
-		if !slices.Contains(both, t) {
-			wrong = append(wrong, fmt.Errorf("spec.policyTypes[%d]: %q is not Ingress or Egress", i, t))
-			same.Spec.PolicyTypes = both
-		}
-	}
-	facts, err := ParseNetworkPolicy(&same, numbers)
-	return MultiNetworkPolicy{facts, networks}, errors.Join(append(wrong, err)...)
-}
-
 // MultiNetworkPolicyUnit returns a unit with a policy's ACLs for the pods' ports on each of its Networks. The groups
 // and sets are as for NetworkPolicyUnit, with those ports and their addresses. A pod's node has no port on a Network,
 // so no ACL allows it.
-func MultiNetworkPolicyUnit(p MultiNetworkPolicy) unit.Unit {
+func MultiNetworkPolicyUnit(p facts.MultiNetworkPolicy) unit.Unit {
 	u := unit.Unit{Key: MultiNetworkPolicyKey(p.Namespace, p.Name)}
 	for _, network := range p.Networks {
-		on := p.on(network)
+		on := p.On(network)
 		b := policyBuilder{subject: on.Subject, name: func(text string) string {
 			return names.MultiPolicyACL(p.Namespace, p.Name, text)
 		}, unit: unit.Unit{Key: u.Key}, logging: p.Logging, network: network}
@@ -53,35 +24,11 @@ func MultiNetworkPolicyUnit(p MultiNetworkPolicy) unit.Unit {
 	return u
 }
 
-// Selectors returns the groups and sets that the policy's ACLs name, by their units.
-func (p MultiNetworkPolicy) Selectors() map[unit.Key]PodSelector {
-	all := map[unit.Key]PodSelector{}
+// MultiNetworkPolicySelectors returns the groups and sets that the policy's ACLs name, by their units.
+func MultiNetworkPolicySelectors(p facts.MultiNetworkPolicy) map[unit.Key]facts.PodSelector {
+	all := map[unit.Key]facts.PodSelector{}
 	for _, network := range p.Networks {
-		maps.Copy(all, p.on(network).Selectors())
+		maps.Copy(all, NetworkPolicySelectors(p.On(network)))
 	}
 	return all
-}
-
-// on returns the policy for pods' ports on a Network.
-func (p NetworkPolicy) on(network string) NetworkPolicy {
-	p.Subject = p.Subject.On(network)
-	p.Ingress, p.Egress = p.Ingress.on(network), p.Egress.on(network)
-	return p
-}
-
-func (r *PolicyRules) on(network string) *PolicyRules {
-	if r == nil {
-		return nil
-	}
-	rules := slices.Clone(r.Rules)
-	for i := range rules {
-		rules[i].Network, rules[i].Peers = network, slices.Clone(rules[i].Peers)
-		for j, peer := range rules[i].Peers {
-			if peer.Pods != nil {
-				pods := peer.Pods.On(network)
-				rules[i].Peers[j].Pods = &pods
-			}
-		}
-	}
-	return &PolicyRules{Rules: rules}
 }

@@ -12,6 +12,7 @@ import (
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -53,11 +54,11 @@ func TestInvalidMultiNetworkPoliciesIsolate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &cniv1beta1.MultiNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p"}, Spec: c.spec}
-			facts, err := topology.ParseMultiNetworkPolicy(o, []string{"blue"}, nil)
+			read, err := facts.ParseMultiNetworkPolicy(o, []string{"blue"}, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if have := actions(topology.MultiNetworkPolicyUnit(facts)); !slices.Equal(have, c.acls) {
+			if have := actions(topology.MultiNetworkPolicyUnit(read)); !slices.Equal(have, c.acls) {
 				t.Errorf("ACLs %q, want %q", have, c.acls)
 			}
 		})
@@ -68,16 +69,16 @@ func TestInvalidMultiNetworkPoliciesIsolate(t *testing.T) {
 func TestNetworksOfMultiNetworkPolicies(t *testing.T) {
 	o := &cniv1beta1.MultiNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p"}}
 	for _, on := range [][]string{nil, {"blue"}, {"blue", "green"}} {
-		facts, err := topology.ParseMultiNetworkPolicy(o, on, nil)
+		read, err := facts.ParseMultiNetworkPolicy(o, on, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u := topology.MultiNetworkPolicyUnit(facts); len(facts.Selectors()) != len(on) || u.Empty() != (len(on) == 0) {
-			t.Errorf("%v: selectors %v, unit %v", on, facts.Selectors(), actions(u))
+		if u := topology.MultiNetworkPolicyUnit(read); len(topology.MultiNetworkPolicySelectors(read)) != len(on) || u.Empty() != (len(on) == 0) {
+			t.Errorf("%v: selectors %v, unit %v", on, topology.MultiNetworkPolicySelectors(read), actions(u))
 		}
-		for _, selector := range facts.Selectors() {
-			if selector.Matches(topology.SelectedPod{Namespace: "demo"}) ||
-				!selector.Matches(topology.SelectedPod{Namespace: "demo", Network: selector.Network}) {
+		for _, selector := range topology.MultiNetworkPolicySelectors(read) {
+			if selector.Matches(facts.SelectedPod{Namespace: "demo"}) ||
+				!selector.Matches(facts.SelectedPod{Namespace: "demo", Network: selector.Network}) {
 				t.Errorf("%s selects a port of another network, or none of its own", selector)
 			}
 		}
@@ -89,10 +90,10 @@ func TestKeptPorts(t *testing.T) {
 	blue := networkObject(networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2,
 		Subnets: []networkv1alpha1.NetworkSubnet{{CIDR: "10.2.0.0/16"}}})
 	blue.Name = "blue"
-	group := topology.AllPods().On("green").GroupKey()
+	group := topology.PodGroupKey(facts.AllPods().On("green"))
 	var ports []topology.PodPort
 	for name, o := range map[string]*networkv1alpha1.Network{"net1": blue, "net2": networkObject(layer3())} {
-		n, err := topology.ParseNetwork(o)
+		n, err := facts.ParseNetwork(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,14 +101,14 @@ func TestKeptPorts(t *testing.T) {
 			Addresses: []netip.Prefix{netip.PrefixFrom(n.Subnets[0].CIDR.Addr().Next(), 16)}, MAC: topology.NetworkMAC(name),
 			Bandwidth: networkv1alpha1.Bandwidth{Ingress: 1_000_000, Egress: 1_000_000}}
 		if n.Name == "green" {
-			port.Selected = []unit.Key{group, topology.AllPods().On("green").SetKey()}
+			port.Selected = []unit.Key{group, topology.PodSetKey(facts.AllPods().On("green"))}
 		}
 		ports = append(ports, port)
 	}
 	made := topology.PodPortsUnit("demo", "web", ports)
 	kept := topology.KeptPortsUnit("demo", "web", "n3", made.Rows, func(network string) []unit.Key {
 		if network == "green" {
-			return []unit.Key{group, topology.AllPods().On("green").SetKey()}
+			return []unit.Key{group, topology.PodSetKey(facts.AllPods().On("green"))}
 		}
 		return nil
 	})

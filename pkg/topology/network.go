@@ -4,21 +4,13 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
-
-// Network holds the facts for NetworkUnit.
-type Network struct {
-	// Join are the join switch's subnets, one per family. The cluster router has the first address of each.
-	Join []netip.Prefix
-	// Clusters are the CIDRs of all pods.
-	Clusters []netip.Prefix
-	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
-	Cluster string
-}
 
 // ClusterIDKey is the external_ids key of the cluster router that identifies the database's Kubernetes cluster.
 // Deleting the ports of pods that the API server does not have is safe only if it is the same API server as before.
@@ -26,7 +18,7 @@ const ClusterIDKey = "weft.dev/cluster"
 
 // NetworkUnit returns a unit with the cluster router, the join switch, the ports between them and the group of the
 // services' load balancers.
-func NetworkUnit(n Network) unit.Unit {
+func NetworkUnit(n facts.Network) unit.Unit {
 	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
 	rtoj := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToJoin(names.ClusterRouter)), Name: names.RouterToJoin(names.ClusterRouter),
@@ -56,9 +48,9 @@ func NetworkUnit(n Network) unit.Unit {
 		u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LoadBalancerGroup{UUID: loadBalancersRef(group).UUID, Name: group}})
 	}
 	discardNowhere(&u, names.ClusterRouter, n.Join)
-	n.addEgress(&u)
+	addEgress(&u, n)
 	addManagement(&u)
-	n.addRefusal(&u)
+	addRefusal(&u, n)
 	// ovn-controllers report connections to idle services.
 	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options",
 		Element: "controller_event", Value: "true"})

@@ -1,10 +1,11 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/facts"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -21,42 +22,6 @@ const (
 	policyAllowPriority   = 1001
 	policyIsolatePriority = 1000
 )
-
-// NetworkPolicy holds the facts for NetworkPolicyUnit.
-type NetworkPolicy struct {
-	Namespace, Name string
-	// Subject selects the pods that the policy isolates.
-	Subject PodSelector
-	// Ingress and Egress are the allowed traffic to and from them. nil means that the policy does not apply to that
-	// direction.
-	Ingress, Egress *PolicyRules
-	// Logging selects what is logged and counted.
-	Logging networkv1alpha1.ACLLogging
-}
-
-// PolicyRules are the rules of one direction. Without rules nothing is allowed.
-type PolicyRules struct{ Rules []PolicyRule }
-
-// PolicyRule allows traffic with one of the peers on one of the ports.
-type PolicyRule struct {
-	// Network is the Network of the peers that are pods. Empty means the cluster network.
-	Network string
-	// Peers are the other end. With Anybody, the other end is arbitrary.
-	Anybody bool
-	Peers   []PolicyPeer
-	// Ports and Named are the ports. AllPorts means all ports of all protocols.
-	AllPorts bool
-	Ports    []ovnexpr.Ports
-	Named    []NamedPort
-	// Text is the position of the rule in its policy: "ingress[0]".
-	Text string
-}
-
-// PolicyPeer selects pods or networks.
-type PolicyPeer struct {
-	Pods     *PodSelector
-	Networks []netip.Prefix
-}
 
 // policySide is a direction with its ACL options and matches.
 type policySide struct {
@@ -77,7 +42,7 @@ var (
 // NetworkPolicyUnit returns a unit with a policy's ACLs on the port group of its subject. They are written in one
 // transaction, so that isolation and allowed traffic take effect together. The unit waits for the group. The caller
 // must create the sets, because OVN ignores an ACL that names a missing set.
-func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
+func NetworkPolicyUnit(p facts.NetworkPolicy) unit.Unit {
 	b := policyBuilder{subject: p.Subject, name: func(text string) string {
 		return names.PolicyACL(p.Namespace, p.Name, text)
 	}, unit: unit.Unit{Key: NetworkPolicyKey(p.Namespace, p.Name)},
@@ -90,7 +55,7 @@ func NetworkPolicyUnit(p NetworkPolicy) unit.Unit {
 }
 
 type policyBuilder struct {
-	subject PodSelector
+	subject facts.PodSelector
 	name    func(text string) string // of an ACL
 	unit    unit.Unit
 	logging networkv1alpha1.ACLLogging
@@ -98,7 +63,7 @@ type policyBuilder struct {
 }
 
 // addSides adds the ACLs of both directions.
-func (b *policyBuilder) addSides(p NetworkPolicy) {
+func (b *policyBuilder) addSides(p facts.NetworkPolicy) {
 	if p.Ingress != nil {
 		b.addSide(ingressSide, *p.Ingress)
 	}
@@ -108,7 +73,7 @@ func (b *policyBuilder) addSides(p NetworkPolicy) {
 	b.track()
 }
 
-func (b *policyBuilder) addSide(side policySide, rules PolicyRules) {
+func (b *policyBuilder) addSide(side policySide, rules facts.PolicyRules) {
 	for _, rule := range rules.Rules {
 		b.addRule(side, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy, Priority: policyAllowPriority}, rule)
 	}
@@ -141,7 +106,7 @@ func (b *policyBuilder) track() {
 
 // addRule adds the ACLs of a rule. A named port that the subject defines has a rule of its own for the pods that have
 // it, because OVN ignores a whole match that names a group without ports on the switch.
-func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) {
+func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule facts.PolicyRule) {
 	acl.Log = true
 	if match := b.match(side, rule); !match.IsZero() {
 		b.addACL(side, acl, match, rule.Text)
@@ -150,14 +115,14 @@ func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule PolicyRule) 
 		return
 	}
 	for _, port := range rule.Named {
-		if match := onlyIf(rule.peers(side), ovnexpr.ToPorts(port.ports())); !match.IsZero() {
-			b.addTo(b.subject.WithPort(port).GroupKey(), side, acl, match, rule.Text)
+		if match := onlyIf(peersOf(rule, side), ovnexpr.ToPorts(portsOf(port))); !match.IsZero() {
+			b.addTo(PodGroupKey(b.subject.WithPort(port)), side, acl, match, rule.Text)
 		}
 	}
 }
 
 func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
-	b.addTo(b.subject.GroupKey(), side, acl, match, text)
+	b.addTo(PodGroupKey(b.subject), side, acl, match, text)
 }
 
 // addTo adds an ACL to a group. An ACL with Log is logged if logging is enabled.
@@ -186,17 +151,17 @@ func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, mat
 
 // match returns what a rule adds to the match of its direction, without named ports for ingress. An empty match
 // matches no packet.
-func (b *policyBuilder) match(side policySide, rule PolicyRule) ovnexpr.Match {
+func (b *policyBuilder) match(side policySide, rule facts.PolicyRule) ovnexpr.Match {
 	var all []ovnexpr.Match
 	switch {
 	case rule.AllPorts:
-		all = append(all, onlyIf(rule.peers(side), ovnexpr.IP()))
+		all = append(all, onlyIf(peersOf(rule, side), ovnexpr.IP()))
 	case len(rule.Ports) > 0:
-		all = append(all, onlyIf(rule.peers(side), ovnexpr.ToPorts(rule.Ports...)))
+		all = append(all, onlyIf(peersOf(rule, side), ovnexpr.ToPorts(rule.Ports...)))
 	}
 	if side.text == egressSide.text {
 		for _, port := range rule.Named {
-			all = append(all, onlyIf(rule.peersWith(port), ovnexpr.ToPorts(port.ports())))
+			all = append(all, onlyIf(peersWith(rule, port), ovnexpr.ToPorts(portsOf(port))))
 		}
 	}
 	return ovnexpr.Or(all...)
@@ -221,7 +186,7 @@ func onlyIf(peers peerMatch, match ovnexpr.Match) ovnexpr.Match {
 	return ovnexpr.And(peers.some, match)
 }
 
-func (r PolicyRule) peers(side policySide) peerMatch {
+func peersOf(r facts.PolicyRule, side policySide) peerMatch {
 	if r.Anybody {
 		return peerMatch{anybody: true}
 	}
@@ -231,13 +196,13 @@ func (r PolicyRule) peers(side policySide) peerMatch {
 			all = append(all, setsOf(side.peer, *peer.Pods))
 		}
 	}
-	return peerMatch{some: ovnexpr.Or(append(all, ovnexpr.Networks(side.peer, r.networks()...))...)}
+	return peerMatch{some: ovnexpr.Or(append(all, ovnexpr.Networks(side.peer, r.Networks()...))...)}
 }
 
 // peersWith returns the destinations that have a named port. They are pods, even if the rule names networks or no
 // peers.
-func (r PolicyRule) peersWith(port NamedPort) peerMatch {
-	all := setsOf(ovnexpr.Destination, AllPods().On(r.Network).WithPort(port))
+func peersWith(r facts.PolicyRule, port facts.NamedPort) peerMatch {
+	all := setsOf(ovnexpr.Destination, facts.AllPods().On(r.Network).WithPort(port))
 	if r.Anybody {
 		return peerMatch{some: all}
 	}
@@ -247,41 +212,34 @@ func (r PolicyRule) peersWith(port NamedPort) peerMatch {
 			some = append(some, setsOf(ovnexpr.Destination, peer.Pods.WithPort(port)))
 		}
 	}
-	if networks := r.networks(); len(networks) > 0 {
+	if networks := r.Networks(); len(networks) > 0 {
 		some = append(some, ovnexpr.And(ovnexpr.Networks(ovnexpr.Destination, networks...), all))
 	}
 	return peerMatch{some: ovnexpr.Or(some...)}
 }
 
-func (r PolicyRule) networks() (networks []netip.Prefix) {
-	for _, peer := range r.Peers {
-		networks = append(networks, peer.Networks...)
-	}
-	return networks
-}
-
-func setsOf(side ovnexpr.Side, pods PodSelector) ovnexpr.Match {
-	key := pods.SetKey()
+func setsOf(side ovnexpr.Side, pods facts.PodSelector) ovnexpr.Match {
+	key := PodSetKey(pods)
 	return ovnexpr.Sets(side, addressSetName(key, families[0]), addressSetName(key, families[1]))
 }
 
-// Selectors returns the groups and sets that the policy's ACLs name, by their units.
-func (p NetworkPolicy) Selectors() map[unit.Key]PodSelector {
-	all := map[unit.Key]PodSelector{p.Subject.GroupKey(): p.Subject}
-	group := func(s PodSelector) { all[s.GroupKey()] = s }
-	set := func(s PodSelector) { all[s.SetKey()] = s }
-	for _, rules := range []*PolicyRules{p.Ingress, p.Egress} {
+// NetworkPolicySelectors returns the groups and sets that the policy's ACLs name, by their units.
+func NetworkPolicySelectors(p facts.NetworkPolicy) map[unit.Key]facts.PodSelector {
+	all := map[unit.Key]facts.PodSelector{PodGroupKey(p.Subject): p.Subject}
+	group := func(s facts.PodSelector) { all[PodGroupKey(s)] = s }
+	set := func(s facts.PodSelector) { all[PodSetKey(s)] = s }
+	for _, rules := range []*facts.PolicyRules{p.Ingress, p.Egress} {
 		if rules == nil {
 			continue
 		}
 		for _, rule := range rules.Rules {
-			rule.selectors(p.Subject, rules == p.Ingress, group, set)
+			addSelectors(rule, p.Subject, rules == p.Ingress, group, set)
 		}
 	}
 	return all
 }
 
-func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func(PodSelector)) {
+func addSelectors(r facts.PolicyRule, subject facts.PodSelector, ingress bool, group, set func(facts.PodSelector)) {
 	plain := r.AllPorts || len(r.Ports) > 0
 	for _, peer := range r.Peers {
 		if peer.Pods != nil && (plain || ingress && len(r.Named) > 0) {
@@ -293,8 +251,8 @@ func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func
 			group(subject.WithPort(port))
 			continue
 		}
-		if r.Anybody || len(r.networks()) > 0 {
-			set(AllPods().On(r.Network).WithPort(port))
+		if r.Anybody || len(r.Networks()) > 0 {
+			set(facts.AllPods().On(r.Network).WithPort(port))
 		}
 		for _, peer := range r.Peers {
 			if peer.Pods != nil {
@@ -304,19 +262,6 @@ func (r PolicyRule) selectors(subject PodSelector, ingress bool, group, set func
 	}
 }
 
-func (p NamedPort) ports() ovnexpr.Ports {
-	return ovnexpr.Ports{Protocol: protocolName(p.Protocol), First: p.Number, Last: p.Number}
-}
-
-// NumbersOf lists the numbers that pods give to a named port, in order.
-func NumbersOf(selector PodSelector, port NamedPort, pods []SelectedPod) (numbers []uint16) {
-	for _, pod := range pods {
-		for _, p := range pod.Ports {
-			if p.Name == port.Name && p.Protocol == port.Protocol && selector.Matches(pod) {
-				numbers = append(numbers, p.Number)
-			}
-		}
-	}
-	slices.SortFunc(numbers, cmp.Compare)
-	return slices.Compact(numbers)
+func portsOf(p facts.NamedPort) ovnexpr.Ports {
+	return ovnexpr.Ports{Protocol: strings.ToLower(string(p.Protocol)), First: p.Number, Last: p.Number}
 }

@@ -1,8 +1,7 @@
 package topology
 
 import (
-	"net"
-	"net/netip"
+	"github.com/weft-network/weft/pkg/facts"
 
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -11,21 +10,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Node holds the facts for NodeUnit.
-type Node struct {
-	Name string
-	// ID is the number of the node, 1..16000. It is part of tunnel keys.
-	ID int
-	// Subnets are the node's pod subnets, of both families.
-	Subnets []netip.Prefix
-	// ManagementMAC is the MAC of the management port.
-	ManagementMAC net.HardwareAddr
-	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
-	Chassis string
-}
-
 // NodeUnit returns a unit with the node's switch, its link to the cluster router and the management port.
-func NodeUnit(n Node) unit.Unit {
+func NodeUnit(n facts.Node) unit.Unit {
 	ls, group := switchRef(names.NodeSwitch(n.Name)), loadBalancersRef(names.NodeLoadBalancers(n.Name))
 	rtos := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToSwitch(n.Name)), Name: names.RouterToSwitch(n.Name),
@@ -50,7 +36,7 @@ func NodeUnit(n Node) unit.Unit {
 	}
 	addReplyMark(&u, n.Name)
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.ManagementPorts), Column: "ports", Element: mp.UUID})
-	for _, address := range ManagementAddresses(n.Subnets) {
+	for _, address := range facts.ManagementAddresses(n.Subnets) {
 		set := addressSetRef(names.ManagementAddresses(names.Family(address)))
 		u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String()})
 	}
@@ -68,14 +54,14 @@ func addGroups(u *unit.Unit, to unit.Ref, groups ...string) {
 	}
 }
 
-func managementPort(n Node) *nbdb.LogicalSwitchPort {
+func managementPort(n facts.Node) *nbdb.LogicalSwitchPort {
 	options := map[string]string{requestedTunnelKey: key(managementPortKey)}
 	if n.Chassis != "" {
 		options["requested-chassis"] = n.Chassis
 	}
 	return &nbdb.LogicalSwitchPort{
 		UUID: switchPortUUID(names.ManagementPort(n.Name)), Name: names.ManagementPort(n.Name),
-		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: ManagementAddresses(n.Subnets)}.String()},
+		Addresses: []string{ovnexpr.PortAddress{MAC: n.ManagementMAC, Addresses: facts.ManagementAddresses(n.Subnets)}.String()},
 		Options:   options,
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"net"
 	"net/netip"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/weft-network/weft/pkg/facts"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -29,20 +29,13 @@ type Pod struct {
 	Slot int
 	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
-	HostPorts []HostPort
+	HostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
 	// Networks changes with the networks that the pod requests; empty if it requests none.
 	Networks string
 	// Selected are the units of the groups and sets of policies whose selectors select the pod.
 	Selected []unit.Key
-}
-
-// WantsPort reports whether a pod needs an interface of its own: it is scheduled, does not use the host's network,
-// and has not ended. A pod that is being deleted keeps its port until kubelet has stopped it.
-func WantsPort(pod *corev1.Pod) bool {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return pod.Spec.NodeName != "" && !pod.Spec.HostNetwork && !ended
 }
 
 // PodUnit returns a unit with the pod's port on its node's switch. The port carries the pod's interface data to its

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -26,7 +28,7 @@ func layer3() networkv1alpha1.NetworkSpec {
 
 // A node's part of a Layer3 network follows from its ID, and ends with the subnet.
 func TestPartsOfNodes(t *testing.T) {
-	n, err := topology.ParseNetwork(networkObject(layer3()))
+	n, err := facts.ParseNetwork(networkObject(layer3()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func TestNetworksThatContradictThemselves(t *testing.T) {
 	} {
 		spec := layer3()
 		change(&spec)
-		if _, err := topology.ParseNetwork(networkObject(spec)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := facts.ParseNetwork(networkObject(spec)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -58,7 +60,7 @@ func TestNetworksThatContradictThemselves(t *testing.T) {
 
 // What a port says of an attachment is read back as it was, by the operator and by the node.
 func TestPortsOnNetworksAreReadBack(t *testing.T) {
-	n, err := topology.ParseNetwork(networkObject(layer3()))
+	n, err := facts.ParseNetwork(networkObject(layer3()))
 	if err != nil {
 		t.Fatal(err)
 	}

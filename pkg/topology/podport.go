@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -22,7 +24,7 @@ type PodPort struct {
 	Namespace, Name, UID string
 	// Node is the pod's node, Chassis its OVS system-id.
 	Node, Chassis string
-	Network       PodNetwork
+	Network       facts.PodNetwork
 	// Interface is the name of the link in the pod.
 	Interface string
 	// Request is the hash of the request that the port serves.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,14 +31,14 @@ func TestExceptionsDoNotMultiply(t *testing.T) {
 			protocol, port := corev1.ProtocolTCP, intstr.FromInt32(int32(80+2*i))
 			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &port})
 		}
-		facts, err := topology.ParseNetworkPolicy(
+		read, err := facts.ParseNetworkPolicy(
 			&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}, Spec: networkingv1.NetworkPolicySpec{
 				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 				Egress:      []networkingv1.NetworkPolicyEgressRule{rule}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range topology.NetworkPolicyUnit(facts).Rows {
+		for _, row := range topology.NetworkPolicyUnit(read).Rows {
 			acl, ok := row.Model.(*nbdb.ACL)
 			if !ok {
 				continue

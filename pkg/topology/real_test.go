@@ -101,7 +101,7 @@ func settle(t *testing.T, e *ovndb.Engine, u unit.Unit) {
 
 func apply(t *testing.T, e *ovndb.Engine, u unit.Unit) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return e.Apply(ctx, u)
 }

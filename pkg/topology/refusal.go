@@ -3,6 +3,8 @@ package topology
 import (
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -27,7 +29,7 @@ const (
 // The next hop is a port of the join switch without a chassis, at the address of the network itself, which no node
 // has. The ACL is not on the nodes' switches: with any ACL there, OVN drops packets that conntrack considers invalid
 // for all pods, with or without a policy.
-func (n Network) addRefusal(u *unit.Unit) {
+func addRefusal(u *unit.Unit, n facts.Network) {
 	join, nowhere := switchRef(names.JoinSwitch), make([]netip.Addr, 0, len(n.Join))
 	for _, network := range n.Join {
 		nowhere = append(nowhere, network.Masked().Addr())

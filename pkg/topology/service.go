@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/weft-network/weft/pkg/facts"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -19,81 +19,10 @@ import (
 // address would not return through the load balancer.
 const hairpinAddresses = "169.254.169.5 fd69::5"
 
-// Service holds the facts for ServiceUnit.
-type Service struct {
-	Namespace, Name string
-	// Affinity keeps a client on its backend, at all addresses and on all nodes. Without it, each connection is
-	// balanced again.
-	Affinity bool
-	Ports    []ServicePort
-	// ClusterIPs refuse packets for ports other than Ports.
-	ClusterIPs []netip.Addr
-	// Idle services report connections while they have no backend.
-	Idle bool
-	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll.
-	Nodes []ServiceNode
-}
-
-// ServiceNode is the part of a node that services need.
-type ServiceNode struct{ Name, Chassis, Zone string }
-
-// ServicePort is one port of a service, on all its addresses.
-type ServicePort struct {
-	Protocol corev1.Protocol
-	Number   uint16
-	// VIPs are the destinations of clients, Backends the endpoints of both families. A VIP uses the backends of its
-	// own family.
-	VIPs     []VIP
-	Backends []Backend
-}
-
-// VIP is an address and a port that clients connect to. The unspecified address represents each node's own address.
-type VIP struct {
-	netip.AddrPort
-	Reach Reach
-	From  Choice
-}
-
-// OnNode reports whether the VIP is each node's own address.
-func (v VIP) OnNode() bool { return v.Addr().IsUnspecified() }
-
-// Reach selects the clients that a VIP serves.
-type Reach string
-
-// Pods and hosts send through the switches of nodes, clients outside through gateway routers.
-const (
-	ReachAll      Reach = "cluster"
-	ReachSwitches Reach = "node_switch"
-	ReachRouters  Reach = "node_router"
-)
-
-// Choice selects the backends that a VIP may use.
-type Choice string
-
-const (
-	// FromAll uses all backends.
-	FromAll Choice = "all"
-	// FromNear uses the backends with a hint for the node or its zone, or else all backends.
-	FromNear Choice = "near"
-	// FromLocal uses the backends on the same node. Without such backends, packets are dropped.
-	FromLocal Choice = "local"
-)
-
-// Backend is an endpoint that serves.
-type Backend struct {
-	netip.AddrPort
-	// Ending backends still serve, and are used only if no other backend exists.
-	Ending bool
-	// Node is the node of the backend, or "" if it is unknown.
-	Node string
-	// ForNodes and ForZones are the hints of an EndpointSlice.
-	ForNodes, ForZones []string
-}
-
 // balancer identifies one of the load balancers of a service. A balancer has one protocol, one set of options and one
 // kind of clients.
 type balancer struct {
-	reach    Reach
+	reach    facts.Reach
 	template string // family of a balancer whose text each chassis completes, "IPv4"; empty if the text is the same everywhere
 }
 
@@ -107,19 +36,23 @@ func (b balancer) scope() string {
 // group returns the group of load balancers that all switches or routers of the balancer have.
 func (b balancer) group() string {
 	switch b.reach {
-	case ReachSwitches:
+	case facts.ReachSwitches:
 		return names.SwitchLoadBalancers
-	case ReachRouters:
+	case facts.ReachRouters:
 		return names.RouterLoadBalancers
 	}
 	return names.ClusterLoadBalancers
 }
 
+// service computes the parts of ServiceUnit.
+type service struct{ facts.Service }
+
 // ServiceUnit returns a unit with the load balancers of a service in the groups that every node has, and the values
 // of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
-func ServiceUnit(s Service) unit.Unit {
+func ServiceUnit(read facts.Service) unit.Unit {
+	s := service{read}
 	u := unit.Unit{Key: ServiceKey(s.Namespace, s.Name)}
-	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
+	for _, protocol := range []facts.Protocol{facts.TCP, facts.UDP, facts.SCTP} {
 		vips, variables := s.render(protocol)
 		for _, b := range slices.SortedFunc(maps.Keys(vips), func(x, y balancer) int { return cmp.Compare(x.scope(), y.scope()) }) {
 			lb := s.loadBalancer(protocol, b, vips[b])
@@ -132,7 +65,7 @@ func ServiceUnit(s Service) unit.Unit {
 	return u
 }
 
-func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[string]string) *nbdb.LoadBalancer {
+func (s service) loadBalancer(protocol facts.Protocol, b balancer, vips map[string]string) *nbdb.LoadBalancer {
 	name, text := names.ServiceLoadBalancer(s.Namespace, s.Name, string(protocol), b.scope()), strings.ToLower(string(protocol))
 	lb := &nbdb.LoadBalancer{
 		UUID: unit.UUID(nbdb.LoadBalancerTable, name), Name: name, Protocol: &text, Vips: vips,
@@ -140,7 +73,7 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 			"reject": strconv.FormatBool(!s.Idle), "event": strconv.FormatBool(s.Idle), "hairpin_snat_ip": hairpinAddresses,
 			// A router's balancer hides clients, so that replies return through the router. On the same node they do
 			// so anyway.
-			"skip_snat": strconv.FormatBool(b.reach == ReachRouters),
+			"skip_snat": strconv.FormatBool(b.reach == facts.ReachRouters),
 			// The routers must not answer ARP for cluster IPs, because no client resolves them on a link.
 			"neighbor_responder": "none",
 		},
@@ -149,7 +82,7 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 	if b.template != "" {
 		lb.Options["template"], lb.Options["address-family"] = "true", strings.ToLower(b.template)
 	}
-	if protocol == corev1.ProtocolUDP {
+	if protocol == facts.UDP {
 		// Without a flush, a client that keeps its port would stay on a removed backend for as long as it sends. TCP
 		// connections end with their backend, and may outlast its removal from the service.
 		lb.Options["ct_flush"] = "true"
@@ -163,7 +96,7 @@ func (s Service) loadBalancer(protocol corev1.Protocol, b balancer, vips map[str
 // render returns the vips of each balancer of a protocol in OVN's notation: "10.96.0.10:53" ->
 // "10.244.0.3:53,10.244.1.4:53". A node's own address or backends are represented by the name of a variable, which
 // render adds to variables.
-func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]string, variables []variable) {
+func (s service) render(protocol facts.Protocol) (vips map[balancer]map[string]string, variables []variable) {
 	vips = map[balancer]map[string]string{}
 	noted := map[string]bool{}
 	note := func(v variable) string {
@@ -179,7 +112,7 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 		for _, vip := range port.VIPs {
 			backends := familyOf(vip.Addr(), port.Backends)
 			text, b := listOf(usable(backends), s.Affinity), balancer{reach: vip.Reach}
-			if text != "" && vip.From != FromAll {
+			if text != "" && vip.From != facts.FromAll {
 				b.template = names.Family(vip.Addr())
 				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number,
 					b.template, string(vip.From)), from: vip.From, backends: backends, affinity: s.Affinity})
@@ -202,7 +135,7 @@ func (s Service) render(protocol corev1.Protocol) (vips map[balancer]map[string]
 }
 
 // familyOf returns the backends of an address's family.
-func familyOf(address netip.Addr, backends []Backend) (family []Backend) {
+func familyOf(address netip.Addr, backends []facts.Backend) (family []facts.Backend) {
 	for _, backend := range backends {
 		if backend.Addr().Is4() == address.Is4() {
 			family = append(family, backend)
@@ -213,7 +146,7 @@ func familyOf(address netip.Addr, backends []Backend) (family []Backend) {
 
 // usable returns the backends that take connections. It includes terminating backends only if there are no others,
 // because that is better than refusing a client (KEP-1669).
-func usable(backends []Backend) (found []Backend) {
+func usable(backends []facts.Backend) (found []facts.Backend) {
 	for _, ending := range []bool{false, true} {
 		for _, b := range backends {
 			if b.Ending == ending {
@@ -229,8 +162,8 @@ func usable(backends []Backend) (found []Backend) {
 
 // listOf formats backends in OVN's notation, sorted, because the order of a service's endpoints matters only for
 // affinity.
-func listOf(backends []Backend, affinity bool) string {
-	slices.SortFunc(backends, func(a, b Backend) int { return a.Compare(b.AddrPort) })
+func listOf(backends []facts.Backend, affinity bool) string {
+	slices.SortFunc(backends, func(a, b facts.Backend) int { return a.Compare(b.AddrPort) })
 	texts := make([]string, 0, len(backends))
 	for _, backend := range backends {
 		texts = append(texts, backend.String())

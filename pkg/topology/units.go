@@ -2,6 +2,7 @@ package topology
 
 import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -31,9 +32,9 @@ const (
 	KindPodNetworkNode = "podnetworknode"
 	KindPodPorts       = "podports"
 	// Kinds of the cluster-wide policies of network-policy-api.
-	KindClusterNetworkPolicy       = "clusternetworkpolicy"
-	KindAdminNetworkPolicy         = "adminnetworkpolicy"
-	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
+	KindClusterNetworkPolicy       = facts.KindClusterNetworkPolicy
+	KindAdminNetworkPolicy         = facts.KindAdminNetworkPolicy
+	KindBaselineAdminNetworkPolicy = facts.KindBaselineAdminNetworkPolicy
 	// KindMultiNetworkPolicy is the kind of policies for pods' ports on Networks.
 	KindMultiNetworkPolicy = "multinetworkpolicy"
 )
@@ -72,6 +73,9 @@ func OfNetworkPolicy(key unit.Key) bool {
 	return key.Kind() == KindNetworkPolicy || key.Kind() == KindMultiNetworkPolicy
 }
 
+// ClusterPolicyKey returns the unit of a cluster-wide policy.
+func ClusterPolicyKey(p facts.ClusterPolicy) unit.Key { return unit.NewKey(p.Kind, p.Name) }
+
 // NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
@@ -80,6 +84,16 @@ func NetworkPolicyKey(namespace, name string) unit.Key {
 // MultiNetworkPolicyKey returns the unit of a MultiNetworkPolicy.
 func MultiNetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindMultiNetworkPolicy, namespace, name)
+}
+
+// PodGroupKey returns the unit of the port group of a selector's pods.
+func PodGroupKey(s facts.PodSelector) unit.Key {
+	return unit.NewKey(KindPodGroup, selectorHash(s.String()))
+}
+
+// PodSetKey returns the unit of the sets of the addresses of a selector's pods.
+func PodSetKey(s facts.PodSelector) unit.Key {
+	return unit.NewKey(KindPodSet, selectorHash(s.String()))
 }
 
 // PodNetworkKey is the unit of a Network.

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -15,14 +17,14 @@ type variable struct {
 	// address is the value of an AddressVariable on every chassis.
 	address netip.Addr
 	// from and backends determine the value of a BackendsVariable.
-	from     Choice
-	backends []Backend
+	from     facts.Choice
+	backends []facts.Backend
 	affinity bool
 }
 
 // values returns the values of the variables on each node. Every chassis must have every variable: OVN leaves out
 // flows with a missing variable on that chassis, and packets would bypass the service.
-func (s Service) values(variables []variable) (members []unit.Membership) {
+func (s service) values(variables []variable) (members []unit.Membership) {
 	for _, v := range variables {
 		for _, node := range s.Nodes {
 			if node.Chassis == "" {
@@ -35,14 +37,14 @@ func (s Service) values(variables []variable) (members []unit.Membership) {
 	return members
 }
 
-func (v variable) on(node ServiceNode) string {
+func (v variable) on(node facts.ServiceNode) string {
 	if v.address.IsValid() {
 		return v.address.String()
 	}
-	if v.from == FromNear {
+	if v.from == facts.FromNear {
 		return listOf(near(usable(v.backends), node), v.affinity)
 	}
-	local := usable(slices.DeleteFunc(slices.Clone(v.backends), func(b Backend) bool { return b.Node != node.Name }))
+	local := usable(slices.DeleteFunc(slices.Clone(v.backends), func(b facts.Backend) bool { return b.Node != node.Name }))
 	if len(local) == 0 {
 		return nowhere(v.backends[0].Addr()).String()
 	}
@@ -51,16 +53,16 @@ func (v variable) on(node ServiceNode) string {
 
 // near returns the backends for a node: those with a hint for it, else those with a hint for its zone, else all.
 // Hints count only if every backend has them, because a backend without hints may be the only usable one (KEP-2433).
-func near(backends []Backend, node ServiceNode) []Backend {
+func near(backends []facts.Backend, node facts.ServiceNode) []facts.Backend {
 	for _, meant := range []struct {
-		of   func(Backend) []string
+		of   func(facts.Backend) []string
 		name string
-	}{{func(b Backend) []string { return b.ForNodes }, node.Name}, {func(b Backend) []string { return b.ForZones }, node.Zone}} {
-		hinted := !slices.ContainsFunc(backends, func(b Backend) bool { return len(meant.of(b)) == 0 })
+	}{{func(b facts.Backend) []string { return b.ForNodes }, node.Name}, {func(b facts.Backend) []string { return b.ForZones }, node.Zone}} {
+		hinted := !slices.ContainsFunc(backends, func(b facts.Backend) bool { return len(meant.of(b)) == 0 })
 		if !hinted || meant.name == "" {
 			continue
 		}
-		mine := slices.DeleteFunc(slices.Clone(backends), func(b Backend) bool { return !slices.Contains(meant.of(b), meant.name) })
+		mine := slices.DeleteFunc(slices.Clone(backends), func(b facts.Backend) bool { return !slices.Contains(meant.of(b), meant.name) })
 		if len(mine) > 0 {
 			return mine
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/go-logr/logr"
 
 	"github.com/weft-network/weft/pkg/ipam"
@@ -58,7 +60,7 @@ func (c *counter) take() int {
 
 func nodeUnit(i int) unit.Unit {
 	subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(128 + i/256), byte(i % 256), 0}), 24)
-	return topology.NodeUnit(topology.Node{Name: fmt.Sprintf("n%d", i), ID: i + 1, Subnets: []netip.Prefix{subnet},
+	return topology.NodeUnit(facts.Node{Name: fmt.Sprintf("n%d", i), ID: i + 1, Subnets: []netip.Prefix{subnet},
 		ManagementMAC: ipam.MAC([]netip.Addr{ipam.Management(subnet)}), Chassis: fmt.Sprintf("n%d", i)})
 }
 
@@ -123,7 +125,7 @@ func BenchmarkStorm(b *testing.B) {
 		c := &counter{}
 		e := start(b, nb, c)
 		apply(b, e, 1, func(int) unit.Unit {
-			return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+			return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
 		})
 		apply(b, e, nodes, nodeUnit)
 		c.take()

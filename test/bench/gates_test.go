@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/topology"
@@ -24,7 +26,7 @@ func gated(t *testing.T, pods int) (*ovndb.Engine, *ovndbtest.Server, *counter) 
 	c := &counter{}
 	e := start(t, nb, c)
 	apply(t, e, 1, func(int) unit.Unit {
-		return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+		return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
 	})
 	apply(t, e, nodes/5, nodeUnit)
 	apply(t, e, pods, gatedPod)
@@ -103,7 +105,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	c := &counter{}
 	e := start(t, nb, c)
 	apply(t, e, 1, func(int) unit.Unit {
-		return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+		return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
 	})
 	apply(t, e, nodes/5, nodeUnit)
 	apply(t, e, small, gatedPod)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
@@ -27,18 +29,18 @@ const (
 
 // serviceUnit returns a service with two protocols; version moves its last endpoint.
 func serviceUnit(i, version int) unit.Unit {
-	s := topology.Service{Namespace: "bench", Name: fmt.Sprintf("s%d", i)}
+	s := facts.Service{Namespace: "bench", Name: fmt.Sprintf("s%d", i)}
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
-		port := topology.ServicePort{Protocol: protocol,
-			VIPs: []topology.VIP{{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i / 256), byte(i)}), 80),
-				Reach: topology.ReachAll, From: topology.FromAll}}}
+		port := facts.ServicePort{Protocol: protocol,
+			VIPs: []facts.VIP{{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i / 256), byte(i)}), 80),
+				Reach: facts.ReachAll, From: facts.FromAll}}}
 		for n := range endpoints {
 			host := byte(3 + n)
 			if n == endpoints-1 {
 				host += byte(version)
 			}
 			port.Backends = append(port.Backends,
-				topology.Backend{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}),
+				facts.Backend{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i), host}),
 					8080)})
 		}
 		s.Ports = append(s.Ports, port)
@@ -54,7 +56,7 @@ func BenchmarkServices(b *testing.B) {
 		c := &counter{}
 		e := start(b, central.NB, c)
 		apply(b, e, 1, func(int) unit.Unit {
-			return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
+			return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/16")}})
 		})
 		apply(b, e, switches, nodeUnit)
 		c.take()

@@ -128,5 +128,5 @@ func stripRules(s *apiextensionsv1.JSONSchemaProps) {
 // until polls the API server: it applies a changed definition with a delay that it reports nowhere.
 func until(t *testing.T, ready func() error) {
 	t.Helper()
-	poll.Eventually(t, 30*time.Second, ready)
+	poll.Eventually(t, time.Minute, ready)
 }

@@ -307,7 +307,7 @@ func (b *testbed) serveOn(t *testing.T, machines ...string) {
 }
 
 // writeCells writes a matrix to _out.
-func writeCells(t *testing.T, name string, cells []*cell) {
+func writeCells(t *testing.T, name string, cells any) {
 	t.Helper()
 	root, err := tools.SourceRoot()
 	must(t, err)

@@ -5,12 +5,10 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,140 +74,129 @@ func on(t *testing.T, p *corev1.Pod, ifName string) (addresses []netip.Addr) {
 
 // reachOn calls a pod's addresses on an interface from another pod, which must be seen with its own addresses there.
 func reachOn(t *testing.T, from, to *corev1.Pod, ifName string) error {
+	t.Helper()
+	return reachAt(t, from, to, ifName, on(t, to, ifName)...)
+}
+
+// reachAt calls some of a pod's addresses.
+func reachAt(t *testing.T, from, to *corev1.Pod, ifName string, addresses ...netip.Addr) error {
+	t.Helper()
 	var targets []target
-	for _, a := range on(t, to, ifName) {
+	for _, a := range addresses {
 		targets = append(targets, target{Name: to.Name, Ping: a.String(), HTTP: "http://" + netip.AddrPortFrom(a, 8080).String()})
 	}
 	return bed.reach(t.Context(), from, on(t, from, ifName), targets)
 }
 
-// TestNetworks: pods of two nodes reach each other on each Network, in both families, and no other Network with the
-// same addresses.
+// networkCell is one element of the matrix of TestNetworks: who reaches whom on which network.
+type networkCell struct {
+	Network   string `json:"network"` // topology, or the delegate's plugin
+	Family    string `json:"family"`
+	Relation  string `json:"relation"`  // between caller and server
+	Requested bool   `json:"requested"` // the server's address, MAC or both are requested
+	OK        bool   `json:"ok"`
+	Error     string `json:"error,omitempty"`
+}
+
+// TestNetworks: pods of two nodes reach each other on each Network, in both families, with and without requested
+// addresses and MACs, and no other Network with the same addresses. So do pods on one node with delegates.
 func TestNetworks(t *testing.T) {
-	podNetwork(t, "blue", networkv1alpha1.TopologyLayer2, networkv1alpha1.NetworkSubnet{CIDR: "10.100.0.0/24"},
-		networkv1alpha1.NetworkSubnet{CIDR: "fd00:100::/64"})
-	podNetwork(t, "red", networkv1alpha1.TopologyLayer2, networkv1alpha1.NetworkSubnet{CIDR: "10.100.0.0/24"},
-		networkv1alpha1.NetworkSubnet{CIDR: "fd00:100::/64"})
+	layer2 := []networkv1alpha1.NetworkSubnet{{CIDR: "10.100.0.0/24"}, {CIDR: "fd00:100::/64"}}
+	podNetwork(t, "blue", networkv1alpha1.TopologyLayer2, layer2...)
+	podNetwork(t, "red", networkv1alpha1.TopologyLayer2, layer2...)
 	podNetwork(t, "green", networkv1alpha1.TopologyLayer3, networkv1alpha1.NetworkSubnet{CIDR: "10.101.0.0/16", HostPrefix: 24},
 		networkv1alpha1.NetworkSubnet{CIDR: "fd00:101::/48", HostPrefix: 64})
-	one, two := requesting("one", "n1", "blue,green"), requesting("two", "n2", "blue,green")
-	near := requesting("near", "n1", "blue,green")
-	alone := requesting("alone", "n2", `[{"name":"red","ips":["10.100.0.77","fd00:100::77"]}]`)
-	bed.run(t, one, two, near, alone)
-	for _, ifName := range []string{"net1", "net2"} {
-		for _, to := range []*corev1.Pod{two, near} {
-			eventually(t, 20*time.Second, func() error { return reachOn(t, one, to, ifName) })
+	delegates := defineDelegates(t)
+	const asked = `[{"name":"blue","ips":["10.100.0.%[1]d","fd00:100::%[1]d"],"mac":"02:00:00:00:01:%[1]d"},
+		{"name":"green","mac":"02:00:00:00:02:%[1]d"}]`
+	one, near, two := requesting("one", "n1", "blue,green"), requesting("near", "n1", "blue,green"), requesting("two", "n2", "blue,green")
+	nearAsked, twoAsked := requesting("near-asked", "n1", fmt.Sprintf(asked, 77)), requesting("two-asked", "n2", fmt.Sprintf(asked, 78))
+	alone := requesting("alone", "n2", `[{"name":"red","ips":["10.100.0.79","fd00:100::79"]}]`)
+	bed.run(t, one, near, two, nearAsked, twoAsked, alone)
+	var cells []*networkCell
+	t.Cleanup(func() { writeCells(t, "networks.json", cells) })
+	for ifName, topology := range map[string]string{"net1": "Layer2", "net2": "Layer3"} {
+		for to, c := range map[*corev1.Pod]networkCell{near: {Relation: "same node"}, two: {Relation: "cross node"},
+			nearAsked: {Relation: "same node", Requested: true}, twoAsked: {Relation: "cross node", Requested: true}} {
+			c.Network = topology
+			cells = append(cells, tryOn(t, one, to, ifName, c)...)
 		}
 	}
+	cells = append(cells, delegates.try(t)...)
 	bed.mustReach(t, one, two)
+	hasAsked(t, twoAsked, "10.100.0.78", "02:00:00:00:01:78")
 	if err := reachOn(t, one, alone, "net1"); err == nil {
 		t.Error("a pod of network blue reaches a pod of network red")
 	}
 }
 
-// TestHotPlug changes what running pods request while each pings another on the cluster network: no packet there is
-// lost, network-status is what the pods have, and nothing is left at the end.
-func TestHotPlug(t *testing.T) {
-	podNetwork(t, "plug", networkv1alpha1.TopologyLayer2, networkv1alpha1.NetworkSubnet{CIDR: "10.102.0.0/24"})
-	podNetwork(t, "route", networkv1alpha1.TopologyLayer3, networkv1alpha1.NetworkSubnet{CIDR: "10.103.0.0/16", HostPrefix: 24})
-	pods := []*corev1.Pod{requesting("plug-0", "n1", ""), requesting("plug-1", "n2", "plug")}
-	bed.run(t, pods...)
-	running := startPings(t, pods[0], pods[1])
-	r := rand.New(rand.NewPCG(1, 2))
-	var took []time.Duration
-	for range plugs {
-		p := pods[r.IntN(len(pods))]
-		annotation := randomRequest(r)
-		must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-		before := p.DeepCopy()
-		metav1.SetMetaDataAnnotation(&p.ObjectMeta, networks.Annotation, annotation)
-		must(t, bed.api.Patch(t.Context(), p, client.MergeFrom(before)))
-		took = append(took, eventually(t, 30*time.Second, func() error { return hasRequested(t, p, annotation) }))
-	}
-	for _, result := range running.stop(t) {
-		longest := 0
-		for _, gap := range result.Gaps {
-			longest = max(longest, gap.Lost)
+// tryOn fills a cell for each family.
+func tryOn(t *testing.T, from, to *corev1.Pod, ifName string, c networkCell) (cells []*networkCell) {
+	t.Helper()
+	for _, a := range on(t, to, ifName) {
+		done := c
+		done.Family = map[bool]string{true: "IPv4", false: "IPv6"}[a.Is4()]
+		err := poll.Slowly(t.Context(), readyTimeout, func() error { return reachAt(t, from, to, ifName, a) })
+		if done.OK = err == nil; !done.OK {
+			done.Error = err.Error()
+			t.Errorf("%+v", done)
 		}
-		// The userspace datapath of a lab without Open vSwitch's kernel module may lose a packet when a port is added
-		// or removed.
-		t.Logf("%d of %d packets on eth0 to %s are lost: %+v", result.Lost, result.Sent, result.To, result.Gaps)
-		if result.Lost > plugs || longest > 2 {
-			t.Errorf("more is lost than the switch itself loses at a change of its ports")
+		cells = append(cells, &done)
+	}
+	return cells
+}
+
+// hasAsked checks that network-status has a requested address and MAC on net1.
+func hasAsked(t *testing.T, p *corev1.Pod, address, mac string) {
+	t.Helper()
+	var all []nadv1.NetworkStatus
+	must(t, json.Unmarshal([]byte(p.Annotations[nadv1.NetworkStatusAnnot]), &all))
+	for _, s := range all {
+		if s.Interface == "net1" && slices.Contains(s.IPs, address) && strings.EqualFold(s.Mac, mac) {
+			return
 		}
 	}
-	slices.Sort(took)
-	t.Logf("from annotation to network-status: p50 %s, p99 %s", took[len(took)/2], took[len(took)*99/100])
-	for _, p := range pods {
-		bed.remove(t, p)
+	t.Errorf("pod %s has %+v, want %s and %s on net1", p.Name, all, address, mac)
+}
+
+// delegates are definitions of the CNI project's plugins that the lab's kernel can run.
+type delegates []string
+
+// defineDelegates defines a network of each plugin, with addresses that the pods request.
+func defineDelegates(t *testing.T) delegates {
+	t.Helper()
+	const static = `"capabilities":{"ips":true},"ipam":{"type":"static"}`
+	installPlugin(t, "ipam/static")
+	kinds := delegates{"bridge", "macvlan"}
+	for kind, config := range map[string]string{
+		"bridge":  `{"type":"bridge","bridge":"lab0",` + static + `}`,
+		"macvlan": `{"type":"macvlan","mode":"bridge","master":"lab1",` + static + `}`,
+	} {
+		nad := delegateDefinition(t, kind, config, "main/"+kind)
+		must(t, bed.api.Create(t.Context(), nad))
+		t.Cleanup(func() { must(t, client.IgnoreNotFound(bed.api.Delete(cleanup(), nad))) })
 	}
-	eventually(t, 30*time.Second, func() error {
-		left, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "logical_switch_port", "name")
-		for _, row := range left {
-			if name := fmt.Sprint(row["name"]); strings.HasPrefix(name, "plug_") || strings.HasPrefix(name, "route_") {
-				return fmt.Errorf("port %s is left", name)
-			}
-		}
-		return err
+	bed.mustExec(t, "n1", "ip", "link", "add", "lab1", "type", "veth", "peer", "name", "lab2")
+	bed.mustExec(t, "n1", "ip", "link", "set", "lab1", "up")
+	bed.mustExec(t, "n1", "ip", "link", "set", "lab2", "up")
+	t.Cleanup(func() {
+		removeLink(t, "lab0")
+		removeLink(t, "lab1")
 	})
+	return kinds
 }
 
-// plugs is how many changes TestHotPlug makes.
-const plugs = 30
-
-// randomRequest returns an annotation with up to two networks, at times with a requested address or another name of
-// the interface.
-func randomRequest(r *rand.Rand) string {
-	var elements []string
-	for _, network := range []string{"plug", "route"} {
-		switch r.IntN(4) {
-		case 0:
-		case 1:
-			elements = append(elements, fmt.Sprintf(`{"name":%q}`, network))
-		case 2:
-			elements = append(elements, fmt.Sprintf(`{"name":%q,"interface":"data%d"}`, network, len(elements)))
-		case 3:
-			if network == "route" { // its addresses depend on the node
-				elements = append(elements, `{"name":"route"}`)
-				continue
-			}
-			elements = append(elements, fmt.Sprintf(`{"name":%q,"ips":["10.102.0.%d"]}`, network, 100+r.IntN(100)))
+// try runs two pods of a node on each delegate.
+func (d delegates) try(t *testing.T) (cells []*networkCell) {
+	t.Helper()
+	for _, kind := range d {
+		var pods []*corev1.Pod
+		for i := range 2 {
+			pods = append(pods, requesting(fmt.Sprintf("%s-%d", kind, i), "n1",
+				fmt.Sprintf(`[{"name":%q,"ips":["10.110.0.%d/24","fd00:110::%d/64"]}]`, kind, 1+i, 1+i)))
 		}
+		bed.run(t, pods...)
+		cells = append(cells, tryOn(t, pods[0], pods[1], "net1", networkCell{Network: kind, Relation: "same node", Requested: true})...)
 	}
-	return "[" + strings.Join(elements, ",") + "]"
-}
-
-// hasRequested returns an error unless network-status has exactly what the annotation requests, and the pod the
-// links.
-func hasRequested(t *testing.T, p *corev1.Pod, annotation string) error {
-	status, err := networkStatus(t, p)
-	if err != nil {
-		return err
-	}
-	requests, err := networks.Parse(map[string]string{networks.Annotation: annotation}, p.Namespace)
-	must(t, err)
-	out, err := bed.in(t.Context(), p, "ls", "/sys/class/net")
-	if err != nil {
-		return err
-	}
-	var links []string
-	for _, link := range strings.Fields(string(out)) {
-		if link != "lo" && !strings.HasPrefix(link, "ifb") {
-			links = append(links, link)
-		}
-	}
-	want := []string{"eth0"}
-	for _, request := range requests {
-		want = append(want, request.Interface)
-		have := status[request.Interface]
-		if len(have) == 0 || len(request.Addresses) > 0 && have[0] != request.Addresses[0].Addr().String() {
-			return fmt.Errorf("%s: network-status is %v, want %s", p.Name, status, request)
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(links)
-	if len(status) != len(want) || !slices.Equal(links, want) {
-		return fmt.Errorf("%s: links %v, network-status %v, want %v", p.Name, links, status, want)
-	}
-	return nil
+	return cells
 }

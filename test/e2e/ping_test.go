@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,13 +38,31 @@ type pinged struct {
 // startPings returns when every address has answered. Earlier requests do not count.
 func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
 	t.Helper()
-	argv := []string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath, "ping", "--every=20ms"}
+	argv := append([]string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath}, pingArgs(to)...)
+	return awaitPings(t, "pod "+from.Name, bed.KubectlCommand(t.Context(), argv...))
+}
+
+// startHostPings is startPings from a node itself, which no restart of the container runtime ends.
+func startHostPings(t *testing.T, node string, to ...*corev1.Pod) *pings {
+	t.Helper()
+	cmd, err := bed.Command(t.Context(), node, append([]string{filepath.Join(bed.peerDir, "peer")}, pingArgs(to)...)...)
+	must(t, err)
+	return awaitPings(t, "node "+node, cmd)
+}
+
+func pingArgs(to []*corev1.Pod) []string {
+	argv := []string{"ping", "--every=20ms"}
 	for _, p := range to {
 		for _, a := range addressesOf(p) {
 			argv = append(argv, "--to="+a.String())
 		}
 	}
-	p := &pings{cmd: bed.KubectlCommand(t.Context(), argv...), errs: &strings.Builder{}}
+	return argv
+}
+
+func awaitPings(t *testing.T, from string, cmd *exec.Cmd) *pings {
+	t.Helper()
+	p := &pings{cmd: cmd, errs: &strings.Builder{}}
 	p.cmd.Stderr = p.errs
 	out, err := p.cmd.StdoutPipe()
 	must(t, err)
@@ -53,7 +72,7 @@ func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
 	p.out = bufio.NewReader(out)
 	if line, err := p.out.ReadString('\n'); err != nil || line != "ready\n" {
 		_ = p.cmd.Wait()
-		t.Fatalf("pings from %s: %q, %v\n%s", from.Name, line, err, p.errs)
+		t.Fatalf("pings from %s: %q, %v\n%s", from, line, err, p.errs)
 	}
 	return p
 }

@@ -207,7 +207,7 @@ func TestTheControlPlaneDoesAsBefore(t *testing.T) {
 // pods.
 func TestPoliciesGoWithTheOperator(t *testing.T) {
 	newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	withoutNetwork(t)
 	if err := admin.CoreV1().ServiceAccounts(system).Delete(ctx, "weft-operator", metav1.DeleteOptions{}); err != nil {

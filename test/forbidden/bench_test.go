@@ -104,7 +104,7 @@ func ordinaryPod(name string) *corev1.Pod {
 // enforce binds or unbinds the policies, and waits until that is in effect.
 func enforce(b *testing.B, on bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	var err error
 	if on {

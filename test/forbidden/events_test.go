@@ -19,7 +19,7 @@ import (
 // recorder would be refused on a host whose name differs from its Node's.
 func TestAnAgentRecordsEvents(t *testing.T) {
 	w := newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen, err := admin.EventsV1().Events(team).Watch(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +19,6 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // clusterPolicies is the resource of ClusterNetworkPolicies.
@@ -137,16 +138,16 @@ func clusterPorts(r *rand.Rand) (ports []policyv1alpha2.ClusterNetworkPolicyProt
 }
 
 // clusterFacts reads a policy's present spec.
-func (o *oracle) clusterFacts(policy *policyv1alpha2.ClusterNetworkPolicy) (facts topology.ClusterPolicy, invalid error) {
-	facts, invalid = topology.ParseClusterPolicy(policy, o.numbers, func(selector labels.Selector) []netip.Addr {
+func (o *oracle) clusterFacts(policy *policyv1alpha2.ClusterNetworkPolicy) (read facts.ClusterPolicy, invalid error) {
+	read, invalid = facts.ParseClusterPolicy(policy, o.numbers, func(selector labels.Selector) []netip.Addr {
 		var nodes []corev1.Node
 		for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 			nodes = append(nodes, *o.nodes[name])
 		}
-		return topology.AddressesOfNodes(selector, nodes)
+		return facts.AddressesOfNodes(selector, nodes)
 	})
-	facts.Logging = o.loggingOf(policy)
-	return facts, invalid
+	read.Logging = o.loggingOf(policy)
+	return read, invalid
 }
 
 // checkClusterPolicies checks that each policy reports whether its rules are in force.

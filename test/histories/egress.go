@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,19 +129,19 @@ func egressOf(s Step) *networkv1alpha1.EgressIP {
 // expectEgress expects the rows for the EgressIPs' status and checks the status itself: each address is on a node
 // that can carry it, and the remaining addresses have no possible node.
 func (o *oracle) expectEgress() {
-	gateways, carriers := map[string]topology.Gateway{}, []topology.Carrier(nil)
+	gateways, carriers := map[string]facts.Gateway{}, []facts.Carrier(nil)
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		nn := o.networks[name]
 		if nn == nil {
 			continue
 		}
-		gateway, err := topology.ParseGateway(nn, o.nodes[name])
+		gateway, err := facts.ParseGateway(nn, o.nodes[name])
 		if err != nil {
 			continue // reported already
 		}
 		gateways[name] = gateway
 		if _, labelled := o.nodes[name].Labels[networkv1alpha1.EgressAssignableLabel]; labelled && !o.nodes[name].Spec.Unschedulable {
-			carriers = append(carriers, topology.CarrierOf(gateway))
+			carriers = append(carriers, facts.CarrierOf(gateway))
 		}
 	}
 	for i := range o.egress {
@@ -150,29 +152,29 @@ func (o *oracle) expectEgress() {
 			continue
 		}
 		o.checkAssigned(e, c, carriers)
-		facts, err := topology.ParseEgressIP(e, gateways)
+		read, err := facts.ParseEgressIP(e, gateways)
 		if err != nil {
 			o.complain("EgressIP %s: %w", e.Name, err)
 			continue
 		}
-		o.units = append(o.units, topology.EgressIPUnit(facts))
+		o.units = append(o.units, topology.EgressIPUnit(read))
 	}
 }
 
 // checkAssigned checks an assignment: it is stable, and each address is on one node that can carry it.
-func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition, carriers []topology.Carrier) {
-	if _, err := topology.Selects(e, nil, nil); err != nil {
+func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition, carriers []facts.Carrier) {
+	if _, err := facts.Selects(e, nil, nil); err != nil {
 		if len(e.Status.Items) > 0 || c.Reason != networkv1alpha1.ReasonInvalidSpec {
 			o.complain("EgressIP %s is unreadable, but its status is %+v", e.Name, e.Status)
 		}
 		return
 	}
-	addresses, err := topology.EgressAddresses(e)
+	addresses, err := facts.EgressAddresses(e)
 	if err != nil {
 		o.complain("EgressIP %s: %w", e.Name, err)
 		return
 	}
-	var current []topology.Assignment
+	var current []facts.Assignment
 	seen := map[string]bool{}
 	for _, item := range e.Status.Items {
 		address, err := item.EgressIP.Addr()
@@ -180,8 +182,8 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 			o.complain("EgressIP %s: %w", e.Name, err)
 			return
 		}
-		current = append(current, topology.Assignment{Address: address, Node: item.Node})
-		i := slices.IndexFunc(carriers, func(c topology.Carrier) bool { return c.Node == item.Node })
+		current = append(current, facts.Assignment{Address: address, Node: item.Node})
+		i := slices.IndexFunc(carriers, func(c facts.Carrier) bool { return c.Node == item.Node })
 		if i < 0 || !carriers[i].Router || !slices.ContainsFunc(carriers[i].Networks, func(n netip.Prefix) bool {
 			return n.Masked().Contains(address)
 		}) {
@@ -193,7 +195,7 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 			seen[key] = true
 		}
 	}
-	assigned, unassigned := topology.Assign(addresses, current, carriers, func(a netip.Addr) string { return o.addressOwner(e, a) })
+	assigned, unassigned := facts.AssignEgressIPs(addresses, current, carriers, func(a netip.Addr) string { return o.addressOwner(e, a) })
 	if len(current) != len(assigned) || len(current) > 0 && !reflect.DeepEqual(assigned, current) {
 		o.complain("EgressIP %s has assignments %v, want %v", e.Name, current, assigned)
 	}
@@ -205,8 +207,8 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 // addressOwner returns the present owner of an address: an older EgressIP, a node or an older service.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
-		addresses, _ := topology.EgressAddresses(&o.egress[i])
-		if o.egress[i].Name != e.Name && slices.Contains(addresses, address) && topology.PrecedesEgressIP(&o.egress[i], e) {
+		addresses, _ := facts.EgressAddresses(&o.egress[i])
+		if o.egress[i].Name != e.Name && slices.Contains(addresses, address) && facts.PrecedesEgressIP(&o.egress[i], e) {
 			return "an EgressIP's"
 		}
 	}
@@ -224,7 +226,7 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 	}
 	for i := range o.services {
 		service := &o.services[i]
-		if slices.Contains(topology.ServiceAddresses(service), address) &&
+		if slices.Contains(facts.ServiceAddresses(service), address) &&
 			!e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
 			return "a service's"
 		}

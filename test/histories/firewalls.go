@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -139,10 +141,10 @@ func (o *oracle) expectFirewalls() {
 	sets := map[unit.Key]unit.Unit{}
 	for i := range o.firewalls {
 		firewall := &o.firewalls[i]
-		facts, _ := topology.ParseEgressFirewall(firewall, o.plan.PodNetworks())
-		facts.Logging = o.loggingOf(firewall)
-		o.units = append(o.units, topology.EgressFirewallUnit(facts))
-		for _, set := range facts.Sets() {
+		read, _ := facts.ParseEgressFirewall(firewall, o.plan.PodNetworks())
+		read.Logging = o.loggingOf(firewall)
+		o.units = append(o.units, topology.EgressFirewallUnit(read))
+		for _, set := range topology.EgressFirewallSets(read) {
 			if set.Kind() == topology.KindDNS {
 				answer, _ := lookup(context.Background(), set.Name())
 				sets[set] = topology.AddressSetUnit(set, answer.Addresses)
@@ -152,7 +154,7 @@ func (o *oracle) expectFirewalls() {
 			for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 				nodes = append(nodes, *o.nodes[name])
 			}
-			sets[set] = topology.NodesUnit(set, topology.SelectorOf(firewall, set), nodes)
+			sets[set] = topology.AddressSetUnit(set, facts.AddressesOfNodes(topology.SelectorOf(read, set), nodes))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(sets)) {
@@ -164,7 +166,7 @@ func (o *oracle) expectFirewalls() {
 func (o *oracle) checkFirewalls() {
 	for i := range o.firewalls {
 		firewall := &o.firewalls[i]
-		_, invalid := topology.ParseEgressFirewall(firewall, nil)
+		_, invalid := facts.ParseEgressFirewall(firewall, nil)
 		named, bad := false, false
 		for _, rule := range firewall.Spec.Egress {
 			named = named || rule.To.DNSName != ""

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -28,7 +30,7 @@ type objects struct {
 	nodes     map[string]*corev1.Node
 	networks  map[string]*networkv1alpha1.NodeNetwork // by node
 	cn        *networkv1alpha1.ClusterNetwork
-	plan      topology.Plan
+	plan      facts.Plan
 	recorded  map[string]bool // namespaces whose pods get a record
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
@@ -93,11 +95,11 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 // planNow returns the plan that nodes must use: everything in the spec, because no network of a history overlaps a
 // node. A network added while there was no node is not validated before a node joins, so in that case only
 // status.networks counts.
-func (o *objects) planNow() (topology.Plan, error) {
+func (o *objects) planNow() (facts.Plan, error) {
 	if len(o.nodes) == 0 {
-		return topology.PlanInForce(o.cn)
+		return facts.PlanInForce(o.cn)
 	}
-	return topology.ParseClusterNetwork(o.cn)
+	return facts.ParseClusterNetwork(o.cn)
 }
 
 // hasOwnInterface reports whether a pod must have a port as soon as its node can serve it.

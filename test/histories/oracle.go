@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,7 +26,7 @@ type oracle struct {
 	unpinned map[string]bool
 
 	units   []unit.Unit
-	nodesOf map[string]topology.Node
+	nodesOf map[string]facts.Node
 	used    map[netip.Addr]string     // address -> pod
 	slots   map[string]map[int]string // node -> slot -> pod
 	wrong   []error
@@ -36,7 +38,7 @@ func (o *oracle) complain(format string, args ...any) {
 
 // expect computes all units, and reports invalid assignments.
 func (o *oracle) expect() ([]unit.Unit, error) {
-	o.nodesOf, o.used, o.slots = map[string]topology.Node{}, map[netip.Addr]string{}, map[string]map[int]string{}
+	o.nodesOf, o.used, o.slots = map[string]facts.Node{}, map[netip.Addr]string{}, map[string]map[int]string{}
 	o.units = append(o.units, topology.NetworkUnit(o.plan.Network(o.cluster)))
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		o.expectNode(o.nodes[name])
@@ -76,20 +78,20 @@ func (o *oracle) expectNode(node *corev1.Node) {
 	if owner := metav1.GetControllerOf(nn); owner == nil || owner.UID != node.UID {
 		o.complain("NodeNetwork %s is owned by %+v, not by the Node %s", nn.Name, owner, node.UID)
 	}
-	facts, err := topology.ParseNodeNetwork(nn)
+	read, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		o.complain("NodeNetwork %s: %w", nn.Name, err)
 		return
 	}
 	o.checkNetwork(nn)
-	o.nodesOf[node.Name], o.slots[node.Name] = facts, map[int]string{}
-	gateway, err := topology.ParseGateway(nn, node)
+	o.nodesOf[node.Name], o.slots[node.Name] = read, map[int]string{}
+	gateway, err := facts.ParseGateway(nn, node)
 	if err != nil {
 		o.complain("NodeNetwork %s: %w", nn.Name, err)
 		return
 	}
-	o.units = append(o.units, topology.NodeUnit(facts))
-	if facts.Chassis != "" { // without a report, the previous values stay in force
+	o.units = append(o.units, topology.NodeUnit(read))
+	if read.Chassis != "" { // without a report, the previous values stay in force
 		o.units = append(o.units, topology.GatewayUnit(gateway))
 	}
 }
@@ -130,7 +132,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name,
 		UID: interfaceUID(pod), Node: node.Name,
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
-		EgressIP: topology.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
+		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
 	return true
 }
 
@@ -138,7 +140,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 func macOf(addresses []netip.Addr) net.HardwareAddr { return ipam.MAC(addresses) }
 
 // checkAssignment checks a pod's assignment.
-func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPort) {
+func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort) {
 	name := pod.Namespace + "/" + pod.Name
 	if got := len(port.addresses); got != len(families(node.Subnets)) {
 		o.complain("pod %s has %d addresses on node %s with subnets %v", name, got, node.Name, node.Subnets)
@@ -166,7 +168,7 @@ func (o *oracle) checkAssignment(pod *corev1.Pod, node topology.Node, port podPo
 }
 
 // hasRoom reports whether a node has a free address of each family.
-func (o *oracle) hasRoom(node topology.Node) bool {
+func (o *oracle) hasRoom(node facts.Node) bool {
 	for _, is4 := range families(node.Subnets) {
 		var free int64
 		for _, s := range node.Subnets {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -151,13 +153,13 @@ func policyPorts(r *rand.Rand) (ports []networkingv1.NetworkPolicyPort) {
 // expectPolicies expects the ACLs of each policy, and the groups and sets that they name.
 func (o *oracle) expectPolicies() {
 	for i := range o.policies {
-		facts, _ := topology.ParseNetworkPolicy(&o.policies[i], o.numbers)
-		facts.Logging = o.loggingOf(&o.policies[i])
-		o.units = append(o.units, topology.NetworkPolicyUnit(facts))
+		read, _ := facts.ParseNetworkPolicy(&o.policies[i], o.numbers)
+		read.Logging = o.loggingOf(&o.policies[i])
+		o.units = append(o.units, topology.NetworkPolicyUnit(read))
 	}
 	for i := range o.clusterPolicies {
-		facts, _ := o.clusterFacts(&o.clusterPolicies[i])
-		o.units = append(o.units, topology.ClusterPolicyUnit(facts))
+		read, _ := o.clusterFacts(&o.clusterPolicies[i])
+		o.units = append(o.units, topology.ClusterPolicyUnit(read))
 	}
 	selectors := o.selectors()
 	for _, key := range slices.Sorted(maps.Keys(selectors)) {
@@ -170,15 +172,15 @@ func (o *oracle) expectPolicies() {
 }
 
 // selectors returns the selectors that policies use.
-func (o *oracle) selectors() map[unit.Key]topology.PodSelector {
-	used := map[unit.Key]topology.PodSelector{}
+func (o *oracle) selectors() map[unit.Key]facts.PodSelector {
+	used := map[unit.Key]facts.PodSelector{}
 	for i := range o.policies {
-		facts, _ := topology.ParseNetworkPolicy(&o.policies[i], o.numbers)
-		maps.Copy(used, facts.Selectors())
+		read, _ := facts.ParseNetworkPolicy(&o.policies[i], o.numbers)
+		maps.Copy(used, topology.NetworkPolicySelectors(read))
 	}
 	for i := range o.clusterPolicies {
-		facts, _ := o.clusterFacts(&o.clusterPolicies[i])
-		maps.Copy(used, facts.Selectors())
+		read, _ := o.clusterFacts(&o.clusterPolicies[i])
+		maps.Copy(used, topology.ClusterPolicySelectors(read))
 	}
 	return used
 }
@@ -194,18 +196,18 @@ func (o *oracle) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
 	return keys
 }
 
-func (o *oracle) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: o.labels[pod.Namespace],
-		Labels: pod.Labels, Ports: topology.NamedPorts(pod)}
+func (o *oracle) selected(pod *corev1.Pod) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: o.labels[pod.Namespace],
+		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
 // numbers lists the numbers that the pods of a selector give to a named port.
-func (o *oracle) numbers(selector topology.PodSelector, port topology.NamedPort) []uint16 {
-	var pods []topology.SelectedPod
+func (o *oracle) numbers(selector facts.PodSelector, port facts.NamedPort) []uint16 {
+	var pods []facts.SelectedPod
 	for i := range o.pods {
 		if hasOwnInterface(&o.pods[i]) {
 			pods = append(pods, o.selected(&o.pods[i]))
 		}
 	}
-	return topology.NumbersOf(selector, port, pods)
+	return facts.NumbersOf(selector, port, pods)
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,7 +193,7 @@ func (o *oracle) expectServices() {
 				endpoints = append(endpoints, slice)
 			}
 		}
-		parsed, problems := topology.ParseService(service, endpoints, o.serviceNodes())
+		parsed, problems := facts.ParseService(service, endpoints, o.serviceNodes())
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
@@ -207,12 +209,12 @@ func (o *oracle) expectServices() {
 func (o *oracle) reserved() reserved.Table {
 	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}}
 	for name, node := range o.nodes {
-		for _, address := range topology.InternalIPs(node) {
+		for _, address := range facts.InternalIPs(node) {
 			table.Nodes[address] = name
 		}
 	}
 	for name, nn := range o.networks {
-		for _, address := range topology.GatewayAddresses(nn) {
+		for _, address := range facts.GatewayAddresses(nn) {
 			table.Nodes[address] = name
 		}
 	}
@@ -220,23 +222,23 @@ func (o *oracle) reserved() reserved.Table {
 }
 
 // hostPortsOf returns the host ports that a pod gets.
-func (o *oracle) hostPortsOf(pod *corev1.Pod) []topology.HostPort {
-	ports, problems := topology.HostPorts(pod)
+func (o *oracle) hostPortsOf(pod *corev1.Pod) []facts.HostPort {
+	ports, problems := facts.HostPorts(pod)
 	for _, problem := range problems {
 		o.complain("pod %s/%s: %s", pod.Namespace, pod.Name, problem)
 	}
 	services := map[string]string{}
 	for i := range o.services {
-		for _, port := range topology.NodePorts(&o.services[i]) {
+		for _, port := range facts.NodePorts(&o.services[i]) {
 			services[port] = o.services[i].Name
 		}
 	}
-	kept, _ := topology.RefuseHostPorts(ports, o.reserved(), services)
+	kept, _ := facts.RefuseHostPorts(ports, o.reserved(), services)
 	return kept
 }
 
 // serviceNodes returns the nodes' facts for services.
-func (o *oracle) serviceNodes() []topology.ServiceNode {
+func (o *oracle) serviceNodes() []facts.ServiceNode {
 	var nodes []corev1.Node
 	var networks []networkv1alpha1.NodeNetwork
 	for _, node := range o.nodes {
@@ -245,7 +247,7 @@ func (o *oracle) serviceNodes() []topology.ServiceNode {
 	for _, nn := range o.networks {
 		networks = append(networks, *nn)
 	}
-	return topology.ServiceNodes(nodes, networks)
+	return facts.ServiceNodes(nodes, networks)
 }
 
 // vandaliseBalancer deletes a load balancer, or removes its backends.

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // checkNetwork checks that a node's assignment is unique and complete.
@@ -35,12 +36,12 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 			}
 		}
 	}
-	gateway, err := topology.NodeGateway(o.cn.Spec.Gateway, nil)
+	gateway, err := facts.NodeGateway(o.cn.Spec.Gateway, nil)
 	if err != nil {
 		o.complain("ClusterNetwork: %w", err)
 	}
-	settings := topology.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway}
-	want, err := topology.NodeSpec(nn.Spec, o.plan, others, settings)
+	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway}
+	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
 		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)
 	}

@@ -55,14 +55,15 @@ var table = []rule{
 	{packages: "pkg/podcondition", direct: []string{"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1"}, never: clients},
 	{packages: "pkg/ports", never: append(clients, network...)},
 	{packages: "pkg/reserved", direct: below("pkg/ports"), never: append(clients, network...)},
-	{packages: "pkg/reserved/lookup", direct: append(below("pkg/reserved", "pkg/topology", "apis"),
+	{packages: "pkg/reserved/lookup", direct: append(below("pkg/reserved", "pkg/facts", "apis"),
 		append(machines, "k8s.io/client-go/rest")...), never: below("controllers")},
-	{packages: "pkg/topology", direct: append(below("pkg/reserved", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
-		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/api",
+	{packages: "pkg/facts", direct: append(below("pkg/reserved", "pkg/ovn/names", "pkg/ovn/ovnexpr", "pkg/ipam", "apis"), "k8s.io/api",
 		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
-		never: append(clients, "os/exec")},
-	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/topology", "pkg/unit", "pkg/ovn/names",
+		never: append(append(below("pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
+	{packages: "pkg/topology", direct: append(below("pkg/facts", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
+		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/apimachinery/pkg/labels"), never: append(clients, "os/exec")},
+	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/facts", "pkg/topology", "pkg/unit", "pkg/ovn/names",
 		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
@@ -73,7 +74,7 @@ var table = []rule{
 	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb",
 		"github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
-	{packages: "controllers", direct: append(append(below("pkg/leadership", "pkg/reserved", "pkg/topology",
+	{packages: "controllers", direct: append(append(below("pkg/leadership", "pkg/reserved", "pkg/facts", "pkg/topology",
 		"pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/ipam", "pkg/ovn/nbdb",
 		"pkg/selection", "pkg/trigger", "pkg/acllog/annotation", "pkg/networks", "pkg/podcondition", "pkg/ovn/ovnexpr", "apis"),
 		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"),
@@ -81,7 +82,7 @@ var table = []rule{
 		"github.com/go-logr/logr", "k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/rest",
 		"sigs.k8s.io/network-policy-api/apis",
 		"k8s.io/client-go/tools/leaderelection/resourcelock")...), never: []string{"github.com/vishvananda/netlink"}},
-	{packages: "pkg/selection", direct: append(below("pkg/topology", "pkg/trigger", "pkg/unit"),
+	{packages: "pkg/selection", direct: append(below("pkg/facts", "pkg/topology", "pkg/trigger", "pkg/unit"),
 		"k8s.io/apimachinery"), never: below("controllers", "pkg/ovndb")},
 	{packages: "pkg/resolver", direct: []string{"golang.org/x/net/dns/dnsmessage"}, never: append(clients, network...)},
 	{packages: "controllers/operand", direct: append(append(below("pkg/leadership", "pkg/health",
@@ -260,7 +261,7 @@ func TestOnlyTheListNamesTheReconcilers(t *testing.T) {
 func TestPurePackagesStayPure(t *testing.T) {
 	forbidden := []string{"context", "os", "time", "log", "sync", "net/http", "io/fs", "syscall"}
 	for _, p := range list(t) {
-		if !matches(p.ImportPath, below("pkg/topology", "pkg/agent/desired", "pkg/ovn/ovnexpr", "pkg/ovn/names",
+		if !matches(p.ImportPath, below("pkg/facts", "pkg/topology", "pkg/agent/desired", "pkg/ovn/ovnexpr", "pkg/ovn/names",
 			"pkg/invariant", "pkg/health")) {
 			continue
 		}

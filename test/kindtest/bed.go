@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -101,7 +103,7 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 
 	b.API = newAPI(scheme, b.Kinds, objects)
 	lazy.WithWatch = interceptor.NewClient(b.API, b.record())
-	b.Seed(topology.NetworkUnit(topology.Network{}))
+	b.Seed(topology.NetworkUnit(facts.Network{}))
 	return b
 }
 
@@ -130,9 +132,9 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 		var found []netip.Addr
 		switch o := o.(type) {
 		case *corev1.Node:
-			found = topology.InternalIPs(o)
+			found = facts.InternalIPs(o)
 		case *networkv1alpha1.NodeNetwork:
-			found = topology.GatewayAddresses(o)
+			found = facts.GatewayAddresses(o)
 		}
 		for _, address := range found {
 			texts = append(texts, address.String())
@@ -159,7 +161,7 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 	if !balanced {
 		builder = builder.WithIndex(&corev1.Service{}, kind.ServicesByAddress, func(o client.Object) (texts []string) {
 			service, _ := o.(*corev1.Service)
-			for _, address := range topology.ServiceAddresses(service) {
+			for _, address := range facts.ServiceAddresses(service) {
 				texts = append(texts, address.String())
 			}
 			return texts

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // Node returns a node with an ID, and its NodeNetwork as the operator and the agent write it. families are some of "4" and "6". The node
@@ -21,7 +22,7 @@ import (
 //	the next hops         192.0.2.254, 2001:db8::fffe
 func Node(t *testing.T, id int, families string) (*corev1.Node, *networkv1alpha1.NodeNetwork) {
 	t.Helper()
-	plan, err := topology.ParseClusterNetwork(ClusterNetwork(families))
+	plan, err := facts.ParseClusterNetwork(ClusterNetwork(families))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func Node(t *testing.T, id int, families string) (*corev1.Node, *networkv1alpha1
 		link.Addresses = append(link.Addresses, networkv1alpha1.InterfaceAddress(fmt.Sprintf("2001:db8::%d/64", id)))
 		link.NextHops = append(link.NextHops, "2001:db8::fffe")
 	}
-	if nn.Spec, err = topology.NodeSpec(have, plan, nil, topology.Settings{MTU: 1400}); err != nil {
+	if nn.Spec, err = facts.NodeSpec(have, plan, nil, facts.Settings{MTU: 1400}); err != nil {
 		t.Fatal(err)
 	}
 	nn.Status.Chassis, nn.Status.Gateway = "chassis-"+name, link

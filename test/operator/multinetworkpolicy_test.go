@@ -18,6 +18,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -62,8 +63,8 @@ func (w *world) labelled(name, app, annotation string) *corev1.Pod {
 	return p
 }
 
-func ofApp(app, network string) topology.PodSelector {
-	return topology.PodSelector{Namespace: "default", Pods: labels.SelectorFromSet(labels.Set{"app": app}), Network: network}
+func ofApp(app, network string) facts.PodSelector {
+	return facts.PodSelector{Namespace: "default", Pods: labels.SelectorFromSet(labels.Set{"app": app}), Network: network}
 }
 
 // multiRules waits until a policy has its ACLs on these Networks, and on no other.
@@ -71,7 +72,7 @@ func (w *world) multiRules(name string, on ...string) {
 	w.Helper()
 	var want []string
 	for _, network := range on {
-		set := "podset_" + ofApp("client", network).SetKey().Name()
+		set := "podset_" + topology.PodSetKey(ofApp("client", network)).Name()
 		want = append(want, "2 to-lport drop: ip", fmt.Sprintf("2 to-lport allow-related: (ip4.src == $%s_IPv4 || ip6.src == $%[1]s_IPv6)", set))
 	}
 	w.policyRules("multinetworkpolicy/default/"+name, want...)
@@ -80,7 +81,7 @@ func (w *world) multiRules(name string, on ...string) {
 // groupHas waits until the group of an app's ports on a Network has as many ports.
 func (w *world) groupHas(app, network string, ports int) {
 	w.Helper()
-	name := "pods_" + ofApp(app, network).GroupKey().Name()
+	name := "pods_" + topology.PodGroupKey(ofApp(app, network)).Name()
 	w.until(func() error {
 		for _, row := range w.selectRows()[nbdb.PortGroupTable] {
 			if slices.Contains(row["name"], name) && len(row["ports"]) == ports {

@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds how long a test waits for an expected state; a tenth of a second is usual.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // world is one test's cluster: the shared API server and the test's own northbound database.
 type world struct {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,25 +18,25 @@ import (
 // compile does what the reconcilers do: it parses the policies, adds pods to the groups and sets that select them,
 // and makes the units.
 func compile(c *Cluster) ([]unit.Unit, error) {
-	selectors := map[unit.Key]topology.PodSelector{}
+	selectors := map[unit.Key]facts.PodSelector{}
 	var groups, policies []unit.Unit
 	for i := range c.Policies {
-		facts, err := topology.ParseNetworkPolicy(&c.Policies[i], c.numbers)
+		read, err := facts.ParseNetworkPolicy(&c.Policies[i], c.numbers)
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(selectors, facts.Selectors())
-		policies = append(policies, topology.NetworkPolicyUnit(facts))
+		maps.Copy(selectors, topology.NetworkPolicySelectors(read))
+		policies = append(policies, topology.NetworkPolicyUnit(read))
 	}
 	for _, policy := range c.clusterPolicies() {
-		facts, err := topology.ParseClusterPolicy(policy, c.numbers, func(s labels.Selector) []netip.Addr {
-			return topology.AddressesOfNodes(s, c.nodes())
+		read, err := facts.ParseClusterPolicy(policy, c.numbers, func(s labels.Selector) []netip.Addr {
+			return facts.AddressesOfNodes(s, c.nodes())
 		})
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(selectors, facts.Selectors())
-		policies = append(policies, topology.ClusterPolicyUnit(facts))
+		maps.Copy(selectors, topology.ClusterPolicySelectors(read))
+		policies = append(policies, topology.ClusterPolicyUnit(read))
 	}
 	keys := slices.Sorted(maps.Keys(selectors))
 	for _, key := range keys {
@@ -44,10 +46,10 @@ func compile(c *Cluster) ([]unit.Unit, error) {
 			groups = append(groups, topology.PodSetUnit(key))
 		}
 	}
-	below := fabric(c, func(pod *corev1.Pod, facts *topology.Pod) {
+	below := fabric(c, func(pod *corev1.Pod, built *topology.Pod) {
 		for _, key := range keys {
 			if selectors[key].Matches(c.selected(pod)) {
-				facts.Selected = append(facts.Selected, key)
+				built.Selected = append(built.Selected, key)
 			}
 		}
 	})
@@ -67,20 +69,20 @@ func (c *Cluster) clusterPolicies() (all []metav1.Object) {
 	return all
 }
 
-func (c *Cluster) numbers(s topology.PodSelector, port topology.NamedPort) []uint16 {
-	var pods []topology.SelectedPod
+func (c *Cluster) numbers(s facts.PodSelector, port facts.NamedPort) []uint16 {
+	var pods []facts.SelectedPod
 	for i := range c.Pods {
-		if topology.WantsPort(&c.Pods[i]) {
+		if facts.WantsPort(&c.Pods[i]) {
 			pods = append(pods, c.selected(&c.Pods[i]))
 		}
 	}
-	return topology.NumbersOf(s, port, pods)
+	return facts.NumbersOf(s, port, pods)
 }
 
-func (c *Cluster) selected(pod *corev1.Pod) topology.SelectedPod {
-	return topology.SelectedPod{Namespace: pod.Namespace,
+func (c *Cluster) selected(pod *corev1.Pod) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: pod.Namespace,
 		NamespaceLabels: labels.Set(c.namespace(pod.Namespace).Labels), Labels: pod.Labels,
-		Ports: topology.NamedPorts(pod)}
+		Ports: facts.NamedPorts(pod)}
 }
 
 // nodes returns the cluster's nodes as the API server has them.

@@ -3,6 +3,8 @@ package policyoracle
 import (
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weft-network/weft/pkg/ipam"
@@ -11,26 +13,26 @@ import (
 )
 
 // fabric makes the units below the policies: the network, the nodes and the pods, as the operator does.
-func fabric(c *Cluster, edit func(pod *corev1.Pod, facts *topology.Pod)) (units []unit.Unit) {
+func fabric(c *Cluster, edit func(pod *corev1.Pod, built *topology.Pod)) (units []unit.Unit) {
 	units = append(units, topology.NetworkUnit(networkOf(c)))
 	for i, node := range c.Nodes {
-		units = append(units, topology.NodeUnit(topology.Node{Name: node.Name, ID: i + 1, Subnets: subnetsOf(c, i),
+		units = append(units, topology.NodeUnit(facts.Node{Name: node.Name, ID: i + 1, Subnets: subnetsOf(c, i),
 			ManagementMAC: ipam.MAC(node.Management), Chassis: "chassis-" + node.Name}))
 	}
 	for i := range c.Pods {
-		if pod := &c.Pods[i]; topology.WantsPort(pod) {
-			facts := podFacts(pod, i)
+		if pod := &c.Pods[i]; facts.WantsPort(pod) {
+			built := podFacts(pod, i)
 			if edit != nil {
-				edit(pod, &facts)
+				edit(pod, &built)
 			}
-			units = append(units, topology.PodUnit(facts))
+			units = append(units, topology.PodUnit(built))
 		}
 	}
 	return units
 }
 
-func networkOf(c *Cluster) topology.Network {
-	network := topology.Network{Cluster: "oracle"}
+func networkOf(c *Cluster) facts.Network {
+	network := facts.Network{Cluster: "oracle"}
 	for _, subnet := range subnetsOf(c, 0) {
 		if subnet.Addr().Is4() {
 			network.Join, network.Clusters = append(network.Join, netip.MustParsePrefix("100.64.0.0/16")),

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +38,7 @@ func (n *naive) compile(c *Cluster) ([]unit.Unit, error) {
 	work := naive{bug: n.bug, c: c}
 	for i := range c.Pods {
 		pod := &c.Pods[i]
-		if !topology.WantsPort(pod) {
+		if !facts.WantsPort(pod) {
 			continue
 		}
 		port := names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name)

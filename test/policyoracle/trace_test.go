@@ -72,7 +72,7 @@ func startEngine(t *testing.T, central *ovndbtest.Central) *ovndb.Engine {
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	connected, give := context.WithTimeout(ctx, 20*time.Second)
+	connected, give := context.WithTimeout(ctx, time.Minute)
 	defer give()
 	if err := e.Wait(connected, func() (bool, error) { return e.Connected(), nil }); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds how long the API server may take to apply new rights.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // components lists for each component the file below config with its rights, and a resource that it watches.
 var components = map[string]struct{ file, watched string }{

@@ -29,7 +29,7 @@ import (
 const (
 	tries    = "WEFT_WINDOW_TRIES"
 	aFew     = 50
-	patience = 30 * time.Second
+	patience = time.Minute
 	// longest is the largest allowed window on a busy machine; usually it is a hundredth of that.
 	longest = 2 * time.Second
 	// podsPerSecond is the number of pods created by other clients, for the figures under load.

@@ -302,7 +302,7 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 // awaitRefusal returns after the listener is closed.
 func awaitRefusal(t *testing.T, socket string) {
 	t.Helper()
-	poll.Eventually(t, 10*time.Second, poll.True("the socket refuses connections", func() bool {
+	poll.Eventually(t, time.Minute, poll.True("the socket refuses connections", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err != nil {
 			return true

@@ -45,7 +45,7 @@ func TestADaemonIsWatched(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	changed := make(chan struct{}, 10)
 	c := &Daemon{Program: "ovn-controller", Dir: dir, Log: logr.Discard(), Changed: func() { changed <- struct{}{} }}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
 	if _, err := c.State(); err == nil {

@@ -81,7 +81,7 @@ func followed(t *testing.T, w *writer, most int64) (next func() string) {
 		select {
 		case line := <-lines:
 			return line
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no line came")
 			return ""
 		}
@@ -144,7 +144,7 @@ func TestReopenFails(t *testing.T) {
 	if line := next(); line != "after" {
 		t.Errorf("got %q", line)
 	}
-	poll.Eventually(t, 20*time.Second, func() error { // the file is renamed back after the last attempt
+	poll.Eventually(t, time.Minute, func() error { // the file is renamed back after the last attempt
 		_, err := os.Stat(w.path)
 		return err
 	})

@@ -26,7 +26,7 @@ import (
 const (
 	linkName   = "mp0"
 	uplinkName = "up0"
-	patience   = 10 * time.Second
+	patience   = time.Minute
 )
 
 // newLink makes the link that a test changes, with a peer that gives it a carrier.

@@ -91,7 +91,7 @@ var packets = regexp.MustCompile(`table=1, n_packets=(\d+),.* priority=(\d)`)
 // priority.
 func passed(t *testing.T, s *ovndbtest.Switch, all int) (balanced int) {
 	t.Helper()
-	poll.Eventually(t, 10*time.Second, func() error {
+	poll.Eventually(t, time.Minute, func() error {
 		seen, flows := 0, ofctl(t, s, "dump-flows")
 		for _, match := range packets.FindAllStringSubmatch(flows, -1) {
 			n, err := strconv.Atoi(match[1])

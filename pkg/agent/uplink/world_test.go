@@ -31,7 +31,7 @@ const (
 	bridge   = "breth0"
 	wire     = "wire0" // the other end of the cable, in the outside namespace
 	outside  = "outside"
-	patience = 10 * time.Second
+	patience = time.Minute
 	nodePort = 10250
 	mtu      = 1400
 )

@@ -137,7 +137,7 @@ func TestAProgramWaitsForItsKeyPair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the program still waits although all files exist")
 	}
 	if err := (Program{Await: []string{filepath.Join(dir, "never")}}).Prepare(ended); !errors.Is(err, context.Canceled) {

@@ -77,7 +77,7 @@ func newHosts(t *testing.T, cache tools.Cache, names ...string) map[string]*host
 // run does what the database container does: it prepares the database and starts its server.
 func (h *host) run() {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
 	if err := h.db.prepare(ctx); err != nil {
 		h.t.Fatalf("%s: %v", h.name, err)
@@ -121,8 +121,8 @@ func (h *host) state() member.DatabaseState {
 func (h *host) send(order member.Order) member.DatabaseState {
 	h.t.Helper()
 	var state member.State
-	poll.Eventually(h.t, 30*time.Second, func() (err error) {
-		ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Second)
+	poll.Eventually(h.t, time.Minute, func() (err error) {
+		ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 		defer cancel()
 		if state, err = member.Send(ctx, h.address, h.id, order); err != nil {
 			return fmt.Errorf("%s: %w", h.name, err)
@@ -136,7 +136,7 @@ func (h *host) send(order member.Order) member.DatabaseState {
 func (h *host) until(what string, is func(member.DatabaseState) bool) member.DatabaseState {
 	h.t.Helper()
 	var state member.DatabaseState
-	poll.Eventually(h.t, 30*time.Second, func() error {
+	poll.Eventually(h.t, time.Minute, func() error {
 		if state = h.state(); !is(state) {
 			return fmt.Errorf("%s: not %s: %+v", h.name, what, state)
 		}
@@ -260,7 +260,7 @@ func TestAMemberJoinsNoOtherCluster(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	b.order(member.DatabaseOrder{Cluster: other}, a, b)
 	b.run()
-	poll.Eventually(t, 30*time.Second, poll.True("the server of a refuses two requests of b", func() bool {
+	poll.Eventually(t, time.Minute, poll.True("the server of a refuses two requests of b", func() bool {
 		text, err := os.ReadFile(a.log())
 		return err == nil && strings.Count(string(text), `"cluster":"`+other+`"`) >= 2
 	}))

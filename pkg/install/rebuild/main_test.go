@@ -69,7 +69,7 @@ func startSupervised(t *testing.T, schema string, restarts int) *supervised {
 // await returns when the server answers.
 func (s *supervised) await(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if _, err := unixctl.Call(ctx, s.control(), "version"); err == nil {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +19,6 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/reserved"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // APIServer is the Service whose endpoints are the API servers.
@@ -60,15 +61,15 @@ type Lookup struct {
 // ForService returns the reservations that concern the addresses and node ports of a service. It reads nothing for a
 // service that is not reachable from outside.
 func (l Lookup) ForService(ctx context.Context, service *corev1.Service) (reserved.Table, error) {
-	if !topology.Exposed(service) {
+	if !facts.Exposed(service) {
 		return reserved.Table{}, nil
 	}
 	table, err := l.common(ctx)
 	if err != nil {
 		return table, err
 	}
-	addresses := topology.ExternalAddresses(service)
-	if len(topology.NodePorts(service)) > 0 {
+	addresses := facts.ExternalAddresses(service)
+	if len(facts.NodePorts(service)) > 0 {
 		for _, d := range table.Destinations { // destinations on a node also reserve its node ports
 			addresses = append(addresses, d.Address)
 		}
@@ -100,7 +101,7 @@ func (l Lookup) ForNode(ctx context.Context, name string) (reserved.Table, error
 	if err := client.IgnoreNotFound(l.Client.Get(ctx, key, &nn, client.UnsafeDisableDeepCopy)); err != nil {
 		return table, err
 	}
-	for _, address := range append(topology.InternalIPs(&node), topology.GatewayAddresses(&nn)...) {
+	for _, address := range append(facts.InternalIPs(&node), facts.GatewayAddresses(&nn)...) {
 		table.Nodes[address] = name
 	}
 	return table, nil
@@ -113,8 +114,8 @@ func (l Lookup) common(ctx context.Context) (reserved.Table, error) {
 	var cn networkv1alpha1.ClusterNetwork
 	err := l.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy)
 	if err == nil {
-		table = table.WithPorts(topology.ReservedPorts(cn.Spec.ReservedPorts)...)
-		if plan, invalid := topology.ParseClusterNetwork(&cn); invalid == nil {
+		table = table.WithPorts(facts.ReservedPorts(cn.Spec.ReservedPorts)...)
+		if plan, invalid := facts.ParseClusterNetwork(&cn); invalid == nil {
 			table.Networks = plan.PodNetworks()
 		}
 	} else if !apierrors.IsNotFound(err) {
@@ -126,7 +127,7 @@ func (l Lookup) common(ctx context.Context) (reserved.Table, error) {
 		return table, err
 	}
 	for i := range slices.Items {
-		table.Destinations = append(table.Destinations, topology.EndpointDestinations(&slices.Items[i], "the Kubernetes API server")...)
+		table.Destinations = append(table.Destinations, facts.EndpointDestinations(&slices.Items[i], "the Kubernetes API server")...)
 	}
 	return table, nil
 }

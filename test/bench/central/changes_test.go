@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/weft-network/weft/pkg/topology"
@@ -30,10 +32,10 @@ func (w *world) changes() {
 		w.must(err)
 	})
 	w.change(watcher, "pod goes", n, func(i int) { w.one(unit.Unit{Key: topology.PodKey(namespaceOf(pods+i), podName(pods+i))}) })
-	w.change(watcher, "service", n, func(i int) { w.one(w.service(services+i, i, topology.FromAll)) })
-	w.change(watcher, "endpoints", n, func(i int) { w.one(w.service(services+i, i+1, topology.FromAll)) })
-	w.change(watcher, "service, local", n, func(i int) { w.one(w.service(services+n+i, i, topology.FromLocal)) })
-	w.change(watcher, "endpoints, local", n, func(i int) { w.one(w.service(services+n+i, i+1, topology.FromLocal)) })
+	w.change(watcher, "service", n, func(i int) { w.one(w.service(services+i, i, facts.FromAll)) })
+	w.change(watcher, "endpoints", n, func(i int) { w.one(w.service(services+i, i+1, facts.FromAll)) })
+	w.change(watcher, "service, local", n, func(i int) { w.one(w.service(services+n+i, i, facts.FromLocal)) })
+	w.change(watcher, "endpoints, local", n, func(i int) { w.one(w.service(services+n+i, i+1, facts.FromLocal)) })
 	w.change(watcher, "policy", n, func(i int) { w.one(policy(fmt.Sprintf("more-%d", i), inNamespace(namespaceOf(0)))) })
 	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, pods)), max(n/5, 1), w.grouped)
 	w.change(watcher, "node", max(n/5, 1), func(i int) {
@@ -66,9 +68,9 @@ func (w *world) heartbeat(i int) {
 func (w *world) grouped(i int) {
 	w.Helper()
 	first := i * perNamespace % w.size.Ports / perNamespace * perNamespace
-	selector := topology.PodSelector{Namespace: namespaceOf(first), Pods: labels.SelectorFromSet(labels.Set{"round": strconv.Itoa(i)})}
+	selector := facts.PodSelector{Namespace: namespaceOf(first), Pods: labels.SelectorFromSet(labels.Set{"round": strconv.Itoa(i)})}
 	if w.extra == nil {
-		w.extra = map[int][]topology.PodSelector{}
+		w.extra = map[int][]facts.PodSelector{}
 	}
 	members := min(perNamespace, w.size.Ports-first)
 	for pod := first; pod < first+members; pod++ {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -21,7 +23,7 @@ import (
 type cluster struct {
 	size Size
 	// extra are selectors of a pod in addition to its namespace's policy.
-	extra map[int][]topology.PodSelector
+	extra map[int][]facts.PodSelector
 }
 
 // The networks. Each node has its own /24, the default.
@@ -53,19 +55,19 @@ func encapOf(i int) netip.Addr       { return nth(netip.MustParseAddr("172.16.1.
 func subnetOf(node int) netip.Prefix { return netip.PrefixFrom(nth(pods.Addr(), node<<8), 24) }
 
 func network() unit.Unit {
-	return topology.NetworkUnit(topology.Network{Join: []netip.Prefix{join}, Clusters: []netip.Prefix{pods}, Cluster: "bench"})
+	return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{join}, Clusters: []netip.Prefix{pods}, Cluster: "bench"})
 }
 
-func node(i int) topology.Node {
+func node(i int) facts.Node {
 	subnets := []netip.Prefix{subnetOf(i)}
-	return topology.Node{Name: nodeName(i), ID: i + 1, Subnets: subnets,
-		ManagementMAC: ipam.MAC(topology.ManagementAddresses(subnets)), Chassis: chassisName(i)}
+	return facts.Node{Name: nodeName(i), ID: i + 1, Subnets: subnets,
+		ManagementMAC: ipam.MAC(facts.ManagementAddresses(subnets)), Chassis: chassisName(i)}
 }
 
 // gateway returns a gateway router on the node's own link, which is the default mode.
 func gateway(i int) unit.Unit {
 	own := netip.PrefixFrom(encapOf(i), 12)
-	return topology.GatewayUnit(topology.Gateway{Node: node(i), Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex",
+	return topology.GatewayUnit(facts.Gateway{Node: node(i), Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex",
 		MAC: ipam.MAC([]netip.Addr{own.Addr()}), Addresses: []netip.Prefix{own},
 		NextHops: []netip.Addr{netip.MustParseAddr("172.16.0.1")},
 		Join:     []netip.Prefix{netip.PrefixFrom(nth(join.Addr(), i+2), join.Bits())},
@@ -81,8 +83,8 @@ func (c *cluster) podAddress(i int) netip.Addr {
 func (c *cluster) pod(i int) unit.Unit {
 	on, addresses := i%c.size.Nodes, []netip.Addr{c.podAddress(i)}
 	selected := []unit.Key{}
-	for _, s := range append([]topology.PodSelector{inNamespace(namespaceOf(i))}, c.extra[i]...) {
-		selected = append(selected, s.GroupKey(), s.SetKey())
+	for _, s := range append([]facts.PodSelector{inNamespace(namespaceOf(i))}, c.extra[i]...) {
+		selected = append(selected, topology.PodGroupKey(s), topology.PodSetKey(s))
 	}
 	return topology.PodUnit(topology.Pod{Namespace: namespaceOf(i), Name: podName(i),
 		UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Node: nodeName(on), Chassis: chassisName(on),
@@ -92,37 +94,37 @@ func (c *cluster) pod(i int) unit.Unit {
 // firstSlot is the first tunnel key of a pod's port.
 const firstSlot = 16
 
-func inNamespace(namespace string) topology.PodSelector {
-	return topology.PodSelector{Namespace: namespace, Pods: labels.Everything()}
+func inNamespace(namespace string) facts.PodSelector {
+	return facts.PodSelector{Namespace: namespace, Pods: labels.Everything()}
 }
 
 // policy allows the pods of a selector to receive traffic only from each other.
-func policy(name string, pods topology.PodSelector) unit.Unit {
-	return topology.NetworkPolicyUnit(topology.NetworkPolicy{Namespace: pods.Namespace, Name: name, Subject: pods,
-		Ingress: &topology.PolicyRules{Rules: []topology.PolicyRule{{
-			Peers: []topology.PolicyPeer{{Pods: &pods}},
+func policy(name string, pods facts.PodSelector) unit.Unit {
+	return topology.NetworkPolicyUnit(facts.NetworkPolicy{Namespace: pods.Namespace, Name: name, Subject: pods,
+		Ingress: &facts.PolicyRules{Rules: []facts.PolicyRule{{
+			Peers: []facts.PolicyPeer{{Pods: &pods}},
 			Ports: []ovnexpr.Ports{{Protocol: "tcp", First: 8080, Last: 8080}}, Text: "ingress[0]"}}}})
 }
 
 // groups returns the units that a selector's pods join.
-func groups(pods topology.PodSelector) []unit.Unit {
-	return []unit.Unit{topology.PodGroupUnit(pods.GroupKey()), topology.PodSetUnit(pods.SetKey())}
+func groups(pods facts.PodSelector) []unit.Unit {
+	return []unit.Unit{topology.PodGroupUnit(topology.PodGroupKey(pods)), topology.PodSetUnit(topology.PodSetKey(pods))}
 }
 
 // service returns a service with a cluster IP, whose backends are consecutive pods from first on.
-func (c *cluster) service(i, first int, from topology.Choice) unit.Unit {
+func (c *cluster) service(i, first int, from facts.Choice) unit.Unit {
 	address := netip.AddrPortFrom(nth(netip.MustParseAddr("10.96.0.10"), i), 80)
-	port := topology.ServicePort{Protocol: corev1.ProtocolTCP, Number: address.Port(),
-		VIPs: []topology.VIP{{AddrPort: address, Reach: topology.ReachAll, From: from}}}
+	port := facts.ServicePort{Protocol: corev1.ProtocolTCP, Number: address.Port(),
+		VIPs: []facts.VIP{{AddrPort: address, Reach: facts.ReachAll, From: from}}}
 	for n := range backends {
 		pod := (first + n) % c.size.Ports
-		port.Backends = append(port.Backends, topology.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
+		port.Backends = append(port.Backends, facts.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
 			Node: nodeName(pod % c.size.Nodes)})
 	}
-	service := topology.Service{Namespace: "services", Name: fmt.Sprintf("service-%05d", i), Ports: []topology.ServicePort{port}}
-	if from != topology.FromAll {
+	service := facts.Service{Namespace: "services", Name: fmt.Sprintf("service-%05d", i), Ports: []facts.ServicePort{port}}
+	if from != facts.FromAll {
 		for n := range c.size.Nodes {
-			service.Nodes = append(service.Nodes, topology.ServiceNode{Name: nodeName(n), Chassis: chassisName(n)})
+			service.Nodes = append(service.Nodes, facts.ServiceNode{Name: nodeName(n), Chassis: chassisName(n)})
 		}
 	}
 	return topology.ServiceUnit(service)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/facts"
+
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
@@ -161,7 +163,7 @@ func (w *world) fill() {
 		w.one(policy("isolation", inNamespace(namespaceOf(first))))
 	}
 	w.apply(w.size.Ports, w.pod)
-	w.apply(w.size.LoadBalancers, func(i int) unit.Unit { return w.service(i, i*backends, topology.FromAll) })
+	w.apply(w.size.LoadBalancers, func(i int) unit.Unit { return w.service(i, i*backends, facts.FromAll) })
 	w.register(0, w.size.Nodes, chassisName, false)
 }
 

@@ -27,7 +27,7 @@ func testMachine(t *testing.T) *machine {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	poll.Eventually(t, 20*time.Second, poll.True(what, done))
+	poll.Eventually(t, time.Minute, poll.True(what, done))
 }
 
 func TestDaemonStartsAgainUntilItIsStopped(t *testing.T) {

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"fmt"
@@ -9,6 +9,29 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 )
+
+// Network holds the facts for topology.NetworkUnit.
+type Network struct {
+	// Join are the join switch's subnets, one per family. The cluster router has the first address of each.
+	Join []netip.Prefix
+	// Clusters are the CIDRs of all pods.
+	Clusters []netip.Prefix
+	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
+	Cluster string
+}
+
+// Node holds the facts for topology.NodeUnit.
+type Node struct {
+	Name string
+	// ID is the number of the node, 1..16000. It is part of tunnel keys.
+	ID int
+	// Subnets are the node's pod subnets, of both families.
+	Subnets []netip.Prefix
+	// ManagementMAC is the MAC of the management port.
+	ManagementMAC net.HardwareAddr
+	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
+	Chassis string
+}
 
 // Plan is the parsed spec of the ClusterNetwork, from which node subnets and join addresses are computed.
 type Plan struct {
@@ -53,7 +76,7 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 	return networkv1alpha1.DefaultHostPrefixIPv6
 }
 
-// Network returns the facts for NetworkUnit. cluster is the UID of the namespace kube-system.
+// Network returns the facts for topology.NetworkUnit. cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
 	n := Network{Cluster: cluster, Join: p.joinSubnets()}
 	for _, c := range p.Clusters {
@@ -79,7 +102,7 @@ func (p Plan) joinSubnets() []netip.Prefix {
 // ethernet is the length of a MAC in bytes.
 const ethernet = 6
 
-// ParseNodeNetwork reads the facts for NodeUnit from a NodeNetwork that the operator has completed.
+// ParseNodeNetwork reads the facts for topology.NodeUnit from a NodeNetwork that the operator has completed.
 func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 	subnets, err := prefixes("spec.podSubnets", nn.Spec.PodSubnets)
 	if err != nil {

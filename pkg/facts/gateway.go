@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"cmp"
@@ -7,12 +7,38 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/ipam"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
+
+// Gateway holds the facts for topology.GatewayUnit.
+type Gateway struct {
+	Node Node
+	Mode networkv1alpha1.GatewayMode
+	// Bridge is the node's Open vSwitch bridge that leads outside. MAC and Addresses, with the length of their
+	// subnets, belong to the gateway router there. They are set in Shared mode only, except that Addresses are the
+	// node's own in Local mode.
+	Bridge    string
+	MAC       net.HardwareAddr
+	Addresses []netip.Prefix
+	// NextHops are the routers outside.
+	NextHops []netip.Addr
+	// Join holds the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
+	Join, Clusters []netip.Prefix
+	// SNAT translates the source of pods' packets to the router's address.
+	SNAT bool
+	// MTU is that of pods, in bytes. It is 0 until it is computed.
+	MTU int
+	// Alone means that only OVN uses the link outside, so that the gateway router's addresses are not the host's.
+	Alone bool
+	// HostAddresses are reached through the management port. They include Addresses unless only OVN uses the link.
+	HostAddresses []netip.Addr
+}
 
 // NodeGateway returns the part of the ClusterNetwork's gateway that applies to a node with these labels. An
 // unreadable selector is an error that names its field.
@@ -53,8 +79,8 @@ func overrideError(i int, err error) error {
 	return fmt.Errorf("spec.gateway.overrides[%d].nodeSelector: %w", i, err)
 }
 
-// ParseGateway reads the facts for GatewayUnit: the link that the agent found, or the requested settings while they
-// are not in effect. A NodeNetwork without status.gateway has no connection to the outside yet.
+// ParseGateway reads the facts for topology.GatewayUnit: the link that the agent found, or the requested settings
+// while they are not in effect. A NodeNetwork without status.gateway has no connection to the outside yet.
 func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, error) {
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway
@@ -105,7 +131,7 @@ func hostAddresses(node *corev1.Node, link []netip.Prefix, uplink networkv1alpha
 		}
 	}
 	if uplink != networkv1alpha1.UplinkInterface {
-		addresses = append(addresses, addressesOf(link)...)
+		addresses = append(addresses, ipam.Addresses(link)...)
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	return slices.Compact(addresses)
@@ -121,4 +147,9 @@ func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) 
 		parsed = append(parsed, prefix)
 	}
 	return parsed, nil
+}
+
+// HasRouter reports whether the node has a gateway router.
+func (g Gateway) HasRouter() bool {
+	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"cmp"
@@ -15,8 +15,32 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
-	"github.com/weft-network/weft/pkg/unit"
 )
+
+// EgressFirewall holds the facts for topology.EgressFirewallUnit.
+type EgressFirewall struct {
+	Namespace string
+	// Clusters are the networks of pods, which no rule applies to.
+	Clusters []netip.Prefix
+	// Rules are in order. The first matching rule decides.
+	Rules []EgressRule
+	// Logging selects what is logged and counted.
+	Logging networkv1alpha1.ACLLogging
+}
+
+// EgressRule is a rule of a firewall.
+type EgressRule struct {
+	Deny bool
+	// Networks are the destinations of the rule, or DNSName is their name in canonical form, or Nodes selects the nodes
+	// that are. If all are empty, the rule applies to all destinations.
+	Networks []netip.Prefix
+	DNSName  string
+	Nodes    labels.Selector
+	// Ports are the ports that the rule applies to. Empty means all ports and all protocols.
+	Ports []ovnexpr.Ports
+	// Text is the rule in its author's notation.
+	Text string
+}
 
 // ParseEgressFirewall reads an EgressFirewall. clusters are the networks of pods. An unreadable rule is an error that
 // names its field, and the firewall then denies everything, because the intent of the rest is uncertain.
@@ -54,13 +78,13 @@ func parseEgressRule(rule *networkv1alpha1.EgressFirewallRule) (EgressRule, erro
 		parsed.Networks, text = []netip.Prefix{network}, "cidrSelector "+network.String()
 	case to.DNSName != "":
 		name := CanonicalName(to.DNSName)
-		parsed.Set, text = DNSKey(name), "dnsName "+name
+		parsed.DNSName, text = name, "dnsName "+name
 	case to.NodeSelector != nil:
 		selector, err := metav1.LabelSelectorAsSelector(to.NodeSelector)
 		if err != nil {
 			return parsed, fmt.Errorf("to.nodeSelector: %w", err)
 		}
-		parsed.Set, text = NodesKey(selectorHash(selector.String())), "nodeSelector "+cmp.Or(selector.String(), "{}")
+		parsed.Nodes, text = selector, "nodeSelector "+cmp.Or(selector.String(), "{}")
 	default:
 		return parsed, errors.New("to: one of cidrSelector, dnsName and nodeSelector is needed")
 	}
@@ -140,34 +164,6 @@ func isLabel(label string) bool {
 func isNumber(label string) bool {
 	hexadecimal, prefixed := strings.CutPrefix(label, "0x")
 	return strings.Trim(label, digits) == "" || prefixed && strings.Trim(hexadecimal, digits+"abcdef") == ""
-}
-
-// Sets lists the address sets that the firewall needs, without duplicates.
-func (f EgressFirewall) Sets() (keys []unit.Key) {
-	for _, rule := range f.Rules {
-		if rule.Set != "" && !slices.Contains(keys, rule.Set) {
-			keys = append(keys, rule.Set)
-		}
-	}
-	return keys
-}
-
-// SelectorOf returns the selector of a set of nodes among a firewall's rules, or nil.
-func SelectorOf(firewall *networkv1alpha1.EgressFirewall, set unit.Key) labels.Selector {
-	for i := range firewall.Spec.Egress {
-		if to := firewall.Spec.Egress[i].To; to.NodeSelector != nil {
-			selector, err := metav1.LabelSelectorAsSelector(to.NodeSelector)
-			if err == nil && NodesKey(selectorHash(selector.String())) == set {
-				return selector
-			}
-		}
-	}
-	return nil
-}
-
-// NodesUnit returns a unit with the addresses of the nodes that a selector selects.
-func NodesUnit(key unit.Key, selector labels.Selector, nodes []corev1.Node) unit.Unit {
-	return AddressSetUnit(key, AddressesOfNodes(selector, nodes))
 }
 
 // AddressesOfNodes returns the addresses of the nodes that a selector selects, sorted.

@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"strings"
@@ -6,14 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // The host translates 127.0.0.1. Nothing translates ::1.
 func TestHostPortsAtLoopback(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{
 		{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1"}, {ContainerPort: 80, HostPort: 8081, HostIP: "::1"}}}}}}
-	ports, problems := topology.HostPorts(pod)
+	ports, problems := facts.HostPorts(pod)
 	if len(ports) != 1 || ports[0].Address.String() != "127.0.0.1" || ports[0].Port != 8080 {
 		t.Errorf("host ports are %+v", ports)
 	}

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"errors"
@@ -13,8 +13,45 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
+
+// NetworkPolicy holds the facts for topology.NetworkPolicyUnit.
+type NetworkPolicy struct {
+	Namespace, Name string
+	// Subject selects the pods that the policy isolates.
+	Subject PodSelector
+	// Ingress and Egress are the allowed traffic to and from them. nil means that the policy does not apply to that
+	// direction.
+	Ingress, Egress *PolicyRules
+	// Logging selects what is logged and counted.
+	Logging networkv1alpha1.ACLLogging
+}
+
+// PolicyRules are the rules of one direction. Without rules nothing is allowed.
+type PolicyRules struct{ Rules []PolicyRule }
+
+// PolicyRule allows traffic with one of the peers on one of the ports.
+type PolicyRule struct {
+	// Network is the Network of the peers that are pods. Empty means the cluster network.
+	Network string
+	// Peers are the other end. With Anybody, the other end is arbitrary.
+	Anybody bool
+	Peers   []PolicyPeer
+	// Ports and Named are the ports. AllPorts means all ports of all protocols.
+	AllPorts bool
+	Ports    []ovnexpr.Ports
+	Named    []NamedPort
+	// Text is the position of the rule in its policy: "ingress[0]".
+	Text string
+}
+
+// PolicyPeer selects pods or networks.
+type PolicyPeer struct {
+	Pods     *PodSelector
+	Networks []netip.Prefix
+}
 
 // Numbers returns the port numbers that the pods of a selector give to a named port.
 type Numbers func(pods PodSelector, port NamedPort) []uint16
@@ -196,7 +233,7 @@ func (p *policyParser) named(rule *PolicyRule, port NamedPort, ingress bool) {
 				owners = append(owners, *peer.Pods)
 			}
 		}
-		if rule.Anybody || len(rule.networks()) > 0 {
+		if rule.Anybody || len(rule.Networks()) > 0 {
 			owners = append(owners, AllPods())
 		}
 	}
@@ -212,3 +249,11 @@ func (p *policyParser) named(rule *PolicyRule, port NamedPort, ingress bool) {
 }
 
 func protocolName(p corev1.Protocol) string { return strings.ToLower(string(p)) }
+
+// Networks returns the networks of all peers.
+func (r PolicyRule) Networks() (networks []netip.Prefix) {
+	for _, peer := range r.Peers {
+		networks = append(networks, peer.Networks...)
+	}
+	return networks
+}

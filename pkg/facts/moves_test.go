@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 func TestNodesMoveInTurn(t *testing.T) {
@@ -49,15 +49,15 @@ func TestNodesMoveInTurn(t *testing.T) {
 		"no request":                        {never, nodes{waiting}, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := topology.Move(&test.node, test.others, test.atATime); got != test.want {
+			if got := facts.Move(&test.node, test.others, test.atATime); got != test.want {
 				t.Errorf("may move %q, want %q", got, test.want)
 			}
 		})
 	}
-	if got := topology.WaitingToMove(nodes{other, moving, waiting, undone, never}); len(got) != 2 || got[0] != "n1" || got[1] != "n8" {
+	if got := facts.WaitingToMove(nodes{other, moving, waiting, undone, never}); len(got) != 2 || got[0] != "n1" || got[1] != "n8" {
 		t.Errorf("waiting nodes: %v", got)
 	}
-	if got := topology.RolledBack(&undone); got != "node n6: why" {
+	if got := facts.RolledBack(&undone); got != "node n6: why" {
 		t.Errorf("rolled back: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 // Unbalanceable values that the API server accepts are left out and named. The rest works.
@@ -26,7 +26,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "portless"}, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{}},
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.4"}}}},
 	}
-	parsed, problems := topology.ParseService(&service, slices, nil)
+	parsed, problems := facts.ParseService(&service, slices, nil)
 	for _, words := range [][]string{{"spec.externalIPs", "nonsense"}, {"EndpointSlice broken", "10.244.0.300"}} {
 		for _, word := range words {
 			if !strings.Contains(strings.Join(problems, "; "), word) {
@@ -46,7 +46,7 @@ func TestSlicesForOthersAreNotBalanced(t *testing.T) {
 		slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{label: ""}},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Ports:       []discoveryv1.EndpointPort{{Port: &port}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.3"}}}}
-		parsed, problems := topology.ParseService(&service, []discoveryv1.EndpointSlice{slice}, nil)
+		parsed, problems := facts.ParseService(&service, []discoveryv1.EndpointSlice{slice}, nil)
 		if got := parsed.Ports[0].Backends; len(got) != want || len(problems) > 0 {
 			t.Errorf("label %q: backends are %v, problems %v", label, got, problems)
 		}

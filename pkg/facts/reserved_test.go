@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/reserved"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 func reservations() reserved.Table {
@@ -26,7 +26,7 @@ func TestReservedAddressesAreRefused(t *testing.T) {
 		Ports: []corev1.ServicePort{{Port: 10250, Protocol: corev1.ProtocolTCP, NodePort: 6641},
 			{Port: 80, Protocol: corev1.ProtocolTCP, NodePort: 30080}},
 	}}
-	parsed, problems := topology.ParseService(service, nil, nil)
+	parsed, problems := facts.ParseService(service, nil, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -54,7 +54,7 @@ func TestReservedAddressesAreRefused(t *testing.T) {
 }
 
 func TestReservedHostPortsAreRefused(t *testing.T) {
-	ports := []topology.HostPort{
+	ports := []facts.HostPort{
 		{Protocol: corev1.ProtocolTCP, Port: 6641, Target: 80}, {Protocol: corev1.ProtocolUDP, Port: 6081, Target: 80},
 		{Protocol: corev1.ProtocolTCP, Port: 443, Target: 80},
 		{Protocol: corev1.ProtocolTCP, Port: 10248, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
@@ -63,7 +63,7 @@ func TestReservedHostPortsAreRefused(t *testing.T) {
 		{Protocol: corev1.ProtocolTCP, Port: 30080, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
 		{Protocol: corev1.ProtocolTCP, Port: 8080, Target: 80},
 	}
-	kept, refused := topology.RefuseHostPorts(ports, reservations(), map[string]string{"TCP/30080": "demo/web"})
+	kept, refused := facts.RefuseHostPorts(ports, reservations(), map[string]string{"TCP/30080": "demo/web"})
 	if !slices.Equal(kept, ports[5:]) {
 		t.Errorf("kept %+v", kept)
 	}

@@ -1,10 +1,10 @@
-package topology_test
+package facts_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // test/crd submits the same names to the API server.
@@ -22,7 +22,7 @@ func TestCheckDNSName(t *testing.T) {
 		label + "a.example.org": "1 to 63", "*.example.org": `label "*"`, "a_b.example.org": `label "a_b"`,
 		"-a.example.org": `label "-a"`, "a-.example.org": `label "a-"`,
 	} {
-		switch err := topology.CheckDNSName(name); {
+		switch err := facts.CheckDNSName(name); {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):

@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 func TestOwnerOfAGatewaysAddress(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOwnerOfAGatewaysAddress(t *testing.T) {
 		"no gateway": {networkv1alpha1.NodeNetwork{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := topology.Usurped(&test.claim, nodes, append(test.others, test.claim))
+			got := facts.Usurped(&test.claim, nodes, append(test.others, test.claim))
 			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 				t.Errorf("%q, want %q", got, test.want)
 			}

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"errors"
@@ -11,9 +11,60 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
+
+// Kinds of cluster-wide policies. They are the names of their kinds in lower case.
+const (
+	KindClusterNetworkPolicy       = "clusternetworkpolicy"
+	KindAdminNetworkPolicy         = "adminnetworkpolicy"
+	KindBaselineAdminNetworkPolicy = "baselineadminnetworkpolicy"
+)
+
+const (
+	// LastPriority is the last priority of a cluster-wide policy. The first is 0.
+	LastPriority = 1000
+	// PolicyPlaces is the number of places for rules that each priority has in each direction.
+	PolicyPlaces = 31
+	// baselineAdminPlaces is the number of rules that the API allows in the BaselineAdminNetworkPolicy.
+	baselineAdminPlaces = 100
+)
+
+// Action is what a rule of a cluster-wide policy does with a matching packet.
+type Action string
+
+const (
+	// Accept accepts the packet.
+	Accept Action = "accept"
+	// Deny drops the packet.
+	Deny Action = "deny"
+	// Pass leaves the decision to later tiers.
+	Pass Action = "pass"
+)
+
+// ClusterPolicy holds the facts for topology.ClusterPolicyUnit.
+type ClusterPolicy struct {
+	// Kind is KindClusterNetworkPolicy, KindAdminNetworkPolicy or KindBaselineAdminNetworkPolicy.
+	Kind, Name string
+	// Baseline policies decide where no NetworkPolicy does. The others decide before NetworkPolicies.
+	Baseline bool
+	// Priority is 0 to 1000, and the lowest decides first. The BaselineAdminNetworkPolicy, of which at most one
+	// exists, has no priority.
+	Priority int
+	// Subject selects the pods that the policy applies to.
+	Subject PodSelector
+	// Ingress and Egress are in order. The first matching rule decides.
+	Ingress, Egress []ClusterPolicyRule
+	// Logging selects what is logged and counted.
+	Logging networkv1alpha1.ACLLogging
+}
+
+// ClusterPolicyRule applies an action to what a rule matches.
+type ClusterPolicyRule struct {
+	PolicyRule
+	Action Action
+}
 
 // NodesOf returns the addresses of the nodes that a selector selects.
 type NodesOf func(selector labels.Selector) []netip.Addr
@@ -45,7 +96,7 @@ func ParseClusterPolicy(policy metav1.Object, numbers Numbers, nodes NodesOf) (C
 type clusterPolicySpec struct {
 	subject         podsSpec
 	ingress, egress []clusterRuleSpec
-	actions         map[string]nbdb.ACLAction
+	actions         map[string]Action
 	ports           string // name of the ports' field
 }
 
@@ -88,8 +139,8 @@ func (p ClusterPolicy) parse(spec clusterPolicySpec, numbers Numbers, nodes Node
 	switch {
 	case err != nil:
 		err = fmt.Errorf("spec.subject.%w", err)
-	case p.Priority < 0 || p.Priority > lastClusterPriority:
-		err = fmt.Errorf("spec.priority: %d is not in 0..%d", p.Priority, lastClusterPriority)
+	case p.Priority < 0 || p.Priority > LastPriority:
+		err = fmt.Errorf("spec.priority: %d is not in 0..%d", p.Priority, LastPriority)
 	}
 	if err != nil {
 		return p, err
@@ -104,12 +155,12 @@ func (p ClusterPolicy) parse(spec clusterPolicySpec, numbers Numbers, nodes Node
 		p.Egress = append(p.Egress, reader.rule(fmt.Sprintf("egress[%d]", i), "to", rule))
 	}
 	for _, rules := range [][]ClusterPolicyRule{p.Ingress, p.Egress} {
-		if _, used := p.places(rules); used > p.mostPlaces() {
+		if _, used := p.Places(rules); used > p.MostPlaces() {
 			p.Ingress, p.Egress = nil, nil
 			return p,
 				fmt.Errorf(
 					"spec: the rules of a direction change their action more than %d times, for which OVN has no priorities",
-					p.mostPlaces()-1)
+					p.MostPlaces()-1)
 		}
 	}
 	return p, errors.Join(reader.wrong...)
@@ -151,10 +202,10 @@ func (p *clusterPolicyParser) rule(text, field string, spec clusterRuleSpec) Clu
 	for _, err := range wrong {
 		p.wrong = append(p.wrong, fmt.Errorf("spec.%s.%w", text, err))
 	}
-	if action == nbdb.ACLActionAllowRelated && spec.action != pass {
+	if action == Accept && spec.action != pass {
 		return ClusterPolicyRule{PolicyRule: PolicyRule{Text: text}, Action: action}
 	}
-	return ClusterPolicyRule{PolicyRule: PolicyRule{Anybody: true, AllPorts: true, Text: text}, Action: nbdb.ACLActionDrop}
+	return ClusterPolicyRule{PolicyRule: PolicyRule{Anybody: true, AllPorts: true, Text: text}, Action: Deny}
 }
 
 func (p *clusterPolicyParser) peer(spec clusterPeerSpec) (peer PolicyPeer, err error) {
@@ -226,4 +277,24 @@ func (s podsSpec) selector() (selector PodSelector, err error) {
 		return selector, fmt.Errorf("%s: %w", field, err)
 	}
 	return selector, nil
+}
+
+// Places returns the places of rules, from 0 for the first. Each rule has its own place or, if places are scarce,
+// adjacent rules with the same action share one.
+func (p ClusterPolicy) Places(rules []ClusterPolicyRule) (places []int, used int) {
+	for i, rule := range rules {
+		if i > 0 && (len(rules) <= p.MostPlaces() || rule.Action != rules[i-1].Action) {
+			used++
+		}
+		places = append(places, used)
+	}
+	return places, used + 1
+}
+
+// MostPlaces returns the number of places that a policy has in each direction.
+func (p ClusterPolicy) MostPlaces() int {
+	if p.Kind == KindBaselineAdminNetworkPolicy {
+		return baselineAdminPlaces
+	}
+	return PolicyPlaces
 }

@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
-func carrier(node string, change ...func(*topology.Carrier)) topology.Carrier {
-	c := topology.Carrier{Node: node, Router: true, Families: []bool{true, false},
+func carrier(node string, change ...func(*facts.Carrier)) facts.Carrier {
+	c := facts.Carrier{Node: node, Router: true, Families: []bool{true, false},
 		Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")}}
 	for _, do := range change {
 		do(&c)
@@ -20,53 +20,53 @@ func carrier(node string, change ...func(*topology.Carrier)) topology.Carrier {
 	return c
 }
 
-func carrying(n int) func(*topology.Carrier) {
-	return func(c *topology.Carrier) { c.Carries = n }
+func carrying(n int) func(*facts.Carrier) {
+	return func(c *facts.Carrier) { c.Carries = n }
 }
 
-func unreachable(c *topology.Carrier) { c.Unreachable = true }
+func unreachable(c *facts.Carrier) { c.Unreachable = true }
 
-func local(c *topology.Carrier) { c.Router, c.Local = false, true }
+func local(c *facts.Carrier) { c.Router, c.Local = false, true }
 
 // TestAssign uses "192.0.2.7 n1" for an address on a node, and "192.0.2.7 ?Reason" for an address without a node.
 func TestAssign(t *testing.T) {
 	for name, test := range map[string]struct {
 		addresses, current string
-		carriers           []topology.Carrier
+		carriers           []facts.Carrier
 		want               string
 	}{
 		"the node with the fewest": {"192.0.2.7", "",
-			[]topology.Carrier{carrier("n1", carrying(2)), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+			[]facts.Carrier{carrier("n1", carrying(2)), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
 		"each of a family on another": {"192.0.2.7 192.0.2.8", "",
-			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 192.0.2.8 n2"},
+			[]facts.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 192.0.2.8 n2"},
 		"both families on one": {"192.0.2.7 2001:db8::7", "",
-			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 2001:db8::7 n1"},
+			[]facts.Carrier{carrier("n1"), carrier("n2", carrying(9))}, "192.0.2.7 n1, 2001:db8::7 n1"},
 		"it stays where it is": {"192.0.2.7", "192.0.2.7 n1",
-			[]topology.Carrier{carrier("n1", carrying(5)), carrier("n2")}, "192.0.2.7 n1"},
+			[]facts.Carrier{carrier("n1", carrying(5)), carrier("n2")}, "192.0.2.7 n1"},
 		"it does not go back": {"192.0.2.7", "192.0.2.7 n2",
-			[]topology.Carrier{carrier("n1"), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
+			[]facts.Carrier{carrier("n1"), carrier("n2", carrying(1))}, "192.0.2.7 n2"},
 		"its node is gone": {"192.0.2.7", "192.0.2.7 n3",
-			[]topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
 		"its node does not answer": {"192.0.2.7 192.0.2.8", "192.0.2.7 n1, 192.0.2.8 n2",
-			[]topology.Carrier{carrier("n1", unreachable), carrier("n2"), carrier("n3")}, "192.0.2.7 n3, 192.0.2.8 n2"},
+			[]facts.Carrier{carrier("n1", unreachable), carrier("n2"), carrier("n3")}, "192.0.2.7 n3, 192.0.2.8 n2"},
 		"the order of the spec is not the choice": {"192.0.2.8 192.0.2.7", "192.0.2.7 n1",
-			[]topology.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
 		"no carrier":      {"192.0.2.7", "", nil, "192.0.2.7 ?NoAssignableNode"},
-		"another network": {"203.0.113.7", "", []topology.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
-		"Local mode": {"192.0.2.7", "192.0.2.7 n1", []topology.Carrier{carrier("n1", local)},
+		"another network": {"203.0.113.7", "", []facts.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
+		"Local mode": {"192.0.2.7", "192.0.2.7 n1", []facts.Carrier{carrier("n1", local)},
 			"192.0.2.7 ?UnsupportedGatewayMode"},
 		"only silent ones are left": {"192.0.2.7 192.0.2.8", "",
-			[]topology.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
-		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []topology.Carrier{carrier("n1")},
+			[]facts.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
+		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []facts.Carrier{carrier("n1")},
 			"192.0.2.7 n1, 192.0.2.8 ?NoAssignableNode"},
-		"in use": {"192.0.2.99", "192.0.2.99 n1", []topology.Carrier{carrier("n1")}, "192.0.2.99 ?AddressInUse"},
+		"in use": {"192.0.2.99", "192.0.2.99 n1", []facts.Carrier{carrier("n1")}, "192.0.2.99 ?AddressInUse"},
 		"a family that pods lack": {"2001:db8::7", "",
-			[]topology.Carrier{carrier("n1", func(c *topology.Carrier) { c.Families = []bool{true} })},
+			[]facts.Carrier{carrier("n1", func(c *facts.Carrier) { c.Families = []bool{true} })},
 			"2001:db8::7 ?NoAssignableNode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addresses := parseAll(strings.Fields(test.addresses))
-			assigned, unassigned := topology.Assign(addresses, parseAssignments(test.current), test.carriers, func(a netip.Addr) string {
+			assigned, unassigned := facts.AssignEgressIPs(addresses, parseAssignments(test.current), test.carriers, func(a netip.Addr) string {
 				return map[string]string{"192.0.2.99": "it is taken"}[a.String()]
 			})
 			var got []string
@@ -88,7 +88,7 @@ func TestAssign(t *testing.T) {
 			if text := strings.Join(got, ", "); text != test.want {
 				t.Errorf("assigned are %s, want %s", text, test.want)
 			}
-			again, _ := topology.Assign(addresses, assigned, test.carriers, func(netip.Addr) string { return "" })
+			again, _ := facts.AssignEgressIPs(addresses, assigned, test.carriers, func(netip.Addr) string { return "" })
 			for _, a := range assigned {
 				if !slices.Contains(again, a) {
 					t.Errorf("%v does not stay: %v", a, again)
@@ -105,10 +105,10 @@ func parseAll(texts []string) (addresses []netip.Addr) {
 	return addresses
 }
 
-func parseAssignments(text string) (found []topology.Assignment) {
+func parseAssignments(text string) (found []facts.Assignment) {
 	for one := range strings.SplitSeq(text, ", ") {
 		if address, node, ok := strings.Cut(one, " "); ok {
-			found = append(found, topology.Assignment{Address: netip.MustParseAddr(address), Node: node})
+			found = append(found, facts.Assignment{Address: netip.MustParseAddr(address), Node: node})
 		}
 	}
 	return found
@@ -123,14 +123,14 @@ func TestTheOldestEgressIPHasThePod(t *testing.T) {
 		all = append(all, e)
 	}
 	pod := map[string]string{"out": "yes"}
-	if got := topology.SelectEgressIP(all, nil, pod); got != "a" {
+	if got := facts.SelectEgressIP(all, nil, pod); got != "a" {
 		t.Errorf("of two of one age the pod has %q", got)
 	}
 	all[1].CreationTimestamp.Time = all[0].CreationTimestamp.Add(1)
-	if got := topology.SelectEgressIP(all, nil, pod); got != "b" {
+	if got := facts.SelectEgressIP(all, nil, pod); got != "b" {
 		t.Errorf("the pod has %q, want the older", got)
 	}
-	if got := topology.SelectEgressIP(all, nil, nil); got != "" {
+	if got := facts.SelectEgressIP(all, nil, nil); got != "" {
 		t.Errorf("an unselected pod has %q", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestIsOfAll(t *testing.T) {
 		{"2001:db8::b/64", "2001:db8::", true}, {"2001:db8::b/64", "2001:db8::ffff:ffff:ffff:ffff", false},
 		{"2001:db8::b/127", "2001:db8::a", false},
 	} {
-		if got := topology.IsOfAll(netip.MustParsePrefix(test.own), netip.MustParseAddr(test.address)); got != test.want {
+		if got := facts.IsOfAll(netip.MustParsePrefix(test.own), netip.MustParseAddr(test.address)); got != test.want {
 			t.Errorf("%s is of all hosts of %s: %t", test.address, test.own, got)
 		}
 	}

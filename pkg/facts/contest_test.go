@@ -1,4 +1,4 @@
-package topology_test
+package facts_test
 
 import (
 	"net/netip"
@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // claimant returns a service with an age in seconds, a cluster IP, external IPs and TCP ports.
@@ -46,7 +46,7 @@ func TestAnAddressIsOneServices(t *testing.T) {
 		"a service keeps its cluster IP": {claimant("a", 1, shared, []int32{80}),
 			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 	} {
-		parsed, _ := topology.ParseService(&c.service, nil, nil)
+		parsed, _ := facts.ParseService(&c.service, nil, nil)
 		problems := parsed.Yield(&c.service, []corev1.Service{c.other})
 		if (len(problems) > 0) != c.yields {
 			t.Errorf("%s: %v", name, problems)

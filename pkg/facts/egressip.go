@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"fmt"
@@ -10,6 +10,27 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
+
+// CarriedAddress is an egress IP and the node that carries it.
+type CarriedAddress struct {
+	Address netip.Addr
+	Node    string
+	// Join holds the addresses of the node's gateway router on the join switch, Clusters the CIDRs of all pods.
+	Join, Clusters []netip.Prefix
+	// Own is the router's own address of the family. It is invalid where pods keep their address. Traffic to other
+	// nodes has this address, with or without an EgressIP.
+	Own netip.Addr
+}
+
+// EgressIP holds the facts for topology.EgressIPUnit.
+type EgressIP struct {
+	Name string
+	// Addresses are all addresses of the EgressIP. Carried are the addresses that a node carries.
+	Addresses []netip.Addr
+	Carried   []CarriedAddress
+	// Drop drops packets to the outside while no node carries an address of the family.
+	Drop bool
+}
 
 // ParseEgressIP reads an EgressIP. Its status lists the node of each address, and gateways, by node, how to reach it.
 // A node without a gateway router carries nothing.

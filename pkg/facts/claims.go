@@ -1,10 +1,12 @@
-package topology
+package facts
 
 import (
 	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/weft-network/weft/pkg/ipam"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,7 +22,7 @@ func GatewayAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
 	if err != nil {
 		return nil // ParseGateway reports the error
 	}
-	return addressesOf(parsed)
+	return ipam.Addresses(parsed)
 }
 
 // InternalIPs returns a Node's own addresses.

@@ -1,12 +1,10 @@
-package topology
+package facts
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
 // pass leaves the decision to later tiers. Both versions of the API use this name.
@@ -41,12 +39,12 @@ func readClusterNetworkPolicy(policy *policyv1alpha2.ClusterNetworkPolicy) (fact
 }
 
 // actionsOfTier maps the actions of rules. No tier follows the baseline tier, so that to pass means to accept there.
-func actionsOfTier(baseline bool) map[string]nbdb.ACLAction {
-	actions := map[string]nbdb.ACLAction{
-		string(policyv1alpha2.ClusterNetworkPolicyRuleActionAccept): nbdb.ACLActionAllowRelated,
-		string(policyv1alpha2.ClusterNetworkPolicyRuleActionDeny):   nbdb.ACLActionDrop, pass: nbdb.ACLActionPass}
+func actionsOfTier(baseline bool) map[string]Action {
+	actions := map[string]Action{
+		string(policyv1alpha2.ClusterNetworkPolicyRuleActionAccept): Accept,
+		string(policyv1alpha2.ClusterNetworkPolicyRuleActionDeny):   Deny, pass: Pass}
 	if baseline {
-		actions[pass] = nbdb.ACLActionAllowRelated
+		actions[pass] = Accept
 	}
 	return actions
 }

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"cmp"
@@ -6,14 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
 // readAdminNetworkPolicy reads an AdminNetworkPolicy of v1alpha1.
 func readAdminNetworkPolicy(policy *policyv1alpha1.AdminNetworkPolicy) (ClusterPolicy, clusterPolicySpec) {
 	parsed := clusterPolicySpec{subject: adminPods(policy.Spec.Subject), ports: "ports", actions: adminActions()}
-	parsed.actions[pass] = nbdb.ACLActionPass
+	parsed.actions[pass] = Pass
 	for _, rule := range policy.Spec.Ingress {
 		parsed.ingress = append(parsed.ingress, adminIngress(string(rule.Action), rule.From, rule.Ports))
 	}
@@ -40,9 +38,9 @@ func readBaselineAdminNetworkPolicy(policy *policyv1alpha1.BaselineAdminNetworkP
 	return ClusterPolicy{Kind: KindBaselineAdminNetworkPolicy, Name: policy.Name, Baseline: true}, parsed
 }
 
-func adminActions() map[string]nbdb.ACLAction {
-	return map[string]nbdb.ACLAction{string(policyv1alpha1.AdminNetworkPolicyRuleActionAllow): nbdb.ACLActionAllowRelated,
-		string(policyv1alpha1.AdminNetworkPolicyRuleActionDeny): nbdb.ACLActionDrop}
+func adminActions() map[string]Action {
+	return map[string]Action{string(policyv1alpha1.AdminNetworkPolicyRuleActionAllow): Accept,
+		string(policyv1alpha1.AdminNetworkPolicyRuleActionDeny): Deny}
 }
 
 func adminIngress(action string, from []policyv1alpha1.AdminNetworkPolicyIngressPeer,

@@ -1,4 +1,4 @@
-package topology
+package facts
 
 import (
 	"cmp"
@@ -46,10 +46,10 @@ type Unassigned struct {
 	Reason, Message string
 }
 
-// Assign chooses the nodes that carry the addresses of one EgressIP. An address stays on its node while that node can
-// carry it. Any other address goes to the node that carries the fewest. Addresses of one family go to different
-// nodes. taken returns the owner of an address that is in use, or "".
-func Assign(addresses []netip.Addr, current []Assignment, carriers []Carrier,
+// AssignEgressIPs chooses the nodes that carry the addresses of one EgressIP. An address stays on its node while that
+// node can carry it. Any other address goes to the node that carries the fewest. Addresses of one family go to
+// different nodes. taken returns the owner of an address that is in use, or "".
+func AssignEgressIPs(addresses []netip.Addr, current []Assignment, carriers []Carrier,
 	taken func(netip.Addr) string) (assigned []Assignment, unassigned []Unassigned) {
 	var open []netip.Addr
 	used := map[netip.Addr]string{}

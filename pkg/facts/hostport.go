@@ -1,0 +1,55 @@
+package facts
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// HostPort is a port of the node that leads to a pod.
+type HostPort struct {
+	Protocol corev1.Protocol
+	// Address is the requested address of the host. If it is invalid, all addresses of the node are meant.
+	Address netip.Addr
+	// Port is the node's port, Target the pod's.
+	Port, Target uint16
+}
+
+// HostPorts returns the host ports of a pod in a fixed order, without duplicates. Init containers that keep running
+// count (KEP-753). problems names the container and the port of every host port that cannot be provided.
+func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
+	if pod.Spec.HostNetwork {
+		return nil, nil // the ports are the pod's own
+	}
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, p := range container.Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			port := HostPort{Protocol: p.Protocol, Port: uint16(p.HostPort), Target: uint16(p.ContainerPort)}
+			if port.Protocol == "" {
+				port.Protocol = corev1.ProtocolTCP
+			}
+			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.IsUnspecified() {
+				port.Address = address
+			} else if p.HostIP != "" && err != nil {
+				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is not an IP address",
+					container.Name, p.HostPort, p.HostIP))
+				continue
+			}
+			if port.Address == netip.IPv6Loopback() {
+				problems = append(problems,
+					fmt.Sprintf(
+						"container %s, host port %d: packets to %s never leave the host, and the kernel does not translate them",
+						container.Name, p.HostPort, p.HostIP))
+				continue
+			}
+			if !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports, problems
+}

@@ -1,0 +1,88 @@
+package facts
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Protocol is a transport protocol in Kubernetes' spelling.
+type Protocol = corev1.Protocol
+
+// The protocols that services and policies have.
+const (
+	TCP  = corev1.ProtocolTCP
+	UDP  = corev1.ProtocolUDP
+	SCTP = corev1.ProtocolSCTP
+)
+
+// Service holds the facts for topology.ServiceUnit.
+type Service struct {
+	Namespace, Name string
+	// Affinity keeps a client on its backend, at all addresses and on all nodes. Without it, each connection is
+	// balanced again.
+	Affinity bool
+	Ports    []ServicePort
+	// ClusterIPs refuse packets for ports other than Ports.
+	ClusterIPs []netip.Addr
+	// Idle services report connections while they have no backend.
+	Idle bool
+	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll.
+	Nodes []ServiceNode
+}
+
+// ServiceNode is the part of a node that services need.
+type ServiceNode struct{ Name, Chassis, Zone string }
+
+// ServicePort is one port of a service, on all its addresses.
+type ServicePort struct {
+	Protocol Protocol
+	Number   uint16
+	// VIPs are the destinations of clients, Backends the endpoints of both families. A VIP uses the backends of its
+	// own family.
+	VIPs     []VIP
+	Backends []Backend
+}
+
+// VIP is an address and a port that clients connect to. The unspecified address represents each node's own address.
+type VIP struct {
+	netip.AddrPort
+	Reach Reach
+	From  Choice
+}
+
+// OnNode reports whether the VIP is each node's own address.
+func (v VIP) OnNode() bool { return v.Addr().IsUnspecified() }
+
+// Reach selects the clients that a VIP serves.
+type Reach string
+
+// Pods and hosts send through the switches of nodes, clients outside through gateway routers.
+const (
+	ReachAll      Reach = "cluster"
+	ReachSwitches Reach = "node_switch"
+	ReachRouters  Reach = "node_router"
+)
+
+// Choice selects the backends that a VIP may use.
+type Choice string
+
+const (
+	// FromAll uses all backends.
+	FromAll Choice = "all"
+	// FromNear uses the backends with a hint for the node or its zone, or else all backends.
+	FromNear Choice = "near"
+	// FromLocal uses the backends on the same node. Without such backends, packets are dropped.
+	FromLocal Choice = "local"
+)
+
+// Backend is an endpoint that serves.
+type Backend struct {
+	netip.AddrPort
+	// Ending backends still serve, and are used only if no other backend exists.
+	Ending bool
+	// Node is the node of the backend, or "" if it is unknown.
+	Node string
+	// ForNodes and ForZones are the hints of an EndpointSlice.
+	ForNodes, ForZones []string
+}
