@@ -44,7 +44,8 @@ func aDefinition(name, config string) *nadv1.NetworkAttachmentDefinition {
 	return nad
 }
 
-// definitions are those of the Networks blue and green, of another plugin, and one that cannot be read.
+// definitions are two of the Network blue, and one each of the Network green, of another plugin and without a readable
+// configuration.
 func definitions() []client.Object {
 	return []client.Object{aDefinition("blue", networks.ConfigOf("blue")), aDefinition("alias", networks.ConfigOf("blue")),
 		aDefinition("green", networks.ConfigOf("green")), aDefinition("vlan", `{"type":"macvlan"}`), aDefinition("bad", "{")}
@@ -96,7 +97,8 @@ func TestReconcileMulti(t *testing.T) {
 		"a Network":       {annotation: "blue", want: kindtest.Outcome{Units: multiUnit(match, "blue")}},
 		"two definitions": {annotation: "demo/blue, alias", want: kindtest.Outcome{Units: multiUnit(match, "blue")}},
 		"two Networks":    {annotation: "green,blue", want: kindtest.Outcome{Units: multiUnit(match, "blue", "green")}},
-		"IPv6":            {annotation: "blue", cidr: "2001:db8::/64", want: kindtest.Outcome{Units: multiUnit("ip6.src == 2001:db8::/64", "blue")}},
+		"IPv6": {annotation: "blue", cidr: "2001:db8::/64",
+			want: kindtest.Outcome{Units: multiUnit("ip6.src == 2001:db8::/64", "blue")}},
 		"with another plugin's": {annotation: "vlan, blue", want: kindtest.Outcome{Units: multiUnit(match, "blue"),
 			Events: []string{apart + "NetworkAttachmentDefinition demo/vlan is not of a Network of Weft"}}},
 		"another plugin's alone": {annotation: "vlan", want: kindtest.Outcome{Units: multiUnit(match),

@@ -34,7 +34,7 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
-	// Clusters reconcile the cluster-wide policies, and Multi those of pods' ports on Networks.
+	// Clusters reconcile the cluster-wide policies, and Multi the MultiNetworkPolicies.
 	Clusters []*Cluster
 	Multi    *Multi
 }

@@ -17,8 +17,8 @@ type MultiNetworkPolicy struct {
 	Networks []string
 }
 
-// ParseMultiNetworkPolicy reads a MultiNetworkPolicy for pods' ports on Networks. Its errors are those of
-// ParseNetworkPolicy. A policy with an unreadable policyType isolates in both directions, because its
+// ParseMultiNetworkPolicy reads a MultiNetworkPolicy for pods' ports on Networks. It returns the errors
+// of ParseNetworkPolicy. A policy with an unreadable policyType isolates in both directions, because its
 // CustomResourceDefinition may allow any text.
 func ParseMultiNetworkPolicy(o *cniv1beta1.MultiNetworkPolicy, networks []string, numbers Numbers) (MultiNetworkPolicy, error) {
 	both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}

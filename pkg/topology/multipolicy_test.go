@@ -73,10 +73,11 @@ func TestNetworksOfMultiNetworkPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u := topology.MultiNetworkPolicyUnit(read); len(topology.MultiNetworkPolicySelectors(read)) != len(on) || u.Empty() != (len(on) == 0) {
-			t.Errorf("%v: selectors %v, unit %v", on, topology.MultiNetworkPolicySelectors(read), actions(u))
+		selectors := topology.MultiNetworkPolicySelectors(read)
+		if u := topology.MultiNetworkPolicyUnit(read); len(selectors) != len(on) || u.Empty() != (len(on) == 0) {
+			t.Errorf("%v: selectors %v, unit %v", on, selectors, actions(u))
 		}
-		for _, selector := range topology.MultiNetworkPolicySelectors(read) {
+		for _, selector := range selectors {
 			if selector.Matches(facts.SelectedPod{Namespace: "demo"}) ||
 				!selector.Matches(facts.SelectedPod{Namespace: "demo", Network: selector.Network}) {
 				t.Errorf("%s selects a port of another network, or none of its own", selector)

@@ -99,7 +99,8 @@ func worldOfNetworks(t *testing.T) (*world, *operator, *corev1.Pod) {
 	o := w.start()
 	w.network(dualStack()...)
 	w.join("n1")
-	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/24", "fd00:100::/64")})
+	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2,
+		Subnets: subnets("10.100.0.0/24", "fd00:100::/64")})
 	w.podNetwork("green", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer3,
 		Subnets: []networkv1alpha1.NetworkSubnet{{CIDR: "10.101.0.0/16", HostPrefix: 24}}})
 	web := w.labelled("web", "web", "blue, green")
