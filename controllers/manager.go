@@ -18,6 +18,7 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/leadership"
 	"github.com/weft-network/weft/pkg/options"
@@ -33,7 +34,8 @@ const retryPeriod = time.Second
 func ManagerOptions() (ctrl.Options, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), nadv1.AddToScheme(scheme),
-		ipamclaimsv1alpha1.AddToScheme(scheme), policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
+		ipamclaimsv1alpha1.AddToScheme(scheme), cniv1beta1.AddToScheme(scheme), policyv1alpha1.Install(scheme),
+		policyv1alpha2.Install(scheme)); err != nil {
 		return ctrl.Options{}, err
 	}
 	grace := leadership.Grace

@@ -30,6 +30,7 @@ import (
 	"github.com/weft-network/weft/controllers/policy"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
+	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -106,6 +107,8 @@ func start(ctx context.Context, env *kind.Env, db *database.Database, first *dat
 func worldOf(env *kind.Env, db *database.Database) *invariantcheck.Reader {
 	return &invariantcheck.Reader{Client: env.Client, Database: db, ClusterPolicies: func(ctx context.Context) ([]metav1.Object, error) {
 		return policy.ClusterPolicies(ctx, env.Client, env.Served)
+	}, MultiNetworkPolicies: func(ctx context.Context) ([]invariant.MultiNetworkPolicy, error) {
+		return policy.MultiNetworkPolicies(ctx, env.Client, env.Served)
 	}}
 }
 

@@ -28,6 +28,8 @@ type Reader struct {
 	Database Database
 	// ClusterPolicies lists the policies of network-policy-api. It may be nil.
 	ClusterPolicies func(context.Context) ([]metav1.Object, error)
+	// MultiNetworkPolicies lists the MultiNetworkPolicies with their Networks. It may be nil.
+	MultiNetworkPolicies func(context.Context) ([]invariant.MultiNetworkPolicy, error)
 }
 
 // World reads the database and the objects that it is derived from. They may be from different moments.
@@ -61,6 +63,11 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		Namespaces: map[string]map[string]string{}}
 	if r.ClusterPolicies != nil {
 		if world.ClusterPolicies, err = r.ClusterPolicies(ctx); err != nil {
+			return invariant.World{}, err
+		}
+	}
+	if r.MultiNetworkPolicies != nil {
+		if world.MultiNetworkPolicies, err = r.MultiNetworkPolicies(ctx); err != nil {
 			return invariant.World{}, err
 		}
 	}

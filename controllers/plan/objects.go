@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/manifest"
 )
@@ -47,10 +47,11 @@ func (s *simulation) lay(ctx context.Context, question admin.PlanRequest) error 
 	return nil
 }
 
-// has reports whether the API server serves the kind of an object. It may lack the kinds of network-policy-api.
+// has reports whether the API server serves the kind of an object. It may lack the optional kinds.
 func (s *simulation) has(document manifest.Document) bool {
-	return document.Object.GroupVersionKind().Group != policyv1alpha2.GroupName ||
-		s.env.Served.Has(strings.ToLower(document.Object.GetKind()))
+	name := strings.ToLower(document.Object.GetKind())
+	optional := slices.ContainsFunc(s.kinds, func(k *kind.Kind) bool { return k.Optional && k.Name == name })
+	return !optional || s.env.Served.Has(name)
 }
 
 // nameIn names a document's object with its kind: "Pod demo/web-0".

@@ -47,7 +47,7 @@ type Selectors interface {
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
 	// Reconciled records that a pod's unit names all selectors of a version, or that it has no unit.
-	Reconciled(pod types.NamespacedName, version uint64)
+	Reconciled(pod unit.Key, version uint64)
 }
 
 // Reconciler reconciles Pods.
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.Selectors.Reconciled(req.NamespacedName, r.Selectors.Version())
+	defer r.Selectors.Reconciled(topology.PodKey(req.Namespace, req.Name), r.Selectors.Version())
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {

@@ -34,6 +34,20 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// Ports lists the ports that exist; it is read once, before the first address is given.
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+	// RowsOf returns the rows of a unit, from the database if this process has not applied the unit.
+	RowsOf(key unit.Key) []unit.Row
+}
+
+// Selectors records which groups and sets of pods are in use.
+type Selectors interface {
+	// Load reads all policies once. It must return before the first pod is reconciled.
+	Load(ctx context.Context) error
+	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod's
+	// port on a Network.
+	Version() uint64
+	Of(pod facts.SelectedPod) []unit.Key
+	// Reconciled records that a pod's unit names all selectors of a version, or that the pod has no such unit.
+	Reconciled(pod unit.Key, version uint64)
 }
 
 // Reconciler reconciles the ports of pods on Networks.
@@ -44,6 +58,7 @@ type Reconciler struct {
 	Triggers *trigger.Set
 	// Addresses has the addresses in use of each Network.
 	Addresses *alloc.Set
+	Selectors Selectors
 	// CountDelay is how long a Network's count of attachments may be behind.
 	CountDelay time.Duration
 
@@ -54,9 +69,10 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.restore(ctx); err != nil {
+	if err := errors.Join(r.restore(ctx), r.Selectors.Load(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
+	defer r.Selectors.Reconciled(topology.PodPortsKey(req.Namespace, req.Name), r.Selectors.Version())
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {
@@ -67,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		return ctrl.Result{}, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()})
+		return ctrl.Result{}, errors.Join(r.stay(ctx, &pod), r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
 }
@@ -83,13 +99,20 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 	case err != nil:
 		return err
 	case nn.Status.Chassis == "":
-		return nil // the agent's report enqueues the pod
+		return r.stay(ctx, pod) // the agent's report enqueues the pod
+	}
+	selected, err := r.selectedBy(ctx, pod)
+	if err != nil {
+		return err
 	}
 	var attempts []attempt
 	for _, request := range wanted {
 		a, err := r.resolve(ctx, pod, &nn, request)
 		if err != nil {
 			return err
+		}
+		if a != nil && a.failed == nil {
+			a.port.Selected = selected(a.port.Network.Name)
 		}
 		if a != nil {
 			attempts = append(attempts, *a)
@@ -137,7 +160,7 @@ func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []att
 			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v", a.request, cause.failed))
 		}
 	}
-	return r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed)
+	return errors.Join(r.stay(ctx, pod), r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
 }
 
 // attempt is one request of a pod on a Network, with what is known of it before an address is given.

@@ -2,6 +2,7 @@ package podports
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
@@ -33,7 +34,7 @@ const (
 // Kinds returns the kind of pods' ports on Networks.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
-		CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		origin.holders.copyTo(&r.holders)
 		origin.claims.copyTo(&r.claims)
@@ -86,7 +87,7 @@ func created(e event.CreateEvent) bool { return requestsNetworks(e.Object) }
 
 func deleted(e event.DeleteEvent) bool { return requestsNetworks(e.Object) }
 
-// changed passes the updates that change which networks a pod requests, or whether it has ports.
+// changed passes the updates that change which networks a pod requests, whether it has ports, or which policies select it.
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -97,6 +98,7 @@ func changed(e event.UpdateEvent) bool {
 		return false
 	}
 	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
+		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
 		allocated(before) != allocated(after) // a cache that was behind may have hidden it
 }

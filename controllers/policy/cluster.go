@@ -5,12 +5,9 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
@@ -24,10 +21,7 @@ import (
 // removed.
 type Cluster struct {
 	*Reconciler
-	Kind   ClusterKind
-	Served *kind.Served
-
-	controller controller.Controller
+	*Optional
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -68,10 +62,7 @@ func (r *Cluster) use(ctx context.Context, policy client.Object) (read facts.Clu
 
 // load reads all policies of the kind into the selectors.
 func (r *Cluster) load(ctx context.Context) error {
-	if !r.Served.Has(r.Kind.Name) {
-		return nil
-	}
-	return r.Kind.each(ctx, r.Client, func(policy client.Object) error {
+	return r.Optional.load(ctx, func(policy client.Object) error {
 		_, _, err := r.use(ctx, policy)
 		return err
 	})
@@ -89,27 +80,4 @@ func ClusterPolicies(ctx context.Context, reader client.Reader, served *kind.Ser
 		}
 	}
 	return all, nil
-}
-
-func (r *Cluster) list(ctx context.Context) ([]client.Object, error) {
-	return r.Kind.listFrom(ctx, r.Client, r.Served)
-}
-
-func (k ClusterKind) listFrom(ctx context.Context, reader client.Reader, served *kind.Served) (all []client.Object, err error) {
-	_, err = served.Read(k.Name, func() error {
-		return k.each(ctx, reader, func(policy client.Object) error {
-			all = append(all, policy)
-			return nil
-		})
-	})
-	return all, err
-}
-
-// each visits the policies that are in the cache. visit must not change them.
-func (k ClusterKind) each(ctx context.Context, reader client.Reader, visit func(client.Object) error) error {
-	list := k.list()
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	return meta.EachListItem(list, func(object runtime.Object) error { return visit(object.(client.Object)) })
 }

@@ -128,7 +128,7 @@ func TestClusterPolicyWaitsForItsGroup(t *testing.T) {
 	b.Create(aClusterPolicy("192.0.2.0/24"))
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"pod demo/web"}}, b.Reconcile("", "deny"))
 	kindtest.Expect(t, kindtest.Outcome{}, b.Reconcile("", "deny"))
-	b.Env.Selectors.Reconciled(client.ObjectKeyFromObject(aPod()), b.Env.Selectors.Version())
+	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
 	makeSets(b)
 	kindtest.Expect(t, kindtest.Outcome{Units: denied("ip4.dst == 192.0.2.0/24"),
 		Writes: []string{"patch status ClusterNetworkPolicy deny"}}, b.Reconcile("", "deny"))
@@ -157,7 +157,7 @@ func TestReconcileOlderKinds(t *testing.T) {
 			b.Serve(name, c.policy)
 			b.Reconcile("", c.policy.GetName())
 
-			b.Env.Selectors.Reconciled(client.ObjectKeyFromObject(aPod()), b.Env.Selectors.Version())
+			b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
 			makeSets(b)
 			have := b.Reconcile("", c.policy.GetName())
 			lines := have.Units[unit.NewKey(name, c.policy.GetName())]

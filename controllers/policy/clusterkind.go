@@ -9,18 +9,9 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// ClusterKind is a kind of network-policy-api.
-type ClusterKind struct {
-	// Name is the kind of its units, Definition the name of its CRD, and Version the version that is read.
-	Name, Definition, Version string
-
-	object func() client.Object
-	list   func() client.ObjectList
-}
-
-// ClusterKinds returns the supported kinds.
-func ClusterKinds() []ClusterKind {
-	return []ClusterKind{
+// ClusterKinds returns the supported kinds of network-policy-api.
+func ClusterKinds() []OptionalKind {
+	return []OptionalKind{
 		{topology.KindClusterNetworkPolicy, "clusternetworkpolicies.policy.networking.k8s.io", "v1alpha2",
 			func() client.Object { return &policyv1alpha2.ClusterNetworkPolicy{} }, func() client.ObjectList {
 				return &policyv1alpha2.ClusterNetworkPolicyList{}

@@ -19,8 +19,8 @@ import (
 // Definitions follows the CRDs of the kinds of policies.
 type Definitions struct {
 	// Live reads from the API server, past the cache, which has only the metadata of CRDs.
-	Live     client.Reader
-	Clusters []*Cluster
+	Live  client.Reader
+	Kinds []*Optional
 
 	cache cache.Cache
 }
@@ -43,24 +43,24 @@ func (r *Definitions) kind() *kind.Kind {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Definitions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	cluster := r.of(req.Name)
+	optional := r.of(req.Name)
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(customResourceDefinition)
 	switch err := r.Live.Get(ctx, req.NamespacedName, crd); {
 	case apierrors.IsNotFound(err):
-		return ctrl.Result{}, cluster.end(ctx, r.cache)
+		return ctrl.Result{}, optional.end(ctx, r.cache)
 	case err != nil:
 		return ctrl.Result{}, err
-	case !serves(crd, cluster.Kind.Version): // when it serves the version, the CRD changes
+	case !serves(crd, optional.Kind.Version): // when it serves the version, the CRD changes
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, cluster.begin(ctx, r.cache)
+	return ctrl.Result{}, optional.begin(ctx, r.cache)
 }
 
-func (r *Definitions) of(crd string) *Cluster {
-	for _, c := range r.Clusters {
-		if c.Kind.Definition == crd {
-			return c
+func (r *Definitions) of(crd string) *Optional {
+	for _, o := range r.Kinds {
+		if o.Kind.Definition == crd {
+			return o
 		}
 	}
 	return nil

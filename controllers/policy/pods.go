@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/selection"
 )
 
 // world reads pods and namespaces.
 type world struct{ client.Reader }
 
-// pods lists the pods of a selector that have a port or will get one.
+// pods lists the pods of a selector that have a port on its network or may get one.
 func (w world) pods(ctx context.Context, selector facts.PodSelector) (names []types.NamespacedName, err error) {
 	err = w.each(ctx, selector, func(pod *corev1.Pod, _ facts.SelectedPod) {
 		names = append(names, client.ObjectKeyFromObject(pod))
@@ -48,10 +49,10 @@ func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !facts.WantsPort(pod) {
+		if !facts.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
 			continue
 		}
-		if selected := (facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
+		if selected := (facts.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
 			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: facts.NamedPorts(pod)}); selector.Matches(selected) {
 			visit(pod, selected)
 		}

@@ -33,8 +33,9 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
-	// Clusters reconcile the cluster-wide policies.
+	// Clusters reconcile the cluster-wide policies, and Multi the MultiNetworkPolicies.
 	Clusters []*Cluster
+	Multi    *Multi
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -85,7 +86,7 @@ func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit
 			return err
 		}
 		for _, pod := range pods {
-			r.Triggers.Enqueue(topology.KindPod, pod)
+			r.Triggers.EnqueueUnit(topology.SelectedUnit(unused, pod.Namespace, pod.Name))
 		}
 	}
 	return nil
@@ -114,5 +115,5 @@ func (r *Reconciler) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.Multi.load(ctx)
 }

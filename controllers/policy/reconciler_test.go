@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
@@ -184,7 +183,7 @@ func TestPolicyWaitsForItsGroup(t *testing.T) {
 
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"pod demo/web"}}, b.Reconcile("demo", "allow"))
 	kindtest.Expect(t, kindtest.Outcome{}, b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
-	b.Env.Selectors.Reconciled(types.NamespacedName{Namespace: "demo", Name: "web"}, b.Env.Selectors.Version())
+	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
 	kindtest.Expect(t, made, b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
 	kindtest.Expect(t, kindtest.Outcome{Units: allowed("ip4.src == 192.0.2.0/24")}, b.Reconcile("demo", "allow"))
 	b.ExpectSettled("demo", "allow")

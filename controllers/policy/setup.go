@@ -29,12 +29,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		r.sets(topology.KindPodSet, topology.PodSetUnit),
 		r.kind(),
 	}
+	definitions := &Definitions{Live: env.Live}
 	for _, of := range ClusterKinds() {
-		cluster := &Cluster{Reconciler: r, Kind: of, Served: env.Served}
-		r.Clusters = append(r.Clusters, cluster)
+		cluster := &Cluster{Reconciler: r, Optional: r.optional(of, env.Served, clusterPolicyChanged)}
+		r.Clusters, definitions.Kinds = append(r.Clusters, cluster), append(definitions.Kinds, cluster.Optional)
 		kinds = append(kinds, cluster.kind())
 	}
-	return append(kinds, (&Definitions{Live: env.Live, Clusters: r.Clusters}).kind())
+	r.Multi = &Multi{Reconciler: r, Optional: r.optional(multiKind(), env.Served, multiPolicyChanged)}
+	definitions.Kinds = append(definitions.Kinds, r.Multi.Optional)
+	return append(kinds, r.Multi.kind(), definitions.kind())
 }
 
 func (r *Reconciler) kind() *kind.Kind {

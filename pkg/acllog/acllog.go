@@ -40,8 +40,8 @@ type Decision struct {
 const Key = "decision"
 
 // kinds maps the prefixes of ACLs' names to kinds of policies.
-var kinds = map[string]string{"NP": "NetworkPolicy", "CNP": "ClusterNetworkPolicy", "ANP": "AdminNetworkPolicy",
-	"BANP": "BaselineAdminNetworkPolicy", "EF": "EgressFirewall"}
+var kinds = map[string]string{"NP": "NetworkPolicy", "MNP": "MultiNetworkPolicy", "CNP": "ClusterNetworkPolicy",
+	"ANP": "AdminNetworkPolicy", "BANP": "BaselineAdminNetworkPolicy", "EF": "EgressFirewall"}
 
 // Parse parses a line of the log. The error names the missing part.
 func Parse(line string) (Decision, error) {

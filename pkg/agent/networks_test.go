@@ -26,6 +26,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // requester is a pod of the API server that requests networks.
@@ -33,6 +34,8 @@ type requester struct {
 	pod
 	*node
 	object *corev1.Pod
+	// selected are the groups and sets of policies that select the pod's ports on blue.
+	selected []unit.Key
 }
 
 // newRequester creates a pod with an annotation, and its port on the cluster network.
@@ -75,7 +78,7 @@ func (r *requester) givePorts() {
 		}
 		ports = append(ports, topology.PodPort{Namespace: "demo", Name: r.name, UID: r.uid, Node: nodeName, Chassis: r.status().Chassis,
 			Network: blue(), Interface: request.Interface, Request: request.Hash(), Addresses: []netip.Prefix{address},
-			MAC: ipam.MAC([]netip.Addr{address.Addr()}), Slot: 16 + i})
+			MAC: ipam.MAC([]netip.Addr{address.Addr()}), Slot: 16*r.slot + i, Selected: r.selected})
 	}
 	r.apply(topology.PodPortsUnit("demo", r.name, ports))
 }

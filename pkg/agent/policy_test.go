@@ -98,18 +98,24 @@ func (b *inbox) count(from netip.Addr) int {
 	return b.from[from]
 }
 
-// sendPackets makes a pod send a datagram to each port every millisecond until the context ends. The neighbour entry exists
-// already, so that the first datagram leaves at once.
+// sendPackets makes a pod send datagrams to another pod's eth0.
 func (n *node) sendPackets(ctx context.Context, from, to pod, ports ...int) {
+	n.Helper()
+	n.sendOn(ctx, from, "eth0", to.addresses()[0], to.mac(), ports...)
+}
+
+// sendOn makes a pod send a datagram by an interface to each port every millisecond until the context ends. The neighbour
+// entry exists already, so that the first datagram leaves at once.
+func (n *node) sendOn(ctx context.Context, from pod, ifName string, to netip.Addr, mac net.HardwareAddr, ports ...int) {
 	n.Helper()
 	var conn *net.UDPConn
 	n.must(inNetNS(from.netNS, func() error {
-		link, err := netlink.LinkByName("eth0")
+		link, err := netlink.LinkByName(ifName)
 		if err != nil {
 			return err
 		}
 		err = netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to.addresses()[0].AsSlice(), HardwareAddr: to.mac(),
+			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to.AsSlice(), HardwareAddr: mac,
 		})
 		if err != nil {
 			return err
@@ -119,7 +125,7 @@ func (n *node) sendPackets(ctx context.Context, from, to pod, ports ...int) {
 	}))
 	send := func() {
 		for _, port := range ports {
-			_, _ = conn.WriteToUDPAddrPort([]byte("weft"), netip.AddrPortFrom(to.addresses()[0], uint16(port)))
+			_, _ = conn.WriteToUDPAddrPort([]byte("weft"), netip.AddrPortFrom(to, uint16(port)))
 		}
 	}
 	send()

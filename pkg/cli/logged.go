@@ -13,16 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // The kinds whose decisions can be logged, in addition to namespaces. An API server may lack the kinds of
-// network-policy-api.
+// network-policy-api and MultiNetworkPolicies.
 var (
 	namespaceKind   = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 	namespacedKinds = []schema.GroupVersionKind{
 		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 		networkv1alpha1.GroupVersion.WithKind("EgressFirewall"),
+		cniv1beta1.GroupVersion.WithKind("MultiNetworkPolicy"),
 	}
 	clusterKinds = []schema.GroupVersionKind{
 		{Group: "policy.networking.k8s.io", Version: "v1alpha2", Kind: "ClusterNetworkPolicy"},

@@ -34,6 +34,8 @@ type PolicyRules struct{ Rules []PolicyRule }
 
 // PolicyRule allows traffic with one of the peers on one of the ports.
 type PolicyRule struct {
+	// Network is the Network of the peers that are pods. Empty means the cluster network.
+	Network string
 	// Peers are the other end. With Anybody, the other end is arbitrary.
 	Anybody bool
 	Peers   []PolicyPeer
@@ -123,6 +125,9 @@ func (p *policyParser) rule(text, peersField string, peers []networkingv1.Networ
 
 func (p *policyParser) peer(peer *networkingv1.NetworkPolicyPeer) (PolicyPeer, error) {
 	if peer.IPBlock != nil {
+		if peer.PodSelector != nil || peer.NamespaceSelector != nil {
+			return PolicyPeer{}, errors.New("ipBlock: a peer with it has neither podSelector nor namespaceSelector")
+		}
 		networks, err := networksOf(peer.IPBlock)
 		return PolicyPeer{Networks: networks}, err
 	}
@@ -178,6 +183,9 @@ func (p *policyParser) port(rule *PolicyRule, port *networkingv1.NetworkPolicyPo
 		return err
 	}
 	if port.Port == nil {
+		if port.EndPort != nil {
+			return errors.New("endPort: needs a port that is a number")
+		}
 		rule.Ports = append(rule.Ports, ovnexpr.Ports{Protocol: protocolName(protocol)})
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 // PodSelector selects pods with a network of their own. Policies with equal selectors share one port group and one
 // address set, whose names are derived from the selector.
 type PodSelector struct {
+	// Network is the Network on which the pods' ports and addresses are selected. Empty means the cluster network.
+	Network string
 	// Namespace is the pods' namespace. If it is empty, Namespaces selects the namespaces.
 	Namespace  string
 	Namespaces labels.Selector
@@ -40,6 +42,12 @@ func (s PodSelector) WithPort(port NamedPort) PodSelector {
 	return s
 }
 
+// On returns the selector for the pods' ports on a Network.
+func (s PodSelector) On(network string) PodSelector {
+	s.Network = network
+	return s
+}
+
 // String returns the selector's canonical form. Selectors with equal forms select the same pods.
 func (s PodSelector) String() string {
 	text := "namespace " + s.Namespace
@@ -50,11 +58,16 @@ func (s PodSelector) String() string {
 	if s.Port != nil {
 		text += fmt.Sprintf(", port %s/%s=%d", s.Port.Protocol, s.Port.Name, s.Port.Number)
 	}
+	if s.Network != "" {
+		text += ", network " + s.Network
+	}
 	return text
 }
 
 // SelectedPod holds the facts for a selector.
 type SelectedPod struct {
+	// Network is the Network of the port in question, or empty for the pod's port on the cluster network.
+	Network                 string
 	Namespace, Name         string
 	NamespaceLabels, Labels labels.Set
 	Ports                   []NamedPort
@@ -62,6 +75,9 @@ type SelectedPod struct {
 
 // Matches reports whether the pod is selected.
 func (s PodSelector) Matches(pod SelectedPod) bool {
+	if s.Network != pod.Network {
+		return false
+	}
 	if s.Namespace != "" && s.Namespace != pod.Namespace || s.Namespace == "" && !s.Namespaces.Matches(pod.NamespaceLabels) {
 		return false
 	}

@@ -92,7 +92,7 @@ func uniqueACL(v *view) (found []Violation) {
 	alike := func(a *nbdb.ACL) string {
 		text := fmt.Sprintf("direction %s, tier %d, priority %d, match %q", a.Direction, a.Tier, a.Priority, a.Match)
 		// several policies may isolate the same pods
-		if owner := ownerOf(a); owner.Kind() == topology.KindNetworkPolicy || topology.OfClusterPolicy(owner) {
+		if owner := ownerOf(a); topology.OfNetworkPolicy(owner) || topology.OfClusterPolicy(owner) {
 			text += " of " + string(owner)
 		}
 		return text

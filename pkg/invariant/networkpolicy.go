@@ -19,7 +19,7 @@ import (
 func networkPolicyInvariants() []Invariant {
 	return []Invariant{
 		{"PolicyOfSelected", "Each selector's group or sets have exactly the selected pods.", policyOfSelected},
-		{"PolicyHasRules", "Every NetworkPolicy has ACLs on the port group of its pods.", policyHasRules},
+		{"PolicyHasRules", "Every NetworkPolicy, and MultiNetworkPolicy of a Network, has ACLs.", policyHasRules},
 	}
 }
 
@@ -40,12 +40,13 @@ func (v *view) selectedPods() selectedPods {
 }
 
 func (v *view) selected(pod *corev1.Pod) facts.SelectedPod {
-	return facts.SelectedPod{Namespace: pod.Namespace, NamespaceLabels: v.Namespaces[pod.Namespace],
+	return facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: v.Namespaces[pod.Namespace],
 		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
-// each calls visit for the pods of a selector.
+// each calls visit for the pods of a selector, whichever networks they are on.
 func (p selectedPods) each(selector facts.PodSelector, visit func(selectedPod)) {
+	selector = selector.On("")
 	for namespace, pods := range p {
 		if selector.Namespace != "" && selector.Namespace != namespace {
 			continue
@@ -69,6 +70,10 @@ func (v *view) policySelectors(pods selectedPods) map[unit.Key]facts.PodSelector
 	for i := range v.NetworkPolicies {
 		read, _ := facts.ParseNetworkPolicy(&v.NetworkPolicies[i], numbers)
 		maps.Copy(used, topology.NetworkPolicySelectors(read))
+	}
+	for _, p := range v.MultiNetworkPolicies {
+		read, _ := facts.ParseMultiNetworkPolicy(p.Policy, p.Networks, numbers)
+		maps.Copy(used, topology.MultiNetworkPolicySelectors(read))
 	}
 	for _, read := range v.clusterPolicies(numbers) {
 		maps.Copy(used, topology.ClusterPolicySelectors(read))
@@ -95,8 +100,8 @@ func policyOfSelected(v *view) []Violation {
 	for key, selector := range v.policySelectors(pods) {
 		want[string(key)] = true
 		pods.each(selector, func(pod selectedPod) {
-			if ports := v.owned[pod.key]; len(ports) == 1 && len(ports[0].Addresses) == 1 {
-				for _, element := range elementsIn(key, ports[0]) {
+			for _, port := range v.portsOn(selector.Network, pod) {
+				for _, element := range elementsIn(key, port) {
 					want[fmt.Sprint(key, " ", element)] = true
 				}
 			}
@@ -121,6 +126,22 @@ func policyOfSelected(v *view) []Violation {
 	return differing("group or set, or its element,", want, have)
 }
 
+// portsOn returns a pod's ports on a Network, or its port on the cluster network if network is empty.
+func (v *view) portsOn(network string, pod selectedPod) (ports []*nbdb.LogicalSwitchPort) {
+	if network == "" {
+		if ports = v.owned[pod.key]; len(ports) == 1 && len(ports[0].Addresses) == 1 {
+			return ports
+		}
+		return nil
+	}
+	for _, port := range v.owned[topology.PodPortsKey(pod.Namespace, pod.Name)] {
+		if row, ok, err := topology.ParsePodPortsRow(port); ok && err == nil && row.Network == network {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
 // elementsIn returns a pod's elements in a group or set.
 func elementsIn(key unit.Key, port *nbdb.LogicalSwitchPort) (elements []string) {
 	if key.Kind() == topology.KindPodGroup {
@@ -141,8 +162,16 @@ func policyHasRules(v *view) (found []Violation) {
 	for _, acl := range rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable) {
 		have[ownerOf(acl)] = true
 	}
+	var keys []unit.Key
 	for i := range v.NetworkPolicies {
-		key := topology.NetworkPolicyKey(v.NetworkPolicies[i].Namespace, v.NetworkPolicies[i].Name)
+		keys = append(keys, topology.NetworkPolicyKey(v.NetworkPolicies[i].Namespace, v.NetworkPolicies[i].Name))
+	}
+	for _, p := range v.MultiNetworkPolicies {
+		if len(p.Networks) > 0 {
+			keys = append(keys, topology.MultiNetworkPolicyKey(p.Policy.Namespace, p.Policy.Name))
+		}
+	}
+	for _, key := range keys {
 		if !have[key] {
 			found = append(found, Violation{Message: fmt.Sprintf("%s has no ACL", key), Owners: []unit.Key{key}})
 		}

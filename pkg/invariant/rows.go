@@ -73,6 +73,10 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.policies[owner] {
 			return "a NetworkPolicy that does not exist"
 		}
+	case topology.KindMultiNetworkPolicy:
+		if !v.policies[owner] {
+			return "a MultiNetworkPolicy that does not exist"
+		}
 	case topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy, topology.KindBaselineAdminNetworkPolicy:
 		if !v.policies[owner] {
 			return "a cluster-wide policy that does not exist"

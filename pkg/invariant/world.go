@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -36,8 +37,16 @@ type World struct {
 	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object
+	// MultiNetworkPolicies are the policies for pods' ports on Networks.
+	MultiNetworkPolicies []MultiNetworkPolicy
 	// Namespaces has the labels of namespaces, by name.
 	Namespaces map[string]map[string]string
+}
+
+// MultiNetworkPolicy is a MultiNetworkPolicy and the Networks to which it applies.
+type MultiNetworkPolicy struct {
+	Policy   *cniv1beta1.MultiNetworkPolicy
+	Networks []string
 }
 
 // Rows are rows of generated models by the name of their table.
@@ -126,6 +135,9 @@ func newView(w World) *view {
 	}
 	for _, read := range v.clusterPolicies(nil) {
 		v.policies[topology.ClusterPolicyKey(read)] = true
+	}
+	for _, p := range w.MultiNetworkPolicies {
+		v.policies[topology.MultiNetworkPolicyKey(p.Policy.Namespace, p.Policy.Name)] = true
 	}
 	v.sets = usedSets(w.EgressFirewalls)
 	for i := range w.EgressFirewalls {

@@ -31,8 +31,8 @@ type Selectors struct {
 	version  uint64 // counts the added selectors
 	uses     map[unit.Key]*use
 	index    index
-	awaiting map[types.NamespacedName]map[unit.Key]struct{} // pod -> groups and sets that wait for it
-	users    map[unit.Key]map[unit.Key]facts.PodSelector    // policy -> its selectors
+	awaiting map[unit.Key]map[unit.Key]struct{}          // unit of a pod -> groups and sets that wait for it
+	users    map[unit.Key]map[unit.Key]facts.PodSelector // policy -> its selectors
 	named    namedPorts
 }
 
@@ -49,7 +49,7 @@ type use struct {
 // NewSelectors returns an empty set of selectors.
 func NewSelectors(triggers *trigger.Set) *Selectors {
 	return &Selectors{Triggers: triggers, uses: map[unit.Key]*use{}, index: index{},
-		awaiting: map[types.NamespacedName]map[unit.Key]struct{}{},
+		awaiting: map[unit.Key]map[unit.Key]struct{}{},
 		users:    map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
 }
 
@@ -104,11 +104,9 @@ func (s *Selectors) await(key unit.Key, pods []types.NamespacedName) {
 		s.enqueue(key)
 	}
 	for _, pod := range pods {
-		if s.awaiting[pod] == nil {
-			s.awaiting[pod] = map[unit.Key]struct{}{}
-		}
-		s.awaiting[pod][key] = struct{}{}
-		s.Triggers.Enqueue(topology.KindPod, pod)
+		selected := topology.SelectedUnit(use.selector, pod.Namespace, pod.Name)
+		add(s.awaiting, selected, key)
+		s.enqueue(selected)
 	}
 }
 
@@ -206,7 +204,7 @@ func (s *Selectors) Read(policy unit.Key, ports []*Port) {
 	s.named.set(policy, ports)
 }
 
-// Of lists the groups and sets that select a pod, sorted.
+// Of lists the groups and sets that select a pod's port on a network, sorted.
 func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +214,9 @@ func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 		}
 	})
 	slices.Sort(keys)
-	s.reread(pod)
+	if pod.Network == "" { // named ports are the pod's, whichever networks it is on
+		s.reread(pod)
+	}
 	return keys
 }
 
@@ -240,8 +240,8 @@ func (s *Selectors) Version() uint64 {
 	return s.version
 }
 
-// Reconciled records that a pod's unit names all selectors of a version, or that the pod has no unit.
-func (s *Selectors) Reconciled(pod types.NamespacedName, version uint64) {
+// Reconciled records that a unit of a pod names all selectors of a version, or that the pod has no such unit.
+func (s *Selectors) Reconciled(pod unit.Key, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.awaiting[pod] {

@@ -77,12 +77,12 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/a", "demo/b"}) {
 		t.Errorf("enqueued pods %v", got)
 	}
-	s.Reconciled(podName("a"), before) // it began earlier
-	s.Reconciled(podName("b"), s.Version())
+	s.Reconciled(topology.PodKey("demo", "a"), before) // it began earlier
+	s.Reconciled(topology.PodKey("demo", "b"), s.Version())
 	if s.State(group) != Waiting || len(s.take(topology.KindPodGroup)) > 0 {
 		t.Error("a unit that was made without the group counts")
 	}
-	s.Reconciled(podName("a"), s.Version())
+	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
 	if s.State(group) != Ready || !slices.Equal(s.take(topology.KindPodGroup), []string{"/" + group.Name()}) {
 		t.Error("the group is not enqueued when its last pod was reconciled")
 	}

@@ -109,6 +109,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 		case "DNS":
 			b.dns(doc)
 		// read with the pods
+		case "Network", "MultiNetworkPolicy":
 		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
@@ -134,7 +135,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 	for _, policy := range b.clusterPolicies {
 		b.units = append(b.units, topology.ClusterPolicyUnit(policy))
 	}
-	return b.units
+	return append(b.units, b.networkUnits()...)
 }
 
 // networkPolicies reads the policies, because their selectors determine groups and sets.
@@ -150,6 +151,7 @@ func (b *builder) networkPolicies(documents []string) {
 		return facts.NumbersOf(s, port, pods)
 	}
 	b.selectors = map[unit.Key]facts.PodSelector{}
+	b.podNetworks(documents, numbers)
 	for _, doc := range documents {
 		var kind struct{ Kind string }
 		b.decode(doc, &kind)
@@ -208,10 +210,12 @@ func (b *builder) selected(pod *corev1.Pod) facts.SelectedPod {
 		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
-// selectedBy lists the groups and sets that a pod is in.
-func (b *builder) selectedBy(pod *corev1.Pod) (keys []unit.Key) {
+// selectedBy lists the groups and sets that a pod's port on a network is in.
+func (b *builder) selectedBy(pod *corev1.Pod, network string) (keys []unit.Key) {
+	selected := b.selected(pod)
+	selected.Network = network
 	for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
-		if b.selectors[key].Matches(b.selected(pod)) {
+		if b.selectors[key].Matches(selected) {
 			keys = append(keys, key)
 		}
 	}
@@ -246,6 +250,8 @@ type builder struct {
 
 	policies        []facts.NetworkPolicy
 	clusterPolicies []facts.ClusterPolicy
+	multiPolicies   []facts.MultiNetworkPolicy
+	podNets         map[string]*podNetwork
 	selectors       map[unit.Key]facts.PodSelector
 	egress          []networkv1alpha1.EgressIP
 	namespaces      map[string]labels.Set
@@ -329,7 +335,8 @@ func (b *builder) pod(doc string) {
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
-			pod.Labels), Selected: b.selectedBy(&pod)}))
+			pod.Labels), Selected: b.selectedBy(&pod, "")}))
+	b.podPorts(&pod)
 }
 
 func (b *builder) service(doc string, documents []string) {

@@ -48,12 +48,8 @@ func NetworkPolicyUnit(p facts.NetworkPolicy) unit.Unit {
 		logging: p.Logging}
 	if p.Ingress != nil {
 		b.addNode()
-		b.addSide(ingressSide, *p.Ingress)
 	}
-	if p.Egress != nil {
-		b.addSide(egressSide, *p.Egress)
-	}
-	b.track()
+	b.addSides(p)
 	return b.unit
 }
 
@@ -62,6 +58,18 @@ type policyBuilder struct {
 	name    func(text string) string // of an ACL
 	unit    unit.Unit
 	logging networkv1alpha1.ACLLogging
+	network string // the Network of the subject's ports, or empty for the cluster network
+}
+
+// addSides adds the ACLs of both directions.
+func (b *policyBuilder) addSides(p facts.NetworkPolicy) {
+	if p.Ingress != nil {
+		b.addSide(ingressSide, *p.Ingress)
+	}
+	if p.Egress != nil {
+		b.addSide(egressSide, *p.Egress)
+	}
+	b.track()
 }
 
 func (b *policyBuilder) addSide(side policySide, rules facts.PolicyRules) {
@@ -118,6 +126,9 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 
 // addTo adds an ACL to a group. An ACL with Log is logged if logging is enabled.
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
+	if b.network != "" {
+		text += " on " + b.network
+	}
 	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
 	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
@@ -190,7 +201,7 @@ func peersOf(r facts.PolicyRule, side policySide) peerMatch {
 // peersWith returns the destinations that have a named port. They are pods, even if the rule names networks or no
 // peers.
 func peersWith(r facts.PolicyRule, port facts.NamedPort) peerMatch {
-	all := setsOf(ovnexpr.Destination, facts.AllPods().WithPort(port))
+	all := setsOf(ovnexpr.Destination, facts.AllPods().On(r.Network).WithPort(port))
 	if r.Anybody {
 		return peerMatch{some: all}
 	}
@@ -240,7 +251,7 @@ func addSelectors(r facts.PolicyRule, subject facts.PodSelector, ingress bool, g
 			continue
 		}
 		if r.Anybody || len(r.Networks()) > 0 {
-			set(facts.AllPods().WithPort(port))
+			set(facts.AllPods().On(r.Network).WithPort(port))
 		}
 		for _, peer := range r.Peers {
 			if peer.Pods != nil {

@@ -65,7 +65,7 @@ func PodUnit(p Pod) unit.Unit {
 	}
 	p.addHostPorts(&u, port)
 	p.addEgress(&u, port)
-	p.addSelected(&u, port)
+	addSelected(&u, port.UUID, p.Addresses, p.Selected)
 	return u
 }
 

@@ -36,6 +36,8 @@ type PodPort struct {
 	// Gateways are the next hops of the pod's default routes, if they go through this network.
 	Gateways  []netip.Addr
 	Bandwidth networkv1alpha1.Bandwidth
+	// Selected are the units of the groups and sets of policies whose selectors select the pod on the network.
+	Selected []unit.Key
 }
 
 // PortName returns the name of the port.
@@ -71,6 +73,7 @@ func (p PodPort) addTo(u *unit.Unit) {
 	u.Members = append(u.Members, unit.Membership{Parent: on, Column: "ports", Element: port.UUID})
 	rows, members := Pod{Bandwidth: p.Bandwidth}.bandwidth(port, on)
 	u.Rows, u.Members = append(u.Rows, rows...), append(u.Members, members...)
+	addSelected(u, port.UUID, plainAddresses(p.Addresses), p.Selected)
 }
 
 // attachment is what the pod's node must know of the interface.

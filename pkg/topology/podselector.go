@@ -1,10 +1,21 @@
 package topology
 
 import (
+	"net/netip"
+
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
 )
+
+// SelectedUnit returns the unit of a pod that names a selector's group and set.
+func SelectedUnit(s facts.PodSelector, namespace, pod string) unit.Key {
+	if s.Network == "" {
+		return PodKey(namespace, pod)
+	}
+	return PodPortsKey(namespace, pod)
+}
 
 // PodGroupUnit returns a unit with the port group of a selector. Pods add their ports by their own units. A port is
 // in the group from the transaction on that creates the later of the two.
@@ -19,14 +30,14 @@ func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 
 func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }
 
-// addSelected adds the pod to the existing groups and sets of its selectors.
-func (p Pod) addSelected(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
-	for _, key := range p.Selected {
+// addSelected adds a port and its addresses to the existing groups and sets of its selectors.
+func addSelected(u *unit.Unit, port string, addresses []netip.Addr, selected []unit.Key) {
+	for _, key := range selected {
 		switch key.Kind() {
 		case KindPodGroup:
-			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port.UUID, Optional: true})
+			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port, Optional: true})
 		case KindPodSet:
-			for _, address := range p.Addresses {
+			for _, address := range addresses {
 				set := unit.Ref{Table: nbdb.AddressSetTable, UUID: addressSetUUID(key, address)}
 				u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String(), Optional: true})
 			}

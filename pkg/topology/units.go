@@ -37,6 +37,8 @@ const (
 	KindClusterNetworkPolicy       = facts.KindClusterNetworkPolicy
 	KindAdminNetworkPolicy         = facts.KindAdminNetworkPolicy
 	KindBaselineAdminNetworkPolicy = facts.KindBaselineAdminNetworkPolicy
+	// KindMultiNetworkPolicy is the kind of policies for pods' ports on Networks.
+	KindMultiNetworkPolicy = "multinetworkpolicy"
 )
 
 // NetworkKey returns the unit of the cluster network.
@@ -68,12 +70,22 @@ func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) 
 // OfClusterPolicy reports whether a unit belongs to a cluster-wide policy.
 func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }
 
+// OfNetworkPolicy reports whether a unit belongs to a NetworkPolicy or a MultiNetworkPolicy.
+func OfNetworkPolicy(key unit.Key) bool {
+	return key.Kind() == KindNetworkPolicy || key.Kind() == KindMultiNetworkPolicy
+}
+
 // ClusterPolicyKey returns the unit of a cluster-wide policy.
 func ClusterPolicyKey(p facts.ClusterPolicy) unit.Key { return unit.NewKey(p.Kind, p.Name) }
 
 // NetworkPolicyKey returns the unit of a NetworkPolicy.
 func NetworkPolicyKey(namespace, name string) unit.Key {
 	return unit.NewKey(KindNetworkPolicy, namespace, name)
+}
+
+// MultiNetworkPolicyKey returns the unit of a MultiNetworkPolicy.
+func MultiNetworkPolicyKey(namespace, name string) unit.Key {
+	return unit.NewKey(KindMultiNetworkPolicy, namespace, name)
 }
 
 // PodGroupKey returns the unit of the port group of a selector's pods.

@@ -24,6 +24,7 @@ import (
 
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -60,7 +61,8 @@ func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
 	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
-		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion})
+		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion,
+		cniv1beta1.GroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
@@ -71,6 +73,9 @@ func newMapper() meta.RESTMapper {
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definitions"),
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definition"), meta.RESTScopeNamespace)
 	mapper.Add(ipamclaimsv1alpha1.SchemeGroupVersion.WithKind("IPAMClaim"), meta.RESTScopeNamespace)
+	mapper.AddSpecific(cniv1beta1.GroupVersion.WithKind("MultiNetworkPolicy"),
+		cniv1beta1.GroupVersion.WithResource("multi-networkpolicies"),
+		cniv1beta1.GroupVersion.WithResource("multi-networkpolicy"), meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)

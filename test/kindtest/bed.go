@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,7 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
@@ -117,6 +119,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme),
+		nadv1.AddToScheme(scheme), cniv1beta1.AddToScheme(scheme),
 		policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +346,7 @@ func (b *Bed) take() (o Outcome) {
 var Triggers = []string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService,
 	topology.KindEgressIP, topology.KindEgressFirewall, topology.KindNodes, topology.KindDNS, topology.KindPodSet, topology.KindPodGroup,
 	topology.KindNetworkPolicy, topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy,
-	topology.KindBaselineAdminNetworkPolicy}
+	topology.KindBaselineAdminNetworkPolicy, topology.KindMultiNetworkPolicy, topology.KindPodPorts, topology.KindPodNetwork}
 
 // text is the outcome as lines.
 func (o Outcome) text() string {

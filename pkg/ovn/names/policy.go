@@ -34,6 +34,11 @@ func PolicyACL(namespace, policy, text string) string {
 	return aclName("NP", namespace+"/"+policy, text)
 }
 
+// MultiPolicyACL is the name of a MultiNetworkPolicy's ACL, like PolicyACL.
+func MultiPolicyACL(namespace, policy, text string) string {
+	return aclName("MNP", namespace+"/"+policy, text)
+}
+
 // ClusterPolicyACL is the ACL name of a cluster-wide policy. kind is CNP, ANP or BANP.
 func ClusterPolicyACL(kind, policy, text string) string { return aclName(kind, policy, text) }
 

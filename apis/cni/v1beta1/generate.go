@@ -1,0 +1,3 @@
+package v1beta1
+
+//go:generate go tool -modfile=../../../test/tools/apis/go.mod controller-gen object paths=.
