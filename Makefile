@@ -164,6 +164,7 @@ fmt: ## Run gofmt
 tools: ## Fetch OVN, and build etcd, kube-apiserver and kubectl for the tests, into $WEFT_CACHE
 	$(LAB) tools ovn
 	$(LAB) tools envtest
+	@go mod download -modfile=test/tools/cni/go.mod # tests build these plugins in network namespaces without a way out
 
 .PHONY: help
 help: ## Show this list

@@ -8,7 +8,7 @@ import (
 )
 
 // patience bounds how long a history waits for an expected event; half a second is usual.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // recheck is the interval of checks without an event.
 const recheck = 50 * time.Millisecond
