@@ -123,11 +123,14 @@ func (d Decision) Words() string {
 	return "allowed"
 }
 
+// OnNetwork reports whether the packet was on a Network. Its addresses may be other pods' on the cluster network.
+func (d Decision) OnNetwork() bool { return strings.HasPrefix(d.Policy, kinds["MNP"]+" ") }
+
 // Text returns the decision as a sentence: "NetworkPolicy demo/web ingress[0] dropped TCP demo/a → demo/web-1:80".
-// name returns the owner of an address, or "".
+// name returns the owner of an address on the cluster network, or "".
 func (d Decision) Text(name func(netip.Addr) string) string {
 	who := func(a netip.Addr) string {
-		if known := name(a); known != "" {
+		if known := name(a); known != "" && !d.OnNetwork() {
 			return known
 		}
 		return a.String()

@@ -20,6 +20,8 @@ const (
 	ip6 = `2026-11-22T05:13:13.123Z|00013|acl_log(ovn_pinctrl0)|INFO|name="EF:demo:Deny cidrSelector ::/0", verdict=pass, ` +
 		`severity=info, direction=from-lport: ` +
 		`icmp6,vlan_tci=0x0000,ipv6_src=fd00::5,ipv6_dst=2001:db8::7,icmp_type=128,icmp_code=0`
+	onNetwork = `2026-11-22T05:13:13.123Z|00012|acl_log(ovn_pinctrl0)|INFO|name="MNP:demo/web:ingress isolation on blue", verdict=drop, ` +
+		`severity=warning, direction=to-lport: tcp,nw_src=10.244.0.5,nw_dst=10.244.1.3,tp_src=40152,tp_dst=80,tcp_flags=syn`
 	own = `2026-11-22T05:13:13.123Z|00013|acl_log(ovn_pinctrl0)|INFO|name="<unnamed>", verdict=reject, ` +
 		`severity=info, direction=from-lport: ` +
 		`ipv6,ipv6_src=fd00::5,ipv6_dst=2001:db8::7,nw_proto=99`
@@ -28,10 +30,11 @@ const (
 func TestText(t *testing.T) {
 	pods := map[netip.Addr]string{netip.MustParseAddr("10.244.1.3"): "demo/web-1", netip.MustParseAddr("fd00::5"): "demo/client"}
 	for line, want := range map[string]string{
-		tcp: "NetworkPolicy demo/web ingress isolation dropped TCP 10.244.0.5 → demo/web-1:80",
-		udp: "ClusterNetworkPolicy baseline egress[2] allowed UDP demo/client → [2001:db8::7]:53",
-		ip6: "EgressFirewall demo Deny cidrSelector ::/0 let pass ICMP6 demo/client → 2001:db8::7",
-		own: "<unnamed> rejected IP demo/client → 2001:db8::7",
+		tcp:       "NetworkPolicy demo/web ingress isolation dropped TCP 10.244.0.5 → demo/web-1:80",
+		udp:       "ClusterNetworkPolicy baseline egress[2] allowed UDP demo/client → [2001:db8::7]:53",
+		ip6:       "EgressFirewall demo Deny cidrSelector ::/0 let pass ICMP6 demo/client → 2001:db8::7",
+		onNetwork: "MultiNetworkPolicy demo/web ingress isolation on blue dropped TCP 10.244.0.5 → 10.244.1.3:80", // not demo/web-1's
+		own:       "<unnamed> rejected IP demo/client → 2001:db8::7",
 	} {
 		d, err := acllog.Parse(line)
 		if err != nil {
@@ -64,7 +67,7 @@ func TestLinesThatSayNothing(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{tcp, udp, ip6, own, "||||", "a|b|acl_log|d|name="} {
+	for _, seed := range []string{tcp, udp, ip6, own, onNetwork, "||||", "a|b|acl_log|d|name="} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

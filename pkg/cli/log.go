@@ -190,8 +190,10 @@ type logWriter struct {
 }
 
 func (w *logWriter) add(node string, d acllog.Decision) {
-	t := loggedDecision{Decision: d, Node: node,
-		SourceName: w.holders.at(d.Source, d.Time), DestinationName: w.holders.at(d.Destination, d.Time)}
+	t := loggedDecision{Decision: d, Node: node}
+	if !d.OnNetwork() { // the holders have addresses on the cluster network
+		t.SourceName, t.DestinationName = w.holders.at(d.Source, d.Time), w.holders.at(d.Destination, d.Time)
+	}
 	if !w.options.matches(t) {
 		return
 	}

@@ -368,7 +368,7 @@ var violations = []violation{
 }
 
 func TestEachInvariantIsViolatedAlone(t *testing.T) {
-	for _, test := range violations {
+	for _, test := range slices.Concat(violations, multiViolations) {
 		t.Run(test.invariant+"/"+test.name, func(t *testing.T) {
 			w := newWorld(t)
 			test.breaks(w)

@@ -62,6 +62,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
+	w.addMultiPolicy()
 	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	w.addNetwork("blue", "a", "b") // its addresses are those of pods on the cluster network

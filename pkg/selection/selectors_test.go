@@ -236,3 +236,46 @@ func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 		t.Errorf("%d ports are left of a deleted policy", n)
 	}
 }
+
+// The group of a selector on a Network waits for the units that have the pods' ports there. The pod's unit of the
+// cluster network does not count, and a port on a Network gives no number to a named port.
+func TestGroupsOfNetworks(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	on, policy := web.On("blue"), topology.MultiNetworkPolicyKey("demo", "p")
+	want := map[unit.Key]facts.PodSelector{topology.PodGroupKey(on): on}
+	if err := s.Use(t.Context(), policy, want, these(podName("a"))); err != nil {
+		t.Fatal(err)
+	}
+	if ports, pods := s.take(topology.KindPodPorts), s.take(topology.KindPod); !slices.Equal(ports, []string{"demo/a"}) || len(pods) > 0 {
+		t.Errorf("enqueued ports %v and pods %v", ports, pods)
+	}
+	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
+	if s.State(topology.PodGroupKey(on)) != Waiting {
+		t.Error("the pod's unit of the cluster network counts")
+	}
+	s.Reconciled(topology.PodPortsKey("demo", "a"), s.Version())
+	if s.State(topology.PodGroupKey(on)) != Ready {
+		t.Error("the unit of the pod's ports does not count")
+	}
+	pod := aPod("a", labels.Set{"app": "web"}, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP, Number: 80})
+	for network, want := range map[string]int{"": 0, "blue": 1, "green": 0} {
+		pod.Network = network
+		if got := len(s.Of(pod)); got != want {
+			t.Errorf("a port on %q is in %d groups, want %d", network, got, want)
+		}
+	}
+	s.Read(policy, []*Port{NewPort(web, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP})})
+	s.take(topology.KindMultiNetworkPolicy)
+	for _, step := range []struct {
+		network string
+		want    bool
+	}{{"blue", false}, {"", true}, {"blue", false}, {"", false}} {
+		pod.Network = step.network
+		s.Of(pod)
+		if got := len(s.take(topology.KindMultiNetworkPolicy)) > 0; got != step.want {
+			t.Errorf("a port on %q enqueues the policy: %t, want %t", step.network, got, step.want)
+		}
+	}
+}

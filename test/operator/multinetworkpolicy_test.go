@@ -11,12 +11,15 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/config"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/networks"
@@ -51,6 +54,16 @@ func (w *world) alias(name, config string) *nadv1.NetworkAttachmentDefinition {
 	w.must(api.Create(w.Context(), nad))
 	w.Cleanup(func() { w.must(client.IgnoreNotFound(api.Delete(context.Background(), nad))) })
 	return nad
+}
+
+// createDefinition creates a CustomResourceDefinition with the operator's rights.
+func (w *world) createDefinition(manifest []byte) {
+	w.Helper()
+	crd := &unstructured.Unstructured{}
+	w.must(yaml.Unmarshal(manifest, &crd.Object))
+	operator, err := client.New(restConfig, client.Options{})
+	w.must(err)
+	w.must(operator.Create(w.Context(), crd))
 }
 
 // labelled creates a pod of an app that requests networks.
@@ -206,7 +219,8 @@ func TestMultiNetworkPoliciesComeAndGo(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := envtest.InstallCRDs(adminConfig, multiKinds)
+	w.createDefinition(config.MultiNetworkPolicies)
+	_, err := envtest.InstallCRDs(adminConfig, multiKinds) // it waits until the kind is served
 	w.must(err)
 	w.createMulti("web", "blue")
 	w.multiRules("web", "blue")
