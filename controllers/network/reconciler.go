@@ -161,7 +161,11 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err := r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	denied, err := r.refusals(ctx, cn.Status.Refused)
+	var furthers networkv1alpha1.NetworkList
+	if err := r.Client.List(ctx, &furthers, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	denied, err := r.refusals(ctx, cn.Status.Refused, furthers.Items)
 	if err != nil {
 		return err
 	}
@@ -176,7 +180,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		egress: egress.Items, unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
+		egress: egress.Items, furthers: furthers.Items, unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers,
 	})
 	if r.Settings.Reported != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,15 +21,20 @@ const (
 	refusedValue = "true"
 )
 
+// refusals are the conditions of pods that are False while a request is refused.
+var refusals = []corev1.PodConditionType{networkv1alpha1.PodHostPortsReady, networkv1alpha1.PodNetworksAllocated, networkv1alpha1.PodNetworksAttached}
+
 // refusal returns what an object was refused. It is empty if nothing was refused, or the condition is not there yet.
 func refusal(o client.Object) string {
 	switch o := o.(type) {
 	case *corev1.Pod:
+		var refused []string
 		for _, c := range o.Status.Conditions {
-			if c.Type == networkv1alpha1.PodHostPortsReady && c.Status == corev1.ConditionFalse {
-				return c.Message
+			if slices.Contains(refusals, c.Type) && c.Status == corev1.ConditionFalse {
+				refused = append(refused, c.Message)
 			}
 		}
+		return strings.Join(refused, "; ")
 	case *corev1.Service:
 		if meta.IsStatusConditionFalse(o.Status.Conditions, networkv1alpha1.ServiceAddressesReady) {
 			return meta.FindStatusCondition(o.Status.Conditions, networkv1alpha1.ServiceAddressesReady).Message
@@ -54,8 +60,9 @@ func refusalChanged() predicate.Funcs {
 	}
 }
 
-// refusals lists pods and services with a refused request, or nil. Without the indexes the list stays unchanged.
-func (r *Reconciler) refusals(ctx context.Context, have *networkv1alpha1.Refusals) (*networkv1alpha1.Refusals, error) {
+// refusals lists Networks, pods and services with a refused request, or nil. Without the indexes the list stays unchanged.
+func (r *Reconciler) refusals(ctx context.Context, have *networkv1alpha1.Refusals,
+	furthers []networkv1alpha1.Network) (*networkv1alpha1.Refusals, error) {
 	if !r.indexed {
 		return have, nil
 	}
@@ -66,7 +73,7 @@ func (r *Reconciler) refusals(ctx context.Context, have *networkv1alpha1.Refusal
 			return nil, err
 		}
 	}
-	var all []networkv1alpha1.Refusal
+	all := definitionRefusals(furthers)
 	for i := range pods.Items {
 		all = append(all, refusalOf("Pod", &pods.Items[i]))
 	}

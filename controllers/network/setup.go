@@ -52,6 +52,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Service{}, counts, refusalChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
 		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
+		kind.On(&networkv1alpha1.Network{}, soon, predicate.Funcs{UpdateFunc: furtherChanged}),
 	}
 }
 

@@ -45,6 +45,7 @@ type statusInput struct {
 	rollout    *networkv1alpha1.RolloutStatus
 	databases  *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
 	egress     []networkv1alpha1.EgressIP
+	furthers   []networkv1alpha1.Network
 	unreached  []string                  // nodes that do not respond to the operator through the network
 	denied     *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
 	held       string                    // why networks of the spec are held, or empty

@@ -193,7 +193,7 @@ func degraded(ctx context.Context, objects client.Reader) (*metav1.Condition, er
 func (s *simulation) unpredictableRows(ctx context.Context) (map[string]string, error) {
 	unpredictable := map[string]string{}
 	for key, u := range s.database.units {
-		if key.Kind() != topology.KindPod || u.Empty() {
+		if key.Kind() != topology.KindPod && key.Kind() != topology.KindPodPorts || u.Empty() {
 			continue
 		}
 		pod, err := s.pod(ctx, trigger.NameOf(key))

@@ -24,6 +24,9 @@ import (
 // refusal is why a request cannot be granted. It is over only with a change of an object, which enqueues the pod.
 type refusal struct{ error }
 
+// Unwrap returns the cause.
+func (r refusal) Unwrap() error { return r.error }
+
 func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 func isRefusal(err error) bool {

@@ -36,6 +36,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
 		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
+		// Before the first pod that requests a network, nothing was restored. A plan cannot do that; if it fails here, the plan says so.
+		_ = origin.restore(context.Background())
 		origin.holders.copyTo(&r.holders)
 		origin.claims.copyTo(&r.claims)
 		r.restored = origin.restored

@@ -82,12 +82,12 @@ func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 	}
 }
 
-// drawRefused lists requests of pods and services that Weft refused. They do not make the network unhealthy.
+// drawRefused lists requests of pods, services and Networks that Weft refused. They do not make the network unhealthy.
 func drawRefused(b *strings.Builder, r *networkv1alpha1.Refusals) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nRefused requests of %d pods and services, which otherwise work:\n", r.Total)
+	fmt.Fprintf(b, "\nRefused requests of %d pods, services and networks, which otherwise work:\n", r.Total)
 	for _, refusal := range r.First {
 		fmt.Fprintf(b, "  %s: %s\n", refusal.Object, refusal.Message)
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	requests "github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
@@ -26,7 +26,7 @@ func networkInvariants() []Invariant {
 // requester returns the pod of a unit of ports on Networks, or nil if no pod requests any.
 func (v *view) requester(owner unit.Key) *corev1.Pod {
 	pod := v.pods[unit.NewKey(topology.KindPod, owner.Name())]
-	if pod == nil || pod.Annotations[requests.Annotation] == "" {
+	if pod == nil || pod.Annotations[nadv1.NetworkAttachmentAnnot] == "" {
 		return nil
 	}
 	return pod

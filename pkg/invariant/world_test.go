@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,6 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
-	requests "github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
@@ -155,7 +155,7 @@ func (w *world) addNetwork(name string, pods ...string) {
 		w.add(topology.PodPortsUnit("default", pod, []topology.PodPort{port}))
 		for j := range w.Pods {
 			if w.Pods[j].Name == pod {
-				metav1.SetMetaDataAnnotation(&w.Pods[j].ObjectMeta, requests.Annotation, name)
+				metav1.SetMetaDataAnnotation(&w.Pods[j].ObjectMeta, nadv1.NetworkAttachmentAnnot, name)
 			}
 		}
 	}

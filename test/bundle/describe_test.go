@@ -28,7 +28,7 @@ func leaves(schema map[string]any, path string, call func(path, description stri
 
 // ofKubernetes reports whether a field is within a type of Kubernetes, which is described as a whole.
 func ofKubernetes(path string) bool {
-	return strings.HasPrefix(path, "conditions[0].") || strings.Contains(path, "elector.match")
+	return strings.HasPrefix(path, "conditions[0].") || strings.Contains(path, "elector.match") || strings.HasPrefix(path, "namespaces.match")
 }
 
 // TestFieldsAreDescribed checks that exactly the fields of spec and status are described, by their docstrings.

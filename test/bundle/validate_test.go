@@ -1,6 +1,8 @@
 package bundle
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/operator-framework/api/pkg/manifests"
@@ -41,9 +43,22 @@ func complaints(b *manifests.Bundle) (found []string) {
 	return found
 }
 
+// accepted are the warnings that do not apply. Weft creates the definitions of the Network Plumbing Working Group where
+// no other program has brought them, and a bundle cannot own them, because it would conflict with that program's.
+var accepted = []string{"CSV contains permissions to create CRD."}
+
 func TestValidatorsFindNothing(t *testing.T) {
+	unseen := slices.Clone(accepted)
 	for _, complaint := range complaints(loaded(t)) {
-		t.Error(complaint)
+		i := slices.IndexFunc(unseen, func(text string) bool { return strings.Contains(complaint, text) })
+		if i < 0 {
+			t.Error(complaint)
+			continue
+		}
+		unseen = slices.Delete(unseen, i, i+1)
+	}
+	for _, text := range unseen {
+		t.Errorf("the validators no longer complain: %s", text)
 	}
 }
 

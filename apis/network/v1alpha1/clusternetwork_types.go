@@ -442,8 +442,9 @@ type ClusterNetworkStatus struct {
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
 
-	// refused lists pods and services that request reserved or used ports or addresses. It is absent without
-	// refusals, which do not make the network unhealthy.
+	// refused lists pods and services that request what they cannot have, such as reserved ports or used addresses, and
+	// Networks whose NetworkAttachmentDefinition is another author's. It is absent without refusals, which do not make
+	// the network unhealthy.
 	// +optional
 	Refused *Refusals `json:"refused,omitempty"`
 
@@ -473,9 +474,9 @@ type ReservedPort struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// Refusals counts pods and services that requested something they cannot have.
+// Refusals counts pods, services and Networks that requested something they cannot have.
 type Refusals struct {
-	// total is the number of pods and services.
+	// total is the number of pods, services and Networks.
 	Total int32 `json:"total"`
 
 	// first lists some of them, by kind, namespace and name, at most 50.
@@ -488,9 +489,9 @@ type Refusals struct {
 // MaxRefusals is the maximum length of the list in ClusterNetwork's status.
 const MaxRefusals = 50
 
-// Refusal is a pod or service whose request was refused.
+// Refusal is a pod, service or Network whose request was refused.
 type Refusal struct {
-	// object is "Pod/demo/web" or "Service/demo/web".
+	// object is "Pod/demo/web", "Service/demo/web" or "Network/blue".
 	Object string `json:"object"`
 	// message names the ports and addresses, and their owners.
 	Message string `json:"message"`

@@ -201,6 +201,10 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 	if err := n.available(owner, request); err != nil {
 		return Assignment{}, err
 	}
+	// The MAC of an address that only chance would give must not be granted by chance.
+	if err := ipam.CheckMAC(request.MAC); len(request.MAC) > 0 && len(request.Addresses) == 0 && err != nil {
+		return Assignment{}, fmt.Errorf("requested MAC %s is %w: %w", request.MAC, ErrUnavailable, err)
+	}
 	slot, err := n.freeSlot()
 	if err != nil {
 		return Assignment{}, err
