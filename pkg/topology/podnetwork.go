@@ -106,7 +106,7 @@ func PodNetworkUnit(n PodNetwork) unit.Unit {
 	ls := switchRef(name)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: name, ExternalIDs: ids}})
 	if n.PhysicalNetwork != "" {
-		n.addLocalnet(&u, ls)
+		addLocalnet(&u, n, ls)
 	}
 	return u
 }
