@@ -219,8 +219,10 @@ func TestMultiNetworkPoliciesComeAndGo(t *testing.T) {
 		}
 		return nil
 	})
-	w.createDefinition(config.MultiNetworkPolicies)
-	_, err := envtest.InstallCRDs(adminConfig, multiKinds) // it waits until the kind is served
+	manifest, err := config.External.ReadFile("crd/external/k8s.cni.cncf.io_multi-networkpolicies.yaml")
+	w.must(err)
+	w.createDefinition(manifest)
+	_, err = envtest.InstallCRDs(adminConfig, multiKinds) // it waits until the kind is served
 	w.must(err)
 	w.createMulti("web", "blue")
 	w.multiRules("web", "blue")
