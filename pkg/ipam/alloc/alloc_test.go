@@ -97,8 +97,8 @@ func TestAllocateIsIdempotent(t *testing.T) {
 	}
 }
 
-// After any sequence of allocations and releases, no two owners share an address or a slot, and the counts are those
-// of the live owners.
+// After any sequence of allocations and releases, no two owners share an address or a slot, and the counts
+// match the live owners.
 func TestNoAddressHasTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, c := newNode("10.0.0.0/28", "10.0.1.0/29", "fd00::/124")

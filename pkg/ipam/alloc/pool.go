@@ -17,7 +17,7 @@ type Pool struct {
 	Subnet netip.Prefix
 	// Whole: there is no router and no host in the subnet, so that their addresses are given too.
 	Whole bool
-	// Exclude are ranges that nobody is given.
+	// Exclude are ranges that no owner gets.
 	Exclude []netip.Prefix
 }
 
