@@ -18,7 +18,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
@@ -161,6 +160,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	facts := r.facts(pod, &nn, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
+	if facts.Networks, err = r.networksOf(ctx, pod); err != nil {
+		return err
+	}
 	var refused []string
 	if facts.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
 		return err
@@ -221,6 +223,9 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	facts := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	facts.EgressIP, facts.Selected = by.egressIP, by.selectors
 	var err error
+	if facts.Networks, err = r.networksOf(ctx, pod); err != nil {
+		return err
+	}
 	if facts.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
 		return err
 	}
@@ -273,7 +278,6 @@ func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
 		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
-		Networks: networks.Generation(pod.Annotations),
 	}
 }
 

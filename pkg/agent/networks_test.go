@@ -92,6 +92,14 @@ func (r *requester) request(annotation string) {
 	r.givePorts()
 }
 
+// annotate changes an annotation, and nothing else.
+func (r *requester) annotate(key, value string) {
+	r.Helper()
+	before := r.object.DeepCopy()
+	metav1.SetMetaDataAnnotation(&r.object.ObjectMeta, key, value)
+	r.must(api.Patch(r.Context(), r.object, client.MergeFrom(before)))
+}
+
 func blue() topology.PodNetwork {
 	return topology.PodNetwork{Name: "blue", Topology: networkv1alpha1.TopologyLayer2,
 		Subnets: []ipam.Network{{CIDR: netip.MustParsePrefix("10.100.0.0/24")}}, MTU: 1300}
@@ -238,6 +246,80 @@ func TestASecondInterfaceOnTheClusterNetworkIsRefused(t *testing.T) {
 	n.wantTraffic(web)
 }
 
+// Weft called for a definition of a Network, as Multus does, attaches the pod's port on the Network beside eth0.
+func TestMultusCallsForANetwork(t *testing.T) {
+	n := readyNodeWithNetworks(t)
+	web := n.newRequester("called", 5, "")
+	web.annotate(networks.Annotation, "blue") // the operator leaves the annotation to Multus, and the pod's own port as it is
+	web.givePorts()
+	n.add(web.pod)
+	req := web.pod.request(n, cniwire.Add)
+	req.IfName = "net1"
+	req.Config = json.RawMessage(strings.Replace(networks.ConfigOf("blue"), "{", fmt.Sprintf(`{"socket":%q,`, n.socket()), 1))
+	result, err := n.send(t.Context(), req)
+	if err != nil || !strings.Contains(string(result), "10.100.0.50/24") {
+		t.Fatalf("ADD of the delegate: %s, %v", result, err)
+	}
+	const both = eth0Link + "; net1 10.100.0.50/24"
+	if links := strings.Join(web.links(), "; "); links != both {
+		t.Errorf("links %q", links)
+	}
+	req.Command = cniwire.Check
+	req.Config = json.RawMessage(strings.Replace(string(req.Config), "{", fmt.Sprintf(`{"prevResult":%s,`, result), 1))
+	if _, err := n.send(t.Context(), req); err != nil {
+		t.Errorf("CHECK of the delegate: %v", err)
+	}
+	n.stopAgent()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.wantTraffic(web.pod)
+	if links, status := strings.Join(web.links(), "; "), web.networkStatus(); links != both || len(status) > 0 {
+		t.Errorf("after a restart, links %q, status %q: Multus writes it", links, status)
+	}
+	req.Command = cniwire.Del
+	if _, err := n.send(t.Context(), req); err != nil {
+		t.Errorf("DEL of the delegate: %v", err)
+	}
+	if links := strings.Join(web.links(), "; "); links != eth0Link {
+		t.Errorf("links %q after DEL of the delegate", links)
+	}
+	n.del(web.pod)
+	n.awaitPods()
+}
+
+// The definition that a pod names for eth0 is the cluster network's, or the pod has no sandbox and an event says why.
+func TestTheDefaultNetworkOfAPod(t *testing.T) {
+	n := readyNodeWithNetworks(t)
+	n.define("cluster", `{"cniVersion":"1.0.0","name":"weft","type":"weft-cni"}`)
+	n.define("other", `{"cniVersion":"1.0.0","name":"other","type":"bridge"}`)
+	web := n.newRequester("defaulted", 5, "blue")
+	web.givePorts()
+	for value, want := range map[string]string{
+		"demo/other": "demo/other: the definition is not of the cluster network",
+		"demo/blue":  "demo/blue: the definition is not of the cluster network",
+		"none":       "kube-system/none: the NetworkAttachmentDefinition does not exist",
+		"a, b":       "2 definitions are named",
+	} {
+		web.annotate(networks.DefaultAnnotation, value)
+		answers, _ := n.startAdd(web.pod)
+		if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), "annotation "+networks.DefaultAnnotation+": "+want) {
+			t.Errorf("%s: ADD: %v, want %q", value, a.err, want)
+		}
+	}
+	if links := web.links(); len(links) > 0 {
+		t.Errorf("a refused ADD left %v", links)
+	}
+	web.annotate(networks.DefaultAnnotation, "demo/cluster")
+	n.add(web.pod)
+	web.wantLinks(eth0Link+"; net1 10.100.0.50/24", eth0Status+"; demo/blue net1 10.100.0.50 default=false")
+	web.request("cluster")
+	n.until("the condition", func() error {
+		c := web.attachedCondition()
+		return isTrue(strings.Contains(c.Message, "demo/cluster@net1: the definition is of the cluster network"), fmt.Sprint(c))
+	})
+	n.del(web.pod)
+}
+
 // plugin builds a plugin of the CNI project into the runtime's folder.
 func (n *node) plugin(kind, name string) {
 	n.Helper()
@@ -300,23 +382,25 @@ func TestAFailedPlugIsReported(t *testing.T) {
 	n.add(web.pod)
 	web.request(`[{"name":"none","interface":"x"},{"name":"blue","interface":"data"}]`)
 	web.wantLinks("data 10.100.0.51/24; "+eth0Link, eth0Status+"; demo/blue data 10.100.0.51 default=false")
-	attached := func() (c corev1.PodCondition) {
-		var pod corev1.Pod
-		n.must(api.Get(t.Context(), client.ObjectKeyFromObject(web.object), &pod))
-		for _, one := range pod.Status.Conditions {
-			if one.Type == networkv1alpha1.PodNetworksAttached {
-				c = one
-			}
-		}
-		return c
-	}
 	n.until("the condition", func() error {
-		c := attached()
+		c := web.attachedCondition()
 		return isTrue(c.Status == corev1.ConditionFalse && strings.Contains(c.Message,
 			"demo/none@x: the NetworkAttachmentDefinition does not exist"), fmt.Sprint(c))
 	})
 	web.request(`[{"name":"blue","interface":"data"}]`)
-	n.until("the condition is over", func() error { return isTrue(attached().Status == corev1.ConditionTrue, fmt.Sprint(attached())) })
+	n.until("the condition is over", func() error { return isTrue(web.attachedCondition().Status == corev1.ConditionTrue, "it is not") })
+}
+
+// attachedCondition returns the pod's condition of its networks.
+func (r *requester) attachedCondition() (c corev1.PodCondition) {
+	var pod corev1.Pod
+	r.must(api.Get(r.Context(), client.ObjectKeyFromObject(r.object), &pod))
+	for _, one := range pod.Status.Conditions {
+		if one.Type == networkv1alpha1.PodNetworksAttached {
+			c = one
+		}
+	}
+	return c
 }
 
 func ignoreExists(err error) error {
