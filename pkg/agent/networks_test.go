@@ -357,10 +357,24 @@ func TestDelegates(t *testing.T) {
 		t.Errorf("a failed ADD left %v and %v", links, n.hostLinks())
 	}
 	web.request("good, blue, more")
-	n.add(web.pod)
+	result := n.add(web.pod)
 	web.wantLinks(eth0Link+"; net1 10.50.0.1/24; net2 10.100.0.51/24; net3 10.50.0.2/24",
 		eth0Status+"; demo/good net1 10.50.0.1 default=false; demo/blue net2 10.100.0.51 default=false; demo/more net3 10.50.0.2 default=false")
 	n.must(api.Delete(t.Context(), good))
+	n.gc("weft", []pod{web.pod}) // GC and CHECK need no definition either
+	if err := n.check(web.pod, result); err != nil {
+		t.Errorf("CHECK: %v", err)
+	}
+	n.must(inNetNS(web.netNS, func() error {
+		link, err := netlink.LinkByName("net1")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	}))
+	if err := n.check(web.pod, result); err == nil || !strings.Contains(err.Error(), "interface net1 of demo/good") {
+		t.Errorf("CHECK without the link of a delegate: %v", err)
+	}
 	web.request(`[{"name":"blue","interface":"net2"},{"name":"more","interface":"net3"}]`)
 	web.wantLinks(eth0Link+"; net2 10.100.0.50/24; net3 10.50.0.2/24",
 		eth0Status+"; demo/blue net2 10.100.0.50 default=false; demo/more net3 10.50.0.2 default=false")

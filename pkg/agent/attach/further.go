@@ -19,6 +19,10 @@ type Further interface {
 	Plan(ctx context.Context, sandbox Sandbox) (FurtherPlan, error)
 	// Detach removes all further interfaces of a sandbox; none is no error.
 	Detach(ctx context.Context, containerID string) error
+	// Check returns an error for an interface that another plugin made for a sandbox, and that is not as it was made.
+	Check(ctx context.Context, containerID string) error
+	// Collect removes what other plugins made for sandboxes that do not exist any more.
+	Collect(ctx context.Context) error
 }
 
 // FurtherPlan is what a pod requests.

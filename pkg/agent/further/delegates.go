@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
@@ -34,6 +35,9 @@ type Delegates struct {
 	// Root is the node's file system; empty: the agent's own. Plugins run in it, since they have files of their own
 	// there.
 	Root string
+
+	// exclusive is held by GC. ADD and DEL share it.
+	exclusive sync.RWMutex
 }
 
 // configOf returns the configuration list of a definition. A definition without one names a configuration file of the
@@ -62,6 +66,8 @@ func (d *Delegates) configOf(name, text string) ([]byte, error) {
 
 // add runs ADD of an element. The record says whether it came to an end.
 func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) error {
+	d.exclusive.RLock()
+	defer d.exclusive.RUnlock()
 	config, err := withArgs(e.config, e.Element)
 	if err != nil {
 		return err
@@ -70,10 +76,13 @@ func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) 
 		Config: config, Element: e.Element,
 		Begun: time.Now()}
 	list, err := libcni.ConfListFromBytes(config)
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.isReady(ctx, list)
 	}
-	if err := d.write(r); err != nil {
+	if err == nil {
+		err = d.write(r)
+	}
+	if err != nil {
 		return err
 	}
 	result, err := d.cni().AddNetworkList(ctx, list, r.runtime())
@@ -92,11 +101,18 @@ func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) 
 	// The specification wants a DEL after an ADD that failed.
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), delegateTimeout)
 	defer cancel()
-	return errors.Join(fmt.Errorf("plugin: %w", err), d.remove(undo, sandbox.ContainerID, e.Interface))
+	return errors.Join(fmt.Errorf("plugin: %w", err), d.removeShared(undo, sandbox.ContainerID, e.Interface))
 }
 
 // remove runs DEL of an interface with what it was made with; without a record it does nothing.
 func (d *Delegates) remove(ctx context.Context, containerID, ifName string) error {
+	d.exclusive.RLock()
+	defer d.exclusive.RUnlock()
+	return d.removeShared(ctx, containerID, ifName)
+}
+
+// removeShared is remove for a caller that shares exclusive.
+func (d *Delegates) removeShared(ctx context.Context, containerID, ifName string) error {
 	r, err := d.read(containerID, ifName)
 	if err != nil || r == nil {
 		return err
