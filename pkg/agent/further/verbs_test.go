@@ -53,7 +53,7 @@ func elementOf(t *testing.T, d *Delegates, ifName, version string) element {
 		Element: nadv1.NetworkSelectionElement{Name: "lab", Namespace: "demo"}}, config: config}
 }
 
-// The verbs of one line, without configurations.
+// verbs returns the verbs of calls, in their order.
 func verbs(calls string) (all string) {
 	for line := range strings.Lines(calls) {
 		all += strings.Fields(line)[0] + " "
