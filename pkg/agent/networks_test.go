@@ -5,18 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/vishvananda/netlink"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -385,6 +389,56 @@ func TestDelegates(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(n.path("state")); err == nil && len(entries) > 0 {
 		t.Errorf("records are left: %v", entries)
+	}
+}
+
+// kubelet answers for the devices of a pod.
+type kubelet struct {
+	podresources.UnimplementedPodResourcesListerServer
+}
+
+// List implements podresources.PodResourcesListerServer.
+func (kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	devices := []*podresources.ContainerDevices{{ResourceName: "example.com/vf", DeviceIds: []string{"vf-7"}}}
+	return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{{Namespace: "demo", Name: "device",
+		Containers: []*podresources.ContainerResources{{Name: "c", Devices: devices}}}}}, nil
+}
+
+// A plugin gets the device that kubelet gave the pod for the definition's resource.
+func TestADeviceOfKubelet(t *testing.T) {
+	state := t.TempDir()
+	socket := filepath.Join(state, "kubelet.sock")
+	n := readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates, o.PodResources = state, true, socket })
+	listener, err := net.Listen("unix", socket)
+	n.must(err)
+	server := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(server, kubelet{})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	n.must(os.WriteFile(n.path("bin", "devices"), []byte(`#!/bin/sh
+cat >"$(dirname "$0")/config.$CNI_COMMAND"
+[ "$CNI_COMMAND" != ADD ] || echo '{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/run/netns/x"}]}'
+`), 0o700))
+	nad := n.define("vf", `{"cniVersion":"1.0.0","name":"vf","type":"devices"}`)
+	metav1.SetMetaDataAnnotation(&nad.ObjectMeta, networks.ResourceAnnotation, "example.com/vf")
+	n.must(api.Update(t.Context(), nad))
+	web := n.newRequester("device", 5, "vf")
+	n.add(web.pod)
+	n.del(web.pod)
+	for _, verb := range []string{"ADD", "DEL"} {
+		config, err := os.ReadFile(n.path("bin", "config."+verb))
+		if err != nil || !strings.Contains(string(config), `"deviceID":"vf-7"`) {
+			t.Errorf("the plugin's %s has %s, %v", verb, config, err)
+		}
+	}
+	web = n.newRequester("deviceless", 6, "vf")
+	answers, _ := n.startAdd(web.pod)
+	if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), "resource example.com/vf: kubelet gave the pod 0 devices") {
+		t.Errorf("ADD of a pod without devices: %v", a.err)
 	}
 }
 

@@ -11,12 +11,17 @@ import (
 // Plugin is the type of Weft's own plugin in a CNI configuration.
 const Plugin = "weft-cni"
 
+// ResourceAnnotation is the annotation of a definition that names the resource of a device plugin.
+const ResourceAnnotation = "k8s.v1.cni.cncf.io/resourceName"
+
 // Definition is what Weft reads of a NetworkAttachmentDefinition.
 type Definition struct {
 	// Network is the name of the Network that the definition attaches to; empty if another plugin serves it.
 	Network string
 	// Cluster: the definition is of the cluster network, which every pod has as its interface eth0.
 	Cluster bool
+	// Resource is the name of the resource of a device plugin that the definition takes a device of; empty: none.
+	Resource string
 	// Config is the CNI configuration.
 	Config string
 }
@@ -31,7 +36,7 @@ type config struct {
 
 // ParseDefinition reads a definition. The error names it, and what is wrong with its configuration.
 func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error) {
-	d := Definition{Config: nad.Spec.Config}
+	d := Definition{Config: nad.Spec.Config, Resource: nad.Annotations[ResourceAnnotation]}
 	if d.Config == "" {
 		d.Cluster = nad.Name == ClusterNetwork
 		return d, nil // the configuration is a file of the node, of the definition's name
@@ -66,6 +71,9 @@ func (d Definition) Further() error {
 	if d.Cluster {
 		return errors.New("the definition is of the cluster network, which the pod has as eth0: " +
 			"a definition of type " + Plugin + " for another interface needs \"network\", the name of a Network")
+	}
+	if d.Network != "" && d.Resource != "" {
+		return fmt.Errorf("the definition has the annotation %s, and Network %s has no devices", ResourceAnnotation, d.Network)
 	}
 	return nil
 }

@@ -124,6 +124,25 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// A definition that cannot be requested beside the cluster network says why.
+func TestDefinitionsForOtherInterfaces(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"name":"x","type":"weft-cni"}`: "of the cluster network",
+		networks.ConfigOf("blue"):        "Network blue has no devices",
+		`{"name":"x","type":"macvlan"}`:  "",
+	} {
+		nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: config}}
+		nad.Annotations = map[string]string{networks.ResourceAnnotation: "example.com/vf"}
+		d, err := networks.ParseDefinition(nad)
+		if err == nil {
+			err = d.Further()
+		}
+		if got := fmt.Sprint(err); d.Resource != "example.com/vf" || !strings.Contains(got, want) || (want == "") != (err == nil) {
+			t.Errorf("%s: %s, want %q", config, got, want)
+		}
+	}
+}
+
 // Whatever an annotation holds, either it is refused or each request has a unique interface that the kernel takes.
 func TestAnyAnnotation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

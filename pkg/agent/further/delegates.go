@@ -35,6 +35,8 @@ type Delegates struct {
 	// Root is the node's file system; empty: the agent's own. Plugins run in it, since they have files of their own
 	// there.
 	Root string
+	// Devices returns the devices of a resource that kubelet gave to a pod; nil: definitions with a resource are refused.
+	Devices func(ctx context.Context, namespace, pod, resource string) ([]string, error)
 
 	// exclusive is held by GC. ADD and DEL share it.
 	exclusive sync.RWMutex
@@ -68,13 +70,19 @@ func (d *Delegates) configOf(name, text string) ([]byte, error) {
 func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) error {
 	d.exclusive.RLock()
 	defer d.exclusive.RUnlock()
+	device, err := d.deviceOf(ctx, sandbox, e)
+	if err != nil {
+		return err
+	}
 	config, err := withArgs(e.config, e.Element)
+	if err == nil {
+		config, err = withDevice(config, device)
+	}
 	if err != nil {
 		return err
 	}
 	r := &record{Sandbox: sandbox, Interface: e.Interface, Definition: e.Definition().String(), Hash: e.Hash(),
-		Config: config, Element: e.Element,
-		Begun: time.Now()}
+		Config: config, Element: e.Element, Resource: e.resource, DeviceID: device, Begun: time.Now()}
 	list, err := libcni.ConfListFromBytes(config)
 	if err == nil {
 		err = d.isReady(ctx, list)
@@ -88,6 +96,9 @@ func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) 
 	result, err := d.cni().AddNetworkList(ctx, list, r.runtime())
 	if err == nil {
 		err = r.finish(result)
+	}
+	if err == nil {
+		r.Device, err = d.readDevice(r)
 	}
 	if err == nil && len(e.DefaultRoute) > 0 {
 		err = cni.AddDefaultRoutes(sandbox.NetNS, e.Interface, e.DefaultRoute)
@@ -124,7 +135,7 @@ func (d *Delegates) removeShared(ctx context.Context, containerID, ifName string
 	if err := d.cni().DelNetworkList(ctx, list, r.runtime()); err != nil {
 		return fmt.Errorf("plugin: DEL of interface %s of %s: %w", ifName, r.Definition, err)
 	}
-	return d.forget(r)
+	return errors.Join(d.forgetDevice(r), d.forget(r))
 }
 
 // removeAll runs DEL of all interfaces of a sandbox, the last that was made first.
@@ -154,7 +165,8 @@ func (r *record) finish(result types.Result) error {
 // runtime returns the arguments of the plugins, the same for all verbs.
 func (r *record) runtime() *libcni.RuntimeConf {
 	s, e := r.Sandbox, r.Element
-	rt := &libcni.RuntimeConf{ContainerID: s.ContainerID, NetNS: s.NetNS, IfName: r.Interface, CapabilityArgs: map[string]any{},
+	rt := &libcni.RuntimeConf{ContainerID: s.ContainerID, NetNS: s.NetNS, IfName: r.Interface,
+		CapabilityArgs: map[string]any{"CNIDeviceInfoFile": r.infoFile()},
 		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", s.Namespace}, {"K8S_POD_NAME", s.Pod},
 			{"K8S_POD_INFRA_CONTAINER_ID", s.ContainerID},
 			{"K8S_POD_UID", s.UID}}}

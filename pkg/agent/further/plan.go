@@ -33,6 +33,8 @@ type element struct {
 	// network is the Network of Weft; empty: config is the configuration of another plugin.
 	network string
 	config  []byte
+	// resource is the name of the resource that the definition takes a device of; empty: none.
+	resource string
 }
 
 // port returns the logical port of an element on a Network.
@@ -98,6 +100,7 @@ func (n *Networks) resolve(ctx context.Context, request networks.Request) (e ele
 	if n.Delegates == nil {
 		return e, errors.New("this node's agent does not run other plugins (--delegates)")
 	}
+	e.resource = definition.Resource
 	e.config, err = n.Delegates.configOf(request.Element.Name, definition.Config)
 	return e, err
 }
