@@ -340,13 +340,15 @@ func TestDelegates(t *testing.T) {
 	n := readyNodeWithNetworks(t)
 	n.plugin("main", "bridge")
 	n.plugin("ipam", "static")
-	const bridge = `{"cniVersion":"1.0.0","name":"lab","type":"bridge","bridge":"lab0","ipam":{"type":"static","addresses":[{"address":"10.50.0.%d/24"}]}}`
+	const bridge = `{"cniVersion":"1.0.0","name":"lab","type":"bridge","bridge":"lab%[1]d","ipam":{"type":"static","addresses":[{"address":"10.50.0.%[1]d/24"}]}}`
 	good := n.define("good", fmt.Sprintf(bridge, 1))
 	n.define("more", fmt.Sprintf(bridge, 2))
 	n.define("bad", `{"cniVersion":"1.0.0","name":"bad","type":"no-such-plugin"}`)
 	t.Cleanup(func() {
-		if link, err := netlink.LinkByName("lab0"); err == nil {
-			_ = netlink.LinkDel(link)
+		for _, name := range []string{"lab1", "lab2"} { // CHECK compares a bridge's MAC, which another port would change
+			if link, err := netlink.LinkByName(name); err == nil {
+				_ = netlink.LinkDel(link)
+			}
 		}
 	})
 	web := n.newRequester("delegating", 5, "good, blue, bad")
@@ -469,6 +471,25 @@ func (r *requester) attachedCondition() (c corev1.PodCondition) {
 		}
 	}
 	return c
+}
+
+// The agents rely on it: a patch of a pod's status with a UID is refused for a pod that was recreated under the name.
+func TestAPatchNamesItsPod(t *testing.T) {
+	n := readyNode(t)
+	web := n.newRequester("patched", 5, "")
+	before := web.object.DeepCopy()
+	before.ResourceVersion, before.UID, web.object.ResourceVersion = "", "", ""
+	other := web.object.DeepCopy()
+	other.UID = "another"
+	metav1.SetMetaDataAnnotation(&other.ObjectMeta, nadv1.NetworkStatusAnnot, "[]")
+	if err := api.Status().Patch(t.Context(), other, client.StrategicMergeFrom(before)); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "metadata.uid") {
+		t.Errorf("a patch with another UID: %v", err)
+	}
+	metav1.SetMetaDataAnnotation(&web.object.ObjectMeta, nadv1.NetworkStatusAnnot, "[]")
+	if err := api.Status().Patch(t.Context(), web.object, client.StrategicMergeFrom(before)); err != nil {
+		t.Errorf("a patch with the pod's UID: %v", err)
+	}
 }
 
 func ignoreExists(err error) error {

@@ -170,7 +170,9 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
 	}
 	if on, ok := a.owners[owner]; ok && on == nodeName {
-		a.reserveFor(request.Reservation, n.owners[owner])
+		if len(a.reservations[request.Reservation]) == 0 {
+			a.reserveFor(request.Reservation, n.owners[owner])
+		}
 		return n.owners[owner], nil
 	}
 	if err := request.require(a.reservations[request.Reservation]); err != nil {
