@@ -19,7 +19,6 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
@@ -162,6 +161,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	want := r.facts(pod, &nn, got)
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
+	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
+		return err
+	}
 	var refused []string
 	if want.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
 		return err
@@ -222,6 +224,9 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	want := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
 	var err error
+	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
+		return err
+	}
 	if want.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
 		return err
 	}
@@ -274,7 +279,6 @@ func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
 		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
-		Networks: networks.Generation(pod.Annotations),
 	}
 }
 

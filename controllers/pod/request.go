@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -68,12 +69,27 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	return fmt.Errorf("pod %s: %w", client.ObjectKeyFromObject(pod), err)
 }
 
+// networksOf returns the generation of the networks that the pod's node attaches by annotation; empty: none.
+func (r *Reconciler) networksOf(ctx context.Context, pod *corev1.Pod) (string, error) {
+	generation := networks.Generation(pod.Annotations)
+	if generation == "" {
+		return "", nil
+	}
+	var cn networkv1alpha1.ClusterNetwork
+	name := types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+	err := r.Client.Get(ctx, name, &cn, client.UnsafeDisableDeepCopy) // it is only read
+	if cn.Spec.AttachmentProvider == networkv1alpha1.AttachmentProviderMultus {
+		return "", nil
+	}
+	return generation, client.IgnoreNotFound(err)
+}
+
 // requestChanged reports whether a pod's requests have changed.
 func requestChanged(before, after *corev1.Pod) bool {
 	for _, request := range []string{
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
-		networks.Annotation,
+		networks.Annotation, networks.DefaultAnnotation,
 	} {
 		was, had := before.Annotations[request]
 		is, has := after.Annotations[request]

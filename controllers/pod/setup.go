@@ -158,7 +158,8 @@ func onlyUpdates(changed func(event.UpdateEvent) bool) predicate.Funcs {
 func policyChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord
+	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord ||
+		before.Spec.AttachmentProvider != after.Spec.AttachmentProvider
 }
 
 // namespaceChanged passes updates that change requests, or which selectors match the pods.

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // conditionAllocated is the condition of an IPAMClaim that has addresses.
@@ -67,7 +69,8 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil || claim == nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.recordClaim(ctx, claim)
+	_, err = r.recordClaim(ctx, claim)
+	return ctrl.Result{}, err
 }
 
 // readClaim reads an IPAMClaim and reserves its addresses. It returns nil for a claim that does not exist, whose
@@ -228,13 +231,13 @@ func podOf(owner string) string {
 }
 
 // recordClaim writes what the allocator keeps for a claim into its status, if it differs. A claim that never had
-// addresses stays as it is.
-func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.IPAMClaim) error {
+// addresses stays as it is. recorded is false if the cache is behind the claim, which is enqueued again.
+func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.IPAMClaim) (recorded bool, err error) {
 	of := reservationOf(claim)
 	addresses := r.Addresses.Of(of.network)
 	kept := addresses.Reserved(of.name)
 	if len(kept) == 0 {
-		return nil
+		return true, nil
 	}
 	before := claim.DeepCopy()
 	if had, err := addressesOf(claim); err != nil || !slices.Equal(had, kept) {
@@ -250,14 +253,15 @@ func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.
 	meta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{Type: conditionAllocated, Status: metav1.ConditionTrue,
 		Reason: "SuccessfulAllocation", Message: "the addresses are kept while the claim exists", ObservedGeneration: claim.Generation})
 	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
-		return nil
+		return true, nil
 	}
-	before.UID = "" // so that the patch has the UID, and fails on a claim that was recreated under this name
-	err := r.Client.Status().Patch(ctx, claim, client.MergeFrom(before))
-	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
-		return nil // the event of the present claim enqueues it
+	// The resource version makes the patch fail on a claim that was recreated under this name.
+	err = r.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		r.Triggers.EnqueueAfter(topology.KindIPAMClaim, client.ObjectKeyFromObject(claim), trigger.FirstRetry)
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // withLength returns an address with the length of its subnet.

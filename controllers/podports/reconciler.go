@@ -134,7 +134,8 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 			continue
 		}
 		if claim := attempts[i].claim; claim != nil { // before the port, so that no pod has addresses that nothing keeps
-			if err := r.recordClaim(ctx, claim); err != nil {
+			if recorded, err := r.recordClaim(ctx, claim); err != nil || !recorded {
+				r.Triggers.EnqueueAfter(topology.KindPodPorts, name, trigger.FirstRetry)
 				return err
 			}
 		}

@@ -48,6 +48,9 @@ func (r *Reconciler) definition(ctx context.Context, name types.NamespacedName) 
 		return networks.Definition{}, err
 	}
 	definition, err := networks.ParseDefinition(&nad)
+	if err == nil {
+		err = definition.Further()
+	}
 	if err != nil {
 		return definition, refusal{err}
 	}

@@ -51,7 +51,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Indexes:      []kind.Index{{Object: &corev1.Pod{}, Field: byRequest, Values: indexByRequest}},
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: changed, DeleteFunc: deleted}),
-			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting, trigger.SpecChanged()),
+			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting,
+				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
 			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged())),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),

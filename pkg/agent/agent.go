@@ -43,6 +43,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/idle"
+	"github.com/weft-network/weft/pkg/agent/kubelet"
 	"github.com/weft-network/weft/pkg/agent/node"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/policylog"
@@ -183,6 +184,9 @@ func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Tur
 	if o.Delegates {
 		networks.Delegates = &further.Delegates{State: filepath.Join(o.State, "networks"),
 			BinDirs: []string{o.BinDir}, ConfDir: o.ConfDir, Root: o.Root}
+		if o.PodResources != "" {
+			networks.Delegates.Devices = kubelet.New(filepath.Join(o.Root, o.PodResources)).Devices
+		}
 	}
 	h.Further, h.Collector.Further, a.attachments.Restored = networks, networks, networks.CompareAll
 	return networks

@@ -29,6 +29,8 @@ type Options struct {
 	State     string
 	Delegates bool
 	Root      string
+	// PodResources is the socket of kubelet's service of that name, below Root; empty: no device is given to a plugin.
+	PodResources string
 	// ControllerDir is ovn-controller's run directory. If empty, the agent does not watch ovn-controller.
 	ControllerDir string
 	// SwitchDir is ovs-vswitchd's run directory. If empty, the agent does not watch ovs-vswitchd.

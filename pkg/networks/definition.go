@@ -2,6 +2,7 @@ package networks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -10,10 +11,17 @@ import (
 // Plugin is the type of Weft's own plugin in a CNI configuration.
 const Plugin = "weft-cni"
 
+// ResourceAnnotation is the annotation of a definition that names the resource of a device plugin.
+const ResourceAnnotation = "k8s.v1.cni.cncf.io/resourceName"
+
 // Definition is what Weft reads of a NetworkAttachmentDefinition.
 type Definition struct {
 	// Network is the name of the Network that the definition attaches to; empty if another plugin serves it.
 	Network string
+	// Cluster: the definition is of the cluster network, which every pod has as its interface eth0.
+	Cluster bool
+	// Resource is the name of the resource of a device plugin that the definition takes a device of; empty: none.
+	Resource string
 	// Config is the CNI configuration.
 	Config string
 }
@@ -28,8 +36,9 @@ type config struct {
 
 // ParseDefinition reads a definition. The error names it, and what is wrong with its configuration.
 func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error) {
-	d := Definition{Config: nad.Spec.Config}
+	d := Definition{Config: nad.Spec.Config, Resource: nad.Annotations[ResourceAnnotation]}
 	if d.Config == "" {
+		d.Cluster = nad.Name == ClusterNetwork
 		return d, nil // the configuration is a file of the node, of the definition's name
 	}
 	var c config
@@ -45,18 +54,28 @@ func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error)
 		case plugin.Type == "":
 			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: plugin %d has no type", nad.Namespace, nad.Name, i)
 		case plugin.Type != Plugin:
-		case i > 0 || plugin.Network == "":
-			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: "+
-				"type %s needs \"network\", the name of a Network, and comes first",
-				nad.Namespace, nad.Name, Plugin)
+		case i > 0:
+			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: type %s comes first", nad.Namespace, nad.Name, Plugin)
 		case len(plugins) > 1:
 			return d, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config: no plugin can be chained behind %s",
 				nad.Namespace, nad.Name, Plugin)
 		default:
-			d.Network = plugin.Network
+			d.Network, d.Cluster = plugin.Network, plugin.Network == ""
 		}
 	}
 	return d, nil
+}
+
+// Further returns an error if the definition cannot be requested beside the cluster network.
+func (d Definition) Further() error {
+	if d.Cluster {
+		return errors.New("the definition is of the cluster network, which the pod has as eth0: " +
+			"a definition of type " + Plugin + " for another interface needs \"network\", the name of a Network")
+	}
+	if d.Network != "" && d.Resource != "" {
+		return fmt.Errorf("the definition has the annotation %s, and Network %s has no devices", ResourceAnnotation, d.Network)
+	}
+	return nil
 }
 
 // ConfigOf returns the CNI configuration of a Network's definition.

@@ -58,11 +58,15 @@ func (r Request) Hash() string {
 	return hash(string(text))
 }
 
-// Generation returns a short text that changes with the annotation; empty without one. It is the value that the
-// operator puts into the pod's port, so that the pod's node notices a change without watching pods.
+// Generation returns a short text that changes with the annotations Annotation and DefaultAnnotation; empty without
+// them. It is the value that the operator puts into the pod's port, so that the pod's node notices a change without
+// watching pods.
 func Generation(annotations map[string]string) string {
-	if text := annotations[Annotation]; text != "" {
-		return hash(text)
+	switch further, main := annotations[Annotation], annotations[DefaultAnnotation]; {
+	case main != "":
+		return hash(further + "\x00" + main)
+	case further != "":
+		return hash(further)
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func TestDefinitions(t *testing.T) {
 		`{"name":"x","plugins":[{"type":"weft-cni","network":"blue"}]}`: "blue <nil>",
 		`{"name":"x","type":"macvlan"}`:                                 " <nil>",
 		``:                                                              " <nil>",
-		`{"name":"x","type":"weft-cni"}`:                                "needs \"network\"",
+		`{"name":"x","type":"weft-cni"}`:                                "cluster <nil>",
 		`{"name":"x","plugins":[{"type":"bridge"},{"type":"weft-cni","network":"blue"}]}`: "comes first",
 		`{"name":"x","plugins":[{"type":"weft-cni","network":"blue"},{"type":"tuning"}]}`: "chained",
 		`{"name":"x"}`: "has no type",
@@ -115,8 +115,30 @@ func TestDefinitions(t *testing.T) {
 		nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: text}}
 		nad.Namespace, nad.Name = "demo", "x"
 		d, err := networks.ParseDefinition(nad)
+		if d.Cluster {
+			d.Network = "cluster"
+		}
 		if got := fmt.Sprint(d.Network, " ", err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A definition that cannot be requested beside the cluster network says why.
+func TestDefinitionsForOtherInterfaces(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"name":"x","type":"weft-cni"}`: "of the cluster network",
+		networks.ConfigOf("blue"):        "Network blue has no devices",
+		`{"name":"x","type":"macvlan"}`:  "",
+	} {
+		nad := &nadv1.NetworkAttachmentDefinition{Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: config}}
+		nad.Annotations = map[string]string{networks.ResourceAnnotation: "example.com/vf"}
+		d, err := networks.ParseDefinition(nad)
+		if err == nil {
+			err = d.Further()
+		}
+		if got := fmt.Sprint(err); d.Resource != "example.com/vf" || !strings.Contains(got, want) || (want == "") != (err == nil) {
+			t.Errorf("%s: %s, want %q", config, got, want)
 		}
 	}
 }

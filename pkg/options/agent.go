@@ -28,8 +28,10 @@ type Agent struct {
 	// CRISocket is the container runtime's socket. If it is empty, the runtime's sandboxes are not compared.
 	CRISocket string
 	// Root is where the node's file system is mounted. Delegates lets pods attach networks that other plugins serve.
-	Root      string
-	Delegates bool
+	Root string
+	// PodResources is the socket of kubelet's service of that name, in the node's file system; empty: it is not read.
+	PodResources string
+	Delegates    bool
 	// ControllerDir is ovn-controller's run directory, SwitchDir ovs-vswitchd's.
 	ControllerDir, SwitchDir string
 	// Uplink configures the moves of links.
@@ -102,6 +104,8 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.BoolVar(&o.Delegates, "delegates", true, "let pods attach networks that other CNI plugins of the node serve")
 	flags.StringVar(&o.Root, "host-root", "",
 		"where the node's file system is mounted, in which other CNI plugins run; empty: they run in the agent's own")
+	flags.StringVar(&o.PodResources, "pod-resources", "/var/lib/kubelet/pod-resources/kubelet.sock",
+		"socket of kubelet's PodResources service, for definitions that name a resource of a device plugin; empty: refuse them")
 	flags.StringVar(&o.BinSource, "cni-bin-source", "/opt/weft/cni", "directory of the plugins to install")
 	flags.StringVar(&o.Health, "health-probe-bind-address", ports.Any(ports.AgentHealth), "address of /healthz and /readyz")
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ports.Any(ports.AgentMetrics), "address of /metrics; 0 for none")

@@ -51,7 +51,7 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 			{cidr: 10.4.0.0/16}, {cidr: 10.5.0.0/16}, {cidr: 10.6.0.0/16}, {cidr: 10.7.0.0/16}`)},
 		"entries of different hostPrefix": {spec: cluster4(`{cidr: 10.0.0.0/16, hostPrefix: 23}, {cidr: 10.1.0.0/16, hostPrefix: 26}`)},
 		"every field": {spec: with4(`joinSubnet: [100.88.0.0/16], mtu: 1400, encapsulation: {type: Geneve},
-			gateway: {mode: Local, interface: br-ex, nextHops: [192.0.2.1, "2001:db8::1"]}, podRecord: Always`)},
+			gateway: {mode: Local, interface: br-ex, nextHops: [192.0.2.1, "2001:db8::1"]}, podRecord: Always, attachmentProvider: Multus`)},
 
 		"no clusterNetwork":    {`{serviceNetwork: [10.96.0.0/16]}`, refusal{"spec.clusterNetwork", []string{"Required"}}},
 		"empty clusterNetwork": {cluster4(""), refusal{"spec.clusterNetwork", []string{"at least 1 items"}}},
@@ -210,10 +210,11 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 		"next hop in joinSubnet": {with6(`gateway: {nextHops: ["fd98::1"]}`), refusal{"spec.gateway.nextHops", []string{"fd98::1"}}},
 		"next hop of some nodes in serviceNetwork": {with4(`gateway: {overrides: [{nodeSelector: {}, nextHops: [10.96.0.1]}]}`),
 			refusal{"spec.gateway.overrides", []string{"gateway.overrides[].nextHops"}}},
-		"link name too long":     {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
-		"link name with a slash": {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
-		"unknown drift.mode":     {with4(`drift: {mode: Ignore}`), refusal{"spec.drift.mode", []string{`"Repair"`, `"Report"`}}},
-		"unknown podRecord":      {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
+		"link name too long":         {with4(`gateway: {interface: enp0s31f6-uplink}`), refusal{"spec.gateway.interface", []string{"15"}}},
+		"link name with a slash":     {with4(`gateway: {interface: eth/0}`), refusal{"spec.gateway.interface", []string{"should match"}}},
+		"unknown drift.mode":         {with4(`drift: {mode: Ignore}`), refusal{"spec.drift.mode", []string{`"Repair"`, `"Report"`}}},
+		"unknown attachmentProvider": {with4(`attachmentProvider: Other`), refusal{"spec.attachmentProvider", []string{`"Weft"`, `"Multus"`}}},
+		"unknown podRecord":          {with4(`podRecord: Never`), refusal{"spec.podRecord", []string{`"OnRequest"`, `"Always"`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.want.check(t, api.Create(t.Context(), clusterNetwork(t, test.spec), client.DryRunAll))

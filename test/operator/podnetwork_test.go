@@ -170,6 +170,29 @@ func TestPortsOnNetworks(t *testing.T) {
 	})
 }
 
+// With Multus as the provider, pods have their ports on Networks, and no agent attaches them by the annotation.
+func TestMultusAttaches(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	cn := w.network(dualStack()...)
+	w.join("n1")
+	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/24")})
+	web := w.requesting("web", "n1", "blue")
+	w.wantPorts(map[string]string{"blue_default_web_net1": "10.100.0.1"})
+	provider := func(by networkv1alpha1.AttachmentProvider, want bool) {
+		patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.AttachmentProvider = by })
+		w.until(func() error {
+			if text := w.port(web).ExternalIDs["weft.dev/networks"]; (text != "") != want {
+				return fmt.Errorf("with %s the port has the networks %q", by, text)
+			}
+			return nil
+		})
+		w.wantPorts(map[string]string{"blue_default_web_net1": "10.100.0.1"})
+	}
+	provider(networkv1alpha1.AttachmentProviderMultus, false)
+	provider(networkv1alpha1.AttachmentProviderWeft, true)
+}
+
 // A namespace that a Network does not select has no definition, and its pods get no port by another's.
 func TestNetworksSelectNamespaces(t *testing.T) {
 	w := newWorld(t)

@@ -131,6 +131,14 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default=OnRequest
 	PodRecord PodRecordPolicy `json:"podRecord,omitempty"`
 
+	// attachmentProvider is the program that attaches what pods request by the annotation k8s.v1.cni.cncf.io/networks.
+	// Weft: the agents do, and write k8s.v1.cni.cncf.io/network-status. Multus: Multus is the first CNI plugin of all
+	// nodes and does both, and calls weft-cni for definitions of Networks. Pods that have such networks must be
+	// recreated after a change.
+	// +optional
+	// +kubebuilder:default=Weft
+	AttachmentProvider AttachmentProvider `json:"attachmentProvider,omitempty"`
+
 	// dns is the DNS configuration in CNI results and VIF records, for runtimes and virtual machines that use it.
 	// kubelet writes the resolv.conf of containers itself, from its own clusterDNS and clusterDomain, which dns
 	// should equal.
@@ -345,6 +353,18 @@ type GatewayOverride struct {
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 }
+
+// AttachmentProvider is a program that attaches further networks to pods.
+//
+// +kubebuilder:validation:Enum=Weft;Multus
+type AttachmentProvider string
+
+const (
+	// AttachmentProviderWeft attaches by Weft's agents.
+	AttachmentProviderWeft AttachmentProvider = "Weft"
+	// AttachmentProviderMultus attaches by Multus, which calls Weft.
+	AttachmentProviderMultus AttachmentProvider = "Multus"
+)
 
 // PodRecordPolicy selects the pods that get a VIF record.
 //

@@ -119,5 +119,8 @@ func (h *Handler) GC(ctx context.Context, req cniwire.Request) error {
 	_, err = h.Collector.collect(ctx, reasonGC, func(a desired.Attachment) bool {
 		return a.Network == config.Name && !valid[cniwire.Attachment{ContainerID: a.ContainerID, IfName: a.IfName}]
 	})
-	return err
+	if h.Further == nil || config.Network != "" {
+		return err
+	}
+	return errors.Join(err, h.Further.Collect(ctx))
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cni"
-	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
@@ -19,6 +19,10 @@ type Further interface {
 	Plan(ctx context.Context, sandbox Sandbox) (FurtherPlan, error)
 	// Detach removes all further interfaces of a sandbox; none is no error.
 	Detach(ctx context.Context, containerID string) error
+	// Check returns an error for an interface that another plugin made for a sandbox, and that is not as it was made.
+	Check(ctx context.Context, containerID string) error
+	// Collect removes what other plugins made for sandboxes that do not exist any more.
+	Collect(ctx context.Context) error
 }
 
 // FurtherPlan is what a pod requests.
@@ -81,11 +85,19 @@ func (h *Handler) DiffersFrom(a desired.Attachment, binding *sbdb.PortBinding) b
 		vif.Request != a.Request || vif.MTU != a.MTU)
 }
 
+// byAnnotation begins the name under which the agent records an interface that a pod requested by annotation. A CNI
+// network cannot have such a name, so that GC of a CNI network leaves the interface alone, and the annotation's change
+// leaves the interface of a meta plugin alone.
+const byAnnotation = "network/"
+
+// RecordedNetwork returns the name under which the agent records an interface on a Network.
+func RecordedNetwork(network string) string { return byAnnotation + network }
+
 // OnNetworks returns the interfaces of a sandbox on Networks that pods requested by annotation, in the order of their
 // names.
 func (a *Attachments) OnNetworks(containerID string) (found []desired.Attachment) {
 	for _, have := range a.All() {
-		if _, _, ofCluster := names.ParsePodPort(have.InterfaceID); !ofCluster && have.ContainerID == containerID && have.Request != "" {
+		if strings.HasPrefix(have.Network, byAnnotation) && have.ContainerID == containerID {
 			found = append(found, have.Attachment)
 		}
 	}

@@ -110,9 +110,9 @@ func (h *Handler) detach(ctx context.Context, req cniwire.Request) error {
 	return cni.Detach(req.ContainerID, req.IfName)
 }
 
-// Check implements cniserver.Handler. It verifies that the interface belongs to the sandbox, that its flows are
+// Check implements cniserver.Handler. It verifies the sandbox's interfaces: that each belongs to the sandbox, that its flows are
 // installed, and that its port is this pod's.
-func (h *Handler) Check(_ context.Context, req cniwire.Request) error {
+func (h *Handler) Check(ctx context.Context, req cniwire.Request) error {
 	if err := h.attachable(); err != nil {
 		return err
 	}
@@ -126,7 +126,23 @@ func (h *Handler) Check(_ context.Context, req cniwire.Request) error {
 		return cniwire.Errorf(cniwire.CodeUnknownContainer, "port %s: sandbox %s has no interface %s", port, req.ContainerID, req.IfName)
 	}
 	have.NetNS = req.NetNS
-	return h.verify(have)
+	if err := h.verify(have); err != nil || config.Network != "" {
+		return err
+	}
+	return h.checkFurther(ctx, req.ContainerID)
+}
+
+// checkFurther verifies the further interfaces of a sandbox.
+func (h *Handler) checkFurther(ctx context.Context, containerID string) error {
+	if h.Further == nil {
+		return nil
+	}
+	for _, have := range h.Attachments.OnNetworks(containerID) {
+		if err := h.verify(have); err != nil {
+			return err
+		}
+	}
+	return h.Further.Check(ctx, containerID)
 }
 
 // verify returns an error for what an attachment lacks. It reads the caches and the links.

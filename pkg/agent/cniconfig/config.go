@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/weft-network/weft/pkg/networks"
 )
 
 // Name is the file name of the network configuration list. It sorts before most other plugins' files.
@@ -15,7 +17,7 @@ const Name = "05-weft.conflist"
 
 const (
 	pluginName  = "weft-cni"
-	networkName = "weft"
+	networkName = networks.ClusterNetwork
 )
 
 // Config keeps the plugins and the network configuration list on the host.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
@@ -34,6 +35,11 @@ type Delegates struct {
 	// Root is the node's file system; empty: the agent's own. Plugins run in it, since they have files of their own
 	// there.
 	Root string
+	// Devices returns the devices of a resource that kubelet gave to a pod; nil: definitions with a resource are refused.
+	Devices func(ctx context.Context, namespace, pod, resource string) ([]string, error)
+
+	// exclusive is held by GC. ADD and DEL share it.
+	exclusive sync.RWMutex
 }
 
 // configOf returns the configuration list of a definition. A definition without one names a configuration file of the
@@ -62,23 +68,37 @@ func (d *Delegates) configOf(name, text string) ([]byte, error) {
 
 // add runs ADD of an element. The record says whether it came to an end.
 func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) error {
+	d.exclusive.RLock()
+	defer d.exclusive.RUnlock()
+	device, err := d.deviceOf(ctx, sandbox, e)
+	if err != nil {
+		return err
+	}
 	config, err := withArgs(e.config, e.Element)
+	if err == nil {
+		config, err = withDevice(config, device)
+	}
 	if err != nil {
 		return err
 	}
 	r := &record{Sandbox: sandbox, Interface: e.Interface, Definition: e.Definition().String(), Hash: e.Hash(),
-		Config: config, Element: e.Element,
-		Begun: time.Now()}
+		Config: config, Element: e.Element, Resource: e.resource, DeviceID: device, Begun: time.Now()}
 	list, err := libcni.ConfListFromBytes(config)
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.isReady(ctx, list)
 	}
-	if err := d.write(r); err != nil {
+	if err == nil {
+		err = d.write(r)
+	}
+	if err != nil {
 		return err
 	}
 	result, err := d.cni().AddNetworkList(ctx, list, r.runtime())
 	if err == nil {
 		err = r.finish(result)
+	}
+	if err == nil {
+		r.Device, err = d.readDevice(r)
 	}
 	if err == nil && len(e.DefaultRoute) > 0 {
 		err = cni.AddDefaultRoutes(sandbox.NetNS, e.Interface, e.DefaultRoute)
@@ -92,11 +112,18 @@ func (d *Delegates) add(ctx context.Context, sandbox attach.Sandbox, e element) 
 	// The specification wants a DEL after an ADD that failed.
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), delegateTimeout)
 	defer cancel()
-	return errors.Join(fmt.Errorf("plugin: %w", err), d.remove(undo, sandbox.ContainerID, e.Interface))
+	return errors.Join(fmt.Errorf("plugin: %w", err), d.removeShared(undo, sandbox.ContainerID, e.Interface))
 }
 
 // remove runs DEL of an interface with what it was made with; without a record it does nothing.
 func (d *Delegates) remove(ctx context.Context, containerID, ifName string) error {
+	d.exclusive.RLock()
+	defer d.exclusive.RUnlock()
+	return d.removeShared(ctx, containerID, ifName)
+}
+
+// removeShared is remove for a caller that shares exclusive.
+func (d *Delegates) removeShared(ctx context.Context, containerID, ifName string) error {
 	r, err := d.read(containerID, ifName)
 	if err != nil || r == nil {
 		return err
@@ -108,7 +135,7 @@ func (d *Delegates) remove(ctx context.Context, containerID, ifName string) erro
 	if err := d.cni().DelNetworkList(ctx, list, r.runtime()); err != nil {
 		return fmt.Errorf("plugin: DEL of interface %s of %s: %w", ifName, r.Definition, err)
 	}
-	return d.forget(r)
+	return errors.Join(d.forgetDevice(r), d.forget(r))
 }
 
 // removeAll runs DEL of all interfaces of a sandbox, the last that was made first.
@@ -138,7 +165,8 @@ func (r *record) finish(result types.Result) error {
 // runtime returns the arguments of the plugins, the same for all verbs.
 func (r *record) runtime() *libcni.RuntimeConf {
 	s, e := r.Sandbox, r.Element
-	rt := &libcni.RuntimeConf{ContainerID: s.ContainerID, NetNS: s.NetNS, IfName: r.Interface, CapabilityArgs: map[string]any{},
+	rt := &libcni.RuntimeConf{ContainerID: s.ContainerID, NetNS: s.NetNS, IfName: r.Interface,
+		CapabilityArgs: map[string]any{"CNIDeviceInfoFile": r.infoFile()},
 		Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", s.Namespace}, {"K8S_POD_NAME", s.Pod},
 			{"K8S_POD_INFRA_CONTAINER_ID", s.ContainerID},
 			{"K8S_POD_UID", s.UID}}}

@@ -123,23 +123,33 @@ func (n *Networks) enqueueAll(ctx context.Context) error {
 	if !n.Attachments.Ready() {
 		return nil // the end of the restoration comes back here
 	}
+	ports, err := n.removeAllLeft(ctx)
+	for _, port := range ports {
+		n.queue.Add(port)
+	}
+	return err
+}
+
+// removeAllLeft removes what sandboxes left that have no interface on the cluster network any more. It returns the
+// logical ports of the other sandboxes.
+func (n *Networks) removeAllLeft(ctx context.Context) (ports []string, failures error) {
 	alive := map[string]bool{} // container IDs
 	for _, have := range n.Attachments.All() {
 		if namespace, pod, ok := names.ParsePodPort(have.InterfaceID); ok {
 			alive[have.ContainerID] = true
-			n.queue.Add(names.PodPort(names.DefaultNetwork, namespace, pod))
+			ports = append(ports, names.PodPort(names.DefaultNetwork, namespace, pod))
 		}
 	}
 	if n.Delegates == nil {
-		return nil
+		return ports, nil
 	}
-	records, err := n.Delegates.records("")
+	records, failures := n.Delegates.records("")
 	for _, r := range slices.Backward(records) {
 		if !alive[r.Sandbox.ContainerID] {
-			err = errors.Join(err, n.removeLeft(ctx, r))
+			failures = errors.Join(failures, n.removeLeft(ctx, r))
 		}
 	}
-	return err
+	return ports, failures
 }
 
 // removeLeft removes what a sandbox left, unless a request of its pod is under way.

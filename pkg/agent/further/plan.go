@@ -32,6 +32,8 @@ type element struct {
 	// network is the Network of Weft; empty: config is the configuration of another plugin.
 	network string
 	config  []byte
+	// resource is the name of the resource that the definition takes a device of; empty: none.
+	resource string
 }
 
 // port returns the logical port of an element on a Network.
@@ -44,6 +46,9 @@ func (n *Networks) Plan(ctx context.Context, sandbox attach.Sandbox) (attach.Fur
 	pod, err := n.podOf(ctx, sandbox)
 	if err != nil {
 		return nil, err
+	}
+	if err := n.checkDefault(ctx, pod); err != nil {
+		return nil, cniwire.Errorf(cniwire.CodeInvalidConfig, "%v", err)
 	}
 	requests, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil {
@@ -81,13 +86,10 @@ func (n *Networks) podOf(ctx context.Context, sandbox attach.Sandbox) (*corev1.P
 // resolve reads the definition of a request. The error does not name the request.
 func (n *Networks) resolve(ctx context.Context, request networks.Request) (e element, err error) {
 	e.Request = request
-	var nad nadv1.NetworkAttachmentDefinition
-	if err := n.API.Get(ctx, request.Definition(), &nad); apierrors.IsNotFound(err) {
-		return e, errors.New("the NetworkAttachmentDefinition does not exist")
-	} else if err != nil {
-		return e, err
+	definition, err := n.definition(ctx, request.Definition())
+	if err == nil {
+		err = definition.Further()
 	}
-	definition, err := networks.ParseDefinition(&nad)
 	if err != nil {
 		return e, err
 	}
@@ -97,8 +99,38 @@ func (n *Networks) resolve(ctx context.Context, request networks.Request) (e ele
 	if n.Delegates == nil {
 		return e, errors.New("this node's agent does not run other plugins (--delegates)")
 	}
-	e.config, err = n.Delegates.configOf(nad.Name, definition.Config)
+	e.resource = definition.Resource
+	e.config, err = n.Delegates.configOf(request.Element.Name, definition.Config)
 	return e, err
+}
+
+// definition reads a NetworkAttachmentDefinition. The error does not name it.
+func (n *Networks) definition(ctx context.Context, name types.NamespacedName) (networks.Definition, error) {
+	var nad nadv1.NetworkAttachmentDefinition
+	if err := n.API.Get(ctx, name, &nad); apierrors.IsNotFound(err) {
+		return networks.Definition{}, errors.New("the NetworkAttachmentDefinition does not exist")
+	} else if err != nil {
+		return networks.Definition{}, err
+	}
+	return networks.ParseDefinition(&nad)
+}
+
+// checkDefault returns an error if a pod names a definition for its interface eth0 that is not of the cluster network:
+// eth0 of every pod is on the cluster network, where its services, probes and policies are.
+func (n *Networks) checkDefault(ctx context.Context, pod *corev1.Pod) error {
+	name, ok, err := networks.DefaultDefinition(pod.Annotations)
+	if err != nil || !ok {
+		return err
+	}
+	definition, err := n.definition(ctx, name)
+	if err == nil && !definition.Cluster {
+		err = fmt.Errorf("the definition is not of the cluster network, and eth0 is on no other: request it by the annotation %s",
+			networks.Annotation)
+	}
+	if err != nil {
+		return fmt.Errorf("annotation %s: %s: %w", networks.DefaultAnnotation, name, err)
+	}
+	return nil
 }
 
 // DefaultRoutes implements attach.FurtherPlan.
@@ -138,13 +170,9 @@ func (n *Networks) attach(ctx context.Context, sandbox attach.Sandbox, e element
 	if e.network == "" {
 		return n.Delegates.add(ctx, sandbox, e)
 	}
-	_, err := n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, networkOf(e.network), e.Hash())
+	_, err := n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, attach.RecordedNetwork(e.network), e.Hash())
 	return err
 }
-
-// networkOf returns the name under which the agent records an interface on a Network. A CNI network cannot have it,
-// so that GC of a CNI network leaves the interface alone.
-func networkOf(network string) string { return "network/" + network }
 
 func (n *Networks) detachElement(ctx context.Context, sandbox attach.Sandbox, e element) error {
 	if e.network == "" {

@@ -26,6 +26,7 @@ type record struct {
 	Hash       string                        `json:"hash"`
 	Config     json.RawMessage               `json:"config"`
 	Element    nadv1.NetworkSelectionElement `json:"element"`
+	Resource   string                        `json:"resource,omitempty"`
 	DeviceID   string                        `json:"deviceID,omitempty"`
 	Device     *nadv1.DeviceInfo             `json:"device,omitempty"`
 	Begun      time.Time                     `json:"begun"`

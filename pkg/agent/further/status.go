@@ -11,6 +11,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,12 +58,24 @@ func (n *Networks) publish(ctx context.Context, sandbox attach.Sandbox, pod *cor
 // under this name.
 func (n *Networks) patch(ctx context.Context, pod, patched *corev1.Pod) error {
 	before := pod.DeepCopy()
-	before.ResourceVersion, patched.ResourceVersion = "", ""
+	before.ResourceVersion, before.UID, patched.ResourceVersion = "", "", ""
 	err := n.API.Status().Patch(ctx, patched, client.StrategicMergeFrom(before))
 	if err == nil {
 		patched.DeepCopyInto(pod)
 	}
+	if isOfAnother(err) {
+		return nil // the sandbox's pod does not exist any more
+	}
 	return client.IgnoreNotFound(err)
+}
+
+// isOfAnother reports whether the API server refuses a patch because the object has another UID.
+func isOfAnother(err error) bool {
+	var refused apierrors.APIStatus
+	if !errors.As(err, &refused) || refused.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(refused.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // status lists the interfaces of a sandbox, that on the cluster network first.

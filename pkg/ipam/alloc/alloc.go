@@ -179,7 +179,9 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
 	}
 	if on, ok := a.owners[owner]; ok && on == nodeName && len(n.owners[owner].Addresses) > 0 {
-		a.reserveFor(request.Reservation, n.owners[owner])
+		if len(a.reservations[request.Reservation]) == 0 {
+			a.reserveFor(request.Reservation, n.owners[owner])
+		}
 		return n.owners[owner], nil
 	}
 	if err := request.require(a.reservations[request.Reservation]); err != nil {

@@ -50,9 +50,10 @@ func (a *Allocator) UserOf(name string) string {
 	return ""
 }
 
-// reserveFor makes an assignment a reservation's, if the reservation is empty.
+// reserveFor makes an assignment a reservation's, unless the reservation has as many addresses. It has fewer if it is
+// new, or if the subnets have got another family since.
 func (a *Allocator) reserveFor(name string, got Assignment) {
-	if name == "" || len(a.reservations[name]) > 0 {
+	if name == "" || len(a.reservations[name]) >= len(got.Addresses) {
 		return
 	}
 	var addresses []netip.Addr

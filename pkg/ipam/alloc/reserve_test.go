@@ -71,6 +71,21 @@ func TestAReservationComesFirst(t *testing.T) {
 	}
 }
 
+// A reservation from before the network had a second family keeps its address, and gets one of the other.
+func TestAReservationGrowsWithTheFamilies(t *testing.T) {
+	a, _ := newNode("10.0.0.0/24", "fd00::/64")
+	kept := netip.MustParseAddr("10.0.0.7")
+	a.Reserve("claim", []netip.Addr{kept})
+	first, err := a.Allocate("n1", "first", Request{Reservation: "claim"})
+	if err != nil || first.Addresses[0].Addr() != kept || len(a.Reserved("claim")) != 2 {
+		t.Fatalf("%+v, %v, reserved %v", first, err, a.Reserved("claim"))
+	}
+	a.Release("first")
+	if again, err := a.Allocate("n1", "second", Request{Reservation: "claim"}); err != nil || again.Addresses[1] != first.Addresses[1] {
+		t.Errorf("%+v, %v, want %v", again, err, first)
+	}
+}
+
 func TestWhatAReservationCannotGive(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
 	a.Reserve("claim", []netip.Addr{netip.MustParseAddr("10.0.0.7")})
