@@ -22,7 +22,8 @@ const (
 )
 
 // refusals are the conditions of pods that are False while a request is refused.
-var refusals = []corev1.PodConditionType{networkv1alpha1.PodHostPortsReady, networkv1alpha1.PodNetworksAllocated, networkv1alpha1.PodNetworksAttached}
+var refusals = []corev1.PodConditionType{networkv1alpha1.PodHostPortsReady, networkv1alpha1.PodNetworksAllocated,
+	networkv1alpha1.PodNetworksAttached}
 
 // refusal returns what an object was refused. It is empty if nothing was refused, or the condition is not there yet.
 func refusal(o client.Object) string {

@@ -36,6 +36,7 @@ func (a *Allocator) CopyTo(c *Allocator) {
 }
 
 func (p *pool) clone() *pool {
-	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used), resting: maps.Clone(p.resting),
-		queue: slices.Clone(p.queue), next: p.next}
+	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used),
+		resting: maps.Clone(p.resting),
+		queue:   slices.Clone(p.queue), next: p.next}
 }

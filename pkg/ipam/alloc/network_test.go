@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,13 +62,13 @@ func TestReclaimedAssignments(t *testing.T) {
 			continue
 		}
 		kept, err2 := a.Allocate("*", "second", alloc.Request{})
-		if err != nil || err2 != nil || len(kept.Addresses) != len(test.have.Addresses) || kept.Addresses[0] != test.have.Addresses[0] || got.Slot != kept.Slot {
+		if err != nil || err2 != nil || !slices.Equal(kept.Addresses, test.have.Addresses) || got.Slot != kept.Slot {
 			t.Errorf("%s: reclaimed %v (%v), then allocated %v (%v)", name, got, err, kept, err2)
 		}
 	}
 }
 
-// Addresses that are excluded while they are used, or rest, take no place from those that can be given.
+// Addresses that are excluded while they are used, or rest, take no place from the others.
 func TestExcludedAddressesTakeNoPlace(t *testing.T) {
 	a := alloc.New(time.Now)
 	a.SetPools("*", whole("10.1.0.0/29"))
