@@ -180,7 +180,8 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		egress: egress.Items, furthers: furthers.Items, unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
+		egress: egress.Items, furthers: furthers.Items,
+		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers,
 	})
 	if r.Settings.Reported != nil {

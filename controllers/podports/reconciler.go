@@ -158,7 +158,8 @@ func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []att
 	var failed []string
 	for _, a := range attempts {
 		if _, has := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner); !has {
-			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v", a.request, cause.failed))
+			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v",
+				a.request, cause.failed))
 		}
 	}
 	return errors.Join(r.stay(ctx, pod), r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))

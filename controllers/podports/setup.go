@@ -106,10 +106,10 @@ func changed(e event.UpdateEvent) bool {
 		allocated(before) != allocated(after) // a cache that was behind may have hidden it
 }
 
-// allocated returns the status of the condition PodNetworksAllocated.
-func allocated(pod *corev1.Pod) corev1.ConditionStatus {
+// allocated returns what the condition PodNetworksAllocated says; empty without it.
+func allocated(pod *corev1.Pod) string {
 	if c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated); c != nil {
-		return c.Status
+		return string(c.Status) + " " + c.Reason + " " + c.Message
 	}
 	return ""
 }

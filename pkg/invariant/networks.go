@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -13,6 +12,9 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
+
+// requestedNetworks is the annotation of a pod that requests networks. Package networks, which reads it, depends on a client.
+const requestedNetworks = "k8s.v1.cni.cncf.io/networks"
 
 // networkInvariants returns the invariants of Networks and of pods' ports on them.
 func networkInvariants() []Invariant {
@@ -26,7 +28,7 @@ func networkInvariants() []Invariant {
 // requester returns the pod of a unit of ports on Networks, or nil if no pod requests any.
 func (v *view) requester(owner unit.Key) *corev1.Pod {
 	pod := v.pods[unit.NewKey(topology.KindPod, owner.Name())]
-	if pod == nil || pod.Annotations[nadv1.NetworkAttachmentAnnot] == "" {
+	if pod == nil || pod.Annotations[requestedNetworks] == "" {
 		return nil
 	}
 	return pod
@@ -120,7 +122,8 @@ func onePortPerInterface(v *view) (found []Violation) {
 			}
 			if other := by[row.Interface]; other != nil {
 				both := []any{other, port}
-				found = append(found, v.about(both, "interface %s of pod %s/%s has 2 ports: %v", row.Interface, row.Namespace, row.Name, v.namesOf(both)))
+				found = append(found, v.about(both, "interface %s of pod %s/%s has 2 ports: %v", row.Interface, row.Namespace, row.Name,
+					v.namesOf(both)))
 			}
 			by[row.Interface] = port
 		}

@@ -65,7 +65,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addMultiPolicy()
 	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
-	w.addNetwork("blue", "a", "b") // its addresses are those of pods on the cluster network
+	w.addNetwork("blue", "a", "b") // it has the same addresses as the cluster network
 	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
 		w.ClusterNetwork.Status.Addresses = append(w.ClusterNetwork.Status.Addresses,
 			networkv1alpha1.NetworkAddresses{CIDR: cidr, AddressCounts: networkv1alpha1.AddressCounts{Total: 100, Used: 3, Free: 97}})

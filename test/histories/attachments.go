@@ -50,7 +50,8 @@ func (a attachment) uuid(network string) string {
 
 // expectNetworks expects the rows of Networks and of the pods' ports on them, and checks what ports are assigned.
 func (o *oracle) expectNetworks() {
-	o.further = further{parsed: map[string]facts.PodNetwork{}, frozen: map[unit.Key]bool{}, taken: map[string]string{}, count: map[string]int32{}}
+	o.further = further{parsed: map[string]facts.PodNetwork{}, frozen: map[unit.Key]bool{}, taken: map[string]string{},
+		count: map[string]int32{}}
 	for _, r := range o.rows["Logical_Switch_Port"] {
 		if unit.Key(ownerOf(r)).Kind() == topology.KindPodPorts {
 			o.count[mapOf(r["external_ids"])[ovnexpr.NetworkKey]]++
@@ -75,7 +76,8 @@ func (o *oracle) expectNetworks() {
 	}
 	for _, a := range without {
 		if o.isPossible(a) {
-			o.complain("pod %s/%s has no port for %s on Network %s, which has what it requests", a.pod.Namespace, a.pod.Name, a.request, a.network)
+			o.complain("pod %s/%s has no port for %s on Network %s, which has what it requests", a.pod.Namespace, a.pod.Name,
+				a.request, a.network)
 		}
 	}
 }
@@ -219,8 +221,8 @@ func (o *oracle) assigned(a *attachment) (port topology.PodPort, ok bool) {
 	if r == nil {
 		return port, false
 	}
-	port = topology.PodPort{Namespace: a.pod.Namespace, Name: a.pod.Name, UID: interfaceUID(a.pod), Node: a.node.Name, Chassis: a.node.Chassis,
-		Network: n, Interface: a.request.Interface, Request: a.request.Hash(), Gateways: a.request.DefaultRoute}
+	port = topology.PodPort{Namespace: a.pod.Namespace, Name: a.pod.Name, UID: interfaceUID(a.pod), Node: a.node.Name,
+		Chassis: a.node.Chassis, Network: n, Interface: a.request.Interface, Request: a.request.Hash(), Gateways: a.request.DefaultRoute}
 	if b := a.request.Element.BandwidthRequest; b != nil {
 		port.Bandwidth = networkv1alpha1.Bandwidth{Ingress: int64(b.IngressRate), Egress: int64(b.EgressRate)}
 	}
@@ -297,7 +299,8 @@ func (o *oracle) isPossible(a attachment) bool {
 	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 {
 		return false
 	}
-	if mac := a.request.MAC; mac != nil && (len(pools) > 0 && ipam.CheckMAC(mac) != nil || o.taken[n.Switch(a.node.Name)+" "+mac.String()] != "") {
+	mac := a.request.MAC
+	if mac != nil && (len(pools) > 0 && ipam.CheckMAC(mac) != nil || o.taken[n.Switch(a.node.Name)+" "+mac.String()] != "") {
 		return false
 	}
 	granted := 0

@@ -177,7 +177,7 @@ func (w *world) isForeign(id string) bool {
 }
 
 // kept lists the rows of gateways whose nodes' agents have not reported since the NodeNetworks were recreated. These
-// rows must not change. Neither must those of an invalid Network, nor the ports of a pod whose annotation cannot be read.
+// rows must not change. Neither must the rows of an invalid Network, nor the ports of a pod whose annotation cannot be read.
 func (o *oracle) kept() map[string]bool {
 	kept := map[string]bool{}
 	for _, present := range o.rows {

@@ -293,7 +293,8 @@ func request(pod *corev1.Pod, n int) {
 }
 
 // badRequests are annotations that cannot be honoured as a whole.
-var badRequests = []string{"x0@eth0", "x0@net2,x1", "[null]", `[{"name":"x0"`, `[{"name":"x0","mac":"zz"}]`, "x0@an-interface-with-a-long-name"}
+var badRequests = []string{"x0@eth0", "x0@net2,x1", "[null]", `[{"name":"x0"`, `[{"name":"x0","mac":"zz"}]`,
+	"x0@an-interface-with-a-long-name"}
 
 // requestsOf derives the annotation of a pod from a number: none, a bad one, names, or JSON.
 func requestsOf(n int) string {

@@ -8,18 +8,25 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// withNetworkScenarios inserts the scenario of attachments that stay into a quarter of the plans.
+// withNetworkScenarios inserts a scenario of Networks into a quarter of the plans: attachments that stay, or an address that returns.
 func withNetworkScenarios(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 11))
 	if r.IntN(4) > 0 {
 		return p
 	}
 	steps := slices.Concat([]Step{{Do: "quiet"}}, stayingAttachments(r), []Step{{Do: "quiet"}, {Do: "same-attachments", Name: "y0"}})
+	if r.IntN(3) == 0 {
+		steps = slices.Concat([]Step{{Do: "quiet"}}, returnedAddress(r), []Step{{Do: "quiet"}})
+	}
 	p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), steps...)
 	return p
 }
@@ -36,6 +43,22 @@ func stayingAttachments(r *rand.Rand) []Step {
 		steps = append(steps, draw(r, harmless))
 	}
 	return steps
+}
+
+// returnedAddress takes an address from a pod in one of several ways, and requests it for another.
+func returnedAddress(r *rand.Rand) []Step {
+	const request = `[{"name":"y1","ips":["10.100.0.5"]}]`
+	leaves := []Step{
+		{Do: "reattach", Name: "a/q7"},
+		{Do: "reattach", Name: "a/q7", What: `[{"name":"y1","ips":["10.100.0.6"]}]`},
+		{Do: "delete-pod", Name: "a/q7"},
+		{Do: "end-pod", Name: "a/q7", What: "Succeeded"},
+	}
+	return []Step{
+		{Do: "node", Name: "n0"}, {Do: "wait", N: 20}, {Do: "agent", Name: "n0", N: r.IntN(3)},
+		{Do: "podnetwork", Name: "y1", What: oneOf(r, "tiny", "flat")}, {Do: "attach", Name: "a/q7", Node: "n0", What: request},
+		{Do: "quiet"}, {Do: "attach", Name: "b/q8", Node: "n0", What: request}, leaves[r.IntN(len(leaves))],
+	}
 }
 
 // harmless are steps after which an attachment has the addresses that it had.
@@ -61,6 +84,12 @@ func (w *world) doNetworkScenario(ctx context.Context, s Step) (handled bool, er
 	switch s.Do {
 	case "attach":
 		return true, w.attach(ctx, s)
+	case "reattach":
+		return true, w.changePod(ctx, s.Name, false, func(pod *corev1.Pod) {
+			if metav1.SetMetaDataAnnotation(&pod.ObjectMeta, networks.Annotation, s.What); s.What == "" {
+				delete(pod.Annotations, networks.Annotation)
+			}
+		})
 	case "note-attachments":
 		w.attachments = w.portsOn(s.Name)
 	case "same-attachments":

@@ -61,7 +61,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
 	var furtherNetworks networkv1alpha1.NetworkList
 	var nads nadv1.NetworkAttachmentDefinitionList
-	err := errors.Join(w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies), w.api.List(ctx, &policies), w.api.List(ctx, &egress),
+	err := errors.Join(w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
+		w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {

@@ -68,7 +68,7 @@ func TestReclaimedAssignments(t *testing.T) {
 	}
 }
 
-// Addresses that are excluded while they are used, or rest, take no place from addresses that can be given.
+// Addresses that are excluded while they are used, or rest, take no place from the others.
 func TestExcludedAddressesTakeNoPlace(t *testing.T) {
 	a := alloc.New(time.Now)
 	a.SetPools("*", whole("10.1.0.0/29"))
