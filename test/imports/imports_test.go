@@ -66,7 +66,6 @@ var table = []rule{
 	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/facts", "pkg/topology", "pkg/unit", "pkg/ovn/names",
 		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
-		"github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis",
 		"github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
 	{packages: "pkg/health", direct: append(below("apis", "pkg/ports"), "k8s.io/apimachinery/pkg/apis/meta/v1"), never: append(clients, "os/exec")},
 	{packages: "pkg/agent/desired", direct: append(below("pkg/ports", "pkg/reserved", "pkg/health", "pkg/unit",
