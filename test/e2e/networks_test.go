@@ -17,14 +17,27 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/poll"
 )
 
 // podNetwork creates a Network for the pods of all namespaces.
 func podNetwork(t *testing.T, name string, topology networkv1alpha1.NetworkTopology, subnets ...networkv1alpha1.NetworkSubnet) {
 	t.Helper()
-	n := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: networkv1alpha1.NetworkSpec{Topology: topology, Subnets: subnets, Namespaces: &metav1.LabelSelector{}}}
+	createNetwork(t, name, networkv1alpha1.NetworkSpec{Topology: topology, Subnets: subnets})
+}
+
+// segment creates a Network on the nodes' own segment, which their gateways reach as physnet.
+func segment(t *testing.T, name string, vlan int32, subnets ...networkv1alpha1.NetworkSubnet) {
+	t.Helper()
+	createNetwork(t, name, networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, VLAN: vlan, Subnets: subnets,
+		PhysicalNetwork: networkv1alpha1.GatewayPhysicalNetwork})
+}
+
+func createNetwork(t *testing.T, name string, spec networkv1alpha1.NetworkSpec) {
+	t.Helper()
+	spec.Namespaces = &metav1.LabelSelector{}
+	n := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	must(t, bed.api.Create(t.Context(), n))
 	t.Cleanup(func() { // refused while the status still counts the pods that were just removed
 		must(t, poll.Slowly(cleanup(), readyTimeout, func() error { return client.IgnoreNotFound(bed.api.Delete(cleanup(), n)) }))
@@ -106,28 +119,56 @@ func TestNetworks(t *testing.T) {
 	podNetwork(t, "red", networkv1alpha1.TopologyLayer2, layer2...)
 	podNetwork(t, "green", networkv1alpha1.TopologyLayer3, networkv1alpha1.NetworkSubnet{CIDR: "10.101.0.0/16", HostPrefix: 24},
 		networkv1alpha1.NetworkSubnet{CIDR: "fd00:101::/48", HostPrefix: 64})
+	segment(t, "plain", 0, networkv1alpha1.NetworkSubnet{CIDR: "10.120.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:120::/64"})
+	segment(t, "tagged", 100, networkv1alpha1.NetworkSubnet{CIDR: "10.121.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:121::/64"})
 	delegates := defineDelegates(t)
 	const asked = `[{"name":"blue","ips":["10.100.0.%[1]d","fd00:100::%[1]d"],"mac":"02:00:00:00:01:%[1]d"},
-		{"name":"green","mac":"02:00:00:00:02:%[1]d"}]`
-	one, near, two := requesting("one", "n1", "blue,green"), requesting("near", "n1", "blue,green"), requesting("two", "n2", "blue,green")
+		{"name":"green","mac":"02:00:00:00:02:%[1]d"},
+		{"name":"plain","ips":["10.120.0.%[1]d","fd00:120::%[1]d"]},
+		{"name":"tagged","ips":["10.121.0.%[1]d","fd00:121::%[1]d"],"mac":"02:00:00:00:04:%[1]d"}]`
+	const all = "blue,green,plain,tagged"
+	one, near, two := requesting("one", "n1", all), requesting("near", "n1", all), requesting("two", "n2", all)
 	nearAsked, twoAsked := requesting("near-asked", "n1", fmt.Sprintf(asked, 77)), requesting("two-asked", "n2", fmt.Sprintf(asked, 78))
 	alone := requesting("alone", "n2", `[{"name":"red","ips":["10.100.0.79","fd00:100::79"]}]`)
 	bed.run(t, one, near, two, nearAsked, twoAsked, alone)
 	var cells []*networkCell
 	t.Cleanup(func() { writeCells(t, "networks.json", cells) })
-	for ifName, topology := range map[string]string{"net1": "Layer2", "net2": "Layer3"} {
+	for ifName, topology := range map[string]string{"net1": "Layer2", "net2": "Layer3", "net3": "Localnet", "net4": "Localnet, VLAN 100"} {
 		for to, c := range map[*corev1.Pod]networkCell{near: {Relation: "same node"}, two: {Relation: "cross node"},
 			nearAsked: {Relation: "same node", Requested: true}, twoAsked: {Relation: "cross node", Requested: true}} {
 			c.Network = topology
 			cells = append(cells, tryOn(t, one, to, ifName, c)...)
 		}
 	}
+	cells = append(cells, tryOutside(t, one)...)
 	cells = append(cells, delegates.try(t)...)
 	bed.mustReach(t, one, two)
 	hasAsked(t, twoAsked, "10.100.0.78", "02:00:00:00:01:78")
 	if err := reachOn(t, one, alone, "net1"); err == nil {
 		t.Error("a pod of network blue reaches a pod of network red")
 	}
+}
+
+// tryOutside gives the segment's router addresses of the Network there, and pings them from a pod of the Network.
+func tryOutside(t *testing.T, from *corev1.Pod) (cells []*networkCell) {
+	t.Helper()
+	router := lab.Router().Name
+	for family, address := range map[string]string{"IPv4": "10.120.0.250/24", "IPv6": "fd00:120::250/64"} {
+		bed.mustExec(t, router, "ip", "addr", "add", address, "dev", "eth0", "nodad")
+		t.Cleanup(func() {
+			_, err := bed.Exec(cleanup(), router, "ip", "addr", "del", address, "dev", "eth0")
+			must(t, err)
+		})
+		to := target{Name: router, Ping: netip.MustParsePrefix(address).Addr().String()}
+		err := poll.Slowly(t.Context(), readyTimeout, func() error { return bed.reach(t.Context(), from, nil, []target{to}) })
+		c := &networkCell{Network: "Localnet", Family: family, Relation: "host of the segment", OK: err == nil}
+		if err != nil {
+			c.Error = err.Error()
+			t.Errorf("%+v", c)
+		}
+		cells = append(cells, c)
+	}
+	return cells
 }
 
 // tryOn fills a cell for each family.
