@@ -25,6 +25,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/cri"
+	"github.com/weft-network/weft/pkg/agent/further"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/uninstall"
@@ -44,7 +45,8 @@ func main() {
 }
 
 func run(args []string) error {
-	commands := map[string]func([]string) error{"uninstall": runUninstall, "uplink": uplinkCommand, "uplink-guard": guard}
+	commands := map[string]func([]string) error{"uninstall": runUninstall, "uplink": uplinkCommand, "uplink-guard": guard,
+		further.LaunchCommand: further.Launch}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])
 	}

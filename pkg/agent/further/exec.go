@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
@@ -24,12 +23,13 @@ type rootExec struct {
 // ExecPlugin implements invoke.Exec. A plugin's error comes on its standard output, as the specification says.
 func (e *rootExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(ctx, path)
+	argv := []string{path}
+	if e.root != "" {
+		argv = []string{"/proc/self/exe", LaunchCommand, e.root, path}
+	}
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Env, c.Stdin, c.Stdout, c.Stderr = environ, bytes.NewReader(stdin), &stdout, &stderr
 	c.WaitDelay = undoTimeout
-	if e.root != "" {
-		c.SysProcAttr, c.Dir = &syscall.SysProcAttr{Chroot: e.root}, "/"
-	}
 	if err := c.Run(); err != nil {
 		return nil, pluginError(err, stdout.Bytes(), stderr.Bytes())
 	}
