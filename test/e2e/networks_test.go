@@ -94,11 +94,15 @@ func reachOn(t *testing.T, from, to *corev1.Pod, ifName string) error {
 // reachAt calls some of a pod's addresses.
 func reachAt(t *testing.T, from, to *corev1.Pod, ifName string, addresses ...netip.Addr) error {
 	t.Helper()
-	var targets []target
+	return bed.reach(t.Context(), from, on(t, from, ifName), targetsAt(to, addresses))
+}
+
+// targetsAt returns targets for some addresses of a pod.
+func targetsAt(to *corev1.Pod, addresses []netip.Addr) (targets []target) {
 	for _, a := range addresses {
 		targets = append(targets, target{Name: to.Name, Ping: a.String(), HTTP: "http://" + netip.AddrPortFrom(a, 8080).String()})
 	}
-	return bed.reach(t.Context(), from, on(t, from, ifName), targets)
+	return targets
 }
 
 // networkCell is one element of the matrix of TestNetworks: who reaches whom on which network.
