@@ -1,16 +1,26 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
+
+// unreachable is a database that cannot be read.
+type unreachable struct{ kind.Database }
+
+func (unreachable) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
+	return nil, errors.New("unreachable")
+}
 
 // emptyEnv is an Env of a cluster without objects.
 func emptyEnv(t *testing.T) *kind.Env {
@@ -19,7 +29,8 @@ func emptyEnv(t *testing.T) *kind.Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &kind.Env{Client: fake.NewClientBuilder().WithScheme(options.Scheme).Build(), Triggers: &trigger.Set{}, Served: &kind.Served{}}
+	env := &kind.Env{Client: fake.NewClientBuilder().WithScheme(options.Scheme).Build(), Database: unreachable{},
+		Triggers: &trigger.Set{}, Served: &kind.Served{}}
 	env.Selectors = selection.NewSelectors(env.Triggers)
 	return env
 }

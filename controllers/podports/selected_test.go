@@ -101,7 +101,9 @@ func TestPortsThatStayFollowPolicies(t *testing.T) {
 			b.Update(pod)
 		},
 		"no agent": func(b *kindtest.Bed, _ *corev1.Pod) {
-			b.Delete(&networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+			nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+			nn.Spec.NodeID = 1
+			b.Update(nn)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

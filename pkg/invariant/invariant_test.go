@@ -223,7 +223,10 @@ var violations = []violation{
 		w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"},
 			Spec: corev1.PodSpec{NodeName: "n1"}})
 	}},
-	{"PodHasPort", "that of a pod before it", []string{"default_c", "uid-c", "uid-new"}, func(w *world) { w.Pods[2].UID = "uid-new" }},
+	{"PodHasPort", "that of a pod before it", []string{"default_c", "uid-c", "uid-new"}, func(w *world) {
+		w.Pods[2].UID = "uid-new"
+		find[nbdb.LogicalSwitchPort](w, nbdb.LogicalSwitchPortTable, "green_default_c_net1").Options["iface-id-ver"] = "uid-new"
+	}},
 	{"PodHasPort", "on another node", []string{"default_a", "switch n2", "node n1"}, func(w *world) {
 		n1, n2, id := w.nodeSwitch("n1"), w.nodeSwitch("n2"), w.port("a").UUID
 		w.port("a").Options["requested-tnl-key"] = "77"

@@ -62,10 +62,10 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addPod("a", "n1", 5)
 	w.addPod("b", "n1", 6)
 	w.addPod("c", "n2", 5)
-	w.addMultiPolicy()
 	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	w.addNetwork("blue", "a", "b") // it has the same addresses as the cluster network
+	w.addMultiPolicy()
 	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
 		w.ClusterNetwork.Status.Addresses = append(w.ClusterNetwork.Status.Addresses,
 			networkv1alpha1.NetworkAddresses{CIDR: cidr, AddressCounts: networkv1alpha1.AddressCounts{Total: 100, Used: 3, Free: 97}})
@@ -135,7 +135,7 @@ func (w *world) member(m unit.Membership) {
 }
 
 // addNetwork adds a Network, and an interface net1 on it for each of some pods.
-func (w *world) addNetwork(name string, pods ...string) {
+func (w *world) addNetwork(name string, pods ...string) facts.PodNetwork {
 	w.Helper()
 	n := networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.Spec.Topology = networkv1alpha1.TopologyLayer2
@@ -143,20 +143,26 @@ func (w *world) addNetwork(name string, pods ...string) {
 	n.Status.Attachments = int32(len(pods))
 	n.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 	w.Networks = append(w.Networks, n)
-	facts, err := facts.ParseNetwork(&n)
+	read, err := facts.ParseNetwork(&n)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.add(topology.PodNetworkUnit(facts))
+	w.add(topology.PodNetworkUnit(read))
 	for i, pod := range pods {
 		address := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(5 + i)}), 24)
-		port := topology.PodPort{Namespace: "default", Name: pod, UID: "uid-" + pod, Node: "n1", Chassis: "chassis-n1", Network: facts,
+		port := topology.PodPort{Namespace: "default", Name: pod, UID: "uid-" + pod, Node: "n1", Chassis: "chassis-n1", Network: read,
 			Interface: "net1", Addresses: []netip.Prefix{address}, MAC: ipam.MAC([]netip.Addr{address.Addr()}), Slot: 16 + i}
 		w.add(topology.PodPortsUnit("default", pod, []topology.PodPort{port}))
-		for j := range w.Pods {
-			if w.Pods[j].Name == pod {
-				metav1.SetMetaDataAnnotation(&w.Pods[j].ObjectMeta, nadv1.NetworkAttachmentAnnot, name)
-			}
+		w.request(pod, name)
+	}
+	return read
+}
+
+// request gives a pod the annotation that requests a Network.
+func (w *world) request(pod, network string) {
+	for i := range w.Pods {
+		if w.Pods[i].Name == pod {
+			metav1.SetMetaDataAnnotation(&w.Pods[i].ObjectMeta, nadv1.NetworkAttachmentAnnot, network)
 		}
 	}
 }

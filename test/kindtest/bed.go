@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -119,7 +120,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme),
-		nadv1.AddToScheme(scheme), cniv1beta1.AddToScheme(scheme),
+		nadv1.AddToScheme(scheme), ipamclaimsv1alpha1.AddToScheme(scheme), cniv1beta1.AddToScheme(scheme),
 		policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
