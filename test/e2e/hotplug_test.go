@@ -194,7 +194,8 @@ func (f *plugging) nothingLeft() {
 	})
 	for _, node := range []string{"n1", "n2"} {
 		eventually(f.T, readyTimeout, func() error {
-			out, err := bed.Exec(f.Context(), node, "sh", "-c", "find /var/lib/weft/networks -type f; ip -o link show master wire0 2>/dev/null; true")
+			out, err := bed.Exec(f.Context(), node, "sh", "-c",
+				"find /var/lib/weft/networks -type f; ip -o link show master wire0 2>/dev/null; true")
 			if text := strings.TrimSpace(string(out)); text != "" {
 				return fmt.Errorf("node %s has %s", node, text)
 			}
