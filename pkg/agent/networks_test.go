@@ -125,8 +125,18 @@ func (n *node) define(name, config string) *nadv1.NetworkAttachmentDefinition {
 }
 
 // links lists the pod's interfaces but lo with their IPv4 addresses: "eth0 10.244.1.5/24".
-func (r *requester) links() (found []string) {
-	r.must(inNetNS(r.netNS, func() error {
+func (r *requester) links() []string {
+	for {
+		found, err := r.listLinks()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) { // a link has changed meanwhile
+			r.must(err)
+			return found
+		}
+	}
+}
+
+func (r *requester) listLinks() (found []string, err error) {
+	err = inNetNS(r.netNS, func() error {
 		links, err := netlink.LinkList()
 		for _, link := range links {
 			text := link.Attrs().Name
@@ -142,9 +152,9 @@ func (r *requester) links() (found []string) {
 			}
 		}
 		return err
-	}))
+	})
 	slices.Sort(found)
-	return found
+	return found, err
 }
 
 // networkStatus returns the interfaces that network-status names, with their addresses.
