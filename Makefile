@@ -9,9 +9,9 @@ LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 NODE ?= 1
 FUZZTIME ?= 30s
-# A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own: an assertion of
-# ovn-controller 25.03 (ovsdb_idl_txn_write__) ends a test of the agent once in some hundred runs. No test of Weft is known to need it. More
-# than three failures are not repeated, because they are no coincidence.
+# A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
+# 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
+# because they are no coincidence.
 GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
 ##@ Try it

@@ -10,6 +10,8 @@ import (
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 )
 
 // Further attaches the interfaces that a pod requests beside that on the cluster network.
@@ -68,6 +70,33 @@ func (h *Handler) DetachPort(ctx context.Context, port, containerID, ifName stri
 		return err
 	}
 	return cni.Detach(containerID, ifName)
+}
+
+// UnplugPort is DetachPort for a pod that stays. It first waits until the operator has removed the port and ovn-controller
+// has released the interface, because ovn-controller 25.03 aborts at times when both disappear at once: it writes to a
+// row that is gone. It waits for releaseTimeout at most, and not at all for a port that serves another request now, or
+// without ovn-controller.
+func (h *Handler) UnplugPort(ctx context.Context, port, containerID, ifName string) error {
+	if have, attached := h.Attachments.Get(port); attached && because(h.Controller) == "" {
+		h.awaitRelease(ctx, have)
+	}
+	return h.DetachPort(ctx, port, containerID, ifName)
+}
+
+func (h *Handler) awaitRelease(ctx context.Context, have desired.Attachment) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	err := h.Bindings.Wait(ctx, func() (bool, error) {
+		binding, bound := h.Bindings.Find(have.InterfaceID)
+		return !bound || binding.ExternalIDs[ovnexpr.RequestKey] != have.Request, nil
+	})
+	if _, bound := h.Bindings.Find(have.InterfaceID); err != nil || bound {
+		return
+	}
+	_ = h.OVS.Wait(ctx, func() (bool, error) {
+		row, ok := ovndb.Get[vswitchdb.Interface](h.OVS.Conn, desired.AttachmentInterfaceUUID(have))
+		return !ok || !desired.Installed(row), nil
+	})
 }
 
 // Differs reports whether an interface on a Network is no longer what its port says: the operator gave the port other

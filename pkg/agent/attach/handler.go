@@ -19,6 +19,8 @@ import (
 const (
 	// undoTimeout limits the undoing of a failed ADD.
 	undoTimeout = 10 * time.Second
+	// releaseTimeout limits how long the operator and ovn-controller may take to release an interface that is unplugged.
+	releaseTimeout = 2 * time.Second
 	// maxLinks limits the links that are made at once. The kernel makes them one after the other, and each blocks a thread.
 	maxLinks = 16
 )

@@ -35,6 +35,7 @@ const (
 type Ports interface {
 	AttachPort(ctx context.Context, sandbox attach.Sandbox, port, ifName, network, request string) (attach.Interface, error)
 	DetachPort(ctx context.Context, port, containerID, ifName string) error
+	UnplugPort(ctx context.Context, port, containerID, ifName string) error
 	HasPort(sandbox attach.Sandbox, port, request string) bool
 	Differs(a desired.Attachment) bool
 	DiffersFrom(a desired.Attachment, binding *sbdb.PortBinding) bool

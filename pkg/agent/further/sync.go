@@ -103,6 +103,9 @@ func (n *Networks) plug(ctx context.Context, sandbox attach.Sandbox, pod *corev1
 		}
 		waiting = waiting || !ready
 	}
+	if ctx.Err() != nil { // the agent ends, and the next one finishes
+		return ctx.Err()
+	}
 	published := n.publish(ctx, sandbox, pod, wanted)
 	if err := errors.Join(n.reportFailures(ctx, pod, failed), published, errors.Join(failed...)); err != nil {
 		return err
@@ -142,7 +145,7 @@ func (n *Networks) stays(h has, wanted []networks.Request) bool {
 
 func (n *Networks) detach(ctx context.Context, h has) error {
 	if h.attachment != nil {
-		return n.Ports.DetachPort(ctx, h.attachment.InterfaceID, h.attachment.ContainerID, h.ifName)
+		return n.Ports.UnplugPort(ctx, h.attachment.InterfaceID, h.attachment.ContainerID, h.ifName)
 	}
 	return n.Delegates.remove(ctx, h.delegated.Sandbox.ContainerID, h.ifName)
 }
