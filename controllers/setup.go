@@ -88,13 +88,14 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	return db.Engine, errors.Join(errs...)
 }
 
-// start restores the addresses in use, and then begins the first pass. Units are applied once the addresses are
-// restored, or after database.StartLimit.
+// start restores the addresses in use, and then begins the first pass. Units are applied once the addresses of the
+// cluster network are restored, or after database.StartLimit. The attachments of Networks are restored even if no pod
+// requests a Network: the previous leader may have removed the last port without writing the count.
 func start(ctx context.Context, env *kind.Env, db *database.Database, first *database.FirstPass, kinds []*kind.Kind) error {
 	defer db.BeginAfter(database.StartLimit)()
 	restored := env.Restore(ctx)
 	db.Begin()
-	err := errors.Join(restored, first.Begin(ctx, env.Client, kinds))
+	err := errors.Join(restored, first.Begin(ctx, env.Client, kinds), env.RestoreNetworks(ctx))
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestKindsAreComplete(t *testing.T) {
 			}
 		}
 	}
-	if env.Restore == nil || env.HasNoNetwork == nil {
+	if env.Restore == nil || env.RestoreNetworks == nil || env.HasNoNetwork == nil {
 		t.Error("a function that a package sets in Env is missing")
 	}
 }

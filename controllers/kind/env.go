@@ -56,11 +56,12 @@ type Env struct {
 	Served    *Served
 	Reserved  lookup.Lookup
 
-	// NetworkAddresses has the addresses in use of each Network. Attached returns the pods' interfaces on a Network,
-	// as "namespace/name@interface", sorted; known is false before the ports that exist were read. Package podports
-	// sets it.
+	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
+	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network; known is
+	// false before RestoreNetworks has succeeded. Package podports sets both functions.
 	NetworkAddresses *alloc.Set
-	Attached         func(network string) (interfaces []string, known bool)
+	RestoreNetworks  func(ctx context.Context) error
+	Attached         func(network string) (interfaces int, known bool)
 
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
 	// addresses went with their node, or with its subnet.

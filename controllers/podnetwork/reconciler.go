@@ -34,8 +34,8 @@ type Reconciler struct {
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
-	// Attached returns the interfaces of pods on a Network; known is false before the ports that exist were read.
-	Attached func(network string) (interfaces []string, known bool)
+	// Attached counts the interfaces of pods on a Network; known is false before the ports that exist were read.
+	Attached func(network string) (interfaces int, known bool)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -98,7 +98,7 @@ func (r *Reconciler) report(ctx context.Context, n *networkv1alpha1.Network, rea
 	}
 	meta.SetStatusCondition(&n.Status.Conditions, ready)
 	if interfaces, known := r.Attached(n.Name); known {
-		n.Status.Attachments = int32(len(interfaces))
+		n.Status.Attachments = int32(interfaces)
 	}
 	if equality.Semantic.DeepEqual(before.Status, n.Status) {
 		return nil

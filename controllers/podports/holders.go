@@ -27,6 +27,7 @@ func ownerOf(pod types.NamespacedName, uid, ifName, hash string) string {
 type holders struct {
 	mu      sync.Mutex
 	byPod   map[types.NamespacedName]map[held]struct{}
+	on      map[string]int                               // network -> attachments in byPod
 	waiting map[string]map[types.NamespacedName]struct{} // network -> pods
 }
 
@@ -39,9 +40,15 @@ func (h *holders) add(pod types.NamespacedName, a held) (added bool) {
 	if h.byPod[pod] == nil {
 		h.byPod[pod] = map[held]struct{}{}
 	}
-	_, had := h.byPod[pod][a]
+	if _, had := h.byPod[pod][a]; had {
+		return false
+	}
 	h.byPod[pod][a] = struct{}{}
-	return !had
+	if h.on == nil {
+		h.on = map[string]int{}
+	}
+	h.on[a.network]++
+	return true
 }
 
 func (h *holders) has(pod types.NamespacedName, a held) bool {
@@ -73,25 +80,22 @@ func (h *holders) networkOf(pod types.NamespacedName, owner string) (network str
 func (h *holders) remove(pod types.NamespacedName, a held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.byPod[pod], a)
-	if len(h.byPod[pod]) == 0 {
+	if _, had := h.byPod[pod][a]; !had {
+		return
+	}
+	if delete(h.byPod[pod], a); len(h.byPod[pod]) == 0 {
 		delete(h.byPod, pod)
+	}
+	if h.on[a.network]--; h.on[a.network] == 0 {
+		delete(h.on, a.network)
 	}
 }
 
-// attached returns the interfaces of pods on a network as "namespace/name@interface", sorted.
-func (h *holders) attached(network string) (found []string) {
+// attached counts the attachments of pods on a Network.
+func (h *holders) attached(network string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for pod, all := range h.byPod {
-		for a := range all {
-			if a.network == network {
-				found = append(found, pod.String()+"@"+a.ifName)
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
+	return h.on[network]
 }
 
 // wait remembers a pod that found no address on a network.
@@ -123,4 +127,5 @@ func (h *holders) copyTo(to *holders) {
 	for pod, all := range h.byPod {
 		to.byPod[pod] = maps.Clone(all)
 	}
+	to.on = maps.Clone(h.on)
 }

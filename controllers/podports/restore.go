@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,8 +19,8 @@ import (
 
 // restoration runs once, before the first address is given.
 type restoration struct {
-	mu   sync.Mutex
-	done bool
+	mu   sync.Mutex  // held while it runs, which waits for the database
+	done atomic.Bool // read without mu, so that the status of a Network does not wait for the database
 }
 
 // restore fills the allocators from the ports that exist. Ports of pods that are gone keep their addresses until the
@@ -27,7 +28,7 @@ type restoration struct {
 func (r *Reconciler) restore(ctx context.Context) error {
 	r.restored.mu.Lock()
 	defer r.restored.mu.Unlock()
-	if r.restored.done {
+	if r.restored.done.Load() {
 		return nil
 	}
 	if err := r.restorePools(ctx); err != nil {
@@ -49,15 +50,14 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	if err := r.restoreClaims(ctx); err != nil {
 		return fmt.Errorf("restore addresses of IPAMClaims: %w", err)
 	}
-	r.restored.done = true
+	r.restored.done.Store(true)
 	return r.enqueueNetworks(ctx)
 }
 
-// attached returns the interfaces of pods on a network.
-func (r *Reconciler) attached(network string) (interfaces []string, known bool) {
-	r.restored.mu.Lock()
-	defer r.restored.mu.Unlock()
-	return r.holders.attached(network), r.restored.done
+// attached counts the interfaces of pods on a Network.
+func (r *Reconciler) attached(network string) (interfaces int, known bool) {
+	known = r.restored.done.Load() // before the count, which is complete from then on
+	return r.holders.attached(network), known
 }
 
 // enqueueNetworks enqueues each Network, whose attachments are known now.

@@ -2,7 +2,6 @@ package histories
 
 import (
 	"fmt"
-	"log"
 	"maps"
 	"net/netip"
 	"slices"
@@ -379,10 +378,8 @@ func (o *oracle) checkPodNetworks() {
 		if c == nil || c.Reason != want || c.ObservedGeneration != n.Generation {
 			o.complain("Network %s of generation %d has condition %+v, want %s", name, n.Generation, c, want)
 		}
-		// A known bug: in some histories of a thousand (728, 789, 807, 974) the count of attachments stays behind the ports. It
-		// is logged, and not a failure, until the bug is cured.
 		if n.Status.Attachments != o.count[name] {
-			log.Printf("Network %s counts %d attachments, there are %d ports", name, n.Status.Attachments, o.count[name])
+			o.complain("Network %s counts %d attachments, there are %d ports", name, n.Status.Attachments, o.count[name])
 		}
 	}
 }

@@ -36,7 +36,6 @@ func (w *world) checkInvariants(ctx context.Context, frozen bool) error {
 	if len(w.muted) > 0 {
 		excused = append(excused, "PortOnItsChassis", "PeersExist")
 	}
-	excused = append(excused, "AttachmentsAreCounted") // the known bug of checkPodNetworks
 	var wrong []error
 	for _, v := range invariant.Check(present) {
 		// What must stay as it is in the database keeps the damage that was done to it.

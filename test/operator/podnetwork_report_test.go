@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
@@ -84,6 +85,35 @@ func TestAttachmentsStay(t *testing.T) {
 	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"} })
 	w.awaitNetwork(blue, networkv1alpha1.ReasonInvalidSpec)
 	again()
+}
+
+// A leader that removed the last port of a Network and ended before it wrote the count leaves the count to the next leader, although
+// no pod requests a Network then.
+func TestCountOfAPreviousLeader(t *testing.T) {
+	for name, exclude := range map[string][]networkv1alpha1.CIDR{"valid": nil, "invalid": {"192.0.2.0/24"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			o := w.start()
+			w.network(dualStack()...)
+			w.join("n1")
+			blue := w.podNetwork("blue", flat())
+			w.awaitNetwork(blue, networkv1alpha1.ReasonAsExpected)
+			o.settle()
+			o.stop()
+
+			patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = exclude })
+			stale := client.MergeFrom(blue.DeepCopy())
+			blue.Status.Attachments = 2
+			w.must(api.Status().Patch(t.Context(), blue, stale))
+			w.start()
+			w.until(func() error {
+				if err := view.Get(t.Context(), keyOf(blue), blue); err != nil || blue.Status.Attachments != 0 {
+					return fmt.Errorf("%d attachments without a port, %v", blue.Status.Attachments, err)
+				}
+				return nil
+			})
+		})
+	}
 }
 
 // rowOfPort returns the row and the addresses of a port by its name.
