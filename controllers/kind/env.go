@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -58,10 +59,12 @@ type Env struct {
 
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
 	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network; known is
-	// false before RestoreNetworks has succeeded. Package podports sets both functions.
+	// false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these
+	// functions.
 	NetworkAddresses *alloc.Set
 	RestoreNetworks  func(ctx context.Context) error
 	Attached         func(network string) (interfaces int, known bool)
+	AttachedPods     func() []types.NamespacedName
 
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
 	// addresses went with their node, or with its subnet.

@@ -91,6 +91,13 @@ func (h *holders) remove(pod types.NamespacedName, a held) {
 	}
 }
 
+// pods lists the pods that have attachments.
+func (h *holders) pods() []types.NamespacedName {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.byPod))
+}
+
 // attached counts the attachments of pods on a Network.
 func (h *holders) attached(network string) int {
 	h.mu.Lock()

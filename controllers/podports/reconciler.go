@@ -126,11 +126,15 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 		return err
 	}
 	var ports []topology.PodPort
+	var lost []held
 	var failed []string
 	for i := range attempts {
 		port, err := r.allocate(name, &attempts[i])
 		if err != nil {
 			failed = append(failed, fmt.Sprintf("%s: %v", attempts[i].request, err))
+			if have := attempts[i].held(); r.holders.has(name, have) { // its port was restored, but not its addresses
+				lost = append(lost, have)
+			}
 			continue
 		}
 		if claim := attempts[i].claim; claim != nil { // before the port, so that no pod has addresses that nothing keeps
@@ -145,6 +149,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 		}
 	}
 	applied := r.Database.Apply(ctx, topology.PodPortsUnit(name.Namespace, name.Name, ports))
+	if ovndb.IgnorePending(applied) == nil {
+		r.release(name, lost)
+	}
 	var rejected *ovndb.RejectedError
 	if errors.As(applied, &rejected) {
 		failed = append(failed, rejected.Err.Error())
@@ -233,6 +240,12 @@ func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempt
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodPortsUnit(pod.Namespace, pod.Name, staying))); err != nil {
 		return err
 	}
+	r.release(pod, leaving)
+	return nil
+}
+
+// release frees what a pod had. Its ports must be gone.
+func (r *Reconciler) release(pod types.NamespacedName, leaving []held) {
 	for _, have := range leaving {
 		r.holders.remove(pod, have)
 		kept := r.Addresses.Of(have.network).ReservationsOf(have.owner)
@@ -243,7 +256,6 @@ func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempt
 		r.wake(have.network)
 		r.count(have.network)
 	}
-	return nil
 }
 
 // wake enqueues the pods that wait for an address of a network.

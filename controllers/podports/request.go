@@ -140,12 +140,17 @@ func (a attempt) withoutAddresses() topology.PodPort {
 	return port
 }
 
+// held returns what the pod has if the attempt is granted.
+func (a *attempt) held() held {
+	return held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface}
+}
+
 // allocate gives an attempt its addresses and MAC. The error says why it cannot be granted.
 func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.PodPort, error) {
 	if a.failed != nil {
 		return a.port, a.failed
 	}
-	have := held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface}
+	have := a.held()
 	if a.apart != nil && !r.holders.has(pod, have) {
 		return a.port, fmt.Errorf("Network %s: %w", have.network, a.apart)
 	}

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -18,21 +20,6 @@ import (
 // After a start, the attachments of a Network are the ports that exist, whether a pod requests a Network or not. The Network is
 // enqueued when they are restored, because its status may hold the count of a previous leader.
 func TestAttachmentsAreRestored(t *testing.T) {
-	ports := func(t *testing.T) []*nbdb.LogicalSwitchPort { // of the pod demo/web, as the previous leader made them
-		b, _ := selectedBed(t)
-		b.Reconcile("demo", "web")
-		var found []*nbdb.LogicalSwitchPort
-		for _, row := range b.Database.RowsOf(web) {
-			if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
-				port.ExternalIDs[unit.OwnerKey] = string(web)
-				found = append(found, port)
-			}
-		}
-		if len(found) != 1 {
-			t.Fatalf("demo/web has %d ports", len(found))
-		}
-		return found
-	}
 	for name, c := range map[string]struct {
 		existing []*nbdb.LogicalSwitchPort
 		prepare  func(b *kindtest.Bed, pod *corev1.Pod)
@@ -40,12 +27,12 @@ func TestAttachmentsAreRestored(t *testing.T) {
 		want     int // after it
 	}{
 		"a pod without a port":     {prepare: func(*kindtest.Bed, *corev1.Pod) {}, want: 1},
-		"a pod with its port":      {existing: ports(t), prepare: func(*kindtest.Bed, *corev1.Pod) {}, restored: 1, want: 1},
+		"a pod with its port":      {existing: existingPorts(t), prepare: func(*kindtest.Bed, *corev1.Pod) {}, restored: 1, want: 1},
 		"neither pods nor ports":   {prepare: func(b *kindtest.Bed, pod *corev1.Pod) { b.Delete(pod) }},
-		"the port of a gone pod":   {existing: ports(t), prepare: func(b *kindtest.Bed, pod *corev1.Pod) { b.Delete(pod) }, restored: 1},
-		"a pod without a request":  {existing: ports(t), prepare: withRequests(""), restored: 1},
-		"a pod with a new request": {existing: ports(t), prepare: withRequests("blue@data"), restored: 1, want: 1},
-		"a pod with two requests":  {existing: ports(t), prepare: withRequests("blue,blue"), restored: 1, want: 2},
+		"the port of a gone pod":   {existing: existingPorts(t), prepare: func(b *kindtest.Bed, pod *corev1.Pod) { b.Delete(pod) }, restored: 1},
+		"a pod without a request":  {existing: existingPorts(t), prepare: withRequests(""), restored: 1},
+		"a pod with a new request": {existing: existingPorts(t), prepare: withRequests("blue@data"), restored: 1, want: 1},
+		"a pod with two requests":  {existing: existingPorts(t), prepare: withRequests("blue,blue"), restored: 1, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, pod := selectedBed(t)
@@ -72,6 +59,48 @@ func TestAttachmentsAreRestored(t *testing.T) {
 				t.Errorf("the count changed, enqueued %v", outcome.Enqueued)
 			}
 		})
+	}
+}
+
+// existingPorts returns the ports of the pod demo/web, as a previous leader made them.
+func existingPorts(t *testing.T) (found []*nbdb.LogicalSwitchPort) {
+	t.Helper()
+	b, _ := selectedBed(t)
+	b.Reconcile("demo", "web")
+	for _, row := range b.Database.RowsOf(web) {
+		if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
+			port.ExternalIDs[unit.OwnerKey] = string(web)
+			found = append(found, port)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("demo/web has %d ports", len(found))
+	}
+	return found
+}
+
+// A port whose address is another pod's by now, and for which no address is left, goes and does not count any more.
+func TestAnAttachmentWithoutItsAddressGoes(t *testing.T) {
+	ports := existingPorts(t)
+	other := *ports[0]
+	other.Name, other.ExternalIDs = "blue_demo_other_net1", map[string]string{unit.OwnerKey: "podports/demo/other"}
+	b, _ := selectedBed(t)
+	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&other, ports[0]}
+	blue := kindtest.Get(b, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}})
+	blue.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"10.100.0.0/24"}
+	b.Update(blue)
+	if err := b.Env.RestoreNetworks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := b.Env.Attached("blue"); n != 2 {
+		t.Errorf("%d attachments of 2 ports", n)
+	}
+	outcome := b.Reconcile("demo", "web")
+	if lines := outcome.Units[web]; len(lines) > 0 {
+		t.Errorf("demo/web has %q", lines)
+	}
+	if n, _ := b.Env.Attached("blue"); n != 1 || !slices.Contains(outcome.Enqueued, "podnetwork blue") {
+		t.Errorf("%d attachments of one port, enqueued %v", n, outcome.Enqueued)
 	}
 }
 

@@ -42,7 +42,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		origin.claims.copyTo(&r.claims)
 		r.restored = origin.restored
 	}
-	env.RestoreNetworks, env.Attached = r.restore, r.attached
+	env.RestoreNetworks, env.Attached, env.AttachedPods = r.restore, r.attached, r.holders.pods
 	return []*kind.Kind{{
 		Name: topology.KindPodPorts, Workers: workers, Reconciler: r,
 		Owner:        func() client.Object { return &corev1.Pod{} },

@@ -40,9 +40,10 @@ type Reconciler struct {
 	Live     client.Reader
 	Database Database
 	Events   events.EventRecorder
-	// Awaited lists nodes without known subnets whose pods have addresses. A node that does not exist never arrives,
-	// and may have left no row by which the sweep could find it.
-	Awaited  func() []string
+	// Awaited lists units that hold addresses although they may have no rows by which the sweep could find them: nodes
+	// without known subnets whose pods have addresses, and pods with attachments. If the object of such a unit does not
+	// exist, no event comes.
+	Awaited  func() []unit.Key
 	Triggers *trigger.Set
 	// Kinds are this version's kinds by name. Rows of other kinds are kept.
 	Kinds map[string]*kind.Kind
@@ -57,7 +58,16 @@ const Name = "sweep"
 
 // Kind returns the sweep for the units of these kinds.
 func Kind(env *kind.Env, kinds []*kind.Kind) *kind.Kind {
-	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Events: env.Events, Awaited: env.Addresses.Awaited,
+	awaited := func() (keys []unit.Key) {
+		for _, node := range env.Addresses.Awaited() {
+			keys = append(keys, topology.NodeKey(node))
+		}
+		for _, pod := range env.AttachedPods() {
+			keys = append(keys, topology.PodPortsKey(pod.Namespace, pod.Name))
+		}
+		return keys
+	}
+	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Events: env.Events, Awaited: awaited,
 		Triggers: env.Triggers, Kinds: map[string]*kind.Kind{}}
 	for _, k := range kinds {
 		r.Kinds[k.Name] = k
@@ -98,19 +108,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			r.Triggers.EnqueueUnit(key)
 		}
 	}
-	return result, r.dismiss(ctx)
+	return result, r.dismiss(ctx, owners)
 }
 
-// dismiss enqueues awaited nodes that do not exist.
-func (r *Reconciler) dismiss(ctx context.Context) error {
-	for _, node := range r.Awaited() {
-		name := types.NamespacedName{Name: node}
-		where, err := r.find(ctx, r.Kinds[topology.KindNode], name)
+// dismiss enqueues awaited units without rows whose objects do not exist.
+func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error {
+	for _, key := range r.Awaited() {
+		if owners[key] > 0 {
+			continue // the sweep has found it by its rows
+		}
+		where, err := r.find(ctx, r.Kinds[key.Kind()], trigger.NameOf(key))
 		if err != nil {
 			return err
 		}
 		if where == nowhere {
-			r.Triggers.Enqueue(topology.KindNode, name)
+			r.Triggers.EnqueueUnit(key)
 		}
 	}
 	return nil

@@ -43,6 +43,7 @@ func kinds() map[string]*kind.Kind {
 		{Name: topology.KindNode, Owner: func() client.Object { return &corev1.Node{} }},
 		{Name: topology.KindService, Owner: func() client.Object { return &corev1.Service{} }, Optional: true},
 		{Name: topology.KindPodSet, Shared: true},
+		{Name: topology.KindPodPorts, Owner: func() client.Object { return &corev1.Pod{} }},
 	} {
 		found[k.Name] = k
 	}
@@ -81,7 +82,7 @@ func TestReconcile(t *testing.T) {
 		rows    rows
 		cached  []client.Object
 		live    []client.Object
-		awaited []string
+		awaited []unit.Key
 		// enqueued are the first enqueued objects, sorted: "kind/namespace/name". count, if set, is the number of
 		// all.
 		enqueued []string
@@ -90,10 +91,10 @@ func TestReconcile(t *testing.T) {
 		lags     bool
 	}{
 		"the database is away": {
-			cached: []client.Object{theNetwork}, awaited: []string{"n9"},
+			cached: []client.Object{theNetwork}, awaited: []unit.Key{topology.NodeKey("n9")},
 		},
 		"there is no ClusterNetwork": {
-			rows: rows{owners: map[unit.Key]int{topology.PodKey("demo", "web"): 1}}, awaited: []string{"n9"},
+			rows: rows{owners: map[unit.Key]int{topology.PodKey("demo", "web"): 1}}, awaited: []unit.Key{topology.NodeKey("n9")},
 		},
 		"the owner is gone": {
 			rows: rows{owners: map[unit.Key]int{topology.PodKey("demo", "web"): 1}}, cached: []client.Object{theNetwork},
@@ -140,8 +141,16 @@ func TestReconcile(t *testing.T) {
 			enqueued: []string{"service/demo/front"},
 		},
 		"a node that never arrives": {
-			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, n1}, awaited: []string{"n1", "n9"},
-			enqueued: []string{"node//n9"},
+			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, n1}, enqueued: []string{"node//n9"},
+			awaited: []unit.Key{topology.NodeKey("n1"), topology.NodeKey("n9")},
+		},
+		"the port of a pod that is gone was deleted by somebody else": {
+			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone"},
+			awaited: []unit.Key{topology.PodPortsKey("demo", "web"), topology.PodPortsKey("demo", "gone")},
+		},
+		"a pod with attachments that is not cached yet": {
+			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork}, live: []client.Object{web},
+			awaited: []unit.Key{topology.PodPortsKey("demo", "web")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +164,7 @@ func TestReconcile(t *testing.T) {
 			}}, c.cached...)
 			r := &Reconciler{Client: cache, Live: clientOf(t, interceptor.Funcs{},
 				slices.Concat(withoutNetwork(c.cached), c.live)...), Database: c.rows, Events: recorder,
-				Triggers: triggers, Kinds: kinds(), Awaited: func() []string { return c.awaited }}
+				Triggers: triggers, Kinds: kinds(), Awaited: func() []unit.Key { return c.awaited }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{})
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +202,7 @@ func TestAnErrorRemovesNothing(t *testing.T) {
 	triggers := &trigger.Set{}
 	r := &Reconciler{Client: clientOf(t, interceptor.Funcs{}, theNetwork), Live: live,
 		Database: rows{owners: map[unit.Key]int{topology.PodKey("demo", "web"): 1}},
-		Events:   events.NewFakeRecorder(10), Triggers: triggers, Kinds: kinds(), Awaited: func() []string { return nil }}
+		Events:   events.NewFakeRecorder(10), Triggers: triggers, Kinds: kinds(), Awaited: func() []unit.Key { return nil }}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); !errors.Is(err, away) {
 		t.Errorf("error %v, want %v", err, away)
 	}
