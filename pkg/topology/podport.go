@@ -62,7 +62,7 @@ func (p PodPort) addTo(u *unit.Unit) {
 	if p.Slot != 0 {
 		port.Options[requestedTunnelKey] = key(p.Slot)
 	}
-	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: plainAddresses(p.Addresses)}.String()
+	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: ipam.Addresses(p.Addresses)}.String()
 	port.Addresses, port.PortSecurity = []string{address}, []string{address}
 	if len(p.Addresses) == 0 {
 		port.Addresses = []string{p.MAC.String(), "unknown"}
@@ -73,7 +73,7 @@ func (p PodPort) addTo(u *unit.Unit) {
 	u.Members = append(u.Members, unit.Membership{Parent: on, Column: "ports", Element: port.UUID})
 	rows, members := Pod{Bandwidth: p.Bandwidth}.bandwidth(port, on)
 	u.Rows, u.Members = append(u.Rows, rows...), append(u.Members, members...)
-	addSelected(u, port.UUID, plainAddresses(p.Addresses), p.Selected)
+	addSelected(u, port.UUID, ipam.Addresses(p.Addresses), p.Selected)
 }
 
 // attachment is what the pod's node must know of the interface.
@@ -90,14 +90,6 @@ func (p PodPort) attachment() ovnexpr.Attachment {
 		}
 	}
 	return a
-}
-
-func plainAddresses(prefixes []netip.Prefix) []netip.Addr {
-	addresses := make([]netip.Addr, 0, len(prefixes))
-	for _, p := range prefixes {
-		addresses = append(addresses, p.Addr())
-	}
-	return addresses
 }
 
 // NetworkPortUUID is the UUID of a pod's port on a Network. It holds the pod's UID, so that a pod recreated under the
