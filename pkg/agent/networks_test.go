@@ -203,7 +203,7 @@ func TestNetworksArePlugged(t *testing.T) {
 	n := readyNodeWithNetworks(t)
 	web := n.newRequester("plugged", 5, "blue")
 	answers, _ := n.startAdd(web.pod)
-	notYet(t, answers)
+	n.awaitWait(web.pod, answers, noPort)
 	web.givePorts()
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)

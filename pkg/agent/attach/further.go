@@ -49,7 +49,7 @@ func (a *adding) planFurther(ctx context.Context) (FurtherPlan, error) {
 // and leaves nothing if it fails.
 func (h *Handler) AttachPort(ctx context.Context, sandbox Sandbox, port, ifName, network, request string) error {
 	a := &adding{Handler: h, sandbox: sandbox, ifName: ifName, network: network, port: port, request: request,
-		clock: newStageClock(h.Passed)}
+		clock: newStageClock(h.Failpoint)}
 	vif, err := a.awaitAddress(ctx)
 	if err != nil {
 		return err

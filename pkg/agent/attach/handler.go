@@ -41,8 +41,9 @@ type Options struct {
 	Further Further
 	// Grace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
 	Grace time.Duration
-	// Passed receives each point that a request passes, before the request goes on.
-	Passed func(point string)
+	// Failpoint is called at each point of a request, such as "ADD link" or "DEL record", before the request goes on, and
+	// when an ADD waits, with the reason. Tests delay a request or end the agent there.
+	Failpoint func(point string)
 	// Observe receives the duration of each stage of an ADD that succeeded. Failed receives the stage at which an ADD
 	// failed.
 	Observe func(stage string, took time.Duration)
@@ -91,11 +92,11 @@ func (h *Handler) Del(ctx context.Context, req cniwire.Request) error {
 		return err
 	}
 	h.Counted()
-	h.Passed("DEL record")
+	h.Failpoint("DEL record")
 	if err := h.detach(ctx, req); err != nil {
 		return err
 	}
-	h.Passed("DEL link")
+	h.Failpoint("DEL link")
 	return h.Attachments.Tombstones.Remove(req.ContainerID, req.IfName)
 }
 

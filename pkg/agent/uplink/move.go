@@ -56,7 +56,7 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 	if err := m.dir().write(l); err != nil {
 		return Bridge{}, err
 	}
-	m.cfg.passed("ledger " + string(Moving))
+	m.cfg.failpoint("ledger " + string(Moving))
 	guard, err := startGuard(m.cfg.GuardCommand, l)
 	if err != nil {
 		return Bridge{}, errors.Join(err, m.dir().remove(s.Link))
@@ -98,7 +98,7 @@ func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, expected []target)
 	if err := m.dir().write(l); err != nil {
 		return err
 	}
-	m.cfg.passed("ledger " + string(Confirmed))
+	m.cfg.failpoint("ledger " + string(Confirmed))
 	return nil
 }
 

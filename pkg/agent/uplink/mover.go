@@ -50,7 +50,8 @@ type Config struct {
 	Tell func(link, bridge string, err error)
 	Log  logr.Logger
 
-	passed func(point string) // called after each change to the host; tests end the process there
+	// failpoint, if set, is called after each change to the host. Tests end the process there.
+	failpoint func(point string)
 }
 
 // Request describes the wanted uplink.
@@ -110,8 +111,8 @@ func New(cfg Config) *Mover {
 	if cfg.Tell == nil {
 		cfg.Tell = func(string, string, error) {}
 	}
-	if cfg.passed == nil {
-		cfg.passed = func(string) {}
+	if cfg.failpoint == nil {
+		cfg.failpoint = func(string) {}
 	}
 	return &Mover{cfg: cfg}
 }
@@ -133,7 +134,7 @@ func (m *Mover) withSwitch(ctx context.Context, do func(*rows) error) error {
 	return do(sw)
 }
 
-func (m *Mover) host(sw *rows) *host { return &host{rows: sw, passed: m.cfg.passed} }
+func (m *Mover) host(sw *rows) *host { return &host{rows: sw, failpoint: m.cfg.failpoint} }
 
 // Ensure returns the bridge of a link, and moves the link onto one first if it has none. The error is ErrRefused if the
 // link cannot be moved, and ErrRolledBack if a move failed. The link is then as before. Ensure takes up to a minute.

@@ -91,7 +91,7 @@ func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason stri
 	if err := m.dir().write(l); err != nil {
 		m.cfg.Log.Error(err, "cannot write the ledger; continuing to undo the move", "link", l.Snapshot.Link)
 	}
-	m.cfg.passed("ledger " + string(Undoing))
+	m.cfg.failpoint("ledger " + string(Undoing))
 	h := m.host(sw)
 	err := h.doAll(ctx, Undo(l.Snapshot, l.Target, l.BootID == boot))
 	if err = errors.Join(err, h.left); err != nil {
@@ -104,7 +104,7 @@ func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason stri
 	if err := m.dir().write(l); err != nil {
 		return err
 	}
-	m.cfg.passed("ledger " + string(RolledBack))
+	m.cfg.failpoint("ledger " + string(RolledBack))
 	m.cfg.Tell(l.Snapshot.Link, l.Target.Bridge, fmt.Errorf("%w: %s", ErrRolledBack, reason))
 	return nil
 }
