@@ -105,7 +105,7 @@ func bandwidthOf(r networks.Request) networkv1alpha1.Bandwidth {
 	return networkv1alpha1.Bandwidth{}
 }
 
-// scope is the name under which a network's allocator knows the pods of a node: a Network of one switch has one scope.
+// scope returns the name of a node's pods in a network's allocator. All nodes of a Network of one switch have the same.
 func scope(n facts.PodNetwork, node string) string {
 	if n.PerNode() {
 		return node

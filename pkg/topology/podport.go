@@ -28,7 +28,7 @@ type PodPort struct {
 	Interface string
 	// Request is the hash of the request that the port serves.
 	Request string
-	// Addresses are those of the pod with the length of their subnet; none if the pod configures itself.
+	// Addresses are the pod's addresses with the length of their subnet. They are empty if the pod configures itself.
 	Addresses []netip.Prefix
 	MAC       net.HardwareAddr
 	// Slot is the port's tunnel key; 0: northd chooses.

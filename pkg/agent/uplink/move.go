@@ -74,7 +74,7 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 		}
 		return Bridge{}, fmt.Errorf("%w: %w", ErrRolledBack, err)
 	}
-	m.cfg.Tell(s.Link, l.Target.Bridge, nil)
+	m.cfg.Report(s.Link, l.Target.Bridge, nil)
 	return bridgeOf(l), nil
 }
 

@@ -46,9 +46,9 @@ type Config struct {
 	GuardCommand []string
 	// BootID returns an ID that changes with each boot. Nil means the kernel's boot ID.
 	BootID func() (string, error)
-	// Tell, if set, receives the outcome of each move: nil for a moved link, or an ErrRolledBack with the reason.
-	Tell func(link, bridge string, err error)
-	Log  logr.Logger
+	// Report, if set, receives the outcome of each move: nil for a moved link, or an ErrRolledBack with the reason.
+	Report func(link, bridge string, err error)
+	Log    logr.Logger
 
 	// failpoint, if set, is called after each change to the host. Tests end the process there.
 	failpoint func(point string)
@@ -108,8 +108,8 @@ func New(cfg Config) *Mover {
 	if cfg.BootID == nil {
 		cfg.BootID = kernelBootID
 	}
-	if cfg.Tell == nil {
-		cfg.Tell = func(string, string, error) {}
+	if cfg.Report == nil {
+		cfg.Report = func(string, string, error) {}
 	}
 	if cfg.failpoint == nil {
 		cfg.failpoint = func(string) {}
@@ -241,11 +241,11 @@ func bridgeOf(l *Ledger) Bridge {
 	return b
 }
 
-// Tell replaces the function of Config.Tell.
-func (m *Mover) Tell(report func(link, bridge string, err error)) {
+// SetReport replaces Config.Report.
+func (m *Mover) SetReport(report func(link, bridge string, err error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cfg.Tell = report
+	m.cfg.Report = report
 }
 
 // Bridges returns the bridges that links were moved to.

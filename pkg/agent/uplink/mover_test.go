@@ -223,7 +223,7 @@ func TestAMoveThatCutsOffTheNodeIsRolledBack(t *testing.T) {
 		}
 	}
 	var reported error
-	cfg.Tell = func(_, _ string, err error) { reported = err }
+	cfg.Report = func(_, _ string, err error) { reported = err }
 	_, err := New(cfg).Ensure(context.Background(), w.request())
 	for _, target := range []string{"gateway 192.0.2.1", "API server 192.0.2.2:6443"} {
 		if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), target) {

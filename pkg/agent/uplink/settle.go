@@ -105,6 +105,6 @@ func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason stri
 		return err
 	}
 	m.cfg.failpoint("ledger " + string(RolledBack))
-	m.cfg.Tell(l.Snapshot.Link, l.Target.Bridge, fmt.Errorf("%w: %s", ErrRolledBack, reason))
+	m.cfg.Report(l.Snapshot.Link, l.Target.Bridge, fmt.Errorf("%w: %s", ErrRolledBack, reason))
 	return nil
 }
