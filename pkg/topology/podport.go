@@ -57,7 +57,7 @@ func PodPortsUnit(namespace, name string, ports []PodPort) unit.Unit {
 func (p PodPort) addTo(u *unit.Unit) {
 	port := &nbdb.LogicalSwitchPort{
 		UUID: NetworkPortUUID(p.PortName(), p.UID), Name: p.PortName(), ExternalIDs: map[string]string{"namespace": p.Namespace},
-		Options: map[string]string{"iface-id-ver": p.UID, "requested-chassis": p.Chassis},
+		Options: map[string]string{names.InterfaceVersion: p.UID, names.RequestedChassis: p.Chassis},
 	}
 	if p.Slot != 0 {
 		port.Options[requestedTunnelKey] = key(p.Slot)
@@ -124,7 +124,7 @@ func ParsePodPortsRow(row *nbdb.LogicalSwitchPort) (found PodPortRow, ok bool, e
 		return found, false, fmt.Errorf("port %s: not the name, or not the addresses, of a port on a Network", row.Name)
 	}
 	found.Network, found.Namespace, found.Name, found.Interface = name[0], name[1], name[2], name[3]
-	found.UID = row.Options["iface-id-ver"]
+	found.UID = row.Options[names.InterfaceVersion]
 	if text := row.Options[requestedTunnelKey]; text != "" {
 		if found.Slot, err = strconv.Atoi(text); err != nil {
 			return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)

@@ -194,7 +194,7 @@ func (a *adding) findAddress() (vif desired.VIF, missing string) {
 		return vif, "the operator has not given it a port yet"
 	}
 	want := a.sandbox.UID
-	if have := binding.Options["iface-id-ver"]; want != "" && have != want {
+	if have := binding.Options[names.InterfaceVersion]; want != "" && have != want {
 		return vif, fmt.Sprintf("its port is still that of an earlier pod (UID %s, want %s)", have, want)
 	}
 	spec, _, _ := a.State.forPods()

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -156,7 +157,7 @@ func (h *Handler) verify(have desired.Attachment) error {
 		return cniwire.Errorf(cniwire.CodeInternal, "port %s: its flows are not in Open vSwitch", port)
 	}
 	binding, ok := h.Bindings.Find(port)
-	if !ok || binding.Options["iface-id-ver"] != have.PodUID {
+	if !ok || binding.Options[names.InterfaceVersion] != have.PodUID {
 		return cniwire.Errorf(cniwire.CodeInternal, "port %s: the southbound database does not have it for pod UID %s", port, have.PodUID)
 	}
 	spec, mtu, datapath := h.State.forPods()

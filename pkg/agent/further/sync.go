@@ -31,7 +31,7 @@ func (n *Networks) sync(ctx context.Context, port string) error {
 	namespace, pod, _ := names.ParsePodPort(port)
 	main, attached := n.Attachments.Get(port)
 	binding, bound := n.Bindings.Find(port)
-	if !attached || !bound || binding.Options["iface-id-ver"] != main.PodUID {
+	if !attached || !bound || binding.Options[names.InterfaceVersion] != main.PodUID {
 		n.note(port, "")
 		return nil // its ADD, or its DEL, is to come
 	}
