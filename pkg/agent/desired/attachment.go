@@ -68,7 +68,8 @@ func newNetworkVIF(binding *sbdb.PortBinding, a ovnexpr.Attachment) (VIF, error)
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
-	return VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion], Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
+	return VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion],
+		Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
 		MTU: a.MTU, Request: a.Request}, nil
 }
 
