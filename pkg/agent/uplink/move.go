@@ -46,7 +46,8 @@ func (m *Mover) isFree(ctx context.Context, sw *rows, bridge string) bool {
 func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bridge, error) {
 	s := l.Snapshot
 	expected := answering(ctx, s.Link, targets(s, req))
-	if len(expected) == 0 && req.Uplink != networkv1alpha1.UplinkInterface && !(req.Physical && len(prefixes(s.Layer3)) == 0) {
+	mustAnswer := req.Uplink != networkv1alpha1.UplinkInterface && (!req.Physical || len(prefixes(s.Layer3)) > 0)
+	if mustAnswer && len(expected) == 0 {
 		return Bridge{}, refuse(
 			"no gateway, API server or other node answers over %s, so that a move could not be verified", s.Link)
 	}
