@@ -37,6 +37,38 @@ func TestLocalnetIsAcceptedOrRefused(t *testing.T) {
 	}
 }
 
+// TestNetworkFieldsAgree covers rules about two fields of a Network.
+func TestNetworkFieldsAgree(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec string
+		want refusal
+	}{
+		"exclusions in both families": {spec: `{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}, {cidr: "fd00:1::/64"}],
+			excludeSubnets: [10.1.7.0/24, "fd00:1::7:0/112", 10.1.0.9/32]}`},
+		"a whole subnet": {spec: `{topology: Layer3, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [10.1.0.0/16]}`},
+		"outside": {`{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [10.1.7.0/24, 10.2.0.0/24, 192.0.2.0/24]}`,
+			refusal{"spec.excludeSubnets", []string{"excludeSubnets: 10.2.0.0/24 lies in none of the subnets"}}},
+		"larger than the subnet": {`{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [10.0.0.0/8]}`,
+			refusal{"spec.excludeSubnets", []string{"10.0.0.0/8 lies in none"}}},
+		"of the other family": {`{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: ["fd00:1::/112"]}`,
+			refusal{"spec.excludeSubnets", []string{"fd00:1::/112 lies in none"}}},
+		"without subnets": {`{topology: Layer2, ipam: None, excludeSubnets: [10.1.0.0/24]}`,
+			refusal{"spec.excludeSubnets", []string{"10.1.0.0/24 lies in none"}}},
+		"no CIDR": {`{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [10.1.0.0-10]}`,
+			refusal{"spec.excludeSubnets[0]", []string{"is not an IPv4 or IPv6 CIDR"}}},
+		"IPv4 with a small MTU":       {spec: `{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], mtu: 576}`},
+		"IPv6 with the smallest MTU":  {spec: `{topology: Layer2, subnets: [{cidr: "fd00:1::/64"}], mtu: 1280}`},
+		"a small MTU without Weft":    {spec: `{topology: Layer2, ipam: None, mtu: 600}`},
+		"IPv6 with the cluster's MTU": {spec: `{topology: Layer2, subnets: [{cidr: "fd00:1::/64"}]}`},
+		"IPv6 with a smaller MTU": {`{topology: Layer3, subnets: [{cidr: 10.1.0.0/16}, {cidr: "fd00:1::/48"}], mtu: 1279}`,
+			refusal{"spec.mtu", []string{"IPv6 needs at least 1280 bytes"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.want.check(t, api.Create(t.Context(), object(t, "Network", "agrees", test.spec), client.DryRunAll))
+		})
+	}
+}
+
 func TestLocalnetChanges(t *testing.T) {
 	const base = `topology: Localnet, ipam: None, `
 	for name, test := range map[string]struct {

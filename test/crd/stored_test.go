@@ -36,6 +36,9 @@ func TestStoredObjectsStayWritable(t *testing.T) {
 			stored: object(t, "EgressIP", "stored",
 				`{egressIPs: [192.0.2.7], namespaceSelector: {matchLabels: {"team a": b}},
 				podSelector: {matchExpressions: [{key: a, operator: In}]}}`)},
+		"Network": {plural: "networks", status: map[string]any{"attachments": int64(1)},
+			field: []string{"excludeSubnets"}, value: []any{"10.1.7.0/24"},
+			stored: object(t, "Network", "stored", `{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [192.0.2.0/24]}`)},
 		"EgressFirewall": {plural: "egressfirewalls", status: map[string]any{"conditions": []any{}}, stored: firewall},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,6 +51,8 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.topology != 'Localnet' || has(self.physicalNetwork)",message="physicalNetwork: a Localnet network needs the name of its physical network",reason=FieldValueRequired,fieldPath=.physicalNetwork
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.physicalNetwork)",message="physicalNetwork: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.physicalNetwork
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.vlan)",message="vlan: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.vlan
+// +kubebuilder:validation:XValidation:rule="!has(self.mtu) || self.mtu >= 1280 || !has(self.subnets) || self.subnets.all(s, !isCIDR(s.cidr) || cidr(s.cidr).ip().family() == 4)",message="mtu: IPv6 needs at least 1280 bytes",reason=FieldValueInvalid,fieldPath=.mtu
+// +kubebuilder:validation:XValidation:rule="!has(self.excludeSubnets) || self.excludeSubnets.all(e, !isCIDR(e) || has(self.subnets) && self.subnets.exists(s, isCIDR(s.cidr) && cidr(s.cidr).containsCIDR(cidr(e))))",message="excludeSubnets: an entry lies in none of the subnets",messageExpression="'excludeSubnets: ' + self.excludeSubnets.filter(e, isCIDR(e) && !(has(self.subnets) && self.subnets.exists(s, isCIDR(s.cidr) && cidr(s.cidr).containsCIDR(cidr(e)))))[0] + ' lies in none of the subnets'",reason=FieldValueInvalid,fieldPath=.excludeSubnets
 type NetworkSpec struct {
 	// topology says how the network spans nodes. Layer2 is one switch on all nodes. Layer3 is a switch on each node
 	// with a subnet of its own, and a router between them. Localnet is a segment of the data centre: the pods' frames
@@ -93,7 +95,8 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	ExcludeSubnets []CIDR `json:"excludeSubnets,omitempty"`
 
-	// mtu of the pods' interfaces, in bytes. Omitted, it is that of the cluster network.
+	// mtu of the pods' interfaces, in bytes: at least 1280 if a subnet is IPv6. Omitted, it is that of the cluster
+	// network.
 	// +optional
 	// +kubebuilder:validation:Minimum=576
 	// +kubebuilder:validation:Maximum=65535
