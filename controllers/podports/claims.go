@@ -190,6 +190,9 @@ func (r *Reconciler) allocateClaimed(pod types.NamespacedName, a *attempt, on st
 		return alloc.Assignment{}, fmt.Errorf("IPAMClaim %s/%s does not exist any more", a.claim.Namespace, a.claim.Name)
 	}
 	if err := r.inUse(pod, a); err != nil {
+		if _, got, has := r.Addresses.Of(of.network).Get(a.owner); has {
+			return got, nil // they are of a claim that was deleted, and stay with the pod
+		}
 		return alloc.Assignment{}, err
 	}
 	request.Reservation = of.name

@@ -145,7 +145,7 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 		WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &networkv1alpha1.ClusterNetwork{},
 			&networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressIP{}, &networkv1alpha1.EgressFirewall{},
 			&policyv1alpha1.AdminNetworkPolicy{}, &policyv1alpha1.BaselineAdminNetworkPolicy{},
-			&policyv1alpha2.ClusterNetworkPolicy{}).
+			&policyv1alpha2.ClusterNetworkPolicy{}, &ipamclaimsv1alpha1.IPAMClaim{}).
 		WithIndex(&corev1.Node{}, byAddress, addresses).
 		WithIndex(&networkv1alpha1.NodeNetwork{}, byAddress, addresses).
 		WithIndex(&discoveryv1.EndpointSlice{}, byService, func(o client.Object) []string {
