@@ -31,7 +31,8 @@ type further struct {
 	frozen map[unit.Key]bool           // units that must stay as they are in the database
 	// taken is what ports have, by Network: addresses, and per switch MACs and tunnel keys.
 	taken map[string]string
-	count map[string]int32 // Network -> ports
+	count map[string]int32  // Network -> ports
+	holds map[string]string // Network and address -> the pod whose port has it
 }
 
 // attachment is one request of a pod with what serves it.
@@ -51,10 +52,15 @@ func (a attachment) uuid(network string) string {
 // expectNetworks expects the rows of Networks and of the pods' ports on them, and checks what ports are assigned.
 func (o *oracle) expectNetworks() {
 	o.further = further{parsed: map[string]facts.PodNetwork{}, frozen: map[unit.Key]bool{}, taken: map[string]string{},
-		count: map[string]int32{}}
+		count: map[string]int32{}, holds: map[string]string{}}
 	for _, r := range o.rows["Logical_Switch_Port"] {
-		if unit.Key(ownerOf(r)).Kind() == topology.KindPodPorts {
-			o.count[mapOf(r["external_ids"])[ovnexpr.NetworkKey]]++
+		owner, network := unit.Key(ownerOf(r)), mapOf(r["external_ids"])[ovnexpr.NetworkKey]
+		if owner.Kind() != topology.KindPodPorts {
+			continue
+		}
+		o.count[network]++
+		for _, address := range networkAddresses(r) {
+			o.holds[network+" "+address] = owner.Name()
 		}
 	}
 	for name, n := range o.podNetworks {
@@ -126,7 +132,9 @@ func (o *oracle) expectPorts(pod *corev1.Pod) (without []attachment) {
 			continue
 		}
 		if port, ok := o.assigned(&a); ok {
-			ports = append(ports, port)
+			if ports = append(ports, port); o.apart(a) {
+				failed = append(failed, request.String())
+			}
 		} else {
 			failed, without = append(failed, request.String()), append(without, a)
 		}
@@ -222,7 +230,8 @@ func (o *oracle) assigned(a *attachment) (port topology.PodPort, ok bool) {
 		return port, false
 	}
 	port = topology.PodPort{Namespace: a.pod.Namespace, Name: a.pod.Name, UID: interfaceUID(a.pod), Node: a.node.Name,
-		Chassis: a.node.Chassis, Network: n, Interface: a.request.Interface, Request: a.request.Hash(), Gateways: a.request.DefaultRoute}
+		Chassis: a.node.Chassis, Network: n, Interface: a.request.Interface, Request: a.request.Hash(), Gateways: a.request.DefaultRoute,
+		Selected: o.selectedOn(a.pod, a.network)}
 	if b := a.request.Element.BandwidthRequest; b != nil {
 		port.Bandwidth = networkv1alpha1.Bandwidth{Ingress: int64(b.IngressRate), Egress: int64(b.EgressRate)}
 	}
@@ -254,6 +263,7 @@ func (o *oracle) readAssignment(a *attachment, r row, port *topology.PodPort) {
 		port.Addresses = append(port.Addresses, netip.PrefixFrom(address, a.pools[i].Subnet.Bits()))
 	}
 	o.checkPort(a, *port)
+	o.checkClaimed(*a, *port)
 }
 
 // checkPort checks that an assignment is what was requested, complete, and no other port's.
@@ -296,7 +306,10 @@ func (o *oracle) isPossible(a attachment) bool {
 		return false
 	}
 	pools, err := n.Pools(a.node.Name, int(o.networks[a.node.Name].Spec.NodeID))
-	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 {
+	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 || o.apart(a) {
+		return false
+	}
+	if a.request.Element.IPAMClaimReference != "" && !o.canClaim(a, n, pools) {
 		return false
 	}
 	mac := a.request.MAC
@@ -341,7 +354,8 @@ func (o *oracle) isFree(network string, pool alloc.Pool, address netip.Addr) boo
 	}
 	excluded := slices.ContainsFunc(pool.Exclude, func(p netip.Prefix) bool { return p.Contains(address) })
 	broadcast := address.Is4() && !pool.Subnet.Contains(address.Next())
-	return pool.Subnet.Contains(address) && !address.Less(first) && !broadcast && !excluded && o.taken[network+" "+address.String()] == ""
+	return pool.Subnet.Contains(address) && !address.Less(first) && !broadcast && !excluded && o.taken[network+" "+address.String()] == "" &&
+		o.claimed[network+" "+address.String()] == (types.NamespacedName{})
 }
 
 // checkRequests checks that a pod's condition names what fails, and only that.
@@ -368,6 +382,9 @@ func (o *oracle) checkRequests(pod *corev1.Pod, reason string, failed []string) 
 func (o *oracle) checkPodNetworks() {
 	for name, n := range o.podNetworks {
 		want := networkv1alpha1.ReasonAsExpected
+		if !o.isConnected(n) {
+			want = networkv1alpha1.ReasonPhysicalNetworkUnknown
+		}
 		if foreign := o.checkDefinitions(n); len(foreign) > 0 {
 			want = networkv1alpha1.ReasonDefinitionExists
 		}

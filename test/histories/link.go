@@ -99,11 +99,11 @@ func newLink(next http.RoundTripper, stale int64, lag map[string]int64, crashed 
 // resourceOf returns the resource of a path: what follows the version, or the namespace.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	for i, part := range parts {
-		if part == "v1" || part == "v1alpha1" {
-			parts = parts[i+1:]
-			break
-		}
+	switch {
+	case parts[0] == "api" && len(parts) > 2: // api, version
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3: // apis, group, version
+		parts = parts[3:]
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		parts = parts[2:]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -41,6 +43,9 @@ type objects struct {
 	clusterPolicies []policyv1alpha2.ClusterNetworkPolicy
 	podNetworks     map[string]*networkv1alpha1.Network
 	definitions     map[types.NamespacedName]*nadv1.NetworkAttachmentDefinition
+	multiPolicies   []cniv1beta1.MultiNetworkPolicy
+	claims          map[types.NamespacedName]*ipamclaimsv1alpha1.IPAMClaim
+	claimed         map[string]types.NamespacedName // Network and address -> the claim that keeps it
 
 	labels  map[string]labels.Set // of namespaces
 	logging map[string]string     // namespace -> its logging configuration
@@ -61,7 +66,10 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
 	var furtherNetworks networkv1alpha1.NetworkList
 	var nads nadv1.NetworkAttachmentDefinitionList
-	err := errors.Join(w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
+	var multi cniv1beta1.MultiNetworkPolicyList
+	var claims ipamclaimsv1alpha1.IPAMClaimList
+	err := errors.Join(w.api.List(ctx, &multi), w.api.List(ctx, &claims), w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads),
+		w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
@@ -71,7 +79,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o := &objects{nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		recorded: map[string]bool{}, logging: map[string]string{}}
 	o.readNetworks(furtherNetworks, nads)
-	o.policies, o.clusterPolicies = policies.Items, clusterPolicies.Items
+	o.readClaims(claims)
+	o.policies, o.clusterPolicies, o.multiPolicies = policies.Items, clusterPolicies.Items, multi.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {

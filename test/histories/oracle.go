@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -25,6 +26,8 @@ type oracle struct {
 	further
 	rows     database
 	unpinned map[string]bool
+	// addressed are the addresses that IPAMClaims had at the previous check, by UID.
+	addressed map[types.UID][]string
 
 	units   []unit.Unit
 	nodesOf map[string]facts.Node

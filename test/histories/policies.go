@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -160,6 +161,9 @@ func (o *oracle) expectPolicies() {
 		read, _ := o.clusterFacts(&o.clusterPolicies[i])
 		o.units = append(o.units, topology.ClusterPolicyUnit(read))
 	}
+	for i := range o.multiPolicies {
+		o.units = append(o.units, topology.MultiNetworkPolicyUnit(o.multiFacts(&o.multiPolicies[i])))
+	}
 	selectors := o.selectors()
 	for _, key := range slices.Sorted(maps.Keys(selectors)) {
 		if key.Kind() == topology.KindPodGroup {
@@ -180,6 +184,9 @@ func (o *oracle) selectors() map[unit.Key]facts.PodSelector {
 	for i := range o.clusterPolicies {
 		read, _ := o.clusterFacts(&o.clusterPolicies[i])
 		maps.Copy(used, topology.ClusterPolicySelectors(read))
+	}
+	for i := range o.multiPolicies {
+		maps.Copy(used, topology.MultiNetworkPolicySelectors(o.multiFacts(&o.multiPolicies[i])))
 	}
 	return used
 }
@@ -204,8 +211,10 @@ func (o *oracle) selected(pod *corev1.Pod) facts.SelectedPod {
 func (o *oracle) numbers(selector facts.PodSelector, port facts.NamedPort) []uint16 {
 	var pods []facts.SelectedPod
 	for i := range o.pods {
-		if hasOwnInterface(&o.pods[i]) {
-			pods = append(pods, o.selected(&o.pods[i]))
+		if pod := &o.pods[i]; hasOwnInterface(pod) && (selector.Network == "" || pod.Annotations[networks.Annotation] != "") {
+			selected := o.selected(pod)
+			selected.Network = selector.Network
+			pods = append(pods, selected)
 		}
 	}
 	return facts.NumbersOf(selector, port, pods)

@@ -26,7 +26,7 @@ func (w *world) wrong(ctx context.Context) error {
 	if !up {
 		return errors.New("the database is not running")
 	}
-	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned}
+	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed}
 	units, err := judge.expect()
 	if err != nil {
 		return err

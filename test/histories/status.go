@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -39,7 +40,15 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	if err != nil {
 		o.complain("ClusterNetwork: %w", err)
 	}
-	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway}
+	var node labels.Set
+	if present := o.nodes[nn.Name]; present != nil {
+		node = present.Labels
+	}
+	physical, err := facts.NodePhysicalNetworks(o.cn.Spec.PhysicalNetworks, node)
+	if err != nil {
+		o.complain("ClusterNetwork: %w", err)
+	}
+	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
 		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)
@@ -94,6 +103,7 @@ func (o *oracle) checkStatus() {
 	o.checkFirewalls()
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
+	o.checkClaims(o.addressed)
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}
