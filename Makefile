@@ -106,7 +106,7 @@ soak: ## Run ADD and DEL of all kinds (N=2000 SEED=) and pods through kubelet wh
 	go test -tags e2e -count=1 -timeout 60m -v ./test/soak -args -n $(or $(N),2000) -seed $(or $(SEED),0)
 
 .PHONY: bench-cni
-bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, against the plugin bridge; and the agent's memory with 100 pods
+bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, against the plugin bridge; the agent's memory with 100 pods; and hot plug
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories

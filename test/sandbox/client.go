@@ -108,3 +108,9 @@ func (c *Client) Call(ctx context.Context, calls ...Call) ([]End, error) {
 	a, err := c.Do(ctx, Request{Calls: calls})
 	return a.Ends, err
 }
+
+// Reach returns when an address answers through an interface, at the latest after a minute.
+func (c *Client) Reach(ctx context.Context, r Reach) error {
+	_, err := c.Do(ctx, Request{Reach: &r})
+	return err
+}

@@ -7,6 +7,7 @@ type Request struct {
 	ID      uint64
 	Make    []string `json:",omitempty"` // network namespaces to create and mount, by name
 	Destroy []string `json:",omitempty"` // network namespaces to remove; a missing one is no error
+	Reach   *Reach   `json:",omitempty"` // an interface to wait for
 	Calls   []Call   `json:",omitempty"` // plugins to execute in parallel
 }
 
@@ -21,6 +22,13 @@ type Call struct {
 	Config      string // standard input
 	// KillAfter kills the plugin after this time, like a runtime that gives up; 0: no limit.
 	KillAfter time.Duration
+}
+
+// Reach waits until an address answers through an interface of a network namespace, which may not exist yet.
+type Reach struct {
+	NetNS  string // path
+	IfName string
+	To     string // an IPv4 address
 }
 
 // Answer is the result of the request with the same ID.

@@ -48,6 +48,9 @@ func do(r Request) Answer {
 	for _, name := range r.Destroy {
 		failures = errors.Join(failures, destroyNetNS(name))
 	}
+	if r.Reach != nil {
+		failures = errors.Join(failures, r.Reach.run())
+	}
 	if failures != nil {
 		answer.Error = failures.Error()
 		return answer
