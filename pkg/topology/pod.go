@@ -29,6 +29,8 @@ type Pod struct {
 	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []facts.HostPort
+	// RandomHostPorts are those that the pod requests, with the port 0, whether or not it has them yet.
+	RandomHostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
 	// Networks changes with the networks that the pod requests; empty if it requests none.

@@ -95,6 +95,8 @@ type outside struct {
 	bridges map[string]*openflow.Bridge
 	table   nftables.Table
 	udp     map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown
+	// reserved are the destinations that no host port may use; nil: not computed yet.
+	reserved atomic.Pointer[reserved.Table]
 
 	// The data of the southbound database, as of its last connection.
 	nodes         map[netip.Addr]string
@@ -176,6 +178,7 @@ func (r *Gateway) applyRules(
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}
 	rules.Reserved = r.reserved(spec, rules.Addresses)
+	r.outside.reserved.Store(&rules.Reserved)
 	rules.Frontends = r.frontends(rules.Reserved)
 	if _, err := r.outside.table.Apply(ctx, rules.Table()); err != nil {
 		return err
