@@ -114,7 +114,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Passed: a.options.passed, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
 	})
 	networks := a.makeNetworks(recorder, turns, h)
-	a.makeHostPorts(h, networks.CompareAll)
+	ports := a.makeHostPorts(h, networks.CompareAll)
 	idle := idle.New(mgr.GetClient(), recorder)
 	a.bindings.Bound, a.bindings.Present, a.bindings.Demanded = h.Bound, networks.Bound, idle.Demanded
 	a.bindings.Synced = networks.CompareAll
@@ -133,7 +133,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	decisions := &policylog.Log{Dir: o.ControllerDir, PodAt: a.attachments.PodAt, Log: ctrl.Log.WithName("policy")}
 	for _, run := range []manager.RunnableFunc{
-		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run,
+		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run, ports.Run,
 		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost,
 	} {
 		if err := mgr.Add(run); err != nil {
@@ -197,7 +197,7 @@ func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Tur
 
 // makeHostPorts makes what gives pods random host ports. It binds the ports of the attachments when these change, and
 // when their record is read, which is also passed to restored.
-func (a *agent) makeHostPorts(h *attach.Handler, restored func()) {
+func (a *agent) makeHostPorts(h *attach.Handler, restored func()) *hostports.Ports {
 	ports := hostports.New(hostports.Options{API: podapi.Uncached(a.mgr), Bindings: a.bindings, Attachments: a.attachments,
 		Owner: a.gateway.OwnerOf, Range: a.state.HostPortRange, Log: ctrl.Log.WithName("hostports")})
 	h.HostPorts = ports
@@ -210,6 +210,7 @@ func (a *agent) makeHostPorts(h *attach.Handler, restored func()) {
 		ports.Sync()
 		restored()
 	}
+	return ports
 }
 
 // makeGateway sets the node's gateway and its service reader, and returns the server that answers the health checks

@@ -48,6 +48,7 @@ type Ports struct {
 	mu      sync.Mutex
 	claims  map[string][]ovnexpr.HostPort // logical port -> ports of its ADD under way
 	sockets map[desired.NodePort]*socket
+	ended   bool // no port is bound any more
 }
 
 // New returns the ports of a node. Its Sync must be called after each change of the attachments.
@@ -84,6 +85,9 @@ func (p *Ports) choose(pod *corev1.Pod, port string, request desired.HostPortReq
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended {
+		return nil, cniwire.Errorf(cniwire.CodeTryAgainLater, "the agent is ending")
+	}
 	defer p.sync() // closes what a failure leaves
 	taken := p.taken(port)
 	for _, fixed := range fixedPorts(pod) {
@@ -151,6 +155,19 @@ func (p *Ports) hold(at desired.NodePort) bool {
 	return true
 }
 
+// Run releases all ports when the agent ends.
+func (p *Ports) Run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for at, s := range p.sockets {
+		s.close()
+		delete(p.sockets, at)
+	}
+	return nil
+}
+
 // Release ends the claim of an ADD. The ports stay those of the attachment, if the ADD has made one.
 func (p *Ports) Release(port string) {
 	p.mu.Lock()
@@ -167,6 +184,9 @@ func (p *Ports) Sync() {
 }
 
 func (p *Ports) sync() {
+	if p.ended {
+		return
+	}
 	wanted := map[desired.NodePort]string{} // -> logical port
 	for _, have := range p.Attachments.All() {
 		for _, port := range have.HostPorts {
