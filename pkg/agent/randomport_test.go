@@ -4,14 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/safchain/ethtool"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -235,143 +233,61 @@ func TestRandomHostPortsThatAreRefused(t *testing.T) {
 	n.awaitPods(web.pod)
 }
 
-// outsideOf gives the node's bridge a link to a router outside, and returns the router's namespace. Both families work.
-func (n *node) outsideOf() string {
-	n.Helper()
-	outside := n.newNetNS("outside")
-	handle, err := ns.GetNS(outside)
-	n.must(err)
-	defer handle.Close()
-	n.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "nic0", MTU: 1500}, PeerName: "wire0",
-		PeerNamespace: netlink.NsFd(int(handle.Fd()))}))
-	n.must(configure("nic0"))
-	n.must(handle.Do(func(ns.NetNS) error {
-		tool, err := ethtool.NewEthtool()
-		if err != nil {
-			return err
+// bound lists the TCP ports of 20000-20002 that a process of the node has in both families.
+func bound() (found []string) {
+	for port := 20000; port <= 20002; port++ {
+		if isBound("tcp4", port) == nil && isBound("tcp6", port) == nil {
+			found = append(found, fmt.Sprintf("TCP %d 80", port))
 		}
-		defer tool.Close()
-		return errors.Join(tool.Change("wire0", map[string]bool{"tx-checksum-ip-generic": false}),
-			configure("wire0", nextHop+"/24", "fd00:172:18::1/64"))
-	}))
-	n.ovs.Ctl("add-port", "br-ex", "nic0")
-	n.must(configure("br-ex", "fd00:172:18::11/64"))
-	n.giveDefaultRoute()
-	bridge, err := netlink.LinkByName("br-ex")
-	n.must(err)
-	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: bridge.Attrs().Index, Gw: net.ParseIP("fd00:172:18::1")}))
-	return outside
-}
-
-// buildGateway writes the rows of the node's gateway as the operator does, and waits until it is ready.
-func (n *node) buildGateway() {
-	n.Helper()
-	var node corev1.Node
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, &node))
-	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00:172:18::11"})
-	n.must(api.Status().Update(n.Context(), &node))
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.Gateway = sharedGateway
-	nn.Spec.JoinAddresses = []networkv1alpha1.InterfaceAddress{"100.64.0.2/16", "fd98::2/64"}
-	n.must(api.Update(n.Context(), nn))
-	n.until("the link outside", func() error {
-		s := n.status()
-		return isTrue(s.Gateway != nil && len(s.Gateway.Addresses) == 2 && len(s.Gateway.NextHops) == 2, fmt.Sprintf("%+v", s.Gateway))
-	})
-	nn.Status = *n.status()
-	read, err := facts.ParseNodeNetwork(nn)
-	n.must(err)
-	n.apply(topology.NodeUnit(read))
-	gateway, err := facts.ParseGateway(nn, &node)
-	n.must(err)
-	n.apply(topology.GatewayUnit(gateway))
-	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
-}
-
-// echo answers each word at the pod's port 80, over TCP and UDP, until the test ends.
-func (n *node) echo(p pod) {
-	n.Helper()
-	var listener net.Listener
-	var packets net.PacketConn
-	n.must(inNetNS(p.netNS, func() (err error) {
-		if listener, err = net.Listen("tcp", ":80"); err == nil {
-			packets, err = net.ListenPacket("udp", ":80")
-		}
-		return err
-	}))
-	n.Cleanup(func() { listener.Close(); packets.Close() })
-	go func() {
-		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-			_, _ = conn.Write([]byte(p.name))
-			conn.Close()
-		}
-	}()
-	go func() {
-		word := make([]byte, 64)
-		for {
-			_, from, err := packets.ReadFrom(word)
-			if err != nil {
-				return
-			}
-			_, _ = packets.WriteTo([]byte(p.name), from)
-		}
-	}()
-}
-
-// ask returns what answers at a port of the node, from a namespace.
-func ask(netNS, network string, at netip.AddrPort) (answer string, err error) {
-	err = inNetNS(netNS, func() error {
-		conn, err := net.DialTimeout(network, at.String(), time.Second)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-			return err
-		}
-		if _, err := conn.Write([]byte("weft")); err != nil {
-			return err
-		}
-		word := make([]byte, 64)
-		n, err := conn.Read(word)
-		answer = string(word[:n])
-		return err
-	})
-	return answer, err
-}
-
-// Packets from outside to a pod's random host port reach this pod, in both families, and no pod after it is gone.
-func TestRandomHostPortsFromOutside(t *testing.T) {
-	n := readyNode(t)
-	outside := n.outsideOf()
-	n.buildGateway()
-	n.setHostPortRange("20000-20003")
-	asked := map[string]string{networkv1alpha1.RandomHostPortsAnnotation: `["80/TCP", "80/UDP"]`}
-	var pods []*exposed
-	for i, name := range []string{"first", "second"} {
-		e := n.newExposed(name, 5+i, asked)
-		e.addMapped("")
-		n.echo(e.pod)
-		pods = append(pods, e)
 	}
+	return found
+}
+
+// wantHeld waits until the node's bound ports are those of these pods, each another.
+func (n *node) wantHeld(pods ...*exposed) {
+	n.Helper()
+	var want []string
 	for _, e := range pods {
-		ports, err := networkv1alpha1.ParseHostPorts(e.object().Annotations[networkv1alpha1.HostPortsAnnotation])
-		n.must(err)
-		if len(ports) != 2 {
-			t.Fatalf("host ports %+v", ports)
+		want = append(want, e.given())
+	}
+	slices.Sort(want)
+	n.until("held ports", func() error {
+		return isTrue(slices.Equal(bound(), want), fmt.Sprintf("%q are bound, want %q", bound(), want))
+	})
+}
+
+// Wherever an ADD with random host ports is killed, no port stays bound and no two pods have one, once the runtime has
+// sent its next request.
+func TestTheAgentDiesWithRandomHostPorts(t *testing.T) {
+	d := &death{}
+	d.at("")
+	n := readyNodeWith(t, func(o *agent.Options) { o.SetPassed(d.passed) })
+	n.setHostPortRange("20000-20002")
+	asked := map[string]string{networkv1alpha1.RandomHostPortsAnnotation: `["80/TCP"]`}
+	other, web := n.newExposed("other", 5, asked), n.newExposed("web", 6, asked)
+	other.addMapped("")
+	next := web.pod
+	next.container = "sandbox-web-2"
+	next.netNS = n.newNetNS(next.container)
+	for _, point := range []string{"ADD address", "ADD link", "ADD port", "ADD flows", "ADD host-ports"} {
+		n.dies(d, point, web.request(n, cniwire.Add))
+		n.del(web.pod)
+		n.wantHeld(other)
+		web.operate() // of what the killed ADD has written
+
+		if web.given() == "" {
+			web.addMapped("")
+		} else {
+			n.add(web.pod)
 		}
-		for _, port := range ports {
-			for _, address := range []string{encapIP, "fd00:172:18::11"} {
-				at, network := netip.AddrPortFrom(netip.MustParseAddr(address), port.HostPort), strings.ToLower(string(port.Protocol))
-				n.until(fmt.Sprintf("%s %s", network, at), func() error {
-					answer, err := ask(outside, network, at)
-					if err == nil && answer != e.name {
-						t.Fatalf("%s %s is answered by %q, not by %q", network, at, answer, e.name)
-					}
-					return err
-				})
-			}
-		}
+		n.wantHeld(other, web)
+		n.del(web.pod)
+		n.wantHeld(other)
+
+		n.dies(d, point, web.request(n, cniwire.Add))
+		n.add(next)
+		n.wantHeld(other, web)
+		n.del(next)
+		n.wantHeld(other)
 	}
 }
