@@ -53,7 +53,7 @@ func IndexByNodePort(o client.Object) []string {
 	return nil
 }
 
-// addHostPorts adds the host ports that a pod gets, and the random ones that it requests. It returns a sentence for each
+// addHostPorts adds the host ports that a pod gets, and its requests for random host ports. It returns a sentence for each
 // port that is reserved, or belongs to a service or to another pod.
 func (r *Reconciler) addHostPorts(ctx context.Context, pod *corev1.Pod, want *topology.Pod) (refused []string, err error) {
 	ports, problems := facts.HostPorts(pod)

@@ -105,8 +105,8 @@ func (n *node) echo(p pod) {
 	}()
 }
 
-// ask returns what answers at a port of the node, from a namespace.
-func ask(netNS, network string, at netip.AddrPort) (answer string, err error) {
+// exchangeWord returns what answers at a port of the node, from a namespace.
+func exchangeWord(netNS, network string, at netip.AddrPort) (answer string, err error) {
 	err = inNetNS(netNS, func() error {
 		conn, err := net.DialTimeout(network, at.String(), time.Second)
 		if err != nil {
@@ -151,7 +151,7 @@ func TestRandomHostPortsFromOutside(t *testing.T) {
 			for _, address := range []string{encapIP, "fd00:172:18::11"} {
 				at, network := netip.AddrPortFrom(netip.MustParseAddr(address), port.HostPort), strings.ToLower(string(port.Protocol))
 				n.until(fmt.Sprintf("%s %s", network, at), func() error {
-					answer, err := ask(outside, network, at)
+					answer, err := exchangeWord(outside, network, at)
 					if err == nil && answer != e.name {
 						t.Fatalf("%s %s is answered by %q, not by %q", network, at, answer, e.name)
 					}

@@ -211,7 +211,7 @@ func TestRandomHostPortsLastAsLongAsThePod(t *testing.T) {
 	})
 }
 
-// A port that the operator does not map is not chosen again, nor one that another pod's binding has.
+// A port that the operator does not map is not chosen again, nor a port of another pod's binding.
 func TestRandomHostPortsThatAreRefused(t *testing.T) {
 	n := readyNode(t)
 	n.setGateway(sharedGateway)
@@ -243,7 +243,7 @@ func bound() (found []string) {
 	return found
 }
 
-// wantHeld waits until the node's bound ports are those of these pods, each another.
+// wantHeld waits until exactly the ports of these pods are bound, and each pod has its own.
 func (n *node) wantHeld(pods ...*exposed) {
 	n.Helper()
 	var want []string

@@ -19,8 +19,8 @@ type HostPort struct {
 	Random bool
 }
 
-// HostPorts returns the host ports of a pod in a fixed order, without duplicates: those that it names, then the random
-// ones that it got. Init containers that keep running count (KEP-753). problems names the container and the port of
+// HostPorts returns the host ports of a pod in a fixed order, without duplicates: first the named ports, then the
+// random ports that the pod got. Init containers that keep running count (KEP-753). problems names the container and the port of
 // every host port that cannot be provided.
 func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 	if pod.Spec.HostNetwork {

@@ -94,8 +94,8 @@ func protocolOf(p corev1.ContainerPort) corev1.Protocol {
 	return p.Protocol
 }
 
-// givenHostPorts returns the random host ports that the agent of the pod's node gave the pod, among those that the pod
-// requests now. A request that cannot be read has none.
+// givenHostPorts returns the random host ports that the agent of the pod's node gave the pod and that the pod still
+// requests. A request that cannot be read has none.
 func givenHostPorts(pod *corev1.Pod) (given []HostPort, problems []string) {
 	wanted, err := RandomHostPorts(pod)
 	if err != nil {

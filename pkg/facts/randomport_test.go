@@ -82,7 +82,7 @@ func TestRandomHostPorts(t *testing.T) {
 	}
 }
 
-// A pod has the random ports that it requests and was given, after those that it names.
+// A pod has the random ports that it requests and was given, after the ports that it names.
 func TestGivenHostPorts(t *testing.T) {
 	const given = `[{"protocol":"UDP","containerPort":53,"hostPort":20001},{"protocol":"TCP","containerPort":53,"hostPort":20002},` +
 		`{"protocol":"TCP","containerPort":1,"hostPort":20003},{"protocol":"SCTP","containerPort":9000,"hostPort":0}]`

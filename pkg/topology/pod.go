@@ -29,7 +29,7 @@ type Pod struct {
 	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []facts.HostPort
-	// RandomHostPorts are those that the pod requests, with the port 0, whether or not it has them yet.
+	// RandomHostPorts are the requested random host ports, with the port 0, whether or not the pod has them yet.
 	RandomHostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string

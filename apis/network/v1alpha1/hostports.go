@@ -79,7 +79,7 @@ func MarshalHostPorts(ports []HostPort) (string, error) {
 	return string(text), err
 }
 
-// GalaxyPort is an element of GalaxyPortMappingAnnotation. The fields and their order are those of TKEStack Galaxy.
+// GalaxyPort is an element of GalaxyPortMappingAnnotation, with the fields of TKEStack Galaxy in their order.
 //
 // +kubebuilder:object:generate=false
 type GalaxyPort struct {

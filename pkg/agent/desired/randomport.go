@@ -41,8 +41,8 @@ func RandomHostPorts(binding *sbdb.PortBinding) (r HostPortRequest, err error) {
 }
 
 // HostPortCandidates returns the ports to try for a requested port: first the port that the pod has, if it is in the
-// range, and then each port of the range, from one that the pod's UID selects. So the ports of a pod that is gone are
-// rarely the next pod's.
+// range, and then each port of the range. The pod's UID selects where they begin, so that the next pod rarely gets the
+// ports of a deleted pod.
 func HostPortCandidates(r HostPortRequest, want ovnexpr.HostPort, uid string, first, last uint16) iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {
 		for _, has := range r.Has {

@@ -168,7 +168,7 @@ func (p *Ports) Run(ctx context.Context) error {
 	return nil
 }
 
-// Release ends the claim of an ADD. The ports stay those of the attachment, if the ADD has made one.
+// Release ends the claim of an ADD. The attachment, if the ADD has made one, keeps the ports.
 func (p *Ports) Release(port string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
