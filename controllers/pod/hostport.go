@@ -148,8 +148,12 @@ func (r *Reconciler) contesting() handler.Funcs {
 func (r *Reconciler) yielding() handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue, o client.Object, texts []string) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return
+		}
 		for _, text := range texts {
-			for _, request := range r.withHostPort(ctx, text, o.(*corev1.Pod).Spec.NodeName) {
+			for _, request := range r.withHostPort(ctx, text, pod.Spec.NodeName) {
 				q.Add(request)
 			}
 		}

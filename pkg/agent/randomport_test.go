@@ -82,7 +82,7 @@ func (e *exposed) addMapped(before string) {
 	e.Helper()
 	answers, _ := e.startAdd(e.pod)
 	e.until("the host ports of "+e.name, func() error { return isTrue(e.given() != before, e.given()) })
-	notYet(e.T, answers) // the operator has not mapped the ports
+	e.awaitWait(e.pod, answers, "the operator has not mapped")
 	e.operate()
 	if a := <-answers; a.err != nil {
 		e.Fatalf("ADD of %s: %v", e.name, a.err)
@@ -220,7 +220,7 @@ func TestRandomHostPortsThatAreRefused(t *testing.T) {
 	web := n.newExposed("refused", 6, map[string]string{networkv1alpha1.RandomHostPortsAnnotation: `["80/TCP"]`})
 	answers, cancel := n.startAdd(web.pod)
 	n.until("the first choice", func() error { return isTrue(web.given() != "", "none") })
-	notYet(t, answers)
+	n.awaitWait(web.pod, answers, "the operator has not mapped")
 	first := web.given()
 	cancel()
 	<-answers
@@ -261,7 +261,7 @@ func (n *node) wantHeld(pods ...*exposed) {
 func TestTheAgentDiesWithRandomHostPorts(t *testing.T) {
 	d := &death{}
 	d.at("")
-	n := readyNodeWith(t, func(o *agent.Options) { o.SetPassed(d.passed) })
+	n := readyNodeWith(t, func(o *agent.Options) { o.AddFailpoint(d.failpoint) })
 	n.setHostPortRange("20000-20002")
 	asked := map[string]string{networkv1alpha1.RandomHostPortsAnnotation: `["80/TCP"]`}
 	other, web := n.newExposed("other", 5, asked), n.newExposed("web", 6, asked)

@@ -46,6 +46,9 @@ func (a *adding) awaitHostPorts(ctx context.Context) error {
 	var missing []string
 	err := a.Bindings.Wait(ctx, func() (bool, error) {
 		missing = a.unmapped()
+		if len(missing) > 0 {
+			a.waits(fmt.Sprintf("the operator has not mapped %v", missing))
+		}
 		return len(missing) == 0, nil
 	})
 	if err != nil {

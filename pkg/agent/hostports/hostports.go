@@ -8,7 +8,9 @@
 package hostports
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +44,9 @@ type Options struct {
 	Range func() networkv1alpha1.PortRange
 	Log   logr.Logger
 }
+
+// errBusy means that another process of the node has bound a port.
+var errBusy = errors.New("another process of the node has bound it")
 
 // Ports chooses the node's random host ports and keeps them bound.
 type Ports struct {
@@ -97,11 +103,17 @@ func (p *Ports) choose(pod *corev1.Pod, port string, request desired.HostPortReq
 	for _, want := range request.Wanted {
 		for candidate := range desired.HostPortCandidates(request, want, string(pod.UID), first, last) {
 			at := desired.NodePort{Protocol: want.Protocol, Port: candidate}
-			if taken[at] || avoid[at] || p.owned(at) || !p.hold(at) {
+			if taken[at] || avoid[at] || p.owned(at) {
 				continue
 			}
-			taken[at], want.Port = true, candidate
-			break
+			held, err := p.hold(at)
+			if err != nil {
+				return nil, err
+			}
+			if held {
+				taken[at], want.Port = true, candidate
+				break
+			}
 		}
 		if want.Port == 0 {
 			return nil, cniwire.Errorf(cniwire.CodeTryAgainLater,
@@ -142,17 +154,20 @@ func (p *Ports) owned(at desired.NodePort) bool {
 	return ok
 }
 
-// hold binds a port, and reports whether this process has it.
-func (p *Ports) hold(at desired.NodePort) bool {
+// hold binds a port, and reports whether this process has it. It is no error if another process has it.
+func (p *Ports) hold(at desired.NodePort) (bool, error) {
 	if s := p.sockets[at]; s != nil && s.bound {
-		return true
+		return true, nil
 	}
 	s, err := bind(at)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	p.sockets[at] = s
-	return true
+	return true, nil
 }
 
 // Run releases all ports when the agent ends.
@@ -205,12 +220,15 @@ func (p *Ports) sync() {
 		}
 	}
 	for at, of := range wanted {
-		if s := p.sockets[at]; p.hold(at) || s != nil {
+		tried := p.sockets[at] != nil
+		held, err := p.hold(at)
+		if held || tried {
 			continue
 		}
+		err = cmp.Or(err, errBusy)
 		p.sockets[at] = &socket{} // reported once
-		p.Log.Info("A process of the node has bound a pod's random host port; packets to it go to the pod",
-			"port", of, "protocol", at.Protocol, "hostPort", at.Port)
+		p.Log.Info("cannot bind a pod's random host port; packets to it go to the pod", "port", of, "hostPort", at.String(),
+			"reason", err.Error())
 	}
 }
 

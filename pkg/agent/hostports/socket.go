@@ -9,8 +9,8 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// socket holds a port of the node in both families. It is bound and does not listen, so that whatever reaches it
-// without a translation is refused, as at a free port.
+// socket holds a port of the node in both families. It is bound and does not listen, so that a connection that reaches
+// it without a translation is refused, as at a free port. Datagrams wait unread in the smallest possible buffer.
 type socket struct {
 	bound bool
 	files []int
@@ -48,6 +48,9 @@ func bind(at desired.NodePort) (*socket, error) {
 }
 
 func bindTo(file, family int, at desired.NodePort) error {
+	if err := unix.SetsockoptInt(file, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil { // the kernel's minimum
+		return err
+	}
 	if family == unix.AF_INET {
 		return unix.Bind(file, &unix.SockaddrInet4{Port: int(at.Port)})
 	}
