@@ -40,13 +40,13 @@ type Database interface {
 type Selectors interface {
 	// Load reads all policies once. It must return before the first pod is reconciled.
 	Load(ctx context.Context) error
-	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod.
-	Version() uint64
+	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod.
+	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
-	// Reconciled records that a pod's unit names all selectors of a version, or that it has no unit.
-	Reconciled(pod unit.Key, version uint64)
+	// Reconciled records that the reconciliation has ended.
+	Reconciled(pod unit.Key)
 }
 
 // Reconciler reconciles Pods.
@@ -70,7 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.Selectors.Reconciled(topology.PodKey(req.Namespace, req.Name), r.Selectors.Version())
+	key := topology.PodKey(req.Namespace, req.Name)
+	r.Selectors.Started(key)
+	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {

@@ -126,9 +126,8 @@ func expectCondition(t *testing.T, policy client.Object, want string) {
 func TestClusterPolicyWaitsForItsGroup(t *testing.T) {
 	b := newBed(t, topology.KindClusterNetworkPolicy, aPod())
 	b.Create(aClusterPolicy("192.0.2.0/24"))
-	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"pod demo/web"}}, b.Reconcile("", "deny"))
+	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"podgroup 15af5d4acd7c612965b2"}}, b.Reconcile("", "deny"))
 	kindtest.Expect(t, kindtest.Outcome{}, b.Reconcile("", "deny"))
-	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
 	makeSets(b)
 	kindtest.Expect(t, kindtest.Outcome{Units: denied("ip4.dst == 192.0.2.0/24"),
 		Writes: []string{"patch status ClusterNetworkPolicy deny"}}, b.Reconcile("", "deny"))
@@ -156,8 +155,6 @@ func TestReconcileOlderKinds(t *testing.T) {
 			b := newBed(t, name, c.policy, aPod())
 			b.Serve(name, c.policy)
 			b.Reconcile("", c.policy.GetName())
-
-			b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
 			makeSets(b)
 			have := b.Reconcile("", c.policy.GetName())
 			lines := have.Units[unit.NewKey(name, c.policy.GetName())]
@@ -172,7 +169,7 @@ func TestReconcileOlderKinds(t *testing.T) {
 // A deleted policy loses its rules, and so does each policy of a kind that the API server no longer serves.
 func TestClusterDeletion(t *testing.T) {
 	gone := kindtest.Outcome{Units: map[unit.Key][]string{admin: nil},
-		Enqueued: []string{"pod demo/web", "podgroup 15af5d4acd7c612965b2"}}
+		Enqueued: []string{"podgroup 15af5d4acd7c612965b2"}}
 	for name, remove := range map[string]func(*kindtest.Bed, *policyv1alpha2.ClusterNetworkPolicy){
 		"deleted": func(b *kindtest.Bed, p *policyv1alpha2.ClusterNetworkPolicy) { b.Delete(p) },
 		"unserved": func(b *kindtest.Bed, p *policyv1alpha2.ClusterNetworkPolicy) {

@@ -80,15 +80,7 @@ func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
 		return err
 	}
-	for _, unused := range r.Selectors.Drop(u.Key, selectors) {
-		pods, err := world{r.Client}.pods(ctx, unused)
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods {
-			r.Triggers.EnqueueUnit(topology.SelectedUnit(unused, pod.Namespace, pod.Name))
-		}
-	}
+	r.Selectors.Drop(u.Key, selectors)
 	return nil
 }
 

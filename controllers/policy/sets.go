@@ -27,6 +27,9 @@ func (r *Sets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	key := unit.NewKey(r.Kind, req.Name)
 	switch r.Selectors.State(key) {
 	case selection.Unused:
+		if !r.Selectors.Leave(key) { // a policy has begun to use it, and has enqueued it again
+			return ctrl.Result{}, nil
+		}
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
 	case selection.Waiting:
 		return ctrl.Result{}, nil // the last of its pods enqueues it again

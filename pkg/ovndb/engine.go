@@ -215,6 +215,17 @@ func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
 	return rows
 }
 
+// Unit returns the unit of a key as it is wanted now, with the memberships that it has joined. It is empty if none was
+// applied. The caller must not change it.
+func (e *Engine) Unit(key unit.Key) unit.Unit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if st := e.desired.units[key]; st != nil {
+		return st.unit
+	}
+	return unit.Unit{Key: key}
+}
+
 // Wanted reports whether a non-empty unit was applied under this key.
 func (e *Engine) Wanted(key unit.Key) bool {
 	e.mu.Lock()
@@ -252,8 +263,7 @@ func (e *Engine) Complete() {
 	e.desired.complete = true
 	for key, st := range e.desired.units {
 		if e.hasWhole(st.unit) {
-			st.version++ // so that a commit in flight does not mark it clean
-			st.clean = false
+			st.change()
 			e.enqueue(key)
 		}
 	}

@@ -14,12 +14,22 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
+// Units are the units of the database, whose memberships follow from selectors (ovndb.Engine). Its methods do not wait.
+type Units interface {
+	// Join adds memberships to units. A unit that is applied later replaces them.
+	Join(keys []unit.Key, members func(unit.Unit) []unit.Membership)
+	// Leave removes the memberships in rows from all units.
+	Leave(rows []unit.Ref)
+}
+
 // Selectors are the selectors that policies use. A pod's unit names the groups and sets of all selectors that match
-// it, so that nothing else needs the list of a group's pods. A group or set is created when the units of all its pods
-// name it.
+// it, so that nothing else needs the list of a group's pods. A new selector joins the units of its pods, without a
+// reconciliation of the pods. Its group or set is created when all these units name it.
 type Selectors struct {
 	// Triggers enqueues policies, groups, sets and pods for their reconcilers.
 	Triggers *trigger.Set
+	// Units must be set before the first Use.
+	Units Units
 
 	loading sync.Mutex
 	load    func(context.Context) error // reads all policies
@@ -31,6 +41,8 @@ type Selectors struct {
 	version  uint64 // counts the added selectors
 	uses     map[unit.Key]*use
 	index    index
+	listing  map[unit.Key]struct{}                       // groups and sets whose pods are being listed
+	underway map[unit.Key]uint64                         // unit of a pod that is being reconciled -> the version when that began
 	awaiting map[unit.Key]map[unit.Key]struct{}          // unit of a pod -> groups and sets that wait for it
 	users    map[unit.Key]map[unit.Key]facts.PodSelector // policy -> its selectors
 	named    namedPorts
@@ -41,78 +53,104 @@ type use struct {
 	selector facts.PodSelector
 	users    map[unit.Key]struct{}
 	since    uint64
-	listed   bool // the awaited pods were listed
-	awaited  int  // number of pods
-	applied  bool // the group or set was created with all of them
+	listed   bool // the pods were listed, and have joined unless they are awaited
+	// decided holds the units of pods whose reconciliation began while the pods were being listed. They name the
+	// selector if it matches, and may have seen a later state of the pod than the list.
+	decided map[unit.Key]struct{}
+	awaited int  // number of pods
+	applied bool // the group or set was created with all of them
 }
 
 // NewSelectors returns an empty set of selectors.
 func NewSelectors(triggers *trigger.Set) *Selectors {
 	return &Selectors{Triggers: triggers, uses: map[unit.Key]*use{}, index: index{},
-		awaiting: map[unit.Key]map[unit.Key]struct{}{},
-		users:    map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
+		listing: map[unit.Key]struct{}{}, underway: map[unit.Key]uint64{}, awaiting: map[unit.Key]map[unit.Key]struct{}{},
+		users: map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
 }
 
 // Pods lists the pods that a selector selects.
 type Pods func(ctx context.Context, selector facts.PodSelector) ([]types.NamespacedName, error)
 
-// Use adds the selectors of a policy, and enqueues the pods of selectors that no policy used before. Earlier
+// Use adds the selectors of a policy. Selectors that no policy used before join the units of their pods. Earlier
 // selectors of the policy stay until Drop.
 func (s *Selectors) Use(ctx context.Context, policy unit.Key, want map[unit.Key]facts.PodSelector, pods Pods) error {
-	for _, key := range s.add(policy, want) {
+	unlisted := s.add(policy, want)
+	for _, key := range slices.Sorted(maps.Keys(unlisted)) {
 		found, err := pods(ctx, want[key])
 		if err != nil {
 			return err // the next attempt lists them
 		}
-		s.await(key, found)
+		s.join(key, unlisted[key], found)
 	}
 	return nil
 }
 
-// add returns the selectors whose pods must be listed: new selectors, and selectors of a failed attempt.
-func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (unlisted []unit.Key) {
+// add returns the selectors whose pods must be listed, with the version that added each: new selectors, and selectors
+// of a failed attempt.
+func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (unlisted map[unit.Key]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users[policy] == nil {
 		s.users[policy] = map[unit.Key]facts.PodSelector{}
 	}
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		s.users[policy][key] = want[key]
+	for key, selector := range want {
+		s.users[policy][key] = selector
 		if s.uses[key] == nil {
 			s.version++
-			s.uses[key] = &use{selector: want[key], users: map[unit.Key]struct{}{}, since: s.version}
-			s.index.add(key, want[key])
+			s.uses[key] = &use{selector: selector, users: map[unit.Key]struct{}{}, since: s.version}
+			s.index.add(key, selector)
 		}
-		s.uses[key].users[policy] = struct{}{}
-		if s.begun && !s.uses[key].listed {
-			unlisted = append(unlisted, key)
+		use := s.uses[key]
+		use.users[policy] = struct{}{}
+		if !s.begun || use.listed {
+			continue
 		}
+		if use.decided == nil {
+			use.decided, s.listing[key] = map[unit.Key]struct{}{}, struct{}{}
+		}
+		if unlisted == nil {
+			unlisted = map[unit.Key]uint64{}
+		}
+		unlisted[key] = use.since
 	}
 	return unlisted
 }
 
-// await enqueues pods for which the group or set waits.
-func (s *Selectors) await(key unit.Key, pods []types.NamespacedName) {
+// join adds the memberships of a group or set to the units of the listed pods. A unit whose pod is being reconciled is
+// about to be replaced, so the group or set waits for it. The list is of the selector that a version added.
+func (s *Selectors) join(key unit.Key, since uint64, pods []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use := s.uses[key]
-	if use == nil || use.listed {
+	if use == nil || use.since != since || use.listed {
 		return
 	}
-	use.listed, use.awaited = true, len(pods)
-	if len(pods) == 0 {
-		s.enqueue(key)
-	}
+	settled := make([]unit.Key, 0, len(pods))
 	for _, pod := range pods {
 		selected := topology.SelectedUnit(use.selector, pod.Namespace, pod.Name)
-		add(s.awaiting, selected, key)
-		s.enqueue(selected)
+		began, underway := s.underway[selected]
+		_, decided := use.decided[selected]
+		switch {
+		case underway:
+			use.awaited++
+			add(s.awaiting, selected, key)
+			if began < since { // its unit may not name the selector
+				s.enqueue(selected)
+			}
+		case !decided:
+			settled = append(settled, selected)
+		}
+	}
+	use.listed, use.decided = true, nil
+	delete(s.listing, key)
+	s.Units.Join(settled, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, use.selector, key) })
+	if use.awaited == 0 {
+		s.enqueue(key)
 	}
 }
 
-// Drop removes the selectors that a policy no longer uses. It returns the selectors that no policy uses now. The
-// units of their pods must be applied again before another policy uses them.
-func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) (unused []facts.PodSelector) {
+// Drop removes the selectors that a policy no longer uses, and enqueues the groups and sets that no policy uses now.
+func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.users[policy] {
@@ -122,18 +160,17 @@ func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) (
 		delete(s.users[policy], key)
 		use := s.uses[key]
 		if delete(use.users, policy); len(use.users) == 0 {
-			unused = append(unused, use.selector)
 			s.forget(key, use)
 		}
 	}
 	if len(s.users[policy]) == 0 {
 		delete(s.users, policy)
 	}
-	return unused
 }
 
 func (s *Selectors) forget(key unit.Key, use *use) {
 	delete(s.uses, key)
+	delete(s.listing, key)
 	s.index.remove(key, use.selector)
 	if use.awaited > 0 {
 		for pod, keys := range s.awaiting {
@@ -170,6 +207,19 @@ func (s *Selectors) State(key unit.Key) State {
 	return Ready
 }
 
+// Leave removes the memberships in an unused group or set from all units, and reports whether it is unused. A unit
+// that is applied meanwhile may name it still. That is harmless, because the unit names it only as long as it would
+// match.
+func (s *Selectors) Leave(key unit.Key) (unused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses[key] != nil {
+		return false
+	}
+	s.Units.Leave(topology.SelectedRows(key))
+	return true
+}
+
 // Complete records that a group or set was created with all its pods, and enqueues the policies that wait for it.
 func (s *Selectors) Complete(key unit.Key) {
 	s.mu.Lock()
@@ -180,7 +230,9 @@ func (s *Selectors) Complete(key unit.Key) {
 	}
 	use.applied = true
 	for policy := range use.users {
-		s.enqueue(policy)
+		if s.made(s.users[policy]) {
+			s.enqueue(policy)
+		}
 	}
 }
 
@@ -189,6 +241,10 @@ func (s *Selectors) Complete(key unit.Key) {
 func (s *Selectors) Made(keys map[unit.Key]facts.PodSelector) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.made(keys)
+}
+
+func (s *Selectors) made(keys map[unit.Key]facts.PodSelector) bool {
 	for key := range keys {
 		if use := s.uses[key]; use == nil || !use.applied {
 			return false
@@ -233,20 +289,27 @@ func (s *Selectors) reread(pod facts.SelectedPod) {
 	}
 }
 
-// Version returns the number of selectors added so far.
-func (s *Selectors) Version() uint64 {
+// Started records that the reconciliation of a pod begins. Its unit will name the selectors added so far. Reconciled
+// must follow.
+func (s *Selectors) Started(pod unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.version
+	s.underway[pod] = s.version
+	for key := range s.listing {
+		s.uses[key].decided[pod] = struct{}{}
+	}
 }
 
-// Reconciled records that a unit of a pod names all selectors of a version, or that the pod has no such unit.
-func (s *Selectors) Reconciled(pod unit.Key, version uint64) {
+// Reconciled records that the reconciliation of a pod has ended. Its unit names all selectors added before Started, or
+// the pod has no such unit.
+func (s *Selectors) Reconciled(pod unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	began := s.underway[pod]
+	delete(s.underway, pod)
 	for key := range s.awaiting[pod] {
 		use := s.uses[key]
-		if use.since > version {
+		if use.since > began {
 			continue
 		}
 		delete(s.awaiting[pod], key)
@@ -304,15 +367,16 @@ func (s *Selectors) Begin() {
 
 func (s *Selectors) enqueue(key unit.Key) { s.Triggers.EnqueueUnit(key) }
 
-// Fork returns a copy that enqueues in other triggers.
-func (s *Selectors) Fork(triggers *trigger.Set) *Selectors {
+// Fork returns a copy that enqueues in other triggers and joins other units.
+func (s *Selectors) Fork(triggers *trigger.Set, units Units) *Selectors {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fork := NewSelectors(triggers)
+	fork.Units = units
 	fork.loaded, fork.atStart, fork.begun, fork.version = s.loaded, s.atStart, s.begun, s.version
 	for key, u := range s.uses {
 		same := *u
-		same.users = maps.Clone(u.users)
+		same.users, same.decided = maps.Clone(u.users), nil
 		fork.uses[key] = &same
 		fork.index.add(key, u.selector)
 	}

@@ -16,15 +16,42 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// queued holds the triggers that selectors enqueue in.
+// queued holds the triggers that selectors enqueue in, and the units that they join.
 type queued struct {
 	*Selectors
 	triggers *trigger.Set
+	units    *units
 }
 
+// units records the calls since the last look.
+type units struct {
+	joined []unit.Key
+	left   []unit.Ref
+}
+
+func (u *units) Join(keys []unit.Key, _ func(unit.Unit) []unit.Membership) {
+	u.joined = append(u.joined, keys...)
+}
+
+func (u *units) Leave(rows []unit.Ref) { u.left = append(u.left, rows...) }
+
 func newQueued() queued {
-	triggers := &trigger.Set{}
-	return queued{NewSelectors(triggers), triggers}
+	q := queued{triggers: &trigger.Set{}, units: &units{}}
+	q.Selectors = NewSelectors(q.triggers)
+	q.Units = q.units
+	return q
+}
+
+// joins returns the units that have joined since the last call, sorted.
+func (q queued) joins() []unit.Key {
+	defer func() { q.units.joined = nil }()
+	return slices.Sorted(slices.Values(q.units.joined))
+}
+
+// reconcile reconciles the unit of a pod.
+func (q queued) reconcile(pod string) {
+	q.Started(topology.PodKey("demo", pod))
+	q.Reconciled(topology.PodKey("demo", pod))
 }
 
 // take returns the names enqueued for a kind since the last call, sorted.
@@ -56,15 +83,13 @@ func these(names ...types.NamespacedName) Pods {
 	return func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) { return names, nil }
 }
 
-// A group is created when the units of all its pods name it. Units that were applied before the group was used do not
-// count.
-func TestAGroupWaitsForItsPods(t *testing.T) {
+// A new selector joins the units of its pods, and its group is created then.
+func TestASelectorJoinsItsPods(t *testing.T) {
 	s := newQueued()
 	s.Begin()
 	web := selects("demo", "app=web")
 	group, policy := topology.PodGroupKey(web), topology.NetworkPolicyKey("demo", "p")
 	want := map[unit.Key]facts.PodSelector{group: web}
-	before := s.Version()
 	failed := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) {
 		return nil, errors.New("no list")
 	}
@@ -74,29 +99,114 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	if err := s.Use(t.Context(), policy, want, these(podName("a"), podName("b"))); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/a", "demo/b"}) {
-		t.Errorf("enqueued pods %v", got)
+	pods, groups := s.take(topology.KindPod), s.take(topology.KindPodGroup)
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/a", "pod/demo/b"}) || len(pods) > 0 {
+		t.Errorf("joined %v, enqueued pods %v", got, pods)
 	}
-	s.Reconciled(topology.PodKey("demo", "a"), before) // it began earlier
-	s.Reconciled(topology.PodKey("demo", "b"), s.Version())
-	if s.State(group) != Waiting || len(s.take(topology.KindPodGroup)) > 0 {
-		t.Error("a unit that was made without the group counts")
-	}
-	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
-	if s.State(group) != Ready || !slices.Equal(s.take(topology.KindPodGroup), []string{"/" + group.Name()}) {
-		t.Error("the group is not enqueued when its last pod was reconciled")
-	}
-	if s.Made(want) {
-		t.Error("the group is reported complete before it is")
+	if s.State(group) != Ready || !slices.Equal(groups, []string{"/" + group.Name()}) || s.Made(want) {
+		t.Errorf("state %d, enqueued groups %v, created: %t", s.State(group), groups, s.Made(want))
 	}
 	s.take(topology.KindNetworkPolicy)
 	s.Complete(group)
 	if !s.Made(want) || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
 		t.Error("the policy is not enqueued when its group is complete")
 	}
-	if dropped := s.Drop(policy, nil); len(dropped) != 1 || s.State(group) != Unused ||
-		len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting) > 0 {
-		t.Errorf("dropped %v, left %+v", dropped, s.Selectors)
+	if s.Leave(group) || len(s.units.left) > 0 {
+		t.Error("a group that is in use leaves its pods")
+	}
+	if s.Drop(policy, nil); s.State(group) != Unused || len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting)+len(s.listing) > 0 {
+		t.Errorf("left %+v", s.Selectors)
+	}
+	if !s.Leave(group) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
+		t.Errorf("the unused group left %v", s.units.left)
+	}
+}
+
+// A policy is enqueued once, when the last of its groups and sets is complete.
+func TestAPolicyIsEnqueuedOnce(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	group, set := topology.PodGroupKey(web), topology.PodSetKey(web)
+	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"),
+		map[unit.Key]facts.PodSelector{group: web, set: web}, these()); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []unit.Key{group, set, set} {
+		s.Complete(key)
+		if got := len(s.take(topology.KindNetworkPolicy)); (got == 1) != (i == 1) {
+			t.Errorf("step %d: enqueued %d times", i, got)
+		}
+	}
+}
+
+// A group waits for a pod whose reconciliation has begun before the group was used, and for its next reconciliation:
+// the first does not name the group.
+func TestAGroupWaitsForPodsUnderway(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web, pod := selects("demo", "app=web"), topology.PodKey("demo", "a")
+	group := topology.PodGroupKey(web)
+	s.Started(pod)
+	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"), map[unit.Key]facts.PodSelector{group: web},
+		these(podName("a"), podName("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/b"}) || !slices.Equal(s.take(topology.KindPod), []string{"demo/a"}) {
+		t.Errorf("joined %v, or the pod that is being reconciled is not enqueued", got)
+	}
+	s.Reconciled(pod)
+	if s.State(group) != Waiting || len(s.take(topology.KindPodGroup)) > 0 {
+		t.Error("a unit that was made without the group counts")
+	}
+	s.reconcile("a")
+	if s.State(group) != Ready || !slices.Equal(s.take(topology.KindPodGroup), []string{"/" + group.Name()}) {
+		t.Error("the group is not enqueued when its last pod was reconciled")
+	}
+	if len(s.awaiting)+len(s.underway) > 0 {
+		t.Errorf("left %v and %v", s.awaiting, s.underway)
+	}
+}
+
+// A pod that is reconciled while the pods are being listed decides by itself: it may have seen later labels than the
+// list. The group waits for its reconciliation.
+func TestPodsDecideByThemselves(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web, pod := selects("demo", "app=web"), topology.PodKey("demo", "a")
+	group := topology.PodGroupKey(web)
+	list := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) {
+		s.reconcile("b")
+		s.Started(pod)
+		return []types.NamespacedName{podName("a"), podName("b"), podName("c")}, nil
+	}
+	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"), map[unit.Key]facts.PodSelector{group: web}, list); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/c"}) || s.State(group) != Waiting || len(s.take(topology.KindPod)) > 0 {
+		t.Errorf("joined %v, state %d", got, s.State(group))
+	}
+	if s.Reconciled(pod); s.State(group) != Ready {
+		t.Error("the group does not wait for the pod's own reconciliation alone")
+	}
+}
+
+// A list that was read for an earlier use of a selector does not count for the present one.
+func TestAnOldListDoesNotCount(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	group, one, two := topology.PodGroupKey(web), topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
+	want := map[unit.Key]facts.PodSelector{group: web}
+	list := func(ctx context.Context, _ facts.PodSelector) ([]types.NamespacedName, error) {
+		s.Drop(one, nil)
+		return []types.NamespacedName{podName("old")}, s.Use(ctx, two, want, these(podName("new")))
+	}
+	if err := s.Use(t.Context(), one, want, list); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/new"}) {
+		t.Errorf("joined %v", got)
 	}
 }
 
@@ -112,10 +222,10 @@ func TestASharedGroupStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if dropped := s.Drop(one, nil); len(dropped) > 0 || s.State(topology.PodGroupKey(web)) != Ready {
-		t.Errorf("dropped %v with the first of two", dropped)
+	if s.Drop(one, nil); s.State(topology.PodGroupKey(web)) != Ready {
+		t.Error("the group goes with the first of two")
 	}
-	if dropped := s.Drop(two, nil); len(dropped) != 1 {
+	if s.Drop(two, nil); s.State(topology.PodGroupKey(web)) != Unused {
 		t.Error("the group stays with the last one")
 	}
 }
@@ -141,8 +251,8 @@ func TestTheStart(t *testing.T) {
 	}
 	use("late", late, podName("b"))
 	if loads != 1 || s.State(topology.PodGroupKey(early)) != Waiting || s.State(topology.PodGroupKey(late)) != Waiting ||
-		len(s.take(topology.KindPod)) > 0 {
-		t.Errorf("%d loads; before the first pass is over something is ready or enqueued", loads)
+		len(s.joins()) > 0 {
+		t.Errorf("%d loads; before the first pass is over something is ready or has joined", loads)
 	}
 	s.Begin()
 	if s.State(topology.PodGroupKey(early)) != Ready || s.State(topology.PodGroupKey(late)) != Waiting {
@@ -152,8 +262,8 @@ func TestTheStart(t *testing.T) {
 		t.Errorf("enqueued policies %v", got)
 	}
 	use("late", late, podName("b"))
-	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/b"}) {
-		t.Errorf("enqueued pods %v", got)
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/b"}) {
+		t.Errorf("joined %v", got)
 	}
 }
 
@@ -223,7 +333,7 @@ func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 		{func() { s.Gone(podName("d")) }, false},
 		{func() { s.Gone(podName("a")) }, false},
 		{func() { s.Of(aPod("b", nil)) }, true}, // its label was removed
-		{func() { s.Fork(s.triggers).Of(web("b", 8080)) }, true},
+		{func() { s.Fork(s.triggers, s.units).Of(web("b", 8080)) }, true},
 		{func() { s.Of(web("b", 8080)) }, true}, // the fork has a state of its own
 		{func() { s.Read(policy, nil); s.Gone(podName("b")) }, false},
 	} {
@@ -245,17 +355,22 @@ func TestGroupsOfNetworks(t *testing.T) {
 	web := selects("demo", "app=web")
 	on, policy := web.On("blue"), topology.MultiNetworkPolicyKey("demo", "p")
 	want := map[unit.Key]facts.PodSelector{topology.PodGroupKey(on): on}
+	for _, key := range []unit.Key{topology.PodKey("demo", "a"), topology.PodPortsKey("demo", "a")} {
+		s.Started(key)
+	}
 	if err := s.Use(t.Context(), policy, want, these(podName("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if ports, pods := s.take(topology.KindPodPorts), s.take(topology.KindPod); !slices.Equal(ports, []string{"demo/a"}) || len(pods) > 0 {
 		t.Errorf("enqueued ports %v and pods %v", ports, pods)
 	}
-	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
+	s.Reconciled(topology.PodPortsKey("demo", "a"))
+	s.reconcile("a")
 	if s.State(topology.PodGroupKey(on)) != Waiting {
 		t.Error("the pod's unit of the cluster network counts")
 	}
-	s.Reconciled(topology.PodPortsKey("demo", "a"), s.Version())
+	s.Started(topology.PodPortsKey("demo", "a"))
+	s.Reconciled(topology.PodPortsKey("demo", "a"))
 	if s.State(topology.PodGroupKey(on)) != Ready {
 		t.Error("the unit of the pod's ports does not count")
 	}

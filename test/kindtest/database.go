@@ -60,6 +60,38 @@ func (d *Database) Apply(_ context.Context, u unit.Unit) error {
 	return nil
 }
 
+// Unit implements kind.Database.
+func (d *Database) Unit(key unit.Key) unit.Unit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if u, ok := d.units[key]; ok {
+		return u
+	}
+	return unit.Unit{Key: key}
+}
+
+// Join implements kind.Database.
+func (d *Database) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
+	for _, key := range keys {
+		u := d.Unit(key)
+		if u.Empty() {
+			continue
+		}
+		u.Members = slices.Concat(u.Members, slices.DeleteFunc(members(u), func(m unit.Membership) bool { return slices.Contains(u.Members, m) }))
+		d.keep(u)
+	}
+}
+
+// Leave implements kind.Database.
+func (d *Database) Leave(rows []unit.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, u := range d.units {
+		u.Members = slices.DeleteFunc(slices.Clone(u.Members), func(m unit.Membership) bool { return m.Optional && slices.Contains(rows, m.Parent) })
+		d.units[key] = u
+	}
+}
+
 func (d *Database) keep(u unit.Unit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
