@@ -128,7 +128,7 @@ func TestClusterPolicyWaitsForItsGroup(t *testing.T) {
 	b.Create(aClusterPolicy("192.0.2.0/24"))
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"podgroup 15af5d4acd7c612965b2"}}, b.Reconcile("", "deny"))
 	kindtest.Expect(t, kindtest.Outcome{}, b.Reconcile("", "deny"))
-	makeSets(b)
+	makeSets(b, "podgroup 15af5d4acd7c612965b2")
 	kindtest.Expect(t, kindtest.Outcome{Units: denied("ip4.dst == 192.0.2.0/24"),
 		Writes: []string{"patch status ClusterNetworkPolicy deny"}}, b.Reconcile("", "deny"))
 }
@@ -154,8 +154,7 @@ func TestReconcileOlderKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, name, c.policy, aPod())
 			b.Serve(name, c.policy)
-			b.Reconcile("", c.policy.GetName())
-			makeSets(b)
+			makeSets(b, b.Reconcile("", c.policy.GetName()).Enqueued...)
 			have := b.Reconcile("", c.policy.GetName())
 			lines := have.Units[unit.NewKey(name, c.policy.GetName())]
 			if len(kindtest.Pick(lines, c.acl)) != 1 {

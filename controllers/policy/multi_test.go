@@ -121,8 +121,7 @@ func TestReconcileMulti(t *testing.T) {
 			}
 			b := newMultiBed(t, attached())
 			b.Create(aMultiPolicy(c.annotation, from(c.cidr)))
-			b.Reconcile("demo", "allow")
-			makeSets(b)
+			makeSets(b, b.Reconcile("demo", "allow").Enqueued...)
 			if c.fails != nil {
 				b.Database.Refusals[multi] = c.fails
 			}

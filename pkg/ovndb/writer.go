@@ -285,13 +285,19 @@ func (w *writer) record(p *Plan) {
 		}
 		row := unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}
 		w.wakeBelow(row, func(st *unitState) bool {
-			return st.unit.Key != e.desired.rows[row.UUID] && (st.last != nil || w.lacks(st.unit, row))
+			if st.unit.Key == e.desired.rows[row.UUID] {
+				return false
+			}
+			lacks := w.lacks(st.unit, row)
+			if lacks && !needs(st.unit, row.UUID) {
+				st.change() // it has joined since the insertion was planned
+			}
+			return lacks || st.last != nil
 		})
 	}
 }
 
-// lacks reports whether the ledger lacks an element that a unit adds to a row, because the unit has changed since the
-// row's insertion was planned.
+// lacks reports whether the ledger lacks an element that a unit adds to a row.
 func (w *writer) lacks(u unit.Unit, row unit.Ref) bool {
 	return slices.ContainsFunc(u.Members, func(m unit.Membership) bool {
 		if m.Parent != row {
