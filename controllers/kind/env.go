@@ -23,6 +23,8 @@ import (
 type Database interface {
 	selection.Units
 	Apply(ctx context.Context, u unit.Unit) error
+	ApplyAll(ctx context.Context, units ...unit.Unit) error
+	Retry(ctx context.Context, key unit.Key) error
 	// Unit returns the unit of a key as this process wants it. It is empty if none was applied.
 	Unit(key unit.Key) unit.Unit
 	Connected() bool

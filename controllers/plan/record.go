@@ -50,8 +50,23 @@ func (r *recorder) Join(keys []unit.Key, members func(unit.Unit) []unit.Membersh
 	}
 }
 
-// Leave does nothing. The memberships are optional, so the end of their row is the whole change.
-func (*recorder) Leave([]unit.Ref) {}
+// End records empty units. The memberships in their rows are optional, so the end of the rows is the whole change.
+func (r *recorder) End(keys []unit.Key, _ []unit.Ref) {
+	for _, key := range keys {
+		r.units[key] = unit.Unit{Key: key}
+	}
+}
+
+// ApplyAll records the units.
+func (r *recorder) ApplyAll(ctx context.Context, units ...unit.Unit) error {
+	for _, u := range units {
+		_ = r.Apply(ctx, u) // it has no errors
+	}
+	return nil
+}
+
+// Retry does nothing, because a plan refuses no unit.
+func (*recorder) Retry(context.Context, unit.Key) error { return nil }
 
 // RowsOf returns the planned rows of a unit, or its current rows.
 func (r *recorder) RowsOf(key unit.Key) []unit.Row {

@@ -69,13 +69,8 @@ func newBed(t *testing.T, kindName string, objects ...client.Object) *kindtest.B
 	return b
 }
 
-// makeSets reconciles the groups and sets that policies have enqueued, in addition to those of an outcome.
-func makeSets(b *kindtest.Bed, enqueued ...string) {
-	for _, request := range enqueued {
-		if of, name, _ := strings.Cut(request, " "); of == topology.KindPodGroup || of == topology.KindPodSet {
-			b.ReconcileKind(of, "", name)
-		}
-	}
+// makeSets reconciles the groups and sets that are enqueued.
+func makeSets(b *kindtest.Bed) {
 	for _, name := range []string{topology.KindPodGroup, topology.KindPodSet} {
 		for _, request := range b.Env.Triggers.Of(name).Take() {
 			b.ReconcileKind(name, request.Namespace, request.Name)
@@ -168,7 +163,7 @@ func TestReconcile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, topology.KindNetworkPolicy, c.policy, aPod())
-			makeSets(b)
+			b.Reconcile("demo", "allow") // creates the groups
 			if c.fails != nil {
 				b.Database.Refusals[allow] = c.fails
 			}
@@ -217,14 +212,15 @@ func TestPodsJoinTheGroup(t *testing.T) {
 	}
 	policy := aPolicy(from("192.0.2.0/24"))
 	b.Create(policy)
-	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{webGroup}}, b.Reconcile("demo", "allow"))
+	want := kindtest.Outcome{Units: allowed("ip4.src == 192.0.2.0/24")}
+	want.Units[group] = b.Text(topology.PodGroupUnit(group))
+	kindtest.Expect(t, want, b.Reconcile("demo", "allow"))
 	if !joined("web") || joined("other") {
 		t.Errorf("the selected pod joined: %t, the other: %t", joined("web"), joined("other"))
 	}
-	makeSets(b, webGroup)
-	b.Reconcile("demo", "allow")
 	b.Delete(policy)
-	if makeSets(b, b.Reconcile("demo", "allow").Enqueued...); joined("web") {
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{allow: nil, group: nil}}, b.Reconcile("demo", "allow"))
+	if joined("web") {
 		t.Error("the unit of the pod names a group that is gone")
 	}
 }
@@ -237,7 +233,8 @@ func TestGroupThatIsRefused(t *testing.T) {
 	want := kindtest.Outcome{Units: map[unit.Key][]string{group: b.Text(topology.PodGroupUnit(group))},
 		Err: b.Database.Refusals[group].Error()}
 	kindtest.Expect(t, want, b.Reconcile("", group.Name()))
-	kindtest.Expect(t, kindtest.Outcome{}, b.ReconcileKind(topology.KindNetworkPolicy, "demo", "allow"))
+	want.Events = []string{"Warning DatabaseRefused NetworkPolicy demo/allow: " + want.Err}
+	kindtest.Expect(t, want, b.ReconcileKind(topology.KindNetworkPolicy, "demo", "allow"))
 }
 
 // The rules of a deleted policy are removed first. Then its group is removed, and the units of its pods no longer
@@ -245,12 +242,11 @@ func TestGroupThatIsRefused(t *testing.T) {
 func TestDeletion(t *testing.T) {
 	policy := aPolicy(from("192.0.2.0/24"))
 	b := newBed(t, topology.KindNetworkPolicy, policy, aPod())
-	makeSets(b)
 	b.Reconcile("demo", "allow")
 	b.Delete(policy)
-	gone := kindtest.Outcome{Units: map[unit.Key][]string{allow: nil}, Enqueued: []string{webGroup}}
-	kindtest.Expect(t, gone, b.Reconcile("demo", "allow"))
 	group := unit.Key(strings.Replace(webGroup, " ", "/", 1))
-	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{group: nil}},
-		b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
+	gone := kindtest.Outcome{Units: map[unit.Key][]string{allow: nil, group: nil}}
+	kindtest.Expect(t, gone, b.Reconcile("demo", "allow"))
+	again := b.ReconcileKind(topology.KindPodGroup, "", group.Name()) // if the database refused it
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{group: nil}}, again)
 }

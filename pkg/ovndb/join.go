@@ -37,13 +37,17 @@ func (st *unitState) change() {
 	st.clean = false
 }
 
-// Leave removes the optional memberships in rows from all units. It does not wait, and it changes nothing in the
-// database: the caller applies the end of the rows next.
-func (e *Engine) Leave(rows []unit.Ref) {
+// End makes units empty, and removes the optional memberships in their rows from all units. It does not wait. Retry
+// returns the outcome of one of the units.
+func (e *Engine) End(keys []unit.Key, rows []unit.Ref) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, row := range rows {
 		e.desired.leaveRow(row)
+	}
+	for _, key := range keys {
+		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key})
+		e.enqueue(key)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 type Units interface {
 	// Join adds memberships to units. A unit that is applied later replaces them.
 	Join(keys []unit.Key, members func(unit.Unit) []unit.Membership)
-	// Leave removes the memberships in rows from all units.
-	Leave(rows []unit.Ref)
+	// End makes units empty, and removes the memberships in their rows from all units.
+	End(keys []unit.Key, rows []unit.Ref)
 }
 
 // Selectors are the selectors that policies use. A pod's unit names the groups and sets of all selectors that match
@@ -117,7 +117,8 @@ func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (u
 }
 
 // join adds the memberships of a group or set to the units of the listed pods. A unit whose pod is being reconciled is
-// about to be replaced, so the group or set waits for it. The list is of the selector that a version added.
+// about to be replaced, so the group or set waits for it, and is enqueued then. The list is of the selector that a
+// version added.
 func (s *Selectors) join(key unit.Key, since uint64, pods []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,15 +145,13 @@ func (s *Selectors) join(key unit.Key, since uint64, pods []types.NamespacedName
 	use.listed, use.decided = true, nil
 	delete(s.listing, key)
 	s.Units.Join(settled, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, use.selector, key) })
-	if use.awaited == 0 {
-		s.enqueue(key)
-	}
 }
 
-// Drop removes the selectors that a policy no longer uses, and enqueues the groups and sets that no policy uses now.
+// Drop removes the selectors that a policy no longer uses, and ends the groups and sets that no policy uses now.
 func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var unused []unit.Key
 	for key := range s.users[policy] {
 		if _, wanted := want[key]; wanted {
 			continue
@@ -161,10 +160,24 @@ func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) {
 		use := s.uses[key]
 		if delete(use.users, policy); len(use.users) == 0 {
 			s.forget(key, use)
+			unused = append(unused, key)
 		}
 	}
 	if len(s.users[policy]) == 0 {
 		delete(s.users, policy)
+	}
+	s.end(unused)
+}
+
+// end ends groups and sets in one transaction. A pod's unit that is applied meanwhile may name them still. That is
+// harmless, because it names them only as long as they would match.
+func (s *Selectors) end(unused []unit.Key) {
+	var rows []unit.Ref
+	for _, key := range unused {
+		rows = append(rows, topology.SelectedRows(key)...)
+	}
+	if len(unused) > 0 {
+		s.Units.End(unused, rows)
 	}
 }
 
@@ -179,7 +192,6 @@ func (s *Selectors) forget(key unit.Key, use *use) {
 			}
 		}
 	}
-	s.enqueue(key)
 }
 
 // State is the state of a group or set.
@@ -207,50 +219,52 @@ func (s *Selectors) State(key unit.Key) State {
 	return Ready
 }
 
-// Leave removes the memberships in an unused group or set from all units, and reports whether it is unused. A unit
-// that is applied meanwhile may name it still. That is harmless, because the unit names it only as long as it would
-// match.
-func (s *Selectors) Leave(key unit.Key) (unused bool) {
+// End ends a group or set, and reports whether it is unused.
+func (s *Selectors) End(key unit.Key) (unused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.uses[key] != nil {
 		return false
 	}
-	s.Units.Leave(topology.SelectedRows(key))
+	s.end([]unit.Key{key})
 	return true
 }
 
-// Complete records that a group or set was created with all its pods, and enqueues the policies that wait for it.
-func (s *Selectors) Complete(key unit.Key) {
+// Complete records that groups and sets were created with all their pods, on behalf of a policy or of none. It
+// enqueues the other policies that waited for them.
+func (s *Selectors) Complete(keys []unit.Key, by unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use := s.uses[key]
-	if use == nil || use.applied || !use.listed || use.awaited > 0 { // it has changed meanwhile
-		return
-	}
-	use.applied = true
-	for policy := range use.users {
-		if s.made(s.users[policy]) {
-			s.enqueue(policy)
+	waiting := map[unit.Key]struct{}{}
+	for _, key := range keys {
+		use := s.uses[key]
+		if use == nil || use.applied || !use.listed || use.awaited > 0 { // it has changed meanwhile
+			continue
 		}
+		use.applied = true
+		maps.Copy(waiting, use.users)
+	}
+	delete(waiting, by)
+	for policy := range waiting { // it may no longer want another selector that would have to be created too
+		s.enqueue(policy)
 	}
 }
 
-// Made reports whether groups and sets exist with all their pods. Otherwise the last of them enqueues the policies
-// that use them.
-func (s *Selectors) Made(keys map[unit.Key]facts.PodSelector) bool {
+// Unmade lists the groups and sets that do not exist with all their pods yet, sorted. ready is false if one of them
+// waits for a pod, which enqueues the policies that use it.
+func (s *Selectors) Unmade(keys map[unit.Key]facts.PodSelector) (unmade []unit.Key, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.made(keys)
-}
-
-func (s *Selectors) made(keys map[unit.Key]facts.PodSelector) bool {
+	ready = true
 	for key := range keys {
-		if use := s.uses[key]; use == nil || !use.applied {
-			return false
+		use := s.uses[key]
+		if use == nil || !use.applied {
+			unmade = append(unmade, key)
 		}
+		ready = ready && use != nil && use.listed && use.awaited == 0
 	}
-	return true
+	slices.Sort(unmade)
+	return unmade, ready
 }
 
 // Read records the named ports that a policy has read from pods. A pod that gives other numbers enqueues the policy.
@@ -354,13 +368,12 @@ func (s *Selectors) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
-	for key, use := range s.uses {
+	for _, use := range s.uses {
 		if use.since <= s.atStart {
 			use.listed = true
-			s.enqueue(key)
 		}
 	}
-	for policy := range s.users { // lists the pods of selectors added since, and drops removed selectors
+	for policy := range s.users { // creates its groups, lists the pods of selectors added since, and drops removed selectors
 		s.enqueue(policy)
 	}
 }

@@ -26,6 +26,7 @@ type queued struct {
 // units records the calls since the last look.
 type units struct {
 	joined []unit.Key
+	ended  []unit.Key
 	left   []unit.Ref
 }
 
@@ -33,7 +34,9 @@ func (u *units) Join(keys []unit.Key, _ func(unit.Unit) []unit.Membership) {
 	u.joined = append(u.joined, keys...)
 }
 
-func (u *units) Leave(rows []unit.Ref) { u.left = append(u.left, rows...) }
+func (u *units) End(keys []unit.Key, rows []unit.Ref) {
+	u.ended, u.left = append(u.ended, keys...), append(u.left, rows...)
+}
 
 func newQueued() queued {
 	q := queued{triggers: &trigger.Set{}, units: &units{}}
@@ -99,44 +102,66 @@ func TestASelectorJoinsItsPods(t *testing.T) {
 	if err := s.Use(t.Context(), policy, want, these(podName("a"), podName("b"))); err != nil {
 		t.Fatal(err)
 	}
-	pods, groups := s.take(topology.KindPod), s.take(topology.KindPodGroup)
+	pods := s.take(topology.KindPod)
 	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/a", "pod/demo/b"}) || len(pods) > 0 {
 		t.Errorf("joined %v, enqueued pods %v", got, pods)
 	}
-	if s.State(group) != Ready || !slices.Equal(groups, []string{"/" + group.Name()}) || s.Made(want) {
-		t.Errorf("state %d, enqueued groups %v, created: %t", s.State(group), groups, s.Made(want))
+	if unmade, ready := s.Unmade(want); s.State(group) != Ready || !ready || !slices.Equal(unmade, []unit.Key{group}) {
+		t.Errorf("state %d, ready: %t, without the group: %v", s.State(group), ready, unmade)
 	}
 	s.take(topology.KindNetworkPolicy)
-	s.Complete(group)
-	if !s.Made(want) || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
+	s.Complete([]unit.Key{group}, "")
+	if unmade, ready := s.Unmade(want); len(unmade) > 0 || !ready || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
 		t.Error("the policy is not enqueued when its group is complete")
 	}
-	if s.Leave(group) || len(s.units.left) > 0 {
-		t.Error("a group that is in use leaves its pods")
+	if s.End(group) || len(s.units.ended) > 0 {
+		t.Error("a group that is in use ends")
 	}
 	if s.Drop(policy, nil); s.State(group) != Unused || len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting)+len(s.listing) > 0 {
 		t.Errorf("left %+v", s.Selectors)
 	}
-	if !s.Leave(group) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
-		t.Errorf("the unused group left %v", s.units.left)
+	if !slices.Equal(s.units.ended, []unit.Key{group}) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
+		t.Errorf("ended %v, which left %v", s.units.ended, s.units.left)
+	}
+	if !s.End(group) || len(s.units.ended) != 2 {
+		t.Error("an unused group cannot be ended again")
 	}
 }
 
-// A policy is enqueued once, when the last of its groups and sets is complete.
-func TestAPolicyIsEnqueuedOnce(t *testing.T) {
+// A policy that has created its groups itself is not enqueued for them, and the other policies are.
+func TestAPolicyIsNotEnqueuedForItsOwnGroups(t *testing.T) {
 	s := newQueued()
 	s.Begin()
-	web := selects("demo", "app=web")
-	group, set := topology.PodGroupKey(web), topology.PodSetKey(web)
-	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"),
-		map[unit.Key]facts.PodSelector{group: web, set: web}, these()); err != nil {
-		t.Fatal(err)
-	}
-	for i, key := range []unit.Key{group, set, set} {
-		s.Complete(key)
-		if got := len(s.take(topology.KindNetworkPolicy)); (got == 1) != (i == 1) {
-			t.Errorf("step %d: enqueued %d times", i, got)
+	one, two := topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
+	other := selects("demo", "app=other")
+	for _, policy := range []unit.Key{one, two} {
+		if err := s.Use(t.Context(), policy, map[unit.Key]facts.PodSelector{topology.PodGroupKey(other): other}, these()); err != nil {
+			t.Fatal(err)
 		}
+	}
+	s.Complete([]unit.Key{topology.PodGroupKey(other)}, one)
+	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/two"}) {
+		t.Errorf("enqueued %v by demo/one", got)
+	}
+}
+
+// A policy that changes before its first selectors were listed is enqueued for the selectors that it uses now. The
+// first are never listed, because no policy wants them.
+func TestAPolicyDoesNotWaitForFormerSelectors(t *testing.T) {
+	s := newQueued()
+	policy := topology.NetworkPolicyKey("demo", "p")
+	for i, selector := range []facts.PodSelector{selects("demo", "app=web"), selects("demo", "app=client")} {
+		if i == 1 {
+			s.Begin()
+		}
+		if err := s.Use(t.Context(), policy, map[unit.Key]facts.PodSelector{topology.PodGroupKey(selector): selector}, these()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.take(topology.KindNetworkPolicy)
+	s.Complete([]unit.Key{topology.PodGroupKey(selects("demo", "app=client"))}, "")
+	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/p"}) {
+		t.Errorf("enqueued %v", got)
 	}
 }
 

@@ -61,6 +61,14 @@ func SelectedMembers(pod unit.Unit, s facts.PodSelector, key unit.Key) []unit.Me
 	return joined.Members
 }
 
+// SelectorUnit returns the unit of a selector's group or sets.
+func SelectorUnit(key unit.Key) unit.Unit {
+	if key.Kind() == KindPodGroup {
+		return PodGroupUnit(key)
+	}
+	return PodSetUnit(key)
+}
+
 func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 
 func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }

@@ -2,6 +2,7 @@ package kindtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -82,15 +83,29 @@ func (d *Database) Join(keys []unit.Key, members func(unit.Unit) []unit.Membersh
 	}
 }
 
-// Leave implements kind.Database.
-func (d *Database) Leave(rows []unit.Ref) {
+// End implements kind.Database.
+func (d *Database) End(keys []unit.Key, rows []unit.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key, u := range d.units {
 		u.Members = slices.DeleteFunc(slices.Clone(u.Members), func(m unit.Membership) bool { return m.Optional && slices.Contains(rows, m.Parent) })
 		d.units[key] = u
 	}
+	for _, key := range keys {
+		d.units[key], d.applied[key] = unit.Unit{Key: key}, true
+	}
 }
+
+// ApplyAll implements kind.Database.
+func (d *Database) ApplyAll(ctx context.Context, units ...unit.Unit) (err error) {
+	for _, u := range units {
+		err = errors.Join(err, ovndb.IgnorePending(d.Apply(ctx, u)))
+	}
+	return err
+}
+
+// Retry implements kind.Database.
+func (d *Database) Retry(ctx context.Context, key unit.Key) error { return d.Apply(ctx, d.Unit(key)) }
 
 func (d *Database) keep(u unit.Unit) {
 	d.mu.Lock()
