@@ -7,9 +7,11 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,6 +45,8 @@ type Selectors interface {
 	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod.
 	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
+	// Distinguish reports whether a change of a namespace's labels may change the selectors of its pods.
+	Distinguish(before, after labels.Set) bool
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
 	// Reconciled records that the reconciliation has ended.
@@ -63,6 +67,7 @@ type Reconciler struct {
 
 	restored restoration
 	holders  holders
+	egress   atomic.Bool // a pod was reconciled beside EgressIPs
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -288,6 +289,27 @@ func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 		s.reread(pod)
 	}
 	return keys
+}
+
+// Distinguish reports whether a selector in use, or a named port that a policy has read, may select other pods of a
+// namespace after a change of the namespace's labels. A selector that is added later lists the pods by itself.
+func (s *Selectors) Distinguish(before, after labels.Set) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	differ := func(selector facts.PodSelector) bool {
+		return selector.Namespace == "" && selector.Namespaces.Matches(before) != selector.Namespaces.Matches(after)
+	}
+	for _, use := range s.uses {
+		if differ(use.selector) {
+			return true
+		}
+	}
+	for _, ports := range s.named.policies {
+		if slices.ContainsFunc(ports, func(port *Port) bool { return differ(port.selector) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Gone records that a pod is not selected any more, whatever its labels are.
