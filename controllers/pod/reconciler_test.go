@@ -280,7 +280,7 @@ func expectConditions(t *testing.T, b *kindtest.Bed, want []string) {
 	}
 }
 
-// A namespace whose labels change concerns its pods if a selector tells the labels apart, or if there were EgressIPs.
+// A namespace whose labels change concerns its pods if a selector distinguishes the labels, or if there were EgressIPs.
 func TestNamespaceChanged(t *testing.T) {
 	b := newBed(t, onNode("10.244.0.0/24"), aPod())
 	r := b.Kinds[0].Reconciler.(*Reconciler)
@@ -297,7 +297,8 @@ func TestNamespaceChanged(t *testing.T) {
 	expect("no selector", red, false)
 	expect("records", named(nil, map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}), true)
 	selector := facts.PodSelector{Namespaces: labels.SelectorFromSet(red.Labels), Pods: labels.Everything()}
-	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", map[unit.Key]facts.PodSelector{"podset/red": selector}, nil); err != nil {
+	used := map[unit.Key]facts.PodSelector{"podset/red": selector}
+	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", used, nil); err != nil {
 		t.Fatal(err)
 	}
 	expect("a selector of the label", red, true)

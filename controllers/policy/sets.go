@@ -11,8 +11,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Sets reconciles the port groups of selectors, or their address sets: those that have waited for a pod, and those
-// whose change was not applied at once. Its request is the hash of a selector.
+// Sets reconciles the port groups of selectors, or their address sets, if they have waited for a pod or their change
+// was not applied at once. Its request is the hash of a selector.
 type Sets struct {
 	Database  Database
 	Selectors *selection.Selectors

@@ -51,7 +51,7 @@ func (e *Engine) End(keys []unit.Key, rows []unit.Ref) {
 	}
 }
 
-// join adds memberships to a unit and returns those that it did not have.
+// join adds memberships to a unit unless it has them, and returns the added memberships.
 func (d *desired) join(st *unitState, members []unit.Membership) (gained []unit.Membership) {
 	for _, m := range members {
 		if m.Optional && !slices.ContainsFunc(st.unit.Members, func(had unit.Membership) bool { return memberOf(had) == memberOf(m) }) {

@@ -70,7 +70,7 @@ func TestAGroupWithAllThatJoined(t *testing.T) {
 		j.apply(t, j.group)
 		j.expect(t, "applied again", 5, n+1)
 		j.apply(t, empty(j.ports[0])) // a port that ends is not left in the group
-		j.apply(t, j.ports[0])        // and one that is applied without the group is not in it
+		j.apply(t, j.ports[0])        // nor added when it is applied without the group
 		j.expect(t, "a port was applied without the group", 4, n+3)
 		j.End([]unit.Key{j.group.Key}, []unit.Ref{groupRef()})
 		if err := j.Retry(t.Context(), j.group.Key); err != nil {

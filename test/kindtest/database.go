@@ -78,7 +78,8 @@ func (d *Database) Join(keys []unit.Key, members func(unit.Unit) []unit.Membersh
 		if u.Empty() {
 			continue
 		}
-		u.Members = slices.Concat(u.Members, slices.DeleteFunc(members(u), func(m unit.Membership) bool { return slices.Contains(u.Members, m) }))
+		has := func(m unit.Membership) bool { return slices.Contains(u.Members, m) }
+		u.Members = slices.Concat(u.Members, slices.DeleteFunc(members(u), has))
 		d.keep(u)
 	}
 }
@@ -88,7 +89,8 @@ func (d *Database) End(keys []unit.Key, rows []unit.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key, u := range d.units {
-		u.Members = slices.DeleteFunc(slices.Clone(u.Members), func(m unit.Membership) bool { return m.Optional && slices.Contains(rows, m.Parent) })
+		ends := func(m unit.Membership) bool { return m.Optional && slices.Contains(rows, m.Parent) }
+		u.Members = slices.DeleteFunc(slices.Clone(u.Members), ends)
 		d.units[key] = u
 	}
 	for _, key := range keys {

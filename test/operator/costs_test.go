@@ -109,8 +109,9 @@ func (w *world) teamHas(pods int) {
 				continue
 			}
 			for _, set := range found[nbdb.AddressSetTable] {
-				if strings.HasPrefix(set["name"][0], "podset_") && strings.Contains(acl["match"][0], "$"+set["name"][0]) && len(set["addresses"]) != pods {
-					return fmt.Errorf("set %s has %d addresses, want %d", set["name"][0], len(set["addresses"]), pods)
+				name, has := set["name"][0], len(set["addresses"])
+				if strings.HasPrefix(name, "podset_") && strings.Contains(acl["match"][0], "$"+name) && has != pods {
+					return fmt.Errorf("set %s has %d addresses, want %d", name, has, pods)
 				}
 			}
 		}

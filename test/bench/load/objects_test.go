@@ -95,7 +95,7 @@ func newPolicyOf(i int) *networkingv1.NetworkPolicy {
 	return policy
 }
 
-// newPolicies is the number of the first policy of newPolicyOf, above those of policyOf.
+// newPolicies is the number of the first policy of newPolicyOf, above the policies of policyOf.
 const newPolicies = 500_000
 
 // distinctPolicies returns how many policies of newPolicyOf have no selector in common.
