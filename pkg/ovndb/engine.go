@@ -361,6 +361,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	}
 	e.seen()
 	w.ledger = l
+	s.findOwners()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changes = nil

@@ -98,6 +98,7 @@ func (w *writer) absorbRow(c rowChange) {
 	if c.event == RowAdded {
 		delete(w.ledger.made, c.ref.UUID)
 	}
+	w.session.has(c.owner, c.ref.Table)
 	if _, made := w.ledger.made[c.ref.UUID]; c.event == RowRemoved && !made && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
 		w.ledger.forgetRow(c.ref, t.Shared)
 	}
@@ -280,6 +281,7 @@ func (w *writer) record(p *Plan) {
 		w.ledger.add(slot{m.Parent, m.Column}, m.Element, m.Value)
 	}
 	for _, c := range p.Inserts {
+		w.session.has(c.Owner, c.Table)
 		if id := uuidOf(c.Model); !w.session.hasRow(c.Table, id) {
 			w.ledger.made[id] = struct{}{}
 		}
