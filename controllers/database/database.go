@@ -65,6 +65,16 @@ func (d *Database) Apply(ctx context.Context, u unit.Unit) error {
 	}
 }
 
+// ApplyAll waits for Begin and then calls the engine's ApplyAll.
+func (d *Database) ApplyAll(ctx context.Context, units ...unit.Unit) error {
+	select {
+	case <-d.begun:
+		return d.Engine.ApplyAll(ctx, units...)
+	case <-ctx.Done():
+		return fmt.Errorf("units: %w", ctx.Err())
+	}
+}
+
 // Ports waits for the database and lists the ports of our own units.
 func (d *Database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error) {
 	if err := d.Wait(ctx, func() (bool, error) { return d.Connected(), nil }); err != nil {

@@ -22,7 +22,12 @@ import (
 
 // Database is the part of the northbound database that reconcilers use: the engine, or the record of a plan.
 type Database interface {
+	selection.Units
 	Apply(ctx context.Context, u unit.Unit) error
+	ApplyAll(ctx context.Context, units ...unit.Unit) error
+	Retry(ctx context.Context, key unit.Key) error
+	// Unit returns the unit of a key as this process wants it. It is empty if none was applied.
+	Unit(key unit.Key) unit.Unit
 	Connected() bool
 	Wait(ctx context.Context, ready func() (bool, error)) error
 	Refused() error
@@ -121,7 +126,7 @@ func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, 
 		Reserved: e.Reserved,
 		Observed: Observed{Reachable: e.Observed.Reachable}, origin: map[string]reconcile.Reconciler{}}
 	fork.Reserved.Client = c
-	fork.Selectors = e.Selectors.Fork(fork.Triggers)
+	fork.Selectors = e.Selectors.Fork(fork.Triggers, db)
 	for _, k := range kinds {
 		fork.origin[k.Name] = k.Reconciler
 	}

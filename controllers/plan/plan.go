@@ -107,7 +107,7 @@ func (p *Planner) simulate() *simulation {
 	// After the state of the pods' reconciler, because the copy must have every address in that state.
 	p.Env.Addresses.CopyTo(s.env.Addresses)
 	p.Env.NetworkAddresses.CopyTo(s.env.NetworkAddresses)
-	s.database.before, s.database.has = p.Env.Database.RowsOf, p.Env.Database.Has
+	s.database.before, s.database.unit, s.database.has = p.Env.Database.RowsOf, p.Env.Database.Unit, p.Env.Database.Has
 	return s
 }
 

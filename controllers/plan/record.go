@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -14,6 +15,7 @@ type recorder struct {
 	units  map[unit.Key]unit.Unit
 	has    func(table, column string) bool
 	before func(unit.Key) []unit.Row // returns the rows of a unit that the plan has not reached
+	unit   func(unit.Key) unit.Unit  // returns such a unit
 }
 
 func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
@@ -23,6 +25,48 @@ func (r *recorder) Apply(_ context.Context, u unit.Unit) error {
 	r.units[u.Key] = u
 	return nil
 }
+
+// Unit returns the planned unit, or the current one.
+func (r *recorder) Unit(key unit.Key) unit.Unit {
+	if u, ok := r.units[key]; ok {
+		return u
+	}
+	return r.unit(key)
+}
+
+// Join records units with more memberships.
+func (r *recorder) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
+	for _, key := range keys {
+		u := r.Unit(key)
+		had := u.Members
+		for _, m := range members(u) {
+			if !slices.Contains(had, m) {
+				u.Members = append(slices.Clip(u.Members), m)
+			}
+		}
+		if len(u.Members) > len(had) {
+			r.units[key] = u
+		}
+	}
+}
+
+// End records empty units. The memberships in their rows are optional, so the end of the rows is the whole change.
+func (r *recorder) End(keys []unit.Key, _ []unit.Ref) {
+	for _, key := range keys {
+		r.units[key] = unit.Unit{Key: key}
+	}
+}
+
+// ApplyAll records the units.
+func (r *recorder) ApplyAll(ctx context.Context, units ...unit.Unit) error {
+	for _, u := range units {
+		_ = r.Apply(ctx, u) // it has no errors
+	}
+	return nil
+}
+
+// Retry does nothing, because a plan refuses no unit.
+func (*recorder) Retry(context.Context, unit.Key) error { return nil }
 
 // RowsOf returns the planned rows of a unit, or its current rows.
 func (r *recorder) RowsOf(key unit.Key) []unit.Row {

@@ -11,6 +11,7 @@ import (
 func (r *Reconciler) rememberFrom(origin *Reconciler) {
 	origin.holders.copyTo(&r.holders)
 	origin.restored.copyTo(&r.restored)
+	r.egress.Store(origin.egress.Load())
 }
 
 func (r *restoration) copyTo(to *restoration) {

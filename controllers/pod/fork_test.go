@@ -14,6 +14,7 @@ import (
 func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	r := &Reconciler{Addresses: alloc.New(time.Now)}
 	r.restored.done = true
+	r.egress.Store(true)
 	pod, other := types.NamespacedName{Namespace: "demo", Name: "a"}, types.NamespacedName{Namespace: "demo", Name: "b"}
 	r.holders.add(pod, "demo/a/uid")
 	r.holders.wait("n1", pod)

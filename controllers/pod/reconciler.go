@@ -7,9 +7,11 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,13 +42,15 @@ type Database interface {
 type Selectors interface {
 	// Load reads all policies once. It must return before the first pod is reconciled.
 	Load(ctx context.Context) error
-	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod.
-	Version() uint64
+	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod.
+	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
+	// Distinguish reports whether a change of a namespace's labels may change the selectors of its pods.
+	Distinguish(before, after labels.Set) bool
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
-	// Reconciled records that a pod's unit names all selectors of a version, or that it has no unit.
-	Reconciled(pod unit.Key, version uint64)
+	// Reconciled records that the reconciliation has ended.
+	Reconciled(pod unit.Key)
 }
 
 // Reconciler reconciles Pods.
@@ -63,6 +67,7 @@ type Reconciler struct {
 
 	restored restoration
 	holders  holders
+	egress   atomic.Bool // a pod was reconciled beside EgressIPs
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -70,7 +75,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.Selectors.Reconciled(topology.PodKey(req.Namespace, req.Name), r.Selectors.Version())
+	key := topology.PodKey(req.Namespace, req.Name)
+	r.Selectors.Started(key)
+	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -277,6 +278,34 @@ func expectConditions(t *testing.T, b *kindtest.Bed, want []string) {
 	if !slices.Equal(have, want) {
 		t.Errorf("conditions %q, want %q", have, want)
 	}
+}
+
+// A namespace whose labels change concerns its pods if a selector distinguishes the labels, or if there were EgressIPs.
+func TestNamespaceChanged(t *testing.T) {
+	b := newBed(t, onNode("10.244.0.0/24"), aPod())
+	r := b.Kinds[0].Reconciler.(*Reconciler)
+	named := func(labels, annotations map[string]string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "demo", Labels: labels, Annotations: annotations}}
+	}
+	expect := func(when string, after *metav1.PartialObjectMetadata, want bool) {
+		t.Helper()
+		if got := r.namespaceChanged(event.UpdateEvent{ObjectOld: named(nil, nil), ObjectNew: after}); got != want {
+			t.Errorf("%s: concerns the pods: %t, want %t", when, got, want)
+		}
+	}
+	red := named(map[string]string{"team": "red"}, nil)
+	expect("no selector", red, false)
+	expect("records", named(nil, map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}), true)
+	selector := facts.PodSelector{Namespaces: labels.SelectorFromSet(red.Labels), Pods: labels.Everything()}
+	used := map[unit.Key]facts.PodSelector{"podset/red": selector}
+	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", used, nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("a selector of the label", red, true)
+	expect("another label", named(map[string]string{"noise": "1"}, nil), false)
+	b.Create(&networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "e"}})
+	b.Reconcile("demo", "web")
+	expect("a pod beside an EgressIP", named(map[string]string{"noise": "1"}, nil), true)
 }
 
 // A deleted pod loses its port and its address, and a pod that waits for an address of its node gets it.

@@ -38,6 +38,9 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return by, err
 	}
+	if len(all.Items) > 0 {
+		r.egress.Store(true)
+	}
 	namespace, err := r.namespace(ctx, pod.Namespace)
 	if apierrors.IsNotFound(err) {
 		r.holders.miss(pod.Namespace)

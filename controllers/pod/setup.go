@@ -66,7 +66,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return r.holders.misses(e.Object.GetName()) },
-			UpdateFunc: namespaceChanged,
+			UpdateFunc: r.namespaceChanged,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		}).MetadataOnly(),
 		kind.On(&networkv1alpha1.EgressIP{}, r.selected()),
@@ -163,10 +163,12 @@ func policyChanged(e event.UpdateEvent) bool {
 		before.Spec.AttachmentProvider != after.Spec.AttachmentProvider
 }
 
-// namespaceChanged passes updates that change requests, or which selectors match the pods.
-func namespaceChanged(e event.UpdateEvent) bool {
+// namespaceChanged passes updates that change requests, or which selectors match the pods. Once there were EgressIPs,
+// each change of labels counts: an EgressIP that changes or goes meanwhile may have selected pods by the earlier labels.
+func (r *Reconciler) namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
-	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+	before, after := e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()
+	return !maps.Equal(before, after) && (r.egress.Load() || r.Selectors.Distinguish(before, after)) ||
 		e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 

@@ -42,12 +42,12 @@ type Database interface {
 type Selectors interface {
 	// Load reads all policies once. It must return before the first pod is reconciled.
 	Load(ctx context.Context) error
-	// Version returns the number of selectors added so far. Of lists the units of the selectors that select a pod's
+	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod's
 	// port on a Network.
-	Version() uint64
+	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
-	// Reconciled records that a pod's unit names all selectors of a version, or that the pod has no such unit.
-	Reconciled(pod unit.Key, version uint64)
+	// Reconciled records that the reconciliation has ended.
+	Reconciled(pod unit.Key)
 }
 
 // Reconciler reconciles the ports of pods on Networks.
@@ -72,7 +72,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := errors.Join(r.restore(ctx), r.Selectors.Load(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.Selectors.Reconciled(topology.PodPortsKey(req.Namespace, req.Name), r.Selectors.Version())
+	key := topology.PodPortsKey(req.Namespace, req.Name)
+	r.Selectors.Started(key)
+	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
 	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {

@@ -58,8 +58,8 @@ func (r *Multi) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	selectors := topology.MultiNetworkPolicySelectors(read)
-	if !r.Selectors.Made(selectors) {
-		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
+	if _, ready := r.Selectors.Unmade(selectors); !ready {
+		// the groups and sets that wait for a pod enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
 	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {

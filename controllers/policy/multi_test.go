@@ -121,9 +121,7 @@ func TestReconcileMulti(t *testing.T) {
 			}
 			b := newMultiBed(t, attached())
 			b.Create(aMultiPolicy(c.annotation, from(c.cidr)))
-			b.Reconcile("demo", "allow")
-			b.Env.Selectors.Reconciled(topology.PodPortsKey("demo", "web"), b.Env.Selectors.Version())
-			makeSets(b)
+			b.Reconcile("demo", "allow") // creates the groups
 			if c.fails != nil {
 				b.Database.Refusals[multi] = c.fails
 			}
@@ -139,11 +137,15 @@ func TestGroupsOfNetworksWaitForPorts(t *testing.T) {
 	other := aPod(func(p *corev1.Pod) { p.Name = "other" })
 	b := newMultiBed(t, attached(), other)
 	b.Create(aMultiPolicy("blue", from("192.0.2.0/24")))
+	b.Env.Selectors.Started(topology.PodKey("demo", "web")) // not the unit that has the port
+	b.Env.Selectors.Started(topology.PodPortsKey("demo", "web"))
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"podports demo/web"}}, b.Reconcile("demo", "allow"))
-	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version()) // not the unit that has the port
+	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"))
 	makeSets(b)
 	kindtest.Expect(t, kindtest.Outcome{}, b.Reconcile("demo", "allow"))
-	b.Env.Selectors.Reconciled(topology.PodPortsKey("demo", "web"), b.Env.Selectors.Version())
+	b.Env.Selectors.Reconciled(topology.PodPortsKey("demo", "web"))
+	b.Env.Selectors.Started(topology.PodPortsKey("demo", "web"))
+	b.Env.Selectors.Reconciled(topology.PodPortsKey("demo", "web"))
 	makeSets(b)
 	kindtest.Expect(t, kindtest.Outcome{Units: multiUnit("ip4.src == 192.0.2.0/24", "blue")}, b.Reconcile("demo", "allow"))
 }
@@ -160,7 +162,7 @@ func TestEndOfAMultiPolicy(t *testing.T) {
 			b.Reconcile("demo", "allow")
 			end(b, policy)
 			have := b.Reconcile("demo", "allow")
-			if len(have.Units[multi]) > 0 || !slices.Contains(have.Enqueued, "podports demo/web") || have.Err != "" {
+			if len(have.Units[multi]) > 0 || len(have.Units) != 2 || have.Err != "" {
 				t.Errorf("%+v", have)
 			}
 		})

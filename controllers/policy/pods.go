@@ -34,30 +34,44 @@ func (w world) read(ctx context.Context, selector facts.PodSelector, port facts.
 	return held, err
 }
 
+// each visits the pods of a selector. It lists only pods with the labels, because a list copies each pod.
 func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(*corev1.Pod, facts.SelectedPod)) error {
-	options := []client.ListOption{client.UnsafeDisableDeepCopy} // the pods are not changed
-	if selector.Namespace != "" {
-		options = append(options, client.InNamespace(selector.Namespace))
-	}
-	var pods corev1.PodList
-	if err := w.List(ctx, &pods, options...); err != nil {
-		return err
-	}
 	namespaces, err := w.namespaces(ctx, selector)
 	if err != nil {
 		return err
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !facts.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
-			continue
+	for _, in := range listsOf(selector, namespaces) {
+		var pods corev1.PodList
+		options := []client.ListOption{in, client.MatchingLabelsSelector{Selector: selector.Pods}, client.UnsafeDisableDeepCopy}
+		if err := w.List(ctx, &pods, options...); err != nil { // the pods are not changed
+			return err
 		}
-		if selected := (facts.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
-			NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: facts.NamedPorts(pod)}); selector.Matches(selected) {
-			visit(pod, selected)
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if !facts.WantsPort(pod) || selector.Network != "" && pod.Annotations[networks.Annotation] == "" {
+				continue
+			}
+			if selected := (facts.SelectedPod{Network: selector.Network, Namespace: pod.Namespace, Name: pod.Name,
+				NamespaceLabels: namespaces[pod.Namespace], Labels: pod.Labels, Ports: facts.NamedPorts(pod)}); selector.Matches(selected) {
+				visit(pod, selected)
+			}
 		}
 	}
 	return nil
+}
+
+// listsOf returns the namespaces whose pods must be listed. It is one list of all namespaces if the selector matches a
+// namespace without labels, because a pod may be cached before its namespace.
+func listsOf(selector facts.PodSelector, namespaces map[string]labels.Set) (lists []client.InNamespace) {
+	if selector.Namespace != "" || selector.Namespaces.Matches(labels.Set{}) {
+		return []client.InNamespace{client.InNamespace(selector.Namespace)}
+	}
+	for name, set := range namespaces {
+		if selector.Namespaces.Matches(set) {
+			lists = append(lists, client.InNamespace(name))
+		}
+	}
+	return lists
 }
 
 // namespaces returns the labels of all namespaces, or nil for a selector of one namespace.
@@ -67,7 +81,7 @@ func (w world) namespaces(ctx context.Context, selector facts.PodSelector) (map[
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := w.List(ctx, list); err != nil {
+	if err := w.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // the labels are not changed
 		return nil, err
 	}
 	found := make(map[string]labels.Set, len(list.Items))

@@ -24,6 +24,10 @@ import (
 // Database is the part of the engine that the reconcilers use.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
+	// ApplyAll applies units in one transaction. Pending units are no error.
+	ApplyAll(ctx context.Context, units ...unit.Unit) error
+	// Retry applies a unit again as it is.
+	Retry(ctx context.Context, key unit.Key) error
 }
 
 // Reconciler reconciles NetworkPolicies.
@@ -60,8 +64,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidSpec, "Isolate",
 			"what cannot be read allows nothing: %v", invalid)
 	}
-	if !r.Selectors.Made(selectors) {
-		// the groups and sets enqueue this policy when they are created; until then the previous rules stay
+	if _, ready := r.Selectors.Unmade(selectors); !ready {
+		// the groups and sets that wait for a pod enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
 	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, &policy); err != nil {
@@ -75,20 +79,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// settle applies the policy's unit, and drops the selectors that it no longer uses.
+// settle applies the groups and sets that the policy needs first, then the policy's unit, and drops the selectors that
+// it no longer uses.
 func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]facts.PodSelector) error {
+	if unmade, _ := r.Selectors.Unmade(selectors); len(unmade) > 0 {
+		units := make([]unit.Unit, 0, len(unmade))
+		for _, key := range unmade {
+			units = append(units, topology.SelectorUnit(key))
+		}
+		if err := r.Database.ApplyAll(ctx, units...); err != nil {
+			return err
+		}
+		r.Selectors.Complete(unmade, u.Key)
+	}
 	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
 		return err
 	}
-	for _, unused := range r.Selectors.Drop(u.Key, selectors) {
-		pods, err := world{r.Client}.pods(ctx, unused)
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods {
-			r.Triggers.EnqueueUnit(topology.SelectedUnit(unused, pod.Namespace, pod.Name))
-		}
-	}
+	r.Selectors.Drop(u.Key, selectors)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func newBed(t *testing.T, kindName string, objects ...client.Object) *kindtest.B
 	return b
 }
 
-// makeSets reconciles the groups and sets that policies have enqueued.
+// makeSets reconciles the groups and sets that are enqueued.
 func makeSets(b *kindtest.Bed) {
 	for _, name := range []string{topology.KindPodGroup, topology.KindPodSet} {
 		for _, request := range b.Env.Triggers.Of(name).Take() {
@@ -162,7 +163,7 @@ func TestReconcile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, topology.KindNetworkPolicy, c.policy, aPod())
-			makeSets(b)
+			b.Reconcile("demo", "allow") // creates the groups
 			if c.fails != nil {
 				b.Database.Refusals[allow] = c.fails
 			}
@@ -172,21 +173,56 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// A new policy waits until its group is created, and the group until the unit of each of its pods names it.
+// A new policy waits until its group is created. The units of its pods join the group without a reconciliation, except
+// a unit whose pod is being reconciled: the group waits for that.
 func TestPolicyWaitsForItsGroup(t *testing.T) {
 	b := newBed(t, topology.KindNetworkPolicy, aPod(), aPod(func(p *corev1.Pod) { p.Name, p.Labels = "other", nil }),
 		aPod(func(p *corev1.Pod) { p.Name, p.Spec.HostNetwork = "host", true }))
+	web := topology.PodUnit(topology.Pod{Namespace: "demo", Name: "web", UID: "uid", Node: "n1"})
+	b.Seed(web)
+	pod := web.Key
 	b.Create(aPolicy(from("192.0.2.0/24")))
 	group := unit.Key(strings.Replace(webGroup, " ", "/", 1))
 	made := kindtest.Outcome{Enqueued: []string{"networkpolicy demo/allow"},
 		Units: map[unit.Key][]string{group: b.Text(topology.PodGroupUnit(group))}}
 
+	b.Env.Selectors.Started(pod)
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"pod demo/web"}}, b.Reconcile("demo", "allow"))
 	kindtest.Expect(t, kindtest.Outcome{}, b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
-	b.Env.Selectors.Reconciled(topology.PodKey("demo", "web"), b.Env.Selectors.Version())
+	b.Env.Selectors.Reconciled(pod) // it began before the policy came
+	b.Env.Selectors.Started(pod)
+	kindtest.Expect(t, kindtest.Outcome{}, b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
+	b.Env.Selectors.Reconciled(pod)
 	kindtest.Expect(t, made, b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
 	kindtest.Expect(t, kindtest.Outcome{Units: allowed("ip4.src == 192.0.2.0/24")}, b.Reconcile("demo", "allow"))
 	b.ExpectSettled("demo", "allow")
+}
+
+// The group of a new policy joins the units of its pods, and leaves them with it.
+func TestPodsJoinTheGroup(t *testing.T) {
+	b := newBed(t, topology.KindNetworkPolicy, aPod(), aPod(func(p *corev1.Pod) { p.Name, p.Labels = "other", nil }))
+	for _, name := range []string{"web", "other"} {
+		b.Seed(topology.PodUnit(topology.Pod{Namespace: "demo", Name: name, UID: name, Node: "n1", MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}))
+	}
+	group := unit.Key(strings.Replace(webGroup, " ", "/", 1))
+	joined := func(name string) bool {
+		return slices.ContainsFunc(b.Database.Unit(topology.PodKey("demo", name)).Members, func(m unit.Membership) bool {
+			return m.Parent == topology.SelectedRows(group)[0] && m.Element == topology.PodPortUUID("demo", name, name)
+		})
+	}
+	policy := aPolicy(from("192.0.2.0/24"))
+	b.Create(policy)
+	want := kindtest.Outcome{Units: allowed("ip4.src == 192.0.2.0/24")}
+	want.Units[group] = b.Text(topology.PodGroupUnit(group))
+	kindtest.Expect(t, want, b.Reconcile("demo", "allow"))
+	if !joined("web") || joined("other") {
+		t.Errorf("the selected pod joined: %t, the other: %t", joined("web"), joined("other"))
+	}
+	b.Delete(policy)
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{allow: nil, group: nil}}, b.Reconcile("demo", "allow"))
+	if joined("web") {
+		t.Error("the unit of the pod names a group that is gone")
+	}
 }
 
 // A group that the database refuses holds its policy back.
@@ -197,7 +233,8 @@ func TestGroupThatIsRefused(t *testing.T) {
 	want := kindtest.Outcome{Units: map[unit.Key][]string{group: b.Text(topology.PodGroupUnit(group))},
 		Err: b.Database.Refusals[group].Error()}
 	kindtest.Expect(t, want, b.Reconcile("", group.Name()))
-	kindtest.Expect(t, kindtest.Outcome{}, b.ReconcileKind(topology.KindNetworkPolicy, "demo", "allow"))
+	want.Events = []string{"Warning DatabaseRefused NetworkPolicy demo/allow: " + want.Err}
+	kindtest.Expect(t, want, b.ReconcileKind(topology.KindNetworkPolicy, "demo", "allow"))
 }
 
 // The rules of a deleted policy are removed first. Then its group is removed, and the units of its pods no longer
@@ -205,12 +242,11 @@ func TestGroupThatIsRefused(t *testing.T) {
 func TestDeletion(t *testing.T) {
 	policy := aPolicy(from("192.0.2.0/24"))
 	b := newBed(t, topology.KindNetworkPolicy, policy, aPod())
-	makeSets(b)
 	b.Reconcile("demo", "allow")
 	b.Delete(policy)
-	gone := kindtest.Outcome{Units: map[unit.Key][]string{allow: nil}, Enqueued: []string{"pod demo/web", webGroup}}
-	kindtest.Expect(t, gone, b.Reconcile("demo", "allow"))
 	group := unit.Key(strings.Replace(webGroup, " ", "/", 1))
-	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{group: nil}},
-		b.ReconcileKind(topology.KindPodGroup, "", group.Name()))
+	gone := kindtest.Outcome{Units: map[unit.Key][]string{allow: nil, group: nil}}
+	kindtest.Expect(t, gone, b.Reconcile("demo", "allow"))
+	again := b.ReconcileKind(topology.KindPodGroup, "", group.Name()) // if the database refused it
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{group: nil}}, again)
 }

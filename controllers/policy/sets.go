@@ -7,16 +7,16 @@ import (
 
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/selection"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Sets reconciles the port groups of selectors, or their address sets. Its request is the hash of a selector.
+// Sets reconciles the port groups of selectors, or their address sets, if they have waited for a pod or their change
+// was not applied at once. Its request is the hash of a selector.
 type Sets struct {
 	Database  Database
 	Selectors *selection.Selectors
-	// Kind is KindPodGroup or KindPodSet. Unit builds the unit of a group or set that is in use.
-	Kind string
-	Unit func(unit.Key) unit.Unit
+	Kind      string // KindPodGroup or KindPodSet
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -27,13 +27,14 @@ func (r *Sets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	key := unit.NewKey(r.Kind, req.Name)
 	switch r.Selectors.State(key) {
 	case selection.Unused:
-		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
+		r.Selectors.End(key) // unless a policy has begun to use it
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Retry(ctx, key))
 	case selection.Waiting:
 		return ctrl.Result{}, nil // the last of its pods enqueues it again
 	}
-	err := ovndb.IgnorePending(r.Database.Apply(ctx, r.Unit(key)))
+	err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.SelectorUnit(key)))
 	if err == nil {
-		r.Selectors.Complete(key)
+		r.Selectors.Complete([]unit.Key{key}, "")
 	}
 	return ctrl.Result{}, err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
-	"github.com/weft-network/weft/pkg/unit"
 )
 
 // workers is how many policies or sets are reconciled concurrently. Each waits for its transaction, and all that wait
@@ -25,8 +24,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Selectors: env.Selectors, Events: env.Events, Triggers: env.Triggers}
 	env.Selectors.LoadFrom(r.load)
 	kinds := []*kind.Kind{
-		r.sets(topology.KindPodGroup, topology.PodGroupUnit),
-		r.sets(topology.KindPodSet, topology.PodSetUnit),
+		r.sets(topology.KindPodGroup),
+		r.sets(topology.KindPodSet),
 		r.kind(),
 	}
 	definitions := &Definitions{Live: env.Live}
@@ -52,9 +51,9 @@ func (r *Reconciler) kind() *kind.Kind {
 }
 
 // sets returns the kind of port groups or of address sets.
-func (r *Reconciler) sets(name string, make func(unit.Key) unit.Unit) *kind.Kind {
+func (r *Reconciler) sets(name string) *kind.Kind {
 	return &kind.Kind{Name: name, Workers: workers, Shared: true,
-		Reconciler: &Sets{Database: r.Database, Selectors: r.Selectors, Kind: name, Unit: make}}
+		Reconciler: &Sets{Database: r.Database, Selectors: r.Selectors, Kind: name}}
 }
 
 // policiesIn returns a request for each policy of a namespace.

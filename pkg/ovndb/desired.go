@@ -130,17 +130,41 @@ func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 	}
 	d.unindex(schema, st)
 	// An identical unit keeps its state: any difference from it is still a foreign change.
-	st.unit, st.clean = u, st.clean && reflect.DeepEqual(st.unit, u)
+	st.unit, st.clean = u, st.clean && same(st.unit, u)
 	st.version++
 	for _, row := range u.Rows {
 		d.take(schema, u, row)
 	}
-	for _, m := range u.Members {
-		key := memberOf(m)
-		d.elems[key] = append(withoutWish(d.elems[key], u.Key), wish{u.Key, m.Value})
-		add(d.below, m.Parent.UUID, u.Key, struct{}{})
-	}
+	d.indexMembers(u.Key, u.Members)
 	return st
+}
+
+func (d *desired) indexMembers(key unit.Key, members []unit.Membership) {
+	for _, m := range members {
+		id := memberOf(m)
+		d.elems[id] = append(withoutWish(d.elems[id], key), wish{key, m.Value})
+		add(d.below, m.Parent.UUID, key, struct{}{})
+	}
+}
+
+// same reports whether two units want the same. The order of memberships has no meaning: Join appends.
+func same(a, b unit.Unit) bool {
+	if len(a.Rows) != len(b.Rows) || len(a.Members) != len(b.Members) || !reflect.DeepEqual(a.Rows, b.Rows) {
+		return false
+	}
+	if slices.Equal(a.Members, b.Members) {
+		return true
+	}
+	had := make(map[unit.Membership]int, len(a.Members))
+	for _, m := range a.Members {
+		had[m]++
+	}
+	for _, m := range b.Members {
+		if had[m]--; had[m] < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *desired) take(schema *Schema, u unit.Unit, row unit.Row) {
@@ -163,11 +187,15 @@ func (d *desired) leave(schema *Schema, st *unitState) {
 		}
 	}
 	for _, m := range st.unit.Members {
-		key := memberOf(m)
-		if _, known := st.stale[key]; !known {
-			st.stale[key] = struct{}{}
-			d.leaving[key]++
-		}
+		d.leaveMember(st, memberOf(m))
+	}
+}
+
+// leaveMember leaves the removal of an element to a unit.
+func (d *desired) leaveMember(st *unitState, m member) {
+	if _, known := st.stale[m]; !known {
+		st.stale[m] = struct{}{}
+		d.leaving[m]++
 	}
 }
 
@@ -186,13 +214,17 @@ func (d *desired) unindex(schema *Schema, st *unitState) {
 		}
 	}
 	for _, m := range st.unit.Members {
-		key := memberOf(m)
-		if left := withoutWish(d.elems[key], st.unit.Key); len(left) > 0 {
-			d.elems[key] = left
-		} else {
-			delete(d.elems, key)
-		}
+		d.unindexMember(st.unit.Key, m)
 		drop(d.below, m.Parent.UUID, st.unit.Key)
+	}
+}
+
+func (d *desired) unindexMember(key unit.Key, m unit.Membership) {
+	id := memberOf(m)
+	if left := withoutWish(d.elems[id], key); len(left) > 0 {
+		d.elems[id] = left
+	} else {
+		delete(d.elems, id)
 	}
 }
 

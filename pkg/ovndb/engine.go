@@ -93,35 +93,69 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 // returns a RejectedError if u is refused, and a PendingError if u is stored until its parent row or the database is
 // available.
 func (e *Engine) Apply(ctx context.Context, u unit.Unit) error {
-	done, err := e.submit(u)
-	if err != nil {
-		return err
+	u = e.tagged(u)
+	e.mu.Lock()
+	done := e.submit(u)
+	e.mu.Unlock()
+	return await(ctx, u.Key, done)
+}
+
+// ApplyAll applies units together: one transaction has them all, unless one of them is refused. A unit that is stored
+// until its parent row or the database is available is no error.
+func (e *Engine) ApplyAll(ctx context.Context, units ...unit.Unit) error {
+	tagged, done := make([]unit.Unit, len(units)), make([]<-chan error, len(units))
+	for i, u := range units {
+		tagged[i] = e.tagged(u)
 	}
+	e.mu.Lock()
+	for i, u := range tagged {
+		done[i] = e.submit(u)
+	}
+	e.mu.Unlock()
+	var err error
+	for i, u := range units {
+		err = errors.Join(err, IgnorePending(await(ctx, u.Key, done[i])))
+	}
+	return err
+}
+
+// Retry applies a unit again as it is wanted now.
+func (e *Engine) Retry(ctx context.Context, key unit.Key) error {
+	e.mu.Lock()
+	st := e.desired.units[key]
+	if st == nil {
+		e.mu.Unlock()
+		return nil
+	}
+	done := e.submit(st.unit)
+	e.mu.Unlock()
+	return await(ctx, key, done)
+}
+
+func await(ctx context.Context, key unit.Key, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("unit %s: %w", u.Key, ctx.Err())
+		return fmt.Errorf("unit %s: %w", key, ctx.Err())
 	}
 }
 
-func (e *Engine) submit(u unit.Unit) (<-chan error, error) {
-	u = e.tagged(u)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// submit makes a tagged unit the desired state and returns where its outcome arrives. e.mu must be held.
+func (e *Engine) submit(u unit.Unit) <-chan error {
+	done := make(chan error, 1)
 	if err := e.desired.check(&e.cfg.Schema, u); err != nil {
-		return nil, &RejectedError{u.Key, err}
+		done <- &RejectedError{u.Key, err}
+		return done
 	}
 	st := e.desired.set(&e.cfg.Schema, u)
-	done := make(chan error, 1)
-	if !e.online {
-		e.enqueue(u.Key)
+	if e.online {
+		st.waiters = append(st.waiters, done)
+	} else {
 		done <- st.postpone(&PendingError{u.Key, "database is not connected"})
-		return done, nil
 	}
-	st.waiters = append(st.waiters, done)
 	e.enqueue(u.Key)
-	return done, nil
+	return done
 }
 
 // tagged returns the unit with its key in each row's external_ids.
@@ -215,6 +249,17 @@ func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
 	return rows
 }
 
+// Unit returns the unit of a key as it is wanted now, with the memberships that it has joined. It is empty if none was
+// applied. The caller must not change it.
+func (e *Engine) Unit(key unit.Key) unit.Unit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if st := e.desired.units[key]; st != nil {
+		return st.unit
+	}
+	return unit.Unit{Key: key}
+}
+
 // Wanted reports whether a non-empty unit was applied under this key.
 func (e *Engine) Wanted(key unit.Key) bool {
 	e.mu.Lock()
@@ -252,8 +297,7 @@ func (e *Engine) Complete() {
 	e.desired.complete = true
 	for key, st := range e.desired.units {
 		if e.hasWhole(st.unit) {
-			st.version++ // so that a commit in flight does not mark it clean
-			st.clean = false
+			st.change()
 			e.enqueue(key)
 		}
 	}
@@ -317,6 +361,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	}
 	e.seen()
 	w.ledger = l
+	s.findOwners()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changes = nil

@@ -20,13 +20,16 @@ func (p *planner) dropWeakReferences() {
 	}
 }
 
-// below lists the rows that a row holds now, or would hold after this plan.
+// below lists the rows that a row holds now, or would hold after this plan. Columns of weak references hold no rows.
 func (p *planner) below(ref unit.Ref) (rows []string) {
 	for _, name := range p.schema.Tables[ref.Table].Shared {
+		if p.isWeak(slot{ref, name}) {
+			continue
+		}
 		rows = append(rows, p.actual.elements(slot{ref, name})...)
 	}
 	for _, add := range p.plan.Adds {
-		if add.Parent == ref {
+		if add.Parent == ref && !p.isWeak(slot{ref, add.Column}) {
 			rows = append(rows, add.Element)
 		}
 	}

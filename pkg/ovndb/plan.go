@@ -104,6 +104,7 @@ func (p *planner) add(st *unitState) {
 	}
 	for _, row := range st.unit.Rows {
 		p.planRow(st.unit, row)
+		p.populate(st, row)
 		p.removeMisplaced(uuidOf(row.Model))
 		p.removeUnwanted(row)
 	}
@@ -208,7 +209,6 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 		p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: p.owner, Table: table, Model: row.Model})
 		p.made[uuidOf(row.Model)] = true
 		p.reemit(u, uuidOf(row.Model))
-		p.populate(uuidOf(row.Model))
 		return
 	}
 	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
@@ -233,24 +233,39 @@ func (p *planner) absent(m unit.Membership) bool {
 	return m.Optional && (p.deleted[m.Parent.UUID] || !p.actual.hasRow(m.Parent.Table, m.Parent.UUID))
 }
 
-// populate plans the memberships in an inserted row that its own unit does not have. Optional memberships are added
-// with the row, so that none is missing between two transactions. Memberships in columns that are ours alone are
-// added because their units may not have seen yet that the row's predecessor is gone. References to rows of those
-// units are left to the units, because the rows may be gone too.
-func (p *planner) populate(parent string) {
+// populate plans the memberships of other units in an inserted row, and the optional ones in a row whose unit has
+// changed (Join). Optional memberships are added with the row, so that none is missing between two transactions.
+// Memberships in columns that are ours alone are added because their units may not have seen yet that the row's
+// predecessor is gone. References to rows of those units are left to the units, because the rows may be gone too.
+func (p *planner) populate(st *unitState, row unit.Row) {
+	parent := uuidOf(row.Model)
+	table, _ := p.schema.tableOf(row.Model)
+	whole, made := p.schema.Tables[table].Whole, p.made[parent]
+	if !made && (st.clean || len(whole) == 0) {
+		return
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.desired.below[parent])) {
-		st := p.desired.units[key]
-		if st.parked {
+		other := p.desired.units[key]
+		if other.parked {
 			continue
 		}
-		for _, m := range st.unit.Members {
-			comes := m.Optional || slices.Contains(p.schema.Tables[m.Parent.Table].Whole, m.Column)
-			if id := memberOf(m); comes && m.Parent.UUID == parent && !p.touched[id] {
+		for _, m := range other.unit.Members {
+			if m.Parent.UUID != parent || !m.Optional && (!made || !slices.Contains(whole, m.Column)) {
+				continue
+			}
+			if id := memberOf(m); !p.touched[id] && !p.holds(m) {
 				p.touched[id] = true
 				p.plan.Adds = append(p.plan.Adds, Element{key, m})
 			}
 		}
 	}
+}
+
+// holds reports whether the database has a membership. A recreated row is empty, whatever the ledger has of its
+// predecessor: the predecessor's removal reaches the ledger later than the copy.
+func (p *planner) holds(m unit.Membership) bool {
+	value, ok := p.actual.element(slot{m.Parent, m.Column}, m.Element)
+	return ok && value == m.Value && !p.made[m.Parent.UUID]
 }
 
 func (p *planner) changedColumns(table string, row unit.Row, have model.Model) []string {
@@ -274,12 +289,7 @@ func (p *planner) changedColumns(table string, row unit.Row, have model.Model) [
 
 func (p *planner) planMember(m unit.Membership) {
 	key := memberOf(m)
-	if p.touched[key] || p.absent(m) {
-		return
-	}
-	// A recreated row is empty, whatever the ledger has of its predecessor: the predecessor's removal reaches the
-	// ledger later than the copy.
-	if value, ok := p.actual.element(key.slot, m.Element); ok && value == m.Value && !p.made[m.Parent.UUID] {
+	if p.touched[key] || p.absent(m) || p.holds(m) {
 		return
 	}
 	p.touched[key] = true

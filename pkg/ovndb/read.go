@@ -70,12 +70,13 @@ func (s *session) tableFor(m model.Model) string {
 	return s.cache.DatabaseModel().FindTable(reflect.TypeOf(m))
 }
 
-// ownedBy lists the rows that name the unit as their owner, by index.
+// ownedBy lists the rows that name the unit as their owner, by index. It searches the tables in which units of that
+// kind have had rows.
 func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	s.examples.mu.Lock()
 	defer s.examples.mu.Unlock()
 	var refs []unit.Ref
-	for table := range s.schema.Tables {
+	for table := range s.examples.tables[key.Kind()] {
 		if naming := s.schema.Tables[table].ByName; naming != nil {
 			refs = append(refs, s.named(table, naming.Names(key))...)
 			continue
@@ -97,10 +98,40 @@ func (s *session) ownedBy(key unit.Key) []unit.Ref {
 	return refs
 }
 
-// examples are reused rows for look-ups by owner: each plan of a unit queries every table, and a row is large.
+// examples are reused rows for look-ups by owner, because a row is large, and the tables to look in.
 type examples struct {
-	mu    sync.Mutex
-	known map[string]example // by table
+	mu     sync.Mutex
+	known  map[string]example             // by table
+	tables map[string]map[string]struct{} // kind of unit -> tables in which units of the kind have had rows
+}
+
+// has records that a unit has a row in a table.
+func (s *session) has(owner unit.Key, table string) {
+	if owner == "" {
+		return
+	}
+	s.examples.mu.Lock()
+	defer s.examples.mu.Unlock()
+	kind := owner.Kind()
+	if _, known := s.examples.tables[kind][table]; known {
+		return
+	}
+	if s.examples.tables == nil {
+		s.examples.tables = map[string]map[string]struct{}{}
+	}
+	add(s.examples.tables, kind, table, struct{}{})
+}
+
+// findOwners records the tables of all rows. A row that comes later is recorded before its owner is planned again.
+func (s *session) findOwners() {
+	for table, t := range s.schema.Tables {
+		if t.Foreign {
+			continue
+		}
+		for _, row := range s.cache.Table(table).RowsShallow() {
+			s.has(s.schema.ownerOf(table, row), table)
+		}
+	}
 }
 
 // example is one row and its external_ids. It is empty for tables without external_ids and for foreign tables.

@@ -3,6 +3,7 @@ package ovndb
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -97,6 +98,7 @@ func (w *writer) absorbRow(c rowChange) {
 	if c.event == RowAdded {
 		delete(w.ledger.made, c.ref.UUID)
 	}
+	w.session.has(c.owner, c.ref.Table)
 	if _, made := w.ledger.made[c.ref.UUID]; c.event == RowRemoved && !made && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
 		w.ledger.forgetRow(c.ref, t.Shared)
 	}
@@ -118,7 +120,9 @@ func (w *writer) absorbRow(c rowChange) {
 		e.enqueue(owner)
 	}
 	if c.event != RowUpdated {
-		w.wakeBelow(c.ref, func(st *unitState) bool { return c.event == RowRemoved || st.last != nil })
+		w.wakeBelow(c.ref, func(st *unitState) bool {
+			return st.last != nil || c.event == RowRemoved && needs(st.unit, c.ref.UUID) || c.event == RowAdded && w.lacks(st.unit, c.ref)
+		})
 	}
 }
 
@@ -140,6 +144,12 @@ func (w *writer) absorbShared(c rowChange, t Table) {
 		}
 		w.ledger.setSlot(slot{ref, name}, elements)
 	}
+}
+
+// needs reports whether a unit has a membership in a row that is not optional. An optional membership in an absent row
+// is no difference, and the row comes back with it.
+func needs(u unit.Unit, row string) bool {
+	return slices.ContainsFunc(u.Members, func(m unit.Membership) bool { return m.Parent.UUID == row && !m.Optional })
 }
 
 // wakeBelow enqueues the units with memberships in a row that was added, removed or recreated.
@@ -271,13 +281,33 @@ func (w *writer) record(p *Plan) {
 		w.ledger.add(slot{m.Parent, m.Column}, m.Element, m.Value)
 	}
 	for _, c := range p.Inserts {
+		w.session.has(c.Owner, c.Table)
 		if id := uuidOf(c.Model); !w.session.hasRow(c.Table, id) {
 			w.ledger.made[id] = struct{}{}
 		}
-		w.wakeBelow(unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}, func(st *unitState) bool {
-			return st.unit.Key != w.engine.desired.rows[uuidOf(c.Model)]
+		row := unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}
+		w.wakeBelow(row, func(st *unitState) bool {
+			if st.unit.Key == e.desired.rows[row.UUID] {
+				return false
+			}
+			lacks := w.lacks(st.unit, row)
+			if lacks && !needs(st.unit, row.UUID) {
+				st.change() // it has joined since the insertion was planned
+			}
+			return lacks || st.last != nil
 		})
 	}
+}
+
+// lacks reports whether the ledger lacks an element that a unit adds to a row.
+func (w *writer) lacks(u unit.Unit, row unit.Ref) bool {
+	return slices.ContainsFunc(u.Members, func(m unit.Membership) bool {
+		if m.Parent != row {
+			return false
+		}
+		value, held := w.ledger.get(slot{m.Parent, m.Column}, m.Element)
+		return !held || value != m.Value
+	})
 }
 
 // settle releases the callers that wait for the units. Outcomes without a caller go to onSettled if they are new. A

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -14,12 +15,22 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
+// Units are the units of the database, whose memberships follow from selectors (ovndb.Engine). Its methods do not wait.
+type Units interface {
+	// Join adds memberships to units. A unit that is applied later replaces them.
+	Join(keys []unit.Key, members func(unit.Unit) []unit.Membership)
+	// End makes units empty, and removes the memberships in their rows from all units.
+	End(keys []unit.Key, rows []unit.Ref)
+}
+
 // Selectors are the selectors that policies use. A pod's unit names the groups and sets of all selectors that match
-// it, so that nothing else needs the list of a group's pods. A group or set is created when the units of all its pods
-// name it.
+// it, so that nothing else needs the list of a group's pods. A new selector joins the units of its pods, without a
+// reconciliation of the pods. Its group or set is created when all these units name it.
 type Selectors struct {
 	// Triggers enqueues policies, groups, sets and pods for their reconcilers.
 	Triggers *trigger.Set
+	// Units must be set before the first Use.
+	Units Units
 
 	loading sync.Mutex
 	load    func(context.Context) error // reads all policies
@@ -31,6 +42,8 @@ type Selectors struct {
 	version  uint64 // counts the added selectors
 	uses     map[unit.Key]*use
 	index    index
+	listing  map[unit.Key]struct{}                       // groups and sets whose pods are being listed
+	underway map[unit.Key]uint64                         // unit of a pod that is being reconciled -> the version when that began
 	awaiting map[unit.Key]map[unit.Key]struct{}          // unit of a pod -> groups and sets that wait for it
 	users    map[unit.Key]map[unit.Key]facts.PodSelector // policy -> its selectors
 	named    namedPorts
@@ -41,80 +54,105 @@ type use struct {
 	selector facts.PodSelector
 	users    map[unit.Key]struct{}
 	since    uint64
-	listed   bool // the awaited pods were listed
-	awaited  int  // number of pods
-	applied  bool // the group or set was created with all of them
+	listed   bool // the pods were listed, and have joined unless they are awaited
+	// decided holds the units of pods whose reconciliation began while the pods were being listed. They name the
+	// selector if it matches, and may have seen a later state of the pod than the list.
+	decided map[unit.Key]struct{}
+	awaited int  // number of pods
+	applied bool // the group or set was created with all of them
 }
 
 // NewSelectors returns an empty set of selectors.
 func NewSelectors(triggers *trigger.Set) *Selectors {
 	return &Selectors{Triggers: triggers, uses: map[unit.Key]*use{}, index: index{},
-		awaiting: map[unit.Key]map[unit.Key]struct{}{},
-		users:    map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
+		listing: map[unit.Key]struct{}{}, underway: map[unit.Key]uint64{}, awaiting: map[unit.Key]map[unit.Key]struct{}{},
+		users: map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
 }
 
 // Pods lists the pods that a selector selects.
 type Pods func(ctx context.Context, selector facts.PodSelector) ([]types.NamespacedName, error)
 
-// Use adds the selectors of a policy, and enqueues the pods of selectors that no policy used before. Earlier
+// Use adds the selectors of a policy. Selectors that no policy used before join the units of their pods. Earlier
 // selectors of the policy stay until Drop.
 func (s *Selectors) Use(ctx context.Context, policy unit.Key, want map[unit.Key]facts.PodSelector, pods Pods) error {
-	for _, key := range s.add(policy, want) {
+	unlisted := s.add(policy, want)
+	for _, key := range slices.Sorted(maps.Keys(unlisted)) {
 		found, err := pods(ctx, want[key])
 		if err != nil {
 			return err // the next attempt lists them
 		}
-		s.await(key, found)
+		s.join(key, unlisted[key], found)
 	}
 	return nil
 }
 
-// add returns the selectors whose pods must be listed: new selectors, and selectors of a failed attempt.
-func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (unlisted []unit.Key) {
+// add returns the selectors whose pods must be listed, with the version that added each: new selectors, and selectors
+// of a failed attempt.
+func (s *Selectors) add(policy unit.Key, want map[unit.Key]facts.PodSelector) (unlisted map[unit.Key]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users[policy] == nil {
 		s.users[policy] = map[unit.Key]facts.PodSelector{}
 	}
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		s.users[policy][key] = want[key]
+	for key, selector := range want {
+		s.users[policy][key] = selector
 		if s.uses[key] == nil {
 			s.version++
-			s.uses[key] = &use{selector: want[key], users: map[unit.Key]struct{}{}, since: s.version}
-			s.index.add(key, want[key])
+			s.uses[key] = &use{selector: selector, users: map[unit.Key]struct{}{}, since: s.version}
+			s.index.add(key, selector)
 		}
-		s.uses[key].users[policy] = struct{}{}
-		if s.begun && !s.uses[key].listed {
-			unlisted = append(unlisted, key)
+		use := s.uses[key]
+		use.users[policy] = struct{}{}
+		if !s.begun || use.listed {
+			continue
 		}
+		if use.decided == nil {
+			use.decided, s.listing[key] = map[unit.Key]struct{}{}, struct{}{}
+		}
+		if unlisted == nil {
+			unlisted = map[unit.Key]uint64{}
+		}
+		unlisted[key] = use.since
 	}
 	return unlisted
 }
 
-// await enqueues pods for which the group or set waits.
-func (s *Selectors) await(key unit.Key, pods []types.NamespacedName) {
+// join adds the memberships of a group or set to the units of the listed pods. A unit whose pod is being reconciled is
+// about to be replaced, so the group or set waits for it, and is enqueued then. The list is of the selector that a
+// version added.
+func (s *Selectors) join(key unit.Key, since uint64, pods []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use := s.uses[key]
-	if use == nil || use.listed {
+	if use == nil || use.since != since || use.listed {
 		return
 	}
-	use.listed, use.awaited = true, len(pods)
-	if len(pods) == 0 {
-		s.enqueue(key)
-	}
+	settled := make([]unit.Key, 0, len(pods))
 	for _, pod := range pods {
 		selected := topology.SelectedUnit(use.selector, pod.Namespace, pod.Name)
-		add(s.awaiting, selected, key)
-		s.enqueue(selected)
+		began, underway := s.underway[selected]
+		_, decided := use.decided[selected]
+		switch {
+		case underway:
+			use.awaited++
+			add(s.awaiting, selected, key)
+			if began < since { // its unit may not name the selector
+				s.enqueue(selected)
+			}
+		case !decided:
+			settled = append(settled, selected)
+		}
 	}
+	use.listed, use.decided = true, nil
+	delete(s.listing, key)
+	s.Units.Join(settled, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, use.selector, key) })
 }
 
-// Drop removes the selectors that a policy no longer uses. It returns the selectors that no policy uses now. The
-// units of their pods must be applied again before another policy uses them.
-func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) (unused []facts.PodSelector) {
+// Drop removes the selectors that a policy no longer uses, and ends the groups and sets that no policy uses now.
+func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var unused []unit.Key
 	for key := range s.users[policy] {
 		if _, wanted := want[key]; wanted {
 			continue
@@ -122,18 +160,31 @@ func (s *Selectors) Drop(policy unit.Key, want map[unit.Key]facts.PodSelector) (
 		delete(s.users[policy], key)
 		use := s.uses[key]
 		if delete(use.users, policy); len(use.users) == 0 {
-			unused = append(unused, use.selector)
 			s.forget(key, use)
+			unused = append(unused, key)
 		}
 	}
 	if len(s.users[policy]) == 0 {
 		delete(s.users, policy)
 	}
-	return unused
+	s.end(unused)
+}
+
+// end ends groups and sets in one transaction. A pod's unit that is applied meanwhile may name them still. That is
+// harmless, because it names them only as long as they would match.
+func (s *Selectors) end(unused []unit.Key) {
+	var rows []unit.Ref
+	for _, key := range unused {
+		rows = append(rows, topology.SelectedRows(key)...)
+	}
+	if len(unused) > 0 {
+		s.Units.End(unused, rows)
+	}
 }
 
 func (s *Selectors) forget(key unit.Key, use *use) {
 	delete(s.uses, key)
+	delete(s.listing, key)
 	s.index.remove(key, use.selector)
 	if use.awaited > 0 {
 		for pod, keys := range s.awaiting {
@@ -142,7 +193,6 @@ func (s *Selectors) forget(key unit.Key, use *use) {
 			}
 		}
 	}
-	s.enqueue(key)
 }
 
 // State is the state of a group or set.
@@ -170,31 +220,52 @@ func (s *Selectors) State(key unit.Key) State {
 	return Ready
 }
 
-// Complete records that a group or set was created with all its pods, and enqueues the policies that wait for it.
-func (s *Selectors) Complete(key unit.Key) {
+// End ends a group or set, and reports whether it is unused.
+func (s *Selectors) End(key unit.Key) (unused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use := s.uses[key]
-	if use == nil || use.applied || !use.listed || use.awaited > 0 { // it has changed meanwhile
-		return
+	if s.uses[key] != nil {
+		return false
 	}
-	use.applied = true
-	for policy := range use.users {
+	s.end([]unit.Key{key})
+	return true
+}
+
+// Complete records that groups and sets were created with all their pods, on behalf of a policy or of none. It
+// enqueues the other policies that waited for them.
+func (s *Selectors) Complete(keys []unit.Key, by unit.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := map[unit.Key]struct{}{}
+	for _, key := range keys {
+		use := s.uses[key]
+		if use == nil || use.applied || !use.listed || use.awaited > 0 { // it has changed meanwhile
+			continue
+		}
+		use.applied = true
+		maps.Copy(waiting, use.users)
+	}
+	delete(waiting, by)
+	for policy := range waiting { // it may no longer want another selector that would have to be created too
 		s.enqueue(policy)
 	}
 }
 
-// Made reports whether groups and sets exist with all their pods. Otherwise the last of them enqueues the policies
-// that use them.
-func (s *Selectors) Made(keys map[unit.Key]facts.PodSelector) bool {
+// Unmade lists the groups and sets that do not exist with all their pods yet, sorted. ready is false if one of them
+// waits for a pod, which enqueues the policies that use it.
+func (s *Selectors) Unmade(keys map[unit.Key]facts.PodSelector) (unmade []unit.Key, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ready = true
 	for key := range keys {
-		if use := s.uses[key]; use == nil || !use.applied {
-			return false
+		use := s.uses[key]
+		if use == nil || !use.applied {
+			unmade = append(unmade, key)
 		}
+		ready = ready && use != nil && use.listed && use.awaited == 0
 	}
-	return true
+	slices.Sort(unmade)
+	return unmade, ready
 }
 
 // Read records the named ports that a policy has read from pods. A pod that gives other numbers enqueues the policy.
@@ -220,6 +291,27 @@ func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 	return keys
 }
 
+// Distinguish reports whether a selector in use, or a named port that a policy has read, may select other pods of a
+// namespace after a change of the namespace's labels. A selector that is added later lists the pods by itself.
+func (s *Selectors) Distinguish(before, after labels.Set) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	differ := func(selector facts.PodSelector) bool {
+		return selector.Namespace == "" && selector.Namespaces.Matches(before) != selector.Namespaces.Matches(after)
+	}
+	for _, use := range s.uses {
+		if differ(use.selector) {
+			return true
+		}
+	}
+	for _, ports := range s.named.policies {
+		if slices.ContainsFunc(ports, func(port *Port) bool { return differ(port.selector) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Gone records that a pod is not selected any more, whatever its labels are.
 func (s *Selectors) Gone(pod types.NamespacedName) {
 	s.mu.Lock()
@@ -233,20 +325,27 @@ func (s *Selectors) reread(pod facts.SelectedPod) {
 	}
 }
 
-// Version returns the number of selectors added so far.
-func (s *Selectors) Version() uint64 {
+// Started records that the reconciliation of a pod begins. Its unit will name the selectors added so far. Reconciled
+// must follow.
+func (s *Selectors) Started(pod unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.version
+	s.underway[pod] = s.version
+	for key := range s.listing {
+		s.uses[key].decided[pod] = struct{}{}
+	}
 }
 
-// Reconciled records that a unit of a pod names all selectors of a version, or that the pod has no such unit.
-func (s *Selectors) Reconciled(pod unit.Key, version uint64) {
+// Reconciled records that the reconciliation of a pod has ended. Its unit names all selectors added before Started, or
+// the pod has no such unit.
+func (s *Selectors) Reconciled(pod unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	began := s.underway[pod]
+	delete(s.underway, pod)
 	for key := range s.awaiting[pod] {
 		use := s.uses[key]
-		if use.since > version {
+		if use.since > began {
 			continue
 		}
 		delete(s.awaiting[pod], key)
@@ -291,28 +390,28 @@ func (s *Selectors) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
-	for key, use := range s.uses {
+	for _, use := range s.uses {
 		if use.since <= s.atStart {
 			use.listed = true
-			s.enqueue(key)
 		}
 	}
-	for policy := range s.users { // lists the pods of selectors added since, and drops removed selectors
+	for policy := range s.users { // creates its groups, lists the pods of selectors added since, and drops removed selectors
 		s.enqueue(policy)
 	}
 }
 
 func (s *Selectors) enqueue(key unit.Key) { s.Triggers.EnqueueUnit(key) }
 
-// Fork returns a copy that enqueues in other triggers.
-func (s *Selectors) Fork(triggers *trigger.Set) *Selectors {
+// Fork returns a copy that enqueues in other triggers and joins other units.
+func (s *Selectors) Fork(triggers *trigger.Set, units Units) *Selectors {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fork := NewSelectors(triggers)
+	fork.Units = units
 	fork.loaded, fork.atStart, fork.begun, fork.version = s.loaded, s.atStart, s.begun, s.version
 	for key, u := range s.uses {
 		same := *u
-		same.users = maps.Clone(u.users)
+		same.users, same.decided = maps.Clone(u.users), nil
 		fork.uses[key] = &same
 		fork.index.add(key, u.selector)
 	}

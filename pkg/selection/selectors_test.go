@@ -16,15 +16,45 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// queued holds the triggers that selectors enqueue in.
+// queued holds the triggers that selectors enqueue in, and the units that they join.
 type queued struct {
 	*Selectors
 	triggers *trigger.Set
+	units    *units
+}
+
+// units records the calls since the last look.
+type units struct {
+	joined []unit.Key
+	ended  []unit.Key
+	left   []unit.Ref
+}
+
+func (u *units) Join(keys []unit.Key, _ func(unit.Unit) []unit.Membership) {
+	u.joined = append(u.joined, keys...)
+}
+
+func (u *units) End(keys []unit.Key, rows []unit.Ref) {
+	u.ended, u.left = append(u.ended, keys...), append(u.left, rows...)
 }
 
 func newQueued() queued {
-	triggers := &trigger.Set{}
-	return queued{NewSelectors(triggers), triggers}
+	q := queued{triggers: &trigger.Set{}, units: &units{}}
+	q.Selectors = NewSelectors(q.triggers)
+	q.Units = q.units
+	return q
+}
+
+// joins returns the units that have joined since the last call, sorted.
+func (q queued) joins() []unit.Key {
+	defer func() { q.units.joined = nil }()
+	return slices.Sorted(slices.Values(q.units.joined))
+}
+
+// reconcile reconciles the unit of a pod.
+func (q queued) reconcile(pod string) {
+	q.Started(topology.PodKey("demo", pod))
+	q.Reconciled(topology.PodKey("demo", pod))
 }
 
 // take returns the names enqueued for a kind since the last call, sorted.
@@ -56,15 +86,13 @@ func these(names ...types.NamespacedName) Pods {
 	return func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) { return names, nil }
 }
 
-// A group is created when the units of all its pods name it. Units that were applied before the group was used do not
-// count.
-func TestAGroupWaitsForItsPods(t *testing.T) {
+// A new selector joins the units of its pods, and its group is created then.
+func TestASelectorJoinsItsPods(t *testing.T) {
 	s := newQueued()
 	s.Begin()
 	web := selects("demo", "app=web")
 	group, policy := topology.PodGroupKey(web), topology.NetworkPolicyKey("demo", "p")
 	want := map[unit.Key]facts.PodSelector{group: web}
-	before := s.Version()
 	failed := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) {
 		return nil, errors.New("no list")
 	}
@@ -74,29 +102,136 @@ func TestAGroupWaitsForItsPods(t *testing.T) {
 	if err := s.Use(t.Context(), policy, want, these(podName("a"), podName("b"))); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/a", "demo/b"}) {
-		t.Errorf("enqueued pods %v", got)
+	pods := s.take(topology.KindPod)
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/a", "pod/demo/b"}) || len(pods) > 0 {
+		t.Errorf("joined %v, enqueued pods %v", got, pods)
 	}
-	s.Reconciled(topology.PodKey("demo", "a"), before) // it began earlier
-	s.Reconciled(topology.PodKey("demo", "b"), s.Version())
+	if unmade, ready := s.Unmade(want); s.State(group) != Ready || !ready || !slices.Equal(unmade, []unit.Key{group}) {
+		t.Errorf("state %d, ready: %t, without the group: %v", s.State(group), ready, unmade)
+	}
+	s.take(topology.KindNetworkPolicy)
+	s.Complete([]unit.Key{group}, "")
+	if unmade, ready := s.Unmade(want); len(unmade) > 0 || !ready || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
+		t.Error("the policy is not enqueued when its group is complete")
+	}
+	if s.End(group) || len(s.units.ended) > 0 {
+		t.Error("a group that is in use ends")
+	}
+	if s.Drop(policy, nil); s.State(group) != Unused || len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting)+len(s.listing) > 0 {
+		t.Errorf("left %+v", s.Selectors)
+	}
+	if !slices.Equal(s.units.ended, []unit.Key{group}) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
+		t.Errorf("ended %v, which left %v", s.units.ended, s.units.left)
+	}
+	if !s.End(group) || len(s.units.ended) != 2 {
+		t.Error("an unused group cannot be ended again")
+	}
+}
+
+// A policy that has created its groups itself is not enqueued for them, and the other policies are.
+func TestAPolicyIsNotEnqueuedForItsOwnGroups(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	one, two := topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
+	other := selects("demo", "app=other")
+	for _, policy := range []unit.Key{one, two} {
+		if err := s.Use(t.Context(), policy, map[unit.Key]facts.PodSelector{topology.PodGroupKey(other): other}, these()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Complete([]unit.Key{topology.PodGroupKey(other)}, one)
+	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/two"}) {
+		t.Errorf("enqueued %v by demo/one", got)
+	}
+}
+
+// A policy that changes before its first selectors were listed is enqueued for the selectors that it uses now. The
+// first are never listed, because no policy wants them.
+func TestAPolicyDoesNotWaitForFormerSelectors(t *testing.T) {
+	s := newQueued()
+	policy := topology.NetworkPolicyKey("demo", "p")
+	for i, selector := range []facts.PodSelector{selects("demo", "app=web"), selects("demo", "app=client")} {
+		if i == 1 {
+			s.Begin()
+		}
+		if err := s.Use(t.Context(), policy, map[unit.Key]facts.PodSelector{topology.PodGroupKey(selector): selector}, these()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.take(topology.KindNetworkPolicy)
+	s.Complete([]unit.Key{topology.PodGroupKey(selects("demo", "app=client"))}, "")
+	if got := s.take(topology.KindNetworkPolicy); !slices.Equal(got, []string{"demo/p"}) {
+		t.Errorf("enqueued %v", got)
+	}
+}
+
+// A group waits for a pod whose reconciliation has begun before the group was used, and for its next reconciliation:
+// the first does not name the group.
+func TestAGroupWaitsForPodsUnderway(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web, pod := selects("demo", "app=web"), topology.PodKey("demo", "a")
+	group := topology.PodGroupKey(web)
+	s.Started(pod)
+	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"), map[unit.Key]facts.PodSelector{group: web},
+		these(podName("a"), podName("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/b"}) || !slices.Equal(s.take(topology.KindPod), []string{"demo/a"}) {
+		t.Errorf("joined %v, or the pod that is being reconciled is not enqueued", got)
+	}
+	s.Reconciled(pod)
 	if s.State(group) != Waiting || len(s.take(topology.KindPodGroup)) > 0 {
 		t.Error("a unit that was made without the group counts")
 	}
-	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
+	s.reconcile("a")
 	if s.State(group) != Ready || !slices.Equal(s.take(topology.KindPodGroup), []string{"/" + group.Name()}) {
 		t.Error("the group is not enqueued when its last pod was reconciled")
 	}
-	if s.Made(want) {
-		t.Error("the group is reported complete before it is")
+	if len(s.awaiting)+len(s.underway) > 0 {
+		t.Errorf("left %v and %v", s.awaiting, s.underway)
 	}
-	s.take(topology.KindNetworkPolicy)
-	s.Complete(group)
-	if !s.Made(want) || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
-		t.Error("the policy is not enqueued when its group is complete")
+}
+
+// A pod that is reconciled while the pods are being listed decides by itself: it may have seen later labels than the
+// list. The group waits for its reconciliation.
+func TestPodsDecideByThemselves(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web, pod := selects("demo", "app=web"), topology.PodKey("demo", "a")
+	group := topology.PodGroupKey(web)
+	list := func(context.Context, facts.PodSelector) ([]types.NamespacedName, error) {
+		s.reconcile("b")
+		s.Started(pod)
+		return []types.NamespacedName{podName("a"), podName("b"), podName("c")}, nil
 	}
-	if dropped := s.Drop(policy, nil); len(dropped) != 1 || s.State(group) != Unused ||
-		len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting) > 0 {
-		t.Errorf("dropped %v, left %+v", dropped, s.Selectors)
+	if err := s.Use(t.Context(), topology.NetworkPolicyKey("demo", "p"), map[unit.Key]facts.PodSelector{group: web}, list); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/c"}) || s.State(group) != Waiting || len(s.take(topology.KindPod)) > 0 {
+		t.Errorf("joined %v, state %d", got, s.State(group))
+	}
+	if s.Reconciled(pod); s.State(group) != Ready {
+		t.Error("the group does not wait for the pod's own reconciliation alone")
+	}
+}
+
+// A list that was read for an earlier use of a selector does not count for the present one.
+func TestAnOldListDoesNotCount(t *testing.T) {
+	s := newQueued()
+	s.Begin()
+	web := selects("demo", "app=web")
+	group, one, two := topology.PodGroupKey(web), topology.NetworkPolicyKey("demo", "one"), topology.NetworkPolicyKey("demo", "two")
+	want := map[unit.Key]facts.PodSelector{group: web}
+	list := func(ctx context.Context, _ facts.PodSelector) ([]types.NamespacedName, error) {
+		s.Drop(one, nil)
+		return []types.NamespacedName{podName("old")}, s.Use(ctx, two, want, these(podName("new")))
+	}
+	if err := s.Use(t.Context(), one, want, list); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/new"}) {
+		t.Errorf("joined %v", got)
 	}
 }
 
@@ -112,10 +247,10 @@ func TestASharedGroupStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if dropped := s.Drop(one, nil); len(dropped) > 0 || s.State(topology.PodGroupKey(web)) != Ready {
-		t.Errorf("dropped %v with the first of two", dropped)
+	if s.Drop(one, nil); s.State(topology.PodGroupKey(web)) != Ready {
+		t.Error("the group goes with the first of two")
 	}
-	if dropped := s.Drop(two, nil); len(dropped) != 1 {
+	if s.Drop(two, nil); s.State(topology.PodGroupKey(web)) != Unused {
 		t.Error("the group stays with the last one")
 	}
 }
@@ -141,8 +276,8 @@ func TestTheStart(t *testing.T) {
 	}
 	use("late", late, podName("b"))
 	if loads != 1 || s.State(topology.PodGroupKey(early)) != Waiting || s.State(topology.PodGroupKey(late)) != Waiting ||
-		len(s.take(topology.KindPod)) > 0 {
-		t.Errorf("%d loads; before the first pass is over something is ready or enqueued", loads)
+		len(s.joins()) > 0 {
+		t.Errorf("%d loads; before the first pass is over something is ready or has joined", loads)
 	}
 	s.Begin()
 	if s.State(topology.PodGroupKey(early)) != Ready || s.State(topology.PodGroupKey(late)) != Waiting {
@@ -152,8 +287,8 @@ func TestTheStart(t *testing.T) {
 		t.Errorf("enqueued policies %v", got)
 	}
 	use("late", late, podName("b"))
-	if got := s.take(topology.KindPod); !slices.Equal(got, []string{"demo/b"}) {
-		t.Errorf("enqueued pods %v", got)
+	if got := s.joins(); !slices.Equal(got, []unit.Key{"pod/demo/b"}) {
+		t.Errorf("joined %v", got)
 	}
 }
 
@@ -193,6 +328,41 @@ func TestIndexFindsAll(t *testing.T) {
 	}
 }
 
+// A change of a namespace's labels matters if a selector of namespaces, or a named port of one, gets another answer.
+func TestDistinguish(t *testing.T) {
+	s := newQueued()
+	everywhere := selects("", "app=web")
+	everywhere.Namespaces = labels.SelectorFromSet(labels.Set{"team": "red"})
+	policy := topology.NetworkPolicyKey("demo", "p")
+	red, blue, noisy := labels.Set{"team": "red"}, labels.Set{"team": "blue"}, labels.Set{"team": "red", "noise": "1"}
+	expect := func(when string, want bool) {
+		t.Helper()
+		if s.Distinguish(red, blue) != want || s.Distinguish(blue, red) != want || s.Distinguish(red, noisy) {
+			t.Errorf("%s: the label of a selector matters: %t, want %t, or another label matters", when, !want, want)
+		}
+	}
+	use := func(selectors ...facts.PodSelector) {
+		want := map[unit.Key]facts.PodSelector{}
+		for _, selector := range selectors {
+			want[topology.PodSetKey(selector)] = selector
+		}
+		if err := s.Use(t.Context(), policy, want, these()); err != nil {
+			t.Fatal(err)
+		}
+		s.Drop(policy, want)
+	}
+	use(selects("demo", "app=web"), facts.AllPods())
+	expect("selectors of one namespace and of all", false)
+	use(everywhere)
+	expect("a selector of red namespaces", true)
+	use()
+	expect("a selector that is not used any more", false)
+	s.Read(policy, []*Port{NewPort(everywhere, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP})})
+	expect("a named port in red namespaces", true)
+	s.Read(policy, nil)
+	expect("a named port that is not read any more", false)
+}
+
 // A policy is read again when a number of a named port is added or removed, and not for every pod.
 func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 	s := newQueued()
@@ -223,7 +393,7 @@ func TestAPolicyIsReadAgainForNumbers(t *testing.T) {
 		{func() { s.Gone(podName("d")) }, false},
 		{func() { s.Gone(podName("a")) }, false},
 		{func() { s.Of(aPod("b", nil)) }, true}, // its label was removed
-		{func() { s.Fork(s.triggers).Of(web("b", 8080)) }, true},
+		{func() { s.Fork(s.triggers, s.units).Of(web("b", 8080)) }, true},
 		{func() { s.Of(web("b", 8080)) }, true}, // the fork has a state of its own
 		{func() { s.Read(policy, nil); s.Gone(podName("b")) }, false},
 	} {
@@ -245,17 +415,22 @@ func TestGroupsOfNetworks(t *testing.T) {
 	web := selects("demo", "app=web")
 	on, policy := web.On("blue"), topology.MultiNetworkPolicyKey("demo", "p")
 	want := map[unit.Key]facts.PodSelector{topology.PodGroupKey(on): on}
+	for _, key := range []unit.Key{topology.PodKey("demo", "a"), topology.PodPortsKey("demo", "a")} {
+		s.Started(key)
+	}
 	if err := s.Use(t.Context(), policy, want, these(podName("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if ports, pods := s.take(topology.KindPodPorts), s.take(topology.KindPod); !slices.Equal(ports, []string{"demo/a"}) || len(pods) > 0 {
 		t.Errorf("enqueued ports %v and pods %v", ports, pods)
 	}
-	s.Reconciled(topology.PodKey("demo", "a"), s.Version())
+	s.Reconciled(topology.PodPortsKey("demo", "a"))
+	s.reconcile("a")
 	if s.State(topology.PodGroupKey(on)) != Waiting {
 		t.Error("the pod's unit of the cluster network counts")
 	}
-	s.Reconciled(topology.PodPortsKey("demo", "a"), s.Version())
+	s.Started(topology.PodPortsKey("demo", "a"))
+	s.Reconciled(topology.PodPortsKey("demo", "a"))
 	if s.State(topology.PodGroupKey(on)) != Ready {
 		t.Error("the unit of the pod's ports does not count")
 	}

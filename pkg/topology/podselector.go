@@ -2,10 +2,12 @@ package topology
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -25,6 +27,47 @@ func PodGroupUnit(key unit.Key) unit.Unit {
 
 // PodSetUnit returns a unit with the address sets of a selector, which the pods join in the same way.
 func PodSetUnit(key unit.Key) unit.Unit { return AddressSetUnit(key, nil) }
+
+// SelectedRows returns the rows of a selector's group or sets, by their unit.
+func SelectedRows(key unit.Key) []unit.Ref {
+	if key.Kind() == KindPodGroup {
+		return []unit.Ref{podGroupRef(key)}
+	}
+	var refs []unit.Ref
+	for _, uuid := range AddressSetRows(key) {
+		refs = append(refs, unit.Ref{Table: nbdb.AddressSetTable, UUID: uuid})
+	}
+	return refs
+}
+
+// SelectedMembers returns the memberships that a pod's unit (SelectedUnit) gains when a selector selects the pod: in
+// the selector's group or sets, whose unit is key.
+func SelectedMembers(pod unit.Unit, s facts.PodSelector, key unit.Key) []unit.Membership {
+	joined := unit.Unit{}
+	for _, row := range pod.Rows {
+		port, ok := row.Model.(*nbdb.LogicalSwitchPort)
+		if !ok || len(port.Addresses) == 0 {
+			continue
+		}
+		if on, _, _ := strings.Cut(port.Name, "_"); s.Network != "" && on != s.Network {
+			continue
+		}
+		address, err := ovnexpr.ParsePortAddress(port.Addresses[0])
+		if err != nil {
+			continue // not made by PodUnit or PodPortsUnit
+		}
+		addSelected(&joined, port.UUID, address.Addresses, []unit.Key{key})
+	}
+	return joined.Members
+}
+
+// SelectorUnit returns the unit of a selector's group or sets.
+func SelectorUnit(key unit.Key) unit.Unit {
+	if key.Kind() == KindPodGroup {
+		return PodGroupUnit(key)
+	}
+	return PodSetUnit(key)
+}
 
 func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 

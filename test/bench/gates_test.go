@@ -92,9 +92,9 @@ func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
 
 // Bounds for the allocations of an event, including libovsdb's: a fifth above the values when this was written.
 const (
-	maxAddAllocations    = 720
-	maxSameAllocations   = 230
-	maxDeleteAllocations = 370
+	maxAddAllocations    = 655
+	maxSameAllocations   = 165
+	maxDeleteAllocations = 300
 )
 
 // TestARestartWritesNothing checks that a new engine with the same units writes nothing.

@@ -96,6 +96,7 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 		HasNoNetwork: func(string) bool { return false },
 	}
 	env.Selectors = selection.NewSelectors(env.Triggers)
+	env.Selectors.Units = b.Database
 	if prepare != nil {
 		prepare(env)
 	}

@@ -2,6 +2,7 @@ package kindtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -59,6 +60,54 @@ func (d *Database) Apply(_ context.Context, u unit.Unit) error {
 	}
 	return nil
 }
+
+// Unit implements kind.Database.
+func (d *Database) Unit(key unit.Key) unit.Unit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if u, ok := d.units[key]; ok {
+		return u
+	}
+	return unit.Unit{Key: key}
+}
+
+// Join implements kind.Database.
+func (d *Database) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
+	for _, key := range keys {
+		u := d.Unit(key)
+		if u.Empty() {
+			continue
+		}
+		has := func(m unit.Membership) bool { return slices.Contains(u.Members, m) }
+		u.Members = slices.Concat(u.Members, slices.DeleteFunc(members(u), has))
+		d.keep(u)
+	}
+}
+
+// End implements kind.Database.
+func (d *Database) End(keys []unit.Key, rows []unit.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, u := range d.units {
+		ends := func(m unit.Membership) bool { return m.Optional && slices.Contains(rows, m.Parent) }
+		u.Members = slices.DeleteFunc(slices.Clone(u.Members), ends)
+		d.units[key] = u
+	}
+	for _, key := range keys {
+		d.units[key], d.applied[key] = unit.Unit{Key: key}, true
+	}
+}
+
+// ApplyAll implements kind.Database.
+func (d *Database) ApplyAll(ctx context.Context, units ...unit.Unit) (err error) {
+	for _, u := range units {
+		err = errors.Join(err, ovndb.IgnorePending(d.Apply(ctx, u)))
+	}
+	return err
+}
+
+// Retry implements kind.Database.
+func (d *Database) Retry(ctx context.Context, key unit.Key) error { return d.Apply(ctx, d.Unit(key)) }
 
 func (d *Database) keep(u unit.Unit) {
 	d.mu.Lock()

@@ -39,6 +39,9 @@ func (r Run) Metrics() []Metric {
 		all = append(all, spread(kind, r.Events[kind].Latency)...)
 		all = append(all, cost(kind, r.Events[kind].Each)...)
 	}
+	if round, ok := r.Round(); ok {
+		all = append(all, cost("round", round)...)
+	}
 	all = append(all, node(r.Nodes)...)
 	all = append(all,
 		Metric{Name: "restart, first pod s", Value: r.Restart.FirstPodSeconds},

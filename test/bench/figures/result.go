@@ -149,6 +149,41 @@ type Storm struct {
 	PerPod Cost   `json:"perPod"`
 }
 
+// Kinds of events that a round has.
+const (
+	AddedPod        = "pod add"
+	DeletedPod      = "pod delete"
+	NewService      = "service with 2 endpoints"
+	ChangedEndpoint = "endpoint changed"
+	DeletedService  = "service delete"
+	NewPolicy       = "policy of new selectors"
+	DeletedPolicy   = "policy of new selectors, delete"
+)
+
+// Round returns the cost of one event of each kind of a round; ok is false if the run lacks a kind.
+func (r Run) Round() (sum Cost, ok bool) {
+	sum.CPUms = map[string]float64{}
+	for _, kind := range []string{AddedPod, DeletedPod, NewService, ChangedEndpoint, DeletedService, NewPolicy, DeletedPolicy} {
+		event, measured := r.Events[kind]
+		if !measured {
+			return sum, false
+		}
+		sum.add(event.Each)
+	}
+	return sum, true
+}
+
+func (c *Cost) add(more Cost) {
+	for process, spent := range more.CPUms {
+		c.CPUms[process] += spent
+	}
+	c.Transactions += more.Transactions
+	c.Rows += more.Rows
+	c.Reads += more.Reads
+	c.Writes += more.Writes
+	c.Sent += more.Sent
+}
+
 // Event is one kind of event in a steady state, one at a time: from the request to the API server until the database
 // has the result.
 type Event struct {

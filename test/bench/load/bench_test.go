@@ -29,6 +29,7 @@ var (
 	policies  = flag.Int("policies", 0, "policies, for the pod additions with policies")
 	selectors = flag.Int("selectors", 0,
 		"number of different pod selectors of the policies, up to 50; 0: each policy selects every pod")
+	namespaces   = flag.Int("namespaces", 20, "namespaces of the pods")
 	rounds       = flag.Int("rounds", 100, "events of each kind")
 	subjectNames = flag.String("controllers", "weft,floor", "controllers to measure: weft, floor")
 	out          = flag.String("out", "_out/bench.json", "result file, below the repository")

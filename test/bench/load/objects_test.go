@@ -15,8 +15,16 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// namespace holds all pods, services and policies; alone holds the pods for the API server's own rate.
+// namespace holds the services and a part of the pods; alone holds the pods for the API server's own rate.
 const namespace, alone = "bench", "alone"
+
+// namespaceOf returns the namespace of a pod, or of a policy, by its number.
+func namespaceOf(i int) string {
+	if i %= *namespaces; i > 0 {
+		return fmt.Sprintf("%s-%02d", namespace, i)
+	}
+	return namespace
+}
 
 func podName(i int) string     { return fmt.Sprintf("pod-%06d", i) }
 func nodeName(i int) string    { return fmt.Sprintf("nod-%06d", i) }
@@ -31,7 +39,7 @@ func podOf(i, nodes int, in string) *corev1.Pod {
 	no := false
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Namespace: in,
-			Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%apps), "load": "bench"}},
+			Labels: map[string]string{"app": appName(i), "load": "bench"}},
 		Spec: corev1.PodSpec{NodeName: nodeName(i % nodes), AutomountServiceAccountToken: &no,
 			Containers: []corev1.Container{{Name: "c", Image: "registry.invalid/none"}}},
 	}
@@ -67,17 +75,50 @@ func endpointOf(address string) discoveryv1.Endpoint {
 // apps is the number of values of the pods' label app.
 const apps = 50
 
+func appName(i int) string { return fmt.Sprintf("app-%d", i%apps) }
+
+func labelled(key, value string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// newPolicyOf allows the pods of one app of a namespace to send to the pods of another. The first apps policies have
+// no selector in common: pod i is in namespace i modulo their number and has the app i modulo apps, so a namespace has
+// the apps of every step.
+func newPolicyOf(i int) *networkingv1.NetworkPolicy {
+	step := commonDivisor(*namespaces, apps)
+	app := i%*namespaces%step + i / *namespaces * step
+	policy := policyOf(i, 0)
+	policy.Name, policy.Namespace = policyName(newPolicies+i), namespaceOf(i)
+	policy.Spec.PodSelector = labelled("app", appName(app))
+	from := labelled("app", appName(app+step))
+	policy.Spec.Ingress[0].From = []networkingv1.NetworkPolicyPeer{{PodSelector: &from}}
+	return policy
+}
+
+// newPolicies is the number of the first policy of newPolicyOf, above the policies of policyOf.
+const newPolicies = 500_000
+
+// distinctPolicies returns how many policies of newPolicyOf have no selector in common.
+func distinctPolicies() int { return *namespaces * apps / commonDivisor(*namespaces, apps) }
+
+func commonDivisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // policyOf allows the namespace's pods to send to the pods of an app, or to each other if selectors is 0, which
 // selects every pod.
 func policyOf(i, selectors int) *networkingv1.NetworkPolicy {
 	port := intstr.FromInt32(int32(8000 + i%1000))
-	every := metav1.LabelSelector{MatchLabels: map[string]string{"load": "bench"}}
+	every := labelled("load", "bench")
 	selected := every
 	if selectors > 0 {
-		selected = metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("app-%d", i%selectors)}}
+		selected = labelled("app", fmt.Sprintf("app-%d", i%selectors))
 	}
 	return &networkingv1.NetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName(i), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName(i), Namespace: namespaceOf(i)},
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: selected, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &every}},
 				Ports: []networkingv1.NetworkPolicyPort{{Port: &port}}}}},

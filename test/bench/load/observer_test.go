@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type observer struct {
 	*probe.Conn
 
 	mu    sync.Mutex
-	rows  map[string]string        // row UUID -> name of a pod or node
+	rows  map[string]string        // row UUID -> name of the object that the row is of
 	came  map[string]time.Time     // "<table> <token>" -> when it first appeared
 	went  map[string]time.Time     // the same key -> when its row was deleted
 	wait  map[string]chan struct{} // the same key; with prefix "-" for the deletion
@@ -96,7 +97,6 @@ func (o *observer) take(updates json.RawMessage) error {
 
 // row processes one row. The caller holds o.mu.
 func (o *observer) row(now time.Time, table, uuid, kind string, text []byte) {
-	named := table == "Logical_Switch_Port" || table == "Logical_Switch"
 	if kind == "delete" {
 		if token := o.rows[uuid]; token != "" {
 			o.went[table+" "+token] = now
@@ -109,7 +109,7 @@ func (o *observer) row(now time.Time, table, uuid, kind string, text []byte) {
 	for _, found := range tokens.FindAll(text, -1) {
 		token := string(found)
 		key := table + " " + token
-		if named && o.rows[uuid] == "" {
+		if o.rows[uuid] == "" && strings.Contains(token, "-") { // a name, not an address
 			o.rows[uuid] = token
 			if table == "Logical_Switch_Port" {
 				o.given[token] = string(addressOf.Find(text))
@@ -141,7 +141,7 @@ func (o *observer) when(table, token string) (time.Time, error) {
 	return o.whenIn(o.came, table+" "+token, table+" "+token)
 }
 
-// whenGone waits until the row of a pod or node is deleted.
+// whenGone waits until a row of an object is deleted.
 func (o *observer) whenGone(table, token string) (time.Time, error) {
 	return o.whenIn(o.went, table+" "+token, "-"+table+" "+token)
 }

@@ -63,19 +63,20 @@ func (w *world) report(ctx context.Context, i int) error {
 }
 
 func (w *world) createPod(ctx context.Context, i, nodes int) error {
-	_, err := w.api.CoreV1().Pods(namespace).Create(ctx, podOf(i, nodes, namespace), metav1.CreateOptions{})
+	in := namespaceOf(i)
+	_, err := w.api.CoreV1().Pods(in).Create(ctx, podOf(i, nodes, in), metav1.CreateOptions{})
 	return err
 }
 
 func (w *world) deletePod(ctx context.Context, i int) error {
-	return w.api.CoreV1().Pods(namespace).Delete(ctx, podName(i), atOnce())
+	return w.api.CoreV1().Pods(namespaceOf(i)).Delete(ctx, podName(i), atOnce())
 }
 
 // run reports the pods as running, as their kubelets do.
 func (w *world) run(ctx context.Context, i int) error {
 	address := w.seen.address(podName(i))
 	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, address, address)
-	_, err := w.api.CoreV1().Pods(namespace).Patch(ctx, podName(i), types.StrategicMergePatchType, []byte(patch),
+	_, err := w.api.CoreV1().Pods(namespaceOf(i)).Patch(ctx, podName(i), types.StrategicMergePatchType, []byte(patch),
 		metav1.PatchOptions{}, "status")
 	return err
 }
@@ -147,12 +148,13 @@ func (w *world) events(size figures.Size, n int) map[string]figures.Event {
 	w.Helper()
 	events := map[string]figures.Event{}
 	first := size.Pods
-	events["pod add"] = w.podAdds(first, n, size.Nodes)
+	events[figures.AddedPod] = w.podAdds(first, n, size.Nodes)
 	if w.controller.whole {
 		w.serviceEvents(events, size, n)
 		w.policyEvents(events, size, n)
+		w.rounds(events, size, n)
 	}
-	events["pod delete"] = w.event(n, func(ctx context.Context, i int) error { return w.deletePod(ctx, first+i) },
+	events[figures.DeletedPod] = w.event(n, func(ctx context.Context, i int) error { return w.deletePod(ctx, first+i) },
 		func(i int) (time.Time, error) { return w.seen.whenGone("Logical_Switch_Port", podName(first+i)) })
 	w.nodeEvents(events, size, max(n/10, 1))
 	return events
@@ -180,12 +182,7 @@ func (w *world) serviceEvents(events map[string]figures.Event, size figures.Size
 		_, err := w.api.DiscoveryV1().EndpointSlices(namespace).Update(ctx, slice, metav1.UpdateOptions{})
 		return err
 	}, func(i int) (time.Time, error) { return w.seen.when("Load_Balancer", changed(i)) })
-	w.each(first, n, func(ctx context.Context, i int) error {
-		if err := w.api.DiscoveryV1().EndpointSlices(namespace).Delete(ctx, serviceName(i)+"-1", atOnce()); err != nil {
-			return err
-		}
-		return w.api.CoreV1().Services(namespace).Delete(ctx, serviceName(i), atOnce())
-	})
+	w.each(first, n, w.deleteService)
 }
 
 // policyEvents creates policies, and adds pods while they exist.
@@ -194,15 +191,13 @@ func (w *world) policyEvents(events map[string]figures.Event, size figures.Size,
 	if size.Policies == 0 {
 		return
 	}
-	policies := w.api.NetworkingV1().NetworkPolicies(namespace)
 	events["policy"] = w.event(size.Policies, func(ctx context.Context, i int) error {
-		_, err := policies.Create(ctx, policyOf(i, *selectors), metav1.CreateOptions{})
-		return err
+		return w.createPolicy(ctx, policyOf(i, *selectors))
 	}, func(i int) (time.Time, error) { return w.seen.when("ACL", policyName(i)) })
 	first := size.Pods + n
 	events[fmt.Sprintf("pod add, %d policies", size.Policies)] = w.podAdds(first, n, size.Nodes)
 	w.each(first, n, w.deletePod)
-	w.each(0, size.Policies, func(ctx context.Context, i int) error { return policies.Delete(ctx, policyName(i), atOnce()) })
+	w.each(0, size.Policies, func(ctx context.Context, i int) error { return w.deletePolicy(ctx, policyOf(i, *selectors)) })
 	w.must(w.seen.whenPortsLeft(w.Context(), size.Pods+n))
 }
 

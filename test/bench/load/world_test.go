@@ -56,7 +56,11 @@ func newWorld(t *testing.T, raft bool) *world {
 	w.follow()
 	w.log, w.audit = &dbLog{path: w.nb.file()}, &auditLog{path: filepath.Join(w.dir, "audit.log")}
 	w.startObserver()
-	for _, name := range []string{namespace, alone} {
+	names := []string{alone}
+	for i := range *namespaces {
+		names = append(names, namespaceOf(i))
+	}
+	for _, name := range names {
 		_, err := w.api.CoreV1().Namespaces().Create(t.Context(),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		w.must(err)

@@ -1,0 +1,91 @@
+package ovndb
+
+import (
+	"slices"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Join adds optional memberships to units, as if the units had been applied with them. members receives each unit as
+// it is and returns what it gains; Join drops what the unit already has. A key without a unit is skipped. The next
+// Apply of a unit replaces its memberships, the joined ones included.
+//
+// Join does not wait. A row that is inserted later is inserted with these elements. A row that exists gets them when
+// its own unit is planned next, which Join arranges.
+func (e *Engine) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range keys {
+		st := e.desired.units[key]
+		if st == nil {
+			continue
+		}
+		for _, m := range e.desired.join(st, members(st.unit)) {
+			if e.writer == nil { // when the database connects, the missing element must not count as foreign
+				st.change()
+			} else if owner := e.desired.units[e.desired.rows[m.Parent.UUID]]; owner != nil {
+				owner.change()
+				e.enqueue(owner.unit.Key)
+			}
+		}
+	}
+}
+
+// change records that a unit wants something else. A commit in flight does not mark it clean.
+func (st *unitState) change() {
+	st.version++
+	st.clean = false
+}
+
+// End makes units empty, and removes the optional memberships in their rows from all units. It does not wait. Retry
+// returns the outcome of one of the units.
+func (e *Engine) End(keys []unit.Key, rows []unit.Ref) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, row := range rows {
+		e.desired.leaveRow(row)
+	}
+	for _, key := range keys {
+		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key})
+		e.enqueue(key)
+	}
+}
+
+// join adds memberships to a unit unless it has them, and returns the added memberships.
+func (d *desired) join(st *unitState, members []unit.Membership) (gained []unit.Membership) {
+	for _, m := range members {
+		if m.Optional && !slices.ContainsFunc(st.unit.Members, func(had unit.Membership) bool { return memberOf(had) == memberOf(m) }) {
+			gained = append(gained, m)
+		}
+	}
+	if len(gained) == 0 {
+		return nil
+	}
+	st.unit.Members = slices.Concat(st.unit.Members, gained) // the previous slice may be shared
+	d.indexMembers(st.unit.Key, gained)
+	return gained
+}
+
+// leaveRow removes the optional memberships in a row. The end of the row is expected to remove its elements: until
+// that is committed they are not foreign.
+func (d *desired) leaveRow(row unit.Ref) {
+	owner := d.units[d.rows[row.UUID]]
+	for key := range d.below[row.UUID] {
+		st := d.units[key]
+		kept := make([]unit.Membership, 0, len(st.unit.Members))
+		for _, m := range st.unit.Members {
+			if !m.Optional || m.Parent != row {
+				kept = append(kept, m)
+				continue
+			}
+			d.unindexMember(key, m)
+			if owner != nil {
+				d.leaveMember(owner, memberOf(m))
+			}
+		}
+		st.unit.Members = kept
+		if !slices.ContainsFunc(kept, func(m unit.Membership) bool { return m.Parent.UUID == row.UUID }) {
+			drop(d.below, row.UUID, key)
+		}
+	}
+}
