@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/weft-network/weft/pkg/facts"
+)
+
+// PodEnd returns a pod as an end.
+func PodEnd(pod *corev1.Pod) End {
+	e := End{Kind: Pod, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, OnHost: pod.Spec.HostNetwork}
+	for _, ip := range pod.Status.PodIPs {
+		if a, err := netip.ParseAddr(ip.IP); err == nil {
+			e.Addresses = append(e.Addresses, a)
+		}
+	}
+	return e
+}
+
+// NodeEnd returns a node as an end.
+func NodeEnd(name string, w World) End {
+	return End{Kind: Node, Name: name, Node: name, Addresses: w[name].HostAddresses}
+}
+
+// OutsideEnd returns an address outside the cluster as an end.
+func OutsideEnd(address ...netip.Addr) End { return End{Kind: Outside, Addresses: address} }
+
+// ServiceEnd returns a service as an end, at its cluster IPs. A service that Weft does not balance, such as a headless
+// one, is an UnknownError.
+func ServiceEnd(service *corev1.Service, slices []discoveryv1.EndpointSlice, w World) (End, error) {
+	e := End{Kind: Service, Namespace: service.Namespace, Name: service.Name}
+	if !facts.Balanced(service) {
+		return e, unknown("Service %s/%s has no address that Weft balances: ask about one of its pods", service.Namespace, service.Name)
+	}
+	read, _ := facts.ParseService(service, slices, nil)
+	b := &Balanced{Service: read, Pods: map[netip.Addr]Endpoint{}, NodePorts: map[uint16]uint16{},
+		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+	for _, p := range service.Spec.Ports {
+		b.NodePorts[uint16(p.Port)] = uint16(p.NodePort)
+	}
+	for i := range slices {
+		b.addSlice(&slices[i], w)
+	}
+	e.Addresses, e.Balanced = read.ClusterIPs, b
+	return e, nil
+}
+
+// addSlice reads what people want to know of endpoints.
+func (b *Balanced) addSlice(slice *discoveryv1.EndpointSlice, w World) {
+	for i := range slice.Endpoints {
+		of := &slice.Endpoints[i]
+		e := Endpoint{Ready: of.Conditions.Ready == nil || *of.Conditions.Ready,
+			Ending: of.Conditions.Terminating != nil && *of.Conditions.Terminating}
+		if of.NodeName != nil {
+			e.Node = *of.NodeName
+		}
+		if ref := of.TargetRef; ref != nil && ref.Kind == "Pod" {
+			e.Namespace, e.Pod = ref.Namespace, ref.Name
+		}
+		for _, text := range of.Addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				continue // facts.ParseService reports it to the service's owner
+			}
+			b.Pods[address] = e
+			if node, onHost := w.hostOf(address); onHost && e.Ready {
+				b.OnHost = append(b.OnHost, node)
+			}
+		}
+	}
+}
+
+// hostOf returns the node that has an address.
+func (w World) hostOf(address netip.Addr) (node string, ok bool) {
+	for name, n := range w {
+		for _, a := range n.HostAddresses {
+			if a == address {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// At returns the service as an end at another of its addresses: an external IP, or that of a balancer.
+func (e End) At(address netip.Addr) End {
+	e.Addresses = []netip.Addr{address}
+	return e
+}
+
+// NodePort returns a node as an end at a service's node port.
+func (e End) NodePort(b *Balanced) End {
+	e.Balanced = b
+	return e
+}
+
+// Candidates returns the endpoints that load balancers may choose for a question, the first of which stands for all
+// where only one is asked about. They are empty for destinations without load balancer.
+func (q Question) Candidates() []netip.AddrPort {
+	b := q.To.Balanced
+	if b == nil {
+		return nil
+	}
+	port := q.Port
+	if q.To.Kind == Node {
+		port, _ = b.portOf(q.Protocol, q.Port)
+	}
+	all := b.backends(q.Protocol, port, q.V6, "")
+	node := q.From.Node
+	if q.From.Kind == Outside {
+		if node = q.Entry; q.To.Kind == Node {
+			node = q.To.Node
+		}
+	}
+	if local := b.backends(q.Protocol, port, q.V6, node); b.chooses(q, port) == facts.FromLocal || len(all) == 0 {
+		return local
+	}
+	return all
+}
+
+// chooses returns how the balancer that the packet meets chooses among the endpoints.
+func (b *Balanced) chooses(q Question, port uint16) facts.Choice {
+	outside := q.From.Kind == Outside || q.To.Kind == Node && q.From.Node != q.To.Node
+	for _, p := range b.Ports {
+		if lower(p.Protocol) != q.Protocol || p.Number != port {
+			continue
+		}
+		for _, vip := range p.VIPs {
+			at := vip.Addr() == q.To.of(q.V6) || vip.OnNode() && q.To.Kind == Node
+			if at && (vip.Reach == facts.ReachAll || (vip.Reach == facts.ReachRouters) == outside) {
+				return vip.From
+			}
+		}
+	}
+	return facts.FromAll
+}
