@@ -1,11 +1,14 @@
 package trace
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 )
 
@@ -30,19 +33,19 @@ func OutsideEnd(address ...netip.Addr) End { return End{Kind: Outside, Addresses
 
 // ServiceEnd returns a service as an end, at its cluster IPs. A service that Weft does not balance, such as a headless
 // one, is an UnknownError.
-func ServiceEnd(service *corev1.Service, slices []discoveryv1.EndpointSlice, w World) (End, error) {
+func ServiceEnd(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, w World) (End, error) {
 	e := End{Kind: Service, Namespace: service.Namespace, Name: service.Name}
 	if !facts.Balanced(service) {
 		return e, unknown("Service %s/%s has no address that Weft balances: ask about one of its pods", service.Namespace, service.Name)
 	}
-	read, _ := facts.ParseService(service, slices, nil)
+	read, _ := facts.ParseService(service, endpoints, nil)
 	b := &Balanced{Service: read, Pods: map[netip.Addr]Endpoint{}, NodePorts: map[uint16]uint16{},
 		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 	for _, p := range service.Spec.Ports {
 		b.NodePorts[uint16(p.Port)] = uint16(p.NodePort)
 	}
-	for i := range slices {
-		b.addSlice(&slices[i], w)
+	for i := range endpoints {
+		b.addSlice(&endpoints[i], w)
 	}
 	e.Addresses, e.Balanced = read.ClusterIPs, b
 	return e, nil
@@ -109,13 +112,7 @@ func (q Question) Candidates() []netip.AddrPort {
 		port, _ = b.portOf(q.Protocol, q.Port)
 	}
 	all := b.backends(q.Protocol, port, q.V6, "")
-	node := q.From.Node
-	if q.From.Kind == Outside {
-		if node = q.Entry; q.To.Kind == Node {
-			node = q.To.Node
-		}
-	}
-	if local := b.backends(q.Protocol, port, q.V6, node); b.chooses(q, port) == facts.FromLocal || len(all) == 0 {
+	if local := b.backends(q.Protocol, port, q.V6, q.clientNode()); b.chooses(q, port) == facts.FromLocal || len(all) == 0 {
 		return local
 	}
 	return all
@@ -136,4 +133,59 @@ func (b *Balanced) chooses(q Question, port uint16) facts.Choice {
 		}
 	}
 	return facts.FromAll
+}
+
+// Has reports whether both ends have an address of a family.
+func (q Question) Has(v6 bool) bool {
+	from := q.From.of(v6).IsValid() || q.From.OnHost || q.From.Kind == Node
+	return from && q.To.of(v6).IsValid()
+}
+
+// EntryTo returns the node by which clients outside reach an end if they do not choose: that of an endpoint if only
+// those count, and else the first node with a gateway router, or in Local mode the first node.
+func (w World) EntryTo(to End) string {
+	var all []string
+	for name, n := range w {
+		if n.Node.Chassis != "" && (n.HasRouter() || n.Mode == networkv1alpha1.GatewayLocal) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	if b := to.Balanced; b != nil && b.OnlyLocal {
+		for _, address := range slices.SortedFunc(maps.Keys(b.Pods), netip.Addr.Compare) {
+			if e := b.Pods[address]; e.Ready && slices.Contains(all, e.Node) {
+				return e.Node
+			}
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// OnlyOn returns the node whose endpoints alone count for a question, or "".
+func (q Question) OnlyOn() string {
+	if q.To.Balanced == nil {
+		return ""
+	}
+	port := q.Port
+	if q.To.Kind == Node {
+		port, _ = q.To.Balanced.portOf(q.Protocol, q.Port)
+	}
+	if q.To.Balanced.chooses(q, port) != facts.FromLocal {
+		return ""
+	}
+	return q.clientNode()
+}
+
+// clientNode is the node whose load balancers choose.
+func (q Question) clientNode() string {
+	switch {
+	case q.To.Kind == Node:
+		return q.To.Node
+	case q.From.Kind == Outside:
+		return q.Entry
+	}
+	return q.From.Node
 }

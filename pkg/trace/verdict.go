@@ -312,3 +312,15 @@ func (j judge) targetPort() uint16 {
 	}
 	return j.leg.Packet.DestinationPort
 }
+
+// Line is the verdict as one line: "dropped by NetworkPolicy demo/deny-all, which isolates ...".
+func (v Verdict) Line() string {
+	by := v.By.String()
+	if rest, ok := strings.CutPrefix(v.Why, by); ok && v.Result != Allowed && (strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " and ")) {
+		return string(v.Result) + " by " + v.Why
+	}
+	if v.Why == "" {
+		return string(v.Result)
+	}
+	return string(v.Result) + ": " + v.Why
+}
