@@ -236,6 +236,9 @@ func whyEgressIP(o Object) string {
 
 // destination is the address that the packet has at its end.
 func (j judge) destination() string {
+	if j.leg.Packet.Restore.IsValid() {
+		return j.leg.Packet.Restore.String()
+	}
 	if j.leg.Packet.Backend != "" {
 		if backend, err := netip.ParseAddrPort(j.leg.Packet.Backend); err == nil {
 			return backend.Addr().String()

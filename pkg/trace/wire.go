@@ -10,7 +10,9 @@ import (
 
 // Request is what "weft-ovn trace" reads from standard input, in JSON.
 type Request struct {
-	Packets []Packet `json:"packets"`
+	Packets []Packet `json:"packets,omitempty"`
+	// Ports are logical ports whose state is asked about.
+	Ports []string `json:"ports,omitempty"`
 }
 
 // Packet is the first packet of a connection, or of its reply, where it enters OVN.
@@ -72,6 +74,19 @@ func (p Packet) Microflow(from, to string) string {
 type Answer struct {
 	// Traces has an element for each packet.
 	Traces []Traced `json:"traces"`
+	// Ports are the states of the ports of the request, by name.
+	Ports map[string]PortState `json:"ports,omitempty"`
+}
+
+// PortState is how far a logical port has come.
+type PortState struct {
+	// Northbound and Southbound report whether the databases have the port. The operator writes the first, ovn-northd
+	// copies it to the second.
+	Northbound bool `json:"northbound"`
+	Southbound bool `json:"southbound"`
+	// Claimed means that ovn-controller has claimed the port for its chassis, and Up that its flows are installed.
+	Claimed bool `json:"claimed"`
+	Up      bool `json:"up"`
 }
 
 // Traced is what OVN does with a packet.
@@ -97,4 +112,19 @@ type Row struct {
 	Rule string `json:"rule,omitempty"`
 	// Also are the other policies that isolate the same pod in the same direction.
 	Also []unit.Key `json:"also,omitempty"`
+}
+
+// WaitsFor returns the stage of a pod's start that the port waits for, and the component that completes it.
+func (p PortState) WaitsFor() (stage, component string) {
+	switch {
+	case !p.Northbound:
+		return "address", "the operator"
+	case !p.Southbound:
+		return "address", "ovn-northd"
+	case !p.Claimed:
+		return "binding", "ovn-controller"
+	case !p.Up:
+		return "flows", "ovn-controller"
+	}
+	return "sandbox", "the container runtime"
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // relay is an OVSDB server for one ovn-trace. It passes everything on to the southbound database, and completes the
@@ -33,6 +35,7 @@ type filling struct {
 	backend   string            // that load balancers choose
 	restore   netip.Addr        // that conntrack restores
 	hairpin   bool              // the backend is the sender itself
+	hiding    []string          // routers that hide the client of a load balancer
 	resolved  string            // MAC of next hops that OVN would have to resolve; empty to leave them unresolved
 }
 
@@ -138,6 +141,14 @@ func (f filling) fill(message []byte) []byte {
 	message = bytes.ReplaceAll(message, unsnat, []byte(`"actions":"`+restored+`"`))
 	if f.hairpin {
 		message = hairpins.ReplaceAll(message, []byte("1;"))
+	}
+	for _, router := range f.hiding {
+		for _, port := range []string{names.RouterToJoin(router), names.RouterToExternal(router)} {
+			for _, family := range []string{"ip4", "ip6"} {
+				match := family + ` && outport == \"` + port + `\"`
+				message = bytes.ReplaceAll(message, []byte("flags.force_snat_for_lb == 1 && "+match), []byte(match))
+			}
+		}
 	}
 	if f.resolved != "" {
 		for _, action := range resolve {

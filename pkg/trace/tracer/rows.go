@@ -12,7 +12,11 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-const northbound = "OVN_Northbound"
+// The databases' names.
+const (
+	northbound     = "OVN_Northbound"
+	southboundName = "OVN_Southbound"
+)
 
 // named are the tables whose rows have a name.
 var named = map[string]bool{"ACL": true, "Load_Balancer": true}
@@ -122,7 +126,7 @@ func (t Tracer) isolating(ctx context.Context, f flow, of trace.Row) ([]unit.Key
 // uuidsOf reads a set of UUIDs.
 func uuidsOf(text json.RawMessage) (all []string) {
 	var pair [2]json.RawMessage
-	if json.Unmarshal(text, &pair) != nil {
+	if len(text) == 0 || json.Unmarshal(text, &pair) != nil {
 		return nil
 	}
 	var one string

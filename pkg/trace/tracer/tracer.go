@@ -35,6 +35,9 @@ const manyStates = 16
 // Run traces the packets of a request.
 func (t Tracer) Run(ctx context.Context, request trace.Request) (trace.Answer, error) {
 	answer := trace.Answer{Traces: make([]trace.Traced, len(request.Packets))}
+	if err := t.ports(ctx, request.Ports, &answer); err != nil || len(request.Packets) == 0 {
+		return answer, err
+	}
 	know, err := t.learn(ctx, request)
 	if err != nil {
 		return answer, err
@@ -57,6 +60,29 @@ func (t Tracer) Run(ctx context.Context, request trace.Request) (trace.Answer, e
 	return answer, t.name(ctx, used, &answer)
 }
 
+// ports reads the states of ports.
+func (t Tracer) ports(ctx context.Context, ports []string, answer *trace.Answer) error {
+	for _, port := range ports {
+		nb, err := read(ctx, t.Northbound, northbound, selectIs("Logical_Switch_Port", "name", port))
+		if err != nil {
+			return err
+		}
+		sb, err := read(ctx, t.Southbound, southboundName, selectIs("Port_Binding", "logical_port", port, "chassis", "up"))
+		if err != nil {
+			return err
+		}
+		state := trace.PortState{Northbound: len(nb[0]) > 0, Southbound: len(sb[0]) > 0}
+		if state.Southbound {
+			state.Claimed, state.Up = len(uuidsOf(sb[0][0]["chassis"])) > 0, string(sb[0][0]["up"]) == "true"
+		}
+		if answer.Ports == nil {
+			answer.Ports = map[string]trace.PortState{}
+		}
+		answer.Ports[port] = state
+	}
+	return nil
+}
+
 // knowledge is what the packets need of the southbound database.
 type knowledge struct {
 	macs      map[string]string            // port -> MAC
@@ -76,7 +102,7 @@ func (t Tracer) learn(ctx context.Context, request trace.Request) (knowledge, er
 			}
 		}
 	}
-	found, err := read(ctx, t.Southbound, "OVN_Southbound", operations...)
+	found, err := read(ctx, t.Southbound, southboundName, operations...)
 	if err != nil {
 		return know, err
 	}
@@ -118,13 +144,25 @@ type flow struct {
 func (t Tracer) trace(ctx context.Context, know knowledge, p trace.Packet, traced *trace.Traced) ([]flow, error) {
 	fill := filling{variables: know.variables[p.Chassis], backend: p.Backend, restore: p.Restore, hairpin: p.Hairpin}
 	flows, parsed, err := t.once(ctx, know, p, fill, traced)
-	if err != nil || !parsed.Unresolved {
+	fill.hiding = hiding(parsed)
+	if err != nil || !parsed.Unresolved && len(fill.hiding) == 0 {
 		return flows, err
 	}
-	traced.Unresolved = true
-	fill.resolved = know.macs[clusterRouter]
+	if traced.Unresolved = parsed.Unresolved; parsed.Unresolved {
+		fill.resolved = know.macs[clusterRouter]
+	}
 	flows, _, err = t.once(ctx, know, p, fill, traced)
 	return flows, err
+}
+
+// hiding returns the routers whose load balancers hide the client behind the router's own address.
+func hiding(t trace.Trace) (routers []string) {
+	for _, s := range t.Steps {
+		if slices.Contains(s.Actions, "flags.force_snat_for_lb = 1;") && !slices.Contains(routers, s.Datapath) {
+			routers = append(routers, s.Datapath)
+		}
+	}
+	return routers
 }
 
 // once runs ovn-trace once.
