@@ -95,7 +95,7 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	}
 	questions, err := t.questions(c.Context(), e, from, to)
 	if unasked, ok := errors.AsType[*trace.UnknownError](err); ok {
-		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason})
+		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}})
 	}
 	if err != nil {
 		return err

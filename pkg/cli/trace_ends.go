@@ -44,10 +44,9 @@ func (e *ends) readWorld(ctx context.Context) error {
 			continue // being removed
 		}
 		gateway, err := facts.ParseGateway(nn, &nodes.Items[at])
-		if err != nil {
-			return err
+		if e.networks[nn.Name] = nn; err == nil { // a node that is being set up lacks values
+			e.world[nn.Name] = gateway
 		}
-		e.world[nn.Name], e.networks[nn.Name] = gateway, nn
 	}
 	return nil
 }

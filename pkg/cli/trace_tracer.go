@@ -41,13 +41,10 @@ func (c *cluster) findTracer(ctx context.Context) (*remoteTracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(pods.Items) == 0 {
-		return nil, fmt.Errorf("namespace %s has no pod of the OVN databases (%s): select Weft's namespace with -n; "+
-			"with databases outside the cluster, run ovn-trace beside them", c.namespace, centralLabels)
-	}
 	at := slices.IndexFunc(pods.Items, runsNorthd)
 	if at < 0 {
-		return nil, fmt.Errorf("no pod of the OVN databases runs in namespace %s; kubectl weft status shows why", c.namespace)
+		return nil, fmt.Errorf("namespace %s has no running pod of the OVN databases (%s): kubectl weft status shows why, -n selects "+
+			"Weft's namespace, and with databases outside the cluster run ovn-trace beside them", c.namespace, centralLabels)
 	}
 	return &remoteTracer{inPod{config, api, &pods.Items[at]}}, nil
 }

@@ -81,7 +81,7 @@ func (w World) node(name string) (facts.Gateway, error) {
 	case name == "":
 		return n, unknown("the pod is not scheduled to a node")
 	case !ok:
-		return n, unknown("node %s has no NodeNetwork", name)
+		return n, unknown("node %s has no complete NodeNetwork", name)
 	case n.Node.Chassis == "":
 		return n, unknown("node %s has no chassis: its agent has not reported yet", name)
 	}

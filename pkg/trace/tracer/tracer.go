@@ -3,11 +3,13 @@ package tracer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/trace"
@@ -42,22 +44,36 @@ func (t Tracer) Run(ctx context.Context, request trace.Request) (trace.Answer, e
 	if err != nil {
 		return answer, err
 	}
-	var used []flow
-	for i, p := range request.Packets {
-		traced := &answer.Traces[i]
-		if traced.Missing = know.missing(p); len(traced.Missing) > 0 {
-			continue
-		}
-		flows, err := t.trace(ctx, know, p, traced)
-		if err != nil {
-			return answer, err
-		}
-		for _, f := range flows {
-			f.trace = i
-			used = append(used, f)
-		}
+	used, err := t.all(ctx, know, request.Packets, answer.Traces)
+	if err != nil {
+		return answer, err
 	}
 	return answer, t.name(ctx, used, &answer)
+}
+
+// concurrent is the number of ovn-trace processes at a time. Each reads all logical flows.
+const concurrent = 4
+
+// all traces packets and returns the flows that have a row behind them.
+func (t Tracer) all(ctx context.Context, know knowledge, packets []trace.Packet, traces []trace.Traced) ([]flow, error) {
+	flows, failures := make([][]flow, len(packets)), make([]error, len(packets))
+	slots := make(chan struct{}, concurrent)
+	var running sync.WaitGroup
+	for i, p := range packets {
+		if traces[i].Missing = know.missing(p); len(traces[i].Missing) > 0 {
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			flows[i], failures[i] = t.trace(ctx, know, p, &traces[i])
+			for j := range flows[i] {
+				flows[i][j].trace = i
+			}
+		})
+	}
+	running.Wait()
+	return slices.Concat(flows...), errors.Join(failures...)
 }
 
 // ports reads the states of ports.
