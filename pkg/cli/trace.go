@@ -108,7 +108,7 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.write(c, newTraceAnswer(findings, e.notes(questions), t.raw))
+	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
 }
 
 func (t *traceCommand) ends(ctx context.Context) (*ends, error) {
@@ -148,11 +148,11 @@ func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) 
 	if q.Entry == "" {
 		q.Entry = e.world.EntryTo(q.To)
 	}
-	return t.each(q)
+	return t.each(e.world, q)
 }
 
 // each returns the question for each family and backend.
-func (t *traceCommand) each(q trace.Question) ([]trace.Question, error) {
+func (t *traceCommand) each(w trace.World, q trace.Question) ([]trace.Question, error) {
 	var all []trace.Question
 	for _, v6 := range []bool{false, true} {
 		if wanted := map[bool]string{false: "IPv4", true: "IPv6"}[v6]; t.family != "" && t.family != wanted {
@@ -162,7 +162,7 @@ func (t *traceCommand) each(q trace.Question) ([]trace.Question, error) {
 		if t.family == "" && !q.Has(v6) {
 			continue
 		}
-		backends := q.Candidates()
+		backends := q.Candidates(w)
 		if len(backends) == 0 {
 			all = append(all, q)
 			continue

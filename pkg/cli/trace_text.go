@@ -38,7 +38,7 @@ type traceFinding struct {
 // rank orders results, the worst last.
 var rank = map[trace.Result]int{trace.Allowed: 1, trace.Unknown: 2, trace.Rejected: 3, trace.Dropped: 4}
 
-func newTraceAnswer(findings []trace.Finding, notes []string, raw bool) traceAnswer {
+func newTraceAnswer(w trace.World, findings []trace.Finding, notes []string, raw bool) traceAnswer {
 	a := traceAnswer{Notes: notes, Findings: []traceFinding{}}
 	for _, f := range findings {
 		q := f.Question
@@ -48,7 +48,7 @@ func newTraceAnswer(findings []trace.Finding, notes []string, raw bool) traceAns
 			t.Backend = q.Backend.String()
 		}
 		if q.To.Balanced != nil {
-			t.NoBackends = q.To.Balanced.Excluded(q.V6, q.OnlyOn())
+			t.NoBackends = q.To.Balanced.Excluded(q.V6, q.OnlyOn(w))
 		}
 		if raw {
 			t.Raw = f.Text

@@ -181,7 +181,7 @@ func (r *questionReader) ask(tracing trace.Tracer, line string) {
 	if len(words) > 5 {
 		q.Entry = words[5]
 	}
-	if all := q.Candidates(); len(all) > 0 {
+	if all := q.Candidates(r.world); len(all) > 0 {
 		q.Backend = all[0]
 	}
 	found, err := r.world.Ask(r.t.Context(), tracing, true, q)

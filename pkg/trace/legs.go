@@ -61,6 +61,7 @@ type route struct {
 // Legs returns the packets that answer a question. An UnknownError means that the packet does not pass OVN, or that
 // an object lacks what the answer depends on.
 func (w World) Legs(q Question) ([]Leg, error) {
+	q = q.translated(w)
 	r := route{Question: q, World: w, destination: q.To.of(q.V6), port: q.Port}
 	if !r.destination.IsValid() {
 		return nil, unknown("%s has no %s address", q.To.Text(""), familyText(q.V6))
@@ -103,12 +104,6 @@ func (r route) fromInside() ([]Leg, error) {
 	}
 	if !source.IsValid() {
 		return nil, unknown("%s has no %s address", r.From.Text(""), familyText(r.V6))
-	}
-	if onHost && r.To.Balanced != nil { // the host translates to the cluster IP
-		if r.destination = addressOf(r.To.Balanced.ClusterIPs, r.V6); r.To.Kind == Node {
-			r.port, _ = r.To.Balanced.portOf(r.Protocol, r.port)
-			r.To = End{Kind: Service, Namespace: r.To.Balanced.Namespace, Name: r.To.Balanced.Name, Balanced: r.To.Balanced}
-		}
 	}
 	first := Leg{Enters: r.From.Text(""), Packet: Packet{
 		Chassis: n.Node.Chassis, Inport: r.From.port(), From: r.From.port(), To: r.nextHop(n), Protocol: r.Protocol,

@@ -100,9 +100,28 @@ func (e End) NodePort(b *Balanced) End {
 	return e
 }
 
+// translated returns the question as OVN sees it. A host translates its packets to services: to the cluster IP. Its
+// packets to the node port of another node enter there as from outside.
+func (q Question) translated(w World) Question {
+	b := q.To.Balanced
+	if b == nil || q.From.Kind != Node && !q.From.OnHost {
+		return q
+	}
+	if q.To.Kind == Node && q.To.Node != q.From.Node {
+		q.From = OutsideEnd(w[q.From.Node].HostAddresses...)
+		return q
+	}
+	if q.To.Kind == Node {
+		q.Port, _ = b.portOf(q.Protocol, q.Port)
+	}
+	q.To = End{Kind: Service, Namespace: b.Namespace, Name: b.Name, Balanced: b, Addresses: b.ClusterIPs}
+	return q
+}
+
 // Candidates returns the endpoints that load balancers may choose for a question, the first of which stands for all
 // where only one is asked about. They are empty for destinations without load balancer.
-func (q Question) Candidates() []netip.AddrPort {
+func (q Question) Candidates(w World) []netip.AddrPort {
+	q = q.translated(w)
 	b := q.To.Balanced
 	if b == nil {
 		return nil
@@ -165,7 +184,8 @@ func (w World) EntryTo(to End) string {
 }
 
 // OnlyOn returns the node whose endpoints alone count for a question, or "".
-func (q Question) OnlyOn() string {
+func (q Question) OnlyOn(w World) string {
+	q = q.translated(w)
 	if q.To.Balanced == nil {
 		return ""
 	}
