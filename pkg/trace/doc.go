@@ -4,6 +4,6 @@
 //	(objects)                   (at the databases)   (text, rows)
 //
 // OVN decides: ovn-trace follows a packet through ovn-northd's logical flows. This package only chooses the packets,
-// reads the output, and names the rows behind the flows by their owners. It is pure. Package tracer runs ovn-trace
+// reads the output, and names the rows behind the flows by their owners. It opens nothing. Package tracer runs ovn-trace
 // beside the databases.
 package trace
