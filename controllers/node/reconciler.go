@@ -143,14 +143,13 @@ func (r *Reconciler) remove(ctx context.Context, name string) (ctrl.Result, erro
 	nn := &networkv1alpha1.NodeNetwork{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, nn)
 	if err == nil {
-		exists, err := r.ownerExists(ctx, nn)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if exists {
+		var exists bool
+		if exists, err = r.ownerExists(ctx, nn); exists {
 			return ctrl.Result{RequeueAfter: cacheLag}, nil
 		}
-		err = r.Client.Delete(ctx, nn) // the deletion enqueues the node again
+		if err == nil {
+			err = r.Client.Delete(ctx, nn) // the deletion enqueues the node again
+		}
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err

@@ -272,13 +272,9 @@ func NameOf(owner string) types.NamespacedName {
 }
 
 func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
-	addresses := make([]netip.Addr, 0, len(got.Addresses))
-	for _, a := range got.Addresses {
-		addresses = append(addresses, a.Addr())
-	}
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
-		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
+		Addresses: ipam.Addresses(got.Addresses), MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
 	}
 }
 

@@ -104,12 +104,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	sandboxes := attach.NewSandboxes(collector, a.bindings, a.options.Sandboxes, a.gateway.Exposes, a.changed)
 	a.gateway.Sandboxes, a.bindings.Unbound = sandboxes, sandboxes.Request
 	if o.Mover != nil {
-		o.Mover.Tell(gateway.ReportMoves(recorder, o.Node))
+		o.Mover.SetReport(gateway.ReportMoves(recorder, o.Node))
 	}
 	h := attach.NewHandler(attach.Options{
 		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector,
 		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace),
-		Passed: a.options.passed, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
+		Failpoint: a.options.failpoint, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
 	})
 	networks := a.makeNetworks(recorder, turns, h)
 	idle := idle.New(mgr.GetClient(), recorder)

@@ -1,5 +1,4 @@
 package agent
 
-// SetPassed sets what receives each point that a request passes, such as "ADD link" or "DEL record", before the request
-// goes on.
-func (o *Options) SetPassed(passed func(point string)) { o.passed = passed }
+// SetFailpoint sets attach.Options.Failpoint.
+func (o *Options) SetFailpoint(failpoint func(point string)) { o.failpoint = failpoint }

@@ -46,9 +46,9 @@ func PodUnit(p Pod) unit.Unit {
 		UUID: PodPortUUID(p.Namespace, p.Name, p.UID), Name: name,
 		Addresses: []string{address}, PortSecurity: []string{address},
 		Options: map[string]string{
-			"iface-id-ver":      p.UID,
-			"requested-chassis": p.Chassis,
-			requestedTunnelKey:  key(p.Slot),
+			names.InterfaceVersion: p.UID,
+			names.RequestedChassis: p.Chassis,
+			requestedTunnelKey:     key(p.Slot),
 		},
 		ExternalIDs: map[string]string{"namespace": p.Namespace, "pod": "true"},
 	}

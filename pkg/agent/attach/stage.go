@@ -50,14 +50,14 @@ func (s stage) owner() string { return stageNames[s].owner }
 
 // stageClock records when an ADD reaches each stage.
 type stageClock struct {
-	passed func(point string) // receives each stage before the ADD goes on
-	mu     sync.Mutex
-	began  time.Time
-	at     [stages]time.Time // zero: not reached
+	failpoint func(point string) // Options.Failpoint
+	mu        sync.Mutex
+	began     time.Time
+	at        [stages]time.Time // zero: not reached
 }
 
-func newStageClock(passed func(point string)) *stageClock {
-	return &stageClock{began: time.Now(), passed: passed}
+func newStageClock(failpoint func(point string)) *stageClock {
+	return &stageClock{began: time.Now(), failpoint: failpoint}
 }
 
 // reached records a stage. Only the first call for a stage counts.
@@ -69,7 +69,7 @@ func (c *stageClock) reached(s stage) {
 	}
 	c.mu.Unlock()
 	if first {
-		c.passed("ADD " + s.String())
+		c.failpoint("ADD " + s.String())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -48,7 +49,7 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	if len(address.Addresses) == 0 {
 		return VIF{}, fmt.Errorf("Port_Binding %s: mac %q has no IP address", binding.LogicalPort, binding.MAC[0])
 	}
-	vif := VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"]}
+	vif := VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion]}
 	for _, a := range address.Addresses {
 		if err := vif.place(a, spec); err != nil {
 			return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
@@ -67,7 +68,8 @@ func newNetworkVIF(binding *sbdb.PortBinding, a ovnexpr.Attachment) (VIF, error)
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
-	return VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"], Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
+	return VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion],
+		Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
 		MTU: a.MTU, Request: a.Request}, nil
 }
 
@@ -120,7 +122,7 @@ type Attachment struct {
 // Keys in external_ids of a pod's Interface. ovn-controller reads the first two. The others are the agent's record.
 const (
 	keyInterfaceID = "iface-id"
-	keyVersion     = "iface-id-ver"
+	keyVersion     = names.InterfaceVersion
 	keyMAC         = "attached_mac"
 	keySandbox     = "sandbox"
 	keyIfName      = "pod-if-name"

@@ -170,8 +170,7 @@ func (n *Networks) attach(ctx context.Context, sandbox attach.Sandbox, e element
 	if e.network == "" {
 		return n.Delegates.add(ctx, sandbox, e)
 	}
-	_, err := n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, attach.RecordedNetwork(e.network), e.Hash())
-	return err
+	return n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, attach.RecordedNetwork(e.network), e.Hash())
 }
 
 func (n *Networks) detachElement(ctx context.Context, sandbox attach.Sandbox, e element) error {

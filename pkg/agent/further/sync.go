@@ -31,7 +31,7 @@ func (n *Networks) sync(ctx context.Context, port string) error {
 	namespace, pod, _ := names.ParsePodPort(port)
 	main, attached := n.Attachments.Get(port)
 	binding, bound := n.Bindings.Find(port)
-	if !attached || !bound || binding.Options["iface-id-ver"] != main.PodUID {
+	if !attached || !bound || binding.Options[names.InterfaceVersion] != main.PodUID {
 		n.note(port, "")
 		return nil // its ADD, or its DEL, is to come
 	}
@@ -81,7 +81,7 @@ func (n *Networks) have(containerID string) (all []has, err error) {
 func (n *Networks) plug(ctx context.Context, sandbox attach.Sandbox, pod *corev1.Pod, have []has, generation string) error {
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		return errors.Join(n.reportFailures(ctx, pod, []error{err}))
+		return n.reportFailures(ctx, pod, []error{err})
 	}
 	var failed []error
 	for _, h := range slices.Backward(have) {

@@ -9,6 +9,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/reserved"
 )
@@ -52,7 +53,7 @@ func (o *outside) exposes(interfaceID string) bool {
 func (r *Gateway) attached(bindings []*sbdb.PortBinding) []*sbdb.PortBinding {
 	return slices.DeleteFunc(slices.Clone(bindings), func(b *sbdb.PortBinding) bool {
 		a, ok := r.Attachments.Get(b.LogicalPort)
-		return !ok || a.PodUID != b.Options["iface-id-ver"] || r.Sandboxes.IsLost(a.ContainerID)
+		return !ok || a.PodUID != b.Options[names.InterfaceVersion] || r.Sandboxes.IsLost(a.ContainerID)
 	})
 }
 
