@@ -27,7 +27,7 @@ type traceCommand struct {
 	format      format
 }
 
-const traceLong = `Tell what the network does with a packet, and which object decides.
+const traceLong = `Show what the network does with a packet, and which object decides.
 
 FROM is a pod, a node, an address outside, or "outside". TO is a pod, a service, a node, an address
 or "outside":
@@ -48,7 +48,7 @@ func newTrace(target *cluster) *cobra.Command {
 	t := &traceCommand{cluster: target}
 	c := &cobra.Command{
 		Use:   "trace FROM TO",
-		Short: "Tell whether a packet arrives, by which way, and which object decides",
+		Short: "Show whether a packet arrives, by which way, and which object decides",
 		Long:  traceLong,
 		Example: `  kubectl weft trace demo/client demo/web-0 --port 8080
   kubectl weft trace demo/client svc/demo/web --all-backends
@@ -67,7 +67,7 @@ func newTrace(target *cluster) *cobra.Command {
 	flags.StringVar(&t.port, "port", "", "destination port; default: the only port of a service")
 	flags.StringVar(&t.family, "family", "", "IPv4 or IPv6; default: both")
 	flags.StringVar(&t.node, "node", "", "node by which clients outside enter; default: the destination's, or the first with a gateway")
-	flags.BoolVar(&t.allBackends, "all-backends", false, "ask about each backend of a service, instead of one")
+	flags.BoolVar(&t.allBackends, "all-backends", false, "trace a packet to each backend of a service, instead of to one")
 	flags.BoolVar(&t.reply, "reply", true, "also trace the reply")
 	flags.BoolVar(&t.raw, "raw", false, "also show the output of ovn-trace")
 	t.format.bind(c)
@@ -104,7 +104,7 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	findings, err := e.world.Ask(c.Context(), tracer, t.reply, questions...)
+	findings, err := e.world.Trace(c.Context(), tracer, t.reply, questions...)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (t *traceCommand) ends(ctx context.Context) (*ends, error) {
 	return e, e.readWorld(ctx)
 }
 
-// questions returns a question for each family that both ends have, and for each backend if all are asked about.
+// questions returns a question for each family that both ends have, and with --all-backends for each backend.
 func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) ([]trace.Question, error) {
 	q := trace.Question{Protocol: trace.Protocol(t.protocol), Entry: t.node}
 	var err error

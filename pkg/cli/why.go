@@ -17,7 +17,7 @@ import (
 	"github.com/weft-network/weft/pkg/trace"
 )
 
-const whyLong = `Tell why a pod does not start or has no network: which stage waits, since when, for which component,
+const whyLong = `Show why a pod does not start or has no network: which stage waits, since when, for which component,
 and what to do.
 
 It reads the pod, its events, its node, and how far its port has come in the OVN databases. The last
@@ -29,7 +29,7 @@ func newWhy(target *cluster) *cobra.Command {
 	var output format
 	c := &cobra.Command{
 		Use:   "why POD",
-		Short: "Tell why a pod does not start or has no network",
+		Short: "Show why a pod does not start or has no network",
 		Long:  whyLong,
 		Example: `  kubectl weft why demo/web-0
   kubectl weft why web-0 -o json`,
@@ -69,7 +69,7 @@ type whyFacts struct {
 	events []corev1.Event // warnings about the pod, the newest last
 	// network is the NodeNetwork of the pod's node, or nil.
 	network *networkv1alpha1.NodeNetwork
-	// port is how far the pod's port has come. It is nil if the databases could not be asked, with the reason.
+	// port is how far the pod's port has come. It is nil if the databases could not be read, and unread is the reason.
 	port   *trace.PortState
 	unread string
 	// leads is nil if an operator leads, or says why none does.
@@ -106,11 +106,11 @@ func readWhy(ctx context.Context, target *cluster, name string) (*whyFacts, erro
 	} else if f.pod.Spec.NodeName != "" && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	return f, f.ask(ctx, target)
+	return f, f.readProgress(ctx, target)
 }
 
-// ask reads what only the operator's lease and the databases know. A lack of permission is no error.
-func (f *whyFacts) ask(ctx context.Context, target *cluster) error {
+// readProgress reads the operator's lease and how far the pod's port has come. A lack of permission is no error.
+func (f *whyFacts) readProgress(ctx context.Context, target *cluster) error {
 	if _, err := target.findOperator(ctx); errors.Is(err, errNoLeader) {
 		f.leads = err
 	}

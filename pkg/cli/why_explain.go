@@ -60,7 +60,8 @@ func lastSeen(e corev1.Event) time.Time {
 // explain finds the first stage that waits.
 func (f *whyFacts) explain(now time.Time) whyAnswer {
 	a := whyAnswer{Pod: f.pod.Namespace + "/" + f.pod.Name, Node: f.pod.Spec.NodeName}
-	for _, stage := range []func(*whyAnswer) bool{f.ended, f.unscheduled, f.onHost, f.refused, f.attached, f.noNode, f.failedEvent, f.waiting} {
+	for _, stage := range []func(*whyAnswer) bool{f.ended, f.unscheduled, f.onHost, f.refused, f.attached,
+		f.noNode, f.failedEvent, f.waiting} {
 		if stage(&a) {
 			break
 		}
@@ -76,7 +77,7 @@ func (f *whyFacts) explain(now time.Time) whyAnswer {
 		a.Notes = append(a.Notes, problemsOf(f.network)...)
 	}
 	if a.Waits && f.unread != "" {
-		a.Notes = append(a.Notes, "the OVN databases were not asked: "+f.unread)
+		a.Notes = append(a.Notes, "the OVN databases could not be read: "+f.unread)
 	}
 	return a
 }
@@ -133,7 +134,8 @@ var refusedStages = []struct {
 }{
 	{networkv1alpha1.PodPortReady, "address", "the OVN northbound database", "remove the row that the message names; Weft retries by itself"},
 	{networkv1alpha1.PodNetworksAllocated, "further networks", "the operator", "correct the pod's annotation or its Network"},
-	{networkv1alpha1.PodNetworksAttached, "further networks", "weft-agent", "see the node's link of that network; the node retries by itself"},
+	{networkv1alpha1.PodNetworksAttached, "further networks", "weft-agent",
+		"see the node's link of that network; the node retries by itself"},
 	{networkv1alpha1.PodHostPortsReady, "host ports", "the operator", "choose another host port; the rest of the pod's network works"},
 }
 
@@ -152,9 +154,11 @@ func (f *whyFacts) attached(a *whyAnswer) bool {
 	if len(f.pod.Status.PodIPs) == 0 || c != nil && c.Status == corev1.ConditionFalse {
 		return false
 	}
-	if at := slices.IndexFunc(f.events, func(e corev1.Event) bool { return e.Reason == "FailedInterfaceCheck" }); at >= 0 && f.interfacesFail() {
-		e := f.events[len(f.events)-1]
-		return a.wait("interface", "weft-agent", metav1.NewTime(lastSeen(e)), f.events[at].Message, "delete the pod, or restore what was changed inside it")
+	failed := slices.IndexFunc(f.events, func(e corev1.Event) bool { return e.Reason == "FailedInterfaceCheck" })
+	if failed >= 0 && f.interfacesFail() {
+		e := f.events[failed]
+		return a.wait("interface", "weft-agent", metav1.NewTime(lastSeen(e)), e.Message,
+			"delete the pod, or restore what was changed inside it")
 	}
 	if f.port != nil && !f.port.Up {
 		stage, component := f.port.WaitsFor()
@@ -187,7 +191,8 @@ func (f *whyFacts) noNode(a *whyAnswer) bool {
 	case len(f.network.Spec.PodSubnets) == 0:
 		return a.wait("node", "the operator", since, "node "+node+" has no pod subnet", "kubectl weft status")
 	case f.network.Status.Chassis == "":
-		return a.wait("node", "weft-agent", since, "the agent of node "+node+" has not reported its chassis", "kubectl get nodenetwork "+node+" -o wide")
+		return a.wait("node", "weft-agent", since, "the agent of node "+node+" has not reported its chassis",
+			"kubectl get nodenetwork "+node+" -o wide")
 	}
 	return false
 }
@@ -233,7 +238,7 @@ func firstSeen(e corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// nextOf returns what to look at for a stage.
+// nextOf returns the next step for a stage.
 func nextOf(stage, node string) string {
 	switch stage {
 	case "address":

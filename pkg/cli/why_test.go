@@ -51,7 +51,9 @@ func TestWhy(t *testing.T) {
 	}
 	refused := func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: networkv1alpha1.PodPortReady,
-			Status: corev1.ConditionFalse, Message: "constraint violation: demo_web-0 exists", LastTransitionTime: metav1.NewTime(whyNow.Add(-time.Minute))})
+			Status:             corev1.ConditionFalse,
+			Message:            "constraint violation: demo_web-0 exists",
+			LastTransitionTime: metav1.NewTime(whyNow.Add(-time.Minute))})
 	}
 	for name, test := range map[string]struct {
 		facts whyFacts
@@ -60,16 +62,20 @@ func TestWhy(t *testing.T) {
 	}{
 		"no node": {whyFacts{pod: whyPod(func(p *corev1.Pod) {
 			p.Spec.NodeName = ""
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available",
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Message:            "0/3 nodes are available",
 				LastTransitionTime: metav1.NewTime(whyNow.Add(-90 * time.Second))}}
-		})}, []string{"demo/web-0 waits for the scheduler (stage scheduling, since 2030-01-01T11:58:30Z, 1m30s ago)", "0/3 nodes are available"}, true},
+		})}, []string{"demo/web-0 waits for the scheduler (stage scheduling, since 2030-01-01T11:58:30Z, 1m30s ago)",
+			"0/3 nodes are available"}, true},
 		"a pod of the host": {whyFacts{pod: whyPod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
 			[]string{"demo/web-0: the pod uses its node's network"}, false},
 		"an ended pod": {whyFacts{pod: whyPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},
 			[]string{"the pod has ended (Succeeded)"}, false},
 		"a refused port": {whyFacts{pod: whyPod(refused), network: whyNetwork()},
-			[]string{"waits for the OVN northbound database (stage address on node n1, since 2030-01-01T11:59:00Z, 1m0s ago)", "demo_web-0 exists"}, true},
-		"no NodeNetwork": {whyFacts{pod: whyPod(nil)}, []string{"waits for the operator (stage node on node n1", "has no NodeNetwork"}, true},
+			[]string{"waits for the OVN northbound database (stage address on node n1, since 2030-01-01T11:59:00Z, 1m0s ago)",
+				"demo_web-0 exists"}, true},
+		"no NodeNetwork": {whyFacts{pod: whyPod(nil)},
+			[]string{"waits for the operator (stage node on node n1", "has no NodeNetwork"}, true},
 		"no address left": {whyFacts{pod: whyPod(nil), network: whyNetwork(),
 			events: []corev1.Event{warning("FailedAddressAllocation", "no free address in 10.244.0.0/24", time.Minute)}},
 			[]string{"waits for a free address (stage address on node n1", "-> free an address"}, true},
@@ -80,19 +86,26 @@ func TestWhy(t *testing.T) {
 		"the same in the runtime's words": {whyFacts{pod: whyPod(nil), network: whyNetwork(),
 			events: []corev1.Event{warning("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: "+binding, 30*time.Second)}},
 			[]string{"waits for ovn-controller (stage binding on node n1", "port demo_web-0: ovn-controller has not claimed it yet"}, true},
-		"no port in the northbound database": {whyFacts{pod: whyPod(nil), network: whyNetwork(), port: &trace.PortState{},
+		"no port in the northbound database": {whyFacts{pod: whyPod(nil),
+			network: whyNetwork(), port: &trace.PortState{},
 			leads: errors.New("no operator leads: the lease has no holder")},
 			[]string{"waits for the operator (stage address on node n1, since 2030-01-01T11:58:00Z, 2m0s ago)", "note: no operator leads"}, true},
-		"no port in the southbound database": {whyFacts{pod: whyPod(nil), network: whyNetwork(), port: &trace.PortState{Northbound: true}},
+		"no port in the southbound database": {whyFacts{pod: whyPod(nil),
+			network: whyNetwork(), port: &trace.PortState{Northbound: true}},
 			[]string{"waits for ovn-northd (stage address"}, true},
-		"no flows": {whyFacts{pod: whyPod(nil), network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true, Claimed: true}},
+		"no flows": {whyFacts{pod: whyPod(nil),
+			network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true, Claimed: true}},
 			[]string{"waits for ovn-controller (stage flows"}, true},
-		"a pod that lost its port": {whyFacts{pod: whyPod(attached), network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true}},
+		"a pod that lost its port": {whyFacts{pod: whyPod(attached),
+			network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true}},
 			[]string{"waits for ovn-controller (stage binding on node n1)", "the pod ran"}, true},
-		"an image": {whyFacts{pod: whyPod(waiting), network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true, Claimed: true, Up: true}},
+		"an image": {whyFacts{pod: whyPod(waiting),
+			network: whyNetwork(), port: &trace.PortState{Northbound: true, Southbound: true, Claimed: true, Up: true}},
 			[]string{"demo/web-0: the pod has its network", "note: container web waits: ImagePullBackOff"}, false},
-		"databases that were not asked": {whyFacts{pod: whyPod(nil), network: whyNetwork(), unread: "pods/exec is forbidden"},
-			[]string{"waits for kubelet or the container runtime (stage sandbox", "the OVN databases were not asked: pods/exec is forbidden"}, true},
+		"databases that were not asked": {whyFacts{pod: whyPod(nil),
+			network: whyNetwork(), unread: "pods/exec is forbidden"},
+			[]string{"waits for kubelet or the container runtime (stage sandbox",
+				"the OVN databases could not be read: pods/exec is forbidden"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := test.facts.explain(whyNow)

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/trace/tracer"
 )
 
-// TestQuestions loads each golden into real databases with ovn-northd and asks kubectl weft trace's questions.
+// TestQuestions loads each golden into real databases with ovn-northd and traces the golden's questions.
 func TestQuestions(t *testing.T) {
 	asked := 0
 	for _, g := range goldens(t) {
@@ -39,7 +39,7 @@ func TestQuestions(t *testing.T) {
 			tracing := tracer.Tracer{Northbound: socketOf(central.NB), Southbound: socketOf(central.SB),
 				Program: ovndbtest.Binary(t, "ovn-trace"), Dir: filepath.Dir(socketOf(central.SB))}
 			for _, line := range questions {
-				r.ask(tracing, line)
+				r.checkQuestion(tracing, line)
 			}
 		})
 	}
@@ -167,8 +167,8 @@ func (r *questionReader) end(text string) trace.End {
 	return trace.PodEnd(r.pods[what])
 }
 
-// ask checks one line: "FROM TO PROTOCOL PORT FAMILY | result: words of the verdict | words of a hop | ...".
-func (r *questionReader) ask(tracing trace.Tracer, line string) {
+// checkQuestion checks one line: "FROM TO PROTOCOL PORT FAMILY | result: words of the verdict | words of a hop | ...".
+func (r *questionReader) checkQuestion(tracing trace.Tracer, line string) {
 	r.t.Helper()
 	parts := strings.Split(line, " | ")
 	words := strings.Fields(parts[0])
@@ -184,7 +184,7 @@ func (r *questionReader) ask(tracing trace.Tracer, line string) {
 	if all := q.Candidates(r.world); len(all) > 0 {
 		q.Backend = all[0]
 	}
-	found, err := r.world.Ask(r.t.Context(), tracing, true, q)
+	found, err := r.world.Trace(r.t.Context(), tracing, true, q)
 	if err != nil {
 		r.t.Fatalf("%s: %v", line, err)
 	}

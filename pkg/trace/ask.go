@@ -22,19 +22,19 @@ type Finding struct {
 	Text []string `json:"ovnTrace,omitempty"`
 }
 
-// asked is a leg with the finding that it belongs to.
-type asked struct {
+// tracedLeg is a leg with the finding that it belongs to.
+type tracedLeg struct {
 	Leg
 	of     *Finding
 	traced Traced
 	trace  Trace
 }
 
-// Ask answers questions, with the replies' way if replies is set. All packets go to the tracer in one request, and all
+// Trace answers questions, with the replies' way if replies is set. All packets go to the tracer in one request, and all
 // replies in a second one.
-func (w World) Ask(ctx context.Context, tracer Tracer, replies bool, questions ...Question) ([]Finding, error) {
+func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions ...Question) ([]Finding, error) {
 	findings := make([]Finding, len(questions))
-	var all []asked
+	var all []tracedLeg
 	for i, q := range questions {
 		f := &findings[i]
 		f.Question = q
@@ -45,7 +45,7 @@ func (w World) Ask(ctx context.Context, tracer Tracer, replies bool, questions .
 			return nil, err
 		}
 		for _, leg := range legs {
-			all = append(all, asked{Leg: leg, of: f})
+			all = append(all, tracedLeg{Leg: leg, of: f})
 		}
 	}
 	if err := run(ctx, tracer, all); err != nil {
@@ -59,10 +59,10 @@ func (w World) Ask(ctx context.Context, tracer Tracer, replies bool, questions .
 	if !replies {
 		return findings, nil
 	}
-	return findings, w.askReplies(ctx, tracer, all)
+	return findings, w.traceReplies(ctx, tracer, all)
 }
 
-func run(ctx context.Context, tracer Tracer, all []asked) error {
+func run(ctx context.Context, tracer Tracer, all []tracedLeg) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func run(ctx context.Context, tracer Tracer, all []asked) error {
 }
 
 // judge adds a leg to its finding. The first leg that fails decides; nothing comes after it.
-func (a *asked) judge() (err error) {
+func (a *tracedLeg) judge() (err error) {
 	f := a.of
 	if f.Verdict.Result != "" && f.Verdict.Result != Allowed {
 		return nil
@@ -103,15 +103,15 @@ func (a *asked) judge() (err error) {
 	return nil
 }
 
-// askReplies traces the answers to the packets that have arrived.
-func (w World) askReplies(ctx context.Context, tracer Tracer, all []asked) error {
-	var replies []asked
+// traceReplies traces the answers to the packets that have arrived.
+func (w World) traceReplies(ctx context.Context, tracer Tracer, all []tracedLeg) error {
+	var replies []tracedLeg
 	for _, a := range all {
 		if a.of.Verdict.Result != Allowed || len(a.trace.Steps) == 0 {
 			continue
 		}
 		if leg, ok := w.Reply(a.Leg, a.trace); ok {
-			replies = append(replies, asked{Leg: leg, of: a.of})
+			replies = append(replies, tracedLeg{Leg: leg, of: a.of})
 		}
 	}
 	if err := run(ctx, tracer, replies); err != nil {

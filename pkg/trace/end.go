@@ -99,8 +99,8 @@ func (e End) port() string {
 	return names.ManagementPort(e.Node)
 }
 
-// backends returns the endpoints of a service's port for an address and a node, in the order in which they are tried:
-// those that OVN may choose.
+// backends returns the endpoints of a service's port for an address and a node that OVN may choose, sorted.
+// Endpoints that end count only without any other.
 func (b *Balanced) backends(protocol Protocol, port uint16, v6 bool, onNode string) (found []netip.AddrPort) {
 	for _, p := range b.Ports {
 		if lower(p.Protocol) != protocol || p.Number != port {

@@ -19,7 +19,7 @@ type Hop struct {
 	By Object `json:"by,omitzero"`
 }
 
-// Hops returns the way of a traced packet, as short as it can be told.
+// Hops returns the way of a traced packet, in as few hops as possible.
 func Hops(leg Leg, traced Traced, t Trace) []Hop {
 	h := hopper{rows: traced.Rows, leg: leg}
 	if leg.Enters != "" {

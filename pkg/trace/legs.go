@@ -21,7 +21,7 @@ type Question struct {
 	Entry string
 	// Backend is the endpoint to be chosen. It is invalid for destinations without load balancer.
 	Backend netip.AddrPort
-	// V6 asks about IPv6.
+	// V6 selects IPv6.
 	V6 bool
 }
 
@@ -41,7 +41,7 @@ type Leg struct {
 	Enters string
 }
 
-// UnknownError says why OVN is not asked.
+// UnknownError says why OVN's flows cannot answer a question.
 type UnknownError struct{ Reason string }
 
 func (e *UnknownError) Error() string { return e.Reason }
@@ -178,7 +178,7 @@ func (r route) hidden(n facts.Gateway) []netip.Addr {
 	return all
 }
 
-// ways are the ports by which a packet of a node leaves the cluster: the node's own, and those of the other gateway
+// ways are the ports by which a packet of a node leaves the cluster: its own port, and the ports of the other gateway
 // routers, which carry egress IPs.
 func (r route) ways(n facts.Gateway) []string {
 	if n.Mode == networkv1alpha1.GatewayLocal {

@@ -51,7 +51,7 @@ func ServiceEnd(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, 
 	return e, nil
 }
 
-// addSlice reads what people want to know of endpoints.
+// addSlice adds the endpoints of a slice, ready or not.
 func (b *Balanced) addSlice(slice *discoveryv1.EndpointSlice, w World) {
 	for i := range slice.Endpoints {
 		of := &slice.Endpoints[i]
@@ -119,7 +119,7 @@ func (q Question) translated(w World) Question {
 }
 
 // Candidates returns the endpoints that load balancers may choose for a question, the first of which stands for all
-// where only one is asked about. They are empty for destinations without load balancer.
+// without --all-backends. They are empty for destinations without load balancer.
 func (q Question) Candidates(w World) []netip.AddrPort {
 	q = q.translated(w)
 	b := q.To.Balanced

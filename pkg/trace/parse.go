@@ -31,7 +31,7 @@ type Step struct {
 	// Flow is the start of the flow's UUID.
 	Flow    string
 	Actions []string
-	// Translated is the address that the flow's translation gave: "172.18.0.11". Source tells which one.
+	// Translated is the address that the flow's translation gave: "172.18.0.11". Source means that it is the packet's source.
 	Translated string
 	Source     bool
 }
@@ -51,7 +51,8 @@ var (
 var asides = map[string]bool{"arp": true, "nd_ns": true, "nd_na": true, "nd_na_router": true, "clone": true}
 
 // refusals are blocks about the packet with which OVN refuses the traced packet.
-var refusals = map[string]bool{"tcp_reset": true, "sctp_abort": true, "icmp4": true, "icmp6": true, "icmp4_error": true, "icmp6_error": true}
+var refusals = map[string]bool{"tcp_reset": true, "sctp_abort": true, "icmp4": true, "icmp6": true,
+	"icmp4_error": true, "icmp6_error": true}
 
 // passing are the types of ports that lead to another datapath.
 var passing = map[string]bool{"patch": true, "l3gateway": true, "chassisredirect": true}

@@ -20,7 +20,7 @@ type summary struct {
 	Drops bool
 	// Source and Destination are the addresses that translations gave.
 	Source, Destination string
-	// Backends are those of the load balancers' flows.
+	// Backends are the backends in the load balancers' flows.
 	Backends []string
 }
 
@@ -40,11 +40,12 @@ func summarize(t Trace) summary {
 // The files are outputs of OVN 25.03's ovn-trace for packets of TestQuestions (pkg/topology).
 func TestParse(t *testing.T) {
 	for file, want := range map[string]summary{
-		"allowed-0":       {Outputs: []Output{{"demo_web", ""}}, Last: "n1 ls_out_apply_port_sec"},
-		"allowed-1":       {Outputs: []Output{{"demo_client", ""}}, Last: "n1 ls_out_apply_port_sec"},
-		"isolated-0":      {Last: "n1 ls_out_acl_action", Drops: true},
-		"no-endpoint-0":   {Refusal: "tcp_reset", Last: "worker-1 ls_in_lb"},
-		"service-0":       {Outputs: []Output{{"demo_web-1", ""}}, Last: "worker-2 ls_out_apply_port_sec", Backends: []string{"[fd00:10:244:1::3]:8080"}},
+		"allowed-0":     {Outputs: []Output{{"demo_web", ""}}, Last: "n1 ls_out_apply_port_sec"},
+		"allowed-1":     {Outputs: []Output{{"demo_client", ""}}, Last: "n1 ls_out_apply_port_sec"},
+		"isolated-0":    {Last: "n1 ls_out_acl_action", Drops: true},
+		"no-endpoint-0": {Refusal: "tcp_reset", Last: "worker-1 ls_in_lb"},
+		"service-0": {Outputs: []Output{{"demo_web-1", ""}}, Last: "worker-2 ls_out_apply_port_sec",
+			Backends: []string{"[fd00:10:244:1::3]:8080"}},
 		"outside-0":       {Outputs: []Output{{"br-ex_shared", "localnet"}}, Last: "ext_shared ls_out_apply_port_sec", Source: "172.18.0.11"},
 		"outside-1":       {Outputs: []Output{{"demo_web-0", ""}}, Last: "shared ls_out_apply_port_sec"},
 		"egressip-drop-0": {Last: "ovn_cluster_router lr_in_policy"},

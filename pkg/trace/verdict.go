@@ -190,7 +190,7 @@ func (j judge) noPort() Verdict {
 	return v
 }
 
-// noCandidates says why a service's endpoints are none.
+// noCandidates says why a service's endpoints take no connections.
 func (j judge) noCandidates() string {
 	if j.To.Balanced == nil {
 		return ""
@@ -319,7 +319,8 @@ func (j judge) targetPort() uint16 {
 // Line is the verdict as one line: "dropped by NetworkPolicy demo/deny-all, which isolates ...".
 func (v Verdict) Line() string {
 	by := v.By.String()
-	if rest, ok := strings.CutPrefix(v.Why, by); ok && v.Result != Allowed && (strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " and ")) {
+	if rest, ok := strings.CutPrefix(v.Why, by); ok && v.Result != Allowed &&
+		(strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " and ")) {
 		return string(v.Result) + " by " + v.Why
 	}
 	if v.Why == "" {

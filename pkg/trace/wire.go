@@ -11,7 +11,7 @@ import (
 // Request is what "weft-ovn trace" reads from standard input, in JSON.
 type Request struct {
 	Packets []Packet `json:"packets,omitempty"`
-	// Ports are logical ports whose state is asked about.
+	// Ports are logical ports whose state the answer contains.
 	Ports []string `json:"ports,omitempty"`
 }
 

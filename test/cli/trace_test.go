@@ -20,7 +20,8 @@ func node(t *testing.T, name, subnet, address string) {
 	host.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 	create(t, host)
 	manifest := filepath.Join(t.TempDir(), "nodenetwork.yaml")
-	text := fmt.Sprintf("apiVersion: %s\nkind: NodeNetwork\nmetadata: {name: %s}\nspec: {nodeID: 7, podSubnets: [%s], managementPort: {macAddress: \"0a:58:0a:f4:07:02\"}}\n",
+	text := fmt.Sprintf("apiVersion: %s\nkind: NodeNetwork\nmetadata: {name: %s}\n"+
+		"spec: {nodeID: 7, podSubnets: [%s], managementPort: {macAddress: \"0a:58:0a:f4:07:02\"}}\n",
 		networkv1alpha1.GroupVersion, name, subnet)
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ type accuracy struct {
 	verdicts map[string]int // result -> questions
 }
 
-// TestTraceIsRight asks kubectl weft trace random questions, and sends a packet for each. Verdict and packet must agree,
+// TestTraceIsRight runs kubectl weft trace with random questions, and sends a packet for each. Verdict and packet must agree,
 // and a drop must name a policy of the test that is about one of the ends. WEFT_E2E_QUESTIONS is the number of
 // questions, WEFT_E2E_SEED the seed.
 func TestTraceIsRight(t *testing.T) {
@@ -53,7 +53,7 @@ func TestTraceIsRight(t *testing.T) {
 	for asked := 0; asked < questions; {
 		a.changePolicies(t)
 		for range min(questionsPerRound, questions-asked) {
-			a.ask(t)
+			a.check(t)
 			asked++
 		}
 	}
@@ -151,8 +151,8 @@ func (a *accuracy) policy(name string) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// asking is a question with the call that it is about.
-type asking struct {
+// sending is a question with its packet.
+type sending struct {
 	from   caller
 	labels []string // app labels of the pods at the ends
 	args   []string
@@ -160,10 +160,10 @@ type asking struct {
 }
 
 // question returns a random question.
-func (a *accuracy) question(t *testing.T) asking {
+func (a *accuracy) question(t *testing.T) sending {
 	v6, protocol := a.random.IntN(2) == 1, pick(a.random, "tcp", "udp")
 	family := map[bool]string{false: "IPv4", true: "IPv6"}[v6]
-	q := asking{}
+	q := sending{}
 	from, onHost, outside := "", a.random.IntN(6) == 0, a.random.IntN(6) == 0
 	switch sender := pick(a.random, a.pods...); {
 	case outside:
@@ -174,7 +174,8 @@ func (a *accuracy) question(t *testing.T) asking {
 		from, q.from, q.labels = traced+"/"+sender.Name, bed.podCaller(sender), []string{sender.Labels["app"]}
 	}
 	to, address := a.destination(t, &q, protocol, v6, onHost, outside)
-	q.args = []string{"trace", from, to, "--protocol", protocol, "--family", family, "--port", strconv.Itoa(int(address.Port())), "-o", "json"}
+	q.args = []string{"trace", from, to, "--protocol", protocol, "--family", family,
+		"--port", strconv.Itoa(int(address.Port())), "-o", "json"}
 	q.call = calls{Protocol: protocol, To: address.String(), Count: 2}
 	return q
 }
@@ -183,9 +184,9 @@ func family2(addresses []netip.Addr, v6 bool) netip.Addr {
 	return addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is6() == v6 })]
 }
 
-// destination returns a random destination: how it is asked about, and its address. From outside only node ports are
+// destination returns a random destination: the argument of trace, and its address. From outside only node ports are
 // reachable, and OVN does not carry what a host sends outside.
-func (a *accuracy) destination(t *testing.T, q *asking, protocol string, v6, onHost, outside bool) (string, netip.AddrPort) {
+func (a *accuracy) destination(t *testing.T, q *sending, protocol string, v6, onHost, outside bool) (string, netip.AddrPort) {
 	kind := pick(a.random, "pod", "pod", "service", "service", "node port", "outside")
 	if outside {
 		kind = "node port"
@@ -218,8 +219,8 @@ type traceVerdict struct {
 	}
 }
 
-// ask asks a question and sends its packet until both agree, because a policy takes a moment to reach all nodes.
-func (a *accuracy) ask(t *testing.T) {
+// check runs a question and sends its packet until both agree, because a policy takes a moment to reach all nodes.
+func (a *accuracy) check(t *testing.T) {
 	t.Helper()
 	q := a.question(t)
 	var last string
@@ -260,7 +261,7 @@ func (a *accuracy) mayBeUnknown(v traceVerdict) error {
 }
 
 // names checks that the object that drops a packet is about one of its ends.
-func (a *accuracy) names(q asking, v traceVerdict) error {
+func (a *accuracy) names(q sending, v traceVerdict) error {
 	for _, f := range v.Findings {
 		switch f.By.Kind {
 		case "NetworkPolicy":
@@ -300,7 +301,7 @@ func (a *accuracy) describe() string {
 	return string(text)
 }
 
-// TestWhyAPodWaits asks why about a pod that cannot start because its ovn-controller is stopped, and about one that runs.
+// TestWhyAPodWaits runs kubectl weft why for a pod that runs, a pod without a node, and a pod whose address is refused.
 func TestWhyAPodWaits(t *testing.T) {
 	w := newWeft(t)
 	running := bed.peerPod("why-runs", "n1")
@@ -310,7 +311,8 @@ func TestWhyAPodWaits(t *testing.T) {
 	unscheduled.Spec.NodeSelector = map[string]string{"no-such-label": "true"}
 	bed.create(t, unscheduled)
 	eventually(t, readyTimeout, func() error {
-		if out, errs, code := w.run("", "why", namespace+"/"+unscheduled.Name); code != 1 || !strings.Contains(out, "waits for the scheduler (stage scheduling") {
+		out, errs, code := w.run("", "why", namespace+"/"+unscheduled.Name)
+		if code != 1 || !strings.Contains(out, "waits for the scheduler (stage scheduling") {
 			return fmt.Errorf("exit code %d: %s%s", code, out, errs)
 		}
 		return nil

@@ -11,7 +11,7 @@
 //	                │ get_arp(outport, …); ─▶ eth.dst = …;             the MAC that the cluster router answers
 //
 // ovn-trace drops flows with templates. Its option --lb-dst also translates packets to other destinations. It ends the
-// trace where a gateway router restores the address of a translated source, because only conntrack knows it: the first
+// trace where a gateway router restores the address of a translated source, because only conntrack has it: the first
 // packet of a connection has nothing to be restored, and for a reply the packet says what it is. Gateway routers learn
 // the MAC of the cluster router by ARP, so a trace whose next hop has no MAC yet is repeated with that MAC. ovn-trace
 // forgets between a router's two pipelines that its load balancer hides the client, so such a trace is repeated too.

@@ -29,7 +29,7 @@ type relay struct {
 	all    sync.WaitGroup
 }
 
-// filling is what the relay fills in.
+// filling is the node's state that the relay fills into flows.
 type filling struct {
 	variables map[string]string // template variable -> value on the packet's chassis
 	backend   string            // that load balancers choose
@@ -100,13 +100,13 @@ var (
 	variable = regexp.MustCompile(`\^\w+`)
 	backends = regexp.MustCompile(`backends=[^;)"\\]+`)
 	hairpins = regexp.MustCompile(`chk_lb_hairpin(_reply)?\(\);`)
-	// unsnat is the action of a gateway router that restores the address of a translated source, resolve those that
+	// unsnat is the action of a gateway router that restores the address of a translated source, and resolve are the actions that
 	// look a MAC up.
 	unsnat  = []byte(`"actions":"ct_snat;"`)
 	resolve = [][]byte{[]byte("get_arp(outport, reg0);"), []byte("get_nd(outport, xxreg0);")}
 )
 
-// complete fills in what a node knows.
+// complete fills in the node's state.
 func (r *relay) complete(message []byte) []byte {
 	if !bytes.Contains(message, []byte(`"Logical_Flow"`)) {
 		return message

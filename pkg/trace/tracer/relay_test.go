@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a node knows is filled into flows, and nothing else is touched.
+// The node's state is filled into flows, and nothing else is touched.
 func TestFill(t *testing.T) {
 	f := filling{variables: map[string]string{"NODEIP_IPv4_0": "172.18.0.11", "Service_a_local": "10.244.0.3:80,10.244.0.4:80"}}
 	for name, test := range map[string]struct {
@@ -18,7 +18,8 @@ func TestFill(t *testing.T) {
 		"a variable that the chassis lacks": {nil, `"match":"ip4.dst == ^OTHER"`, `"match":"ip4.dst == ^OTHER"`},
 		"the chosen backend": {func(f *filling) { f.backend = "10.244.0.4:80" }, `"actions":"ct_lb_mark(backends=^Service_a_local);"`,
 			`"actions":"ct_lb_mark(backends=10.244.0.4:80);"`},
-		"a backend of another balancer": {func(f *filling) { f.backend = "10.244.0.4:81" }, `"actions":"ct_lb_mark(backends=10.244.0.4:80,10.244.0.4:8);"`,
+		"a backend of another balancer": {func(f *filling) { f.backend = "10.244.0.4:81" },
+			`"actions":"ct_lb_mark(backends=10.244.0.4:80,10.244.0.4:8);"`,
 			`"actions":"ct_lb_mark(backends=10.244.0.4:80,10.244.0.4:8);"`},
 		"a new connection has nothing to restore": {nil, `"actions":"ct_snat;"`, `"actions":"next;"`},
 		"a reply has": {func(f *filling) { f.restore = netip.MustParseAddr("fd00::3") }, `"actions":"ct_snat;"`,

@@ -25,8 +25,8 @@ type Tracer struct {
 	Dir string
 }
 
-// nobody is the MAC of a sender outside.
-const nobody = "02:00:00:00:00:01"
+// foreignMAC is the MAC of a sender outside.
+const foreignMAC = "02:00:00:00:00:01"
 
 // clusterRouter is the port of the cluster router whose MAC gateway routers learn.
 var clusterRouter = names.RouterToJoin(names.ClusterRouter)
@@ -182,7 +182,8 @@ func hiding(t trace.Trace) (routers []string) {
 }
 
 // once runs ovn-trace once.
-func (t Tracer) once(ctx context.Context, know knowledge, p trace.Packet, fill filling, traced *trace.Traced) ([]flow, trace.Trace, error) {
+func (t Tracer) once(ctx context.Context, know knowledge, p trace.Packet, fill filling,
+	traced *trace.Traced) ([]flow, trace.Trace, error) {
 	dir, err := os.MkdirTemp(t.Dir, "weft-trace-")
 	if err != nil {
 		return nil, trace.Trace{}, err
@@ -222,7 +223,7 @@ func (t Tracer) once(ctx context.Context, know knowledge, p trace.Packet, fill f
 }
 
 func (t Tracer) run(ctx context.Context, remote string, know knowledge, p trace.Packet) (string, error) {
-	from := nobody
+	from := foreignMAC
 	if p.From != "" {
 		from = know.macs[p.From]
 	}
