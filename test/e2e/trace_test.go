@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
@@ -27,10 +28,12 @@ import (
 // traced is the namespace of the pods that questions are about.
 const traced = "e2e-traced"
 
-// Questions of a run, and between two changes of the policies.
+// usualQuestions is the default number of questions. Policies change after questionsPerRound of them, and
+// atATime questions run concurrently.
 const (
 	usualQuestions    = 40
-	questionsPerRound = 20
+	questionsPerRound = 24
+	atATime           = 3
 )
 
 // accuracy is the fixture of TestTraceIsRight.
@@ -39,26 +42,38 @@ type accuracy struct {
 	random   *rand.Rand
 	pods     []*corev1.Pod
 	services []*corev1.Service
-	policies []*networkingv1.NetworkPolicy
-	firewall *networkv1alpha1.EgressFirewall
-	verdicts map[string]int // result -> questions
+	objects  policies
+
+	mu       sync.Mutex
+	verdicts map[string]int // "dropped by NetworkPolicy" -> questions
+	late     int            // questions whose first packet came before a change reached all nodes
 }
 
-// TestTraceIsRight runs kubectl weft trace with random questions, and sends a packet for each. Verdict and packet must agree,
-// and a drop must name a policy of the test that is about one of the ends. WEFT_E2E_QUESTIONS is the number of
+// TestTraceIsRight runs kubectl weft trace with random questions, and sends packets for each, over both families. A
+// question counts once for each family. Verdict and packets must agree, and a drop must name the policies that isolate
+// one of the ends. The addresses that servers see must be those of the trace. WEFT_E2E_QUESTIONS is the number of
 // questions, WEFT_E2E_SEED the seed.
 func TestTraceIsRight(t *testing.T) {
 	seed, questions := numberFrom(t, "WEFT_E2E_SEED", 1), numberFrom(t, "WEFT_E2E_QUESTIONS", usualQuestions)
 	a := newAccuracy(t, uint64(seed))
 	for asked := 0; asked < questions; {
 		a.changePolicies(t)
-		for range min(questionsPerRound, questions-asked) {
-			a.check(t)
-			asked++
+		round := min(questionsPerRound, questions-asked)
+		slots := make(chan struct{}, atATime)
+		var running sync.WaitGroup
+		for range (round + 1) / 2 {
+			s := a.question(t)
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				a.check(t, s)
+			})
 		}
+		running.Wait()
+		asked += round
+		t.Logf("%d questions: %v, %d of them late", asked, a.verdicts, a.late)
 	}
-	t.Logf("seed %d: %d questions, verdicts %v, all as the packets", seed, questions, a.verdicts)
-	if questions >= usualQuestions && (a.verdicts["allowed"] == 0 || a.verdicts["dropped"] == 0) {
+	if questions >= usualQuestions && (a.verdicts["allowed"] == 0 || a.verdicts["dropped by NetworkPolicy"] == 0) {
 		t.Errorf("the questions were too uniform: %v", a.verdicts)
 	}
 }
@@ -77,6 +92,7 @@ func numberFrom(t *testing.T, name string, usual int) int {
 func newAccuracy(t *testing.T, seed uint64) *accuracy {
 	t.Helper()
 	a := &accuracy{w: newWeft(t), random: rand.New(rand.NewPCG(seed, seed)), verdicts: map[string]int{}}
+	installClusterPolicies(t)
 	bed.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: traced}})
 	eventually(t, readyTimeout, func() error {
 		return bed.api.Get(t.Context(), types.NamespacedName{Namespace: traced, Name: "default"}, &corev1.ServiceAccount{})
@@ -89,13 +105,19 @@ func newAccuracy(t *testing.T, seed uint64) *accuracy {
 		}
 	}
 	for _, s := range []*corev1.Service{service("red", "red", nodePorts), service("green", "green"),
-		service("green-local", "green", nodePorts, local), service("nobody", "nobody")} {
+		service("green-local", "green", nodePorts, local), service("nobody", "nobody"), service("unready", "unready")} {
 		s.Namespace = traced
 		a.services = append(a.services, s)
 		bed.create(t, s)
 	}
+	unready := labelled(bed.peerPod("unready", "n1"), "unready")
+	unready.Namespace = traced
+	unready.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.org/never"}}
+	bed.create(t, unready)
 	bed.run(t, a.pods...)
 	bed.serveOn(t, lab.Outside().Name)
+	bed.assignable(t, "n2", true)
+	t.Cleanup(bed.unassignable)
 	return a
 }
 
@@ -103,202 +125,276 @@ func nodePorts(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// changePolicies replaces the policies by random ones.
-func (a *accuracy) changePolicies(t *testing.T) {
-	t.Helper()
-	for _, p := range a.policies {
-		bed.remove(t, p)
-	}
-	if a.firewall != nil {
-		bed.remove(t, a.firewall)
-	}
-	a.policies, a.firewall = nil, nil
-	for i := range a.random.IntN(3) {
-		p := a.policy(fmt.Sprintf("random-%d", i))
-		a.policies = append(a.policies, p)
-		bed.create(t, p)
-	}
-	if a.random.IntN(3) == 0 {
-		out := both(lab.Outside())
-		a.firewall = &networkv1alpha1.EgressFirewall{ObjectMeta: metav1.ObjectMeta{Namespace: traced, Name: networkv1alpha1.EgressFirewallName},
-			Spec: networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{deny(cidr(pick(a.random, out...)))}}}
-		bed.create(t, a.firewall)
-	}
-}
-
-// policy returns a random policy: who is isolated, in which directions, and who may pass.
-func (a *accuracy) policy(name string) *networkingv1.NetworkPolicy {
-	labels := []string{"red", "green", "blue"}
-	p := policy(name, pick(a.random, metav1.LabelSelector{}, app(pick(a.random, labels...)), app(pick(a.random, labels...))))
-	p.Namespace = traced
-	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: ptr(app(pick(a.random, labels...)))}}
-	if a.random.IntN(3) == 0 {
-		peers = append(peers, block(pick(a.random, both(lab.Outside())...)))
-	}
-	protocol, port := pick(a.random, corev1.ProtocolTCP, corev1.ProtocolUDP), intstr.FromInt32(whoPort)
-	ports := []networkingv1.NetworkPolicyPort{{Protocol: &protocol, Port: &port}}
-	if a.random.IntN(2) == 0 {
-		ports = nil
-	}
-	if a.random.IntN(3) > 0 {
-		p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
-		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: ports}}
-	}
-	if len(p.Spec.PolicyTypes) == 0 || a.random.IntN(3) == 0 {
-		p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
-		p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{To: peers, Ports: ports}}
-	}
-	return p
-}
-
-// sending is a question with its packet.
+// sending is a question with its packets, by family.
 type sending struct {
-	from   caller
-	labels []string // app labels of the pods at the ends
-	args   []string
-	call   calls
+	from     caller
+	sender   *corev1.Pod // or nil
+	receiver string      // label app of the receivers, or empty
+	args     [][]string  // one command, or one for each family
+	calls    []calls
 }
 
 // question returns a random question.
 func (a *accuracy) question(t *testing.T) sending {
-	v6, protocol := a.random.IntN(2) == 1, pick(a.random, "tcp", "udp")
-	family := map[bool]string{false: "IPv4", true: "IPv6"}[v6]
-	q := sending{}
-	from, onHost, outside := "", a.random.IntN(6) == 0, a.random.IntN(6) == 0
+	protocol := pick(a.random, "tcp", "udp")
+	s := sending{}
+	onHost, outside := a.random.IntN(6) == 0, a.random.IntN(6) == 0
+	var from []string
 	switch sender := pick(a.random, a.pods...); {
 	case outside:
-		from, q.from = family2(both(lab.Outside()), v6).String(), bed.hostCaller(lab.Outside().Name)
+		from, s.from = texts(both(lab.Outside())), bed.hostCaller(lab.Outside().Name)
 	case onHost:
-		from, q.from = "node/"+sender.Spec.NodeName, bed.hostCaller(sender.Spec.NodeName)
+		from, s.from = []string{"node/" + sender.Spec.NodeName}, bed.hostCaller(sender.Spec.NodeName)
 	default:
-		from, q.from, q.labels = traced+"/"+sender.Name, bed.podCaller(sender), []string{sender.Labels["app"]}
+		from, s.from, s.sender = []string{traced + "/" + sender.Name}, bed.podCaller(sender), sender
 	}
-	to, address := a.destination(t, &q, protocol, v6, onHost, outside)
-	q.args = []string{"trace", from, to, "--protocol", protocol, "--family", family,
-		"--port", strconv.Itoa(int(address.Port())), "-o", "json"}
-	q.call = calls{Protocol: protocol, To: address.String(), Count: 2}
-	return q
+	to, port := a.destination(t, &s, protocol, onHost, outside)
+	for i := range max(len(from), len(to)) {
+		s.args = append(s.args, []string{"trace", from[min(i, len(from)-1)], to[min(i, len(to)-1)], "--protocol", protocol, "--port", port,
+			"--all-backends", "-o", "json"})
+	}
+	return s
+}
+
+func texts(addresses []netip.Addr) (all []string) {
+	for _, a := range addresses {
+		all = append(all, a.String())
+	}
+	return all
 }
 
 func family2(addresses []netip.Addr, v6 bool) netip.Addr {
 	return addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is6() == v6 })]
 }
 
-// destination returns a random destination: the argument of trace, and its address. From outside only node ports are
-// reachable, and OVN does not carry what a host sends outside.
-func (a *accuracy) destination(t *testing.T, q *sending, protocol string, v6, onHost, outside bool) (string, netip.AddrPort) {
-	kind := pick(a.random, "pod", "pod", "service", "service", "node port", "outside")
+// destination chooses a random destination. It returns the arguments of trace and the port. From outside only node ports
+// are reachable, and OVN does not carry what a host sends outside.
+func (a *accuracy) destination(t *testing.T, s *sending, protocol string, onHost, outside bool) (to []string, port string) {
+	call := func(number uint16, addresses ...netip.Addr) string {
+		for _, v6 := range []bool{false, true} {
+			to := netip.AddrPortFrom(family2(addresses, v6), number)
+			s.calls = append(s.calls, calls{Protocol: protocol, To: to.String(), Count: 3, Stop: true})
+		}
+		return strconv.Itoa(int(number))
+	}
+	kind := pick(a.random, "pod", "pod", "service", "service", "service", "node port", "outside", "outside")
 	if outside {
 		kind = "node port"
 	}
 	switch {
 	case kind == "node port":
-		s := pick(a.random, a.services[0], a.services[2])
+		balanced := pick(a.random, a.services[0], a.services[2])
 		node := pick(a.random, "n1", "n2")
-		entry := entries(t, s)[nodePort(node)]
-		q.labels = append(q.labels, s.Spec.Selector["app"])
-		return "node/" + node, netip.AddrPortFrom(family2(entry.addresses, v6), entry.port(protocol))
+		entry := entries(t, balanced)[nodePort(node)]
+		s.receiver = balanced.Spec.Selector["app"]
+		return []string{"node/" + node}, call(entry.port(protocol), entry.addresses...)
 	case kind == "outside" && !onHost:
-		return family2(both(lab.Outside()), v6).String(), netip.AddrPortFrom(family2(both(lab.Outside()), v6), whoPort)
+		return texts(both(lab.Outside())), call(whoPort, both(lab.Outside())...)
 	case kind == "service":
-		s := pick(a.random, a.services...)
-		q.labels = append(q.labels, s.Spec.Selector["app"])
-		return "svc/" + traced + "/" + s.Name, netip.AddrPortFrom(family2(addressList(s.Spec.ClusterIPs...), v6), 80)
+		balanced := pick(a.random, a.services...)
+		s.receiver = balanced.Spec.Selector["app"]
+		return []string{"svc/" + traced + "/" + balanced.Name}, call(80, addressList(balanced.Spec.ClusterIPs...)...)
 	}
 	p := pick(a.random, a.pods...)
-	q.labels = append(q.labels, p.Labels["app"])
-	return traced + "/" + p.Name, netip.AddrPortFrom(family2(addressesOf(p), v6), whoPort)
+	s.receiver = p.Labels["app"]
+	return []string{traced + "/" + p.Name}, call(whoPort, addressesOf(p)...)
 }
 
-// traceVerdict is the part of the command's answer that the test judges.
-type traceVerdict struct {
-	Result   string
-	Findings []struct {
-		Why string
-		By  struct{ Kind, Namespace, Name string }
+// traceFinding is the part of a finding of the command that the test judges.
+type traceFinding struct {
+	Family, Backend, Result, Why string
+	By                           object
+	Also                         []object
+	Way                          []struct{ What string }
+}
+
+type object struct{ Kind, Namespace, Name string }
+
+// check runs a question and sends its packets until both agree, because a change takes a moment to reach all nodes.
+func (a *accuracy) check(t *testing.T, s sending) {
+	t.Helper()
+	attempts := 0
+	var answers []string
+	err := poll.Slowly(t.Context(), recoveryTimeout, func() (err error) {
+		attempts++
+		answers, err = a.compare(t, s)
+		return err
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, answer := range answers {
+		a.verdicts[answer]++
+	}
+	if attempts > 1 {
+		a.late++
+	}
+	if err != nil {
+		a.verdicts["disagrees"]++
+		t.Errorf("kubectl weft %s: %v; policies %s", s.args, err, a.objects.describe())
 	}
 }
 
-// check runs a question and sends its packet until both agree, because a policy takes a moment to reach all nodes.
-func (a *accuracy) check(t *testing.T) {
-	t.Helper()
-	q := a.question(t)
-	var last string
-	err := poll.Slowly(t.Context(), recoveryTimeout, func() error {
-		out, errs, _ := a.w.run("", q.args...)
-		var v traceVerdict
-		if err := json.Unmarshal([]byte(out), &v); err != nil {
-			return fmt.Errorf("%w: %s%s", err, out, errs)
+// compare runs the commands, sends the packets, and returns the verdict for each family.
+func (a *accuracy) compare(t *testing.T, s sending) (answers []string, err error) {
+	var findings []traceFinding
+	for _, args := range s.args {
+		out, errs, _ := a.w.run("", args...)
+		var v struct {
+			Result, Why string
+			Findings    []traceFinding
 		}
-		became, err := q.from.callAll(t.Context(), []calls{q.call})
-		if err != nil {
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			return nil, fmt.Errorf("%w: %s%s", err, out, errs)
+		}
+		if len(v.Findings) == 0 && !mayBeUnknown(v.Why) {
+			return nil, fmt.Errorf("no answer: %s", v.Why)
+		}
+		findings = append(findings, v.Findings...)
+	}
+	became, err := s.from.callAll(t.Context(), s.calls)
+	if err != nil {
+		return nil, err
+	}
+	for i, family := range []string{"IPv4", "IPv6"} {
+		of := slices.DeleteFunc(slices.Clone(findings), func(f traceFinding) bool { return f.Family != family })
+		if err := a.agree(s, of, became[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w: packets %+v, trace %+v", family, err, became[i], of)
+		}
+		answers = append(answers, answerOf(of))
+	}
+	return answers, nil
+}
+
+// answerOf sums findings up for the statistics.
+func answerOf(findings []traceFinding) string {
+	answer := ""
+	for _, f := range findings {
+		text := f.Result
+		if f.By.Kind != "" && f.Result != "allowed" {
+			text += " by " + f.By.Kind
+		}
+		if answer != "" && answer != text {
+			return "different by backend"
+		}
+		answer = text
+	}
+	return answer
+}
+
+func mayBeUnknown(why string) bool {
+	return strings.Contains(why, "do not pass OVN") || strings.Contains(why, "neither end is in the cluster")
+}
+
+// agree compares the findings of a family, one for each backend, with the packets.
+func (a *accuracy) agree(s sending, findings []traceFinding, packets []called) error {
+	allowed := map[string]traceFinding{} // by backend
+	refused := 0
+	for _, f := range findings {
+		if err := a.names(s, f); err != nil {
 			return err
 		}
-		reached := !slices.ContainsFunc(became[0], func(c called) bool { return c.Error != "" })
-		if last = v.Result; v.Result == "unknown" {
-			return a.mayBeUnknown(v)
+		switch f.Result {
+		case "unknown":
+			if !mayBeUnknown(f.Why) {
+				return fmt.Errorf("the verdict is unknown: %s", f.Why)
+			}
+			return nil
+		case "allowed":
+			allowed[a.server(f.Backend)] = f
+		case "rejected":
+			refused++
 		}
-		if (v.Result == "allowed") != reached {
-			return fmt.Errorf("the packet arrives: %t, and trace says %s", reached, out)
-		}
-		return a.names(q, v)
-	})
-	if err != nil {
-		t.Errorf("kubectl weft %s: %v; policies %s", strings.Join(q.args, " "), err, a.describe())
-		return
 	}
-	a.verdicts[last]++
-}
-
-// mayBeUnknown fails for verdicts that have no reason.
-func (a *accuracy) mayBeUnknown(v traceVerdict) error {
-	for _, f := range v.Findings {
-		if !strings.Contains(f.Why, "do not pass OVN") {
-			return fmt.Errorf("the verdict is unknown: %s", f.Why)
+	for _, packet := range packets {
+		f, ok := allowed[packet.Server]
+		if f2, all := allowed[""]; all { // no load balancer
+			f, ok = f2, true
+		}
+		switch {
+		case packet.Error == "" && !ok:
+			return fmt.Errorf("%s answered", packet.Server)
+		case packet.Error == "":
+			if err := seenAs(s, f, packet); err != nil {
+				return err
+			}
+		case len(allowed) == len(findings):
+			return fmt.Errorf("a packet did not arrive")
+		case packet.Refused && refused == 0, !packet.Refused && refused == len(findings):
+			return fmt.Errorf("%d of %d are rejected", refused, len(findings))
 		}
 	}
 	return nil
 }
 
-// names checks that the object that drops a packet is about one of its ends.
-func (a *accuracy) names(q sending, v traceVerdict) error {
-	for _, f := range v.Findings {
-		switch f.By.Kind {
-		case "NetworkPolicy":
-			at := slices.IndexFunc(a.policies, func(p *networkingv1.NetworkPolicy) bool { return p.Name == f.By.Name })
-			if at < 0 {
-				return fmt.Errorf("trace names NetworkPolicy %s, which does not exist", f.By.Name)
-			}
-			label := a.policies[at].Spec.PodSelector.MatchLabels["app"]
-			if label != "" && !slices.Contains(q.labels, label) {
-				return fmt.Errorf("trace names NetworkPolicy %s of pods %s, and the ends are %v", f.By.Name, label, q.labels)
-			}
-		case "EgressFirewall":
-			if a.firewall == nil {
-				return fmt.Errorf("trace names an EgressFirewall, and there is none")
-			}
-		case "Service", "":
-		default:
-			return fmt.Errorf("trace names a %s", f.By.Kind)
+// server returns the name that the pod with a backend's address answers with.
+func (a *accuracy) server(backend string) string {
+	at, err := netip.ParseAddrPort(backend)
+	if err != nil {
+		return ""
+	}
+	for _, p := range a.pods {
+		if slices.Contains(addressesOf(p), at.Addr()) {
+			return p.Name
 		}
 	}
-	if v.Result == "dropped" && !slices.ContainsFunc(v.Findings, func(f struct {
-		Why string
-		By  struct{ Kind, Namespace, Name string }
-	}) bool {
-		return f.By.Kind != ""
-	}) {
-		return fmt.Errorf("no object is named: %+v", v)
+	return backend
+}
+
+// seenAs checks that the server saw the address that the trace says.
+func seenAs(s sending, f traceFinding, packet called) error {
+	client, err := netip.ParseAddrPort(packet.Client)
+	if err != nil || s.sender == nil || s.sender.Name == packet.Server {
+		return err // a host chooses its address itself, and a pod that reaches itself is turned round
+	}
+	want := addressesOf(s.sender)
+	for _, h := range f.Way {
+		if _, after, ok := strings.Cut(h.What, "source becomes "); ok {
+			address, err := netip.ParseAddr(strings.Fields(after)[0])
+			if err != nil {
+				return err
+			}
+			want = []netip.Addr{address}
+		}
+	}
+	if !slices.Contains(want, client.Addr().Unmap()) {
+		return fmt.Errorf("the server saw %s, and trace says %s", client.Addr(), want)
 	}
 	return nil
 }
 
-func (a *accuracy) describe() string {
-	text, err := json.Marshal(map[string]any{"policies": a.policies, "firewall": a.firewall})
-	if err != nil {
-		return err.Error()
+// names checks that the objects that drop a packet are those of the test that are about its ends.
+func (a *accuracy) names(s sending, f traceFinding) error {
+	sender := ""
+	if s.sender != nil {
+		sender = s.sender.Labels["app"]
 	}
-	return string(text)
+	switch {
+	case f.Result == "allowed" || f.Result == "unknown":
+	case f.By.Kind == "NetworkPolicy":
+		label, direction := s.receiver, networkingv1.PolicyTypeIngress
+		if strings.Contains(f.Why, "for egress") {
+			label, direction = sender, networkingv1.PolicyTypeEgress
+		}
+		var named []string
+		for _, o := range append([]object{f.By}, f.Also...) {
+			named = append(named, o.Name)
+		}
+		slices.Sort(named)
+		if isolating := a.objects.isolating(label, direction); !slices.Equal(named, isolating) {
+			return fmt.Errorf("trace names the policies %v, and %v isolate %q", named, isolating, label)
+		}
+	case f.By.Kind == "ClusterNetworkPolicy":
+		if subject := a.objects.subject(f.By.Name); subject != sender && subject != s.receiver {
+			return fmt.Errorf("trace names ClusterNetworkPolicy %s about pods %q", f.By.Name, subject)
+		}
+	case f.By.Kind == "EgressFirewall":
+		if a.objects.firewall == nil {
+			return fmt.Errorf("trace names an EgressFirewall, and none exists")
+		}
+	case f.By.Kind != "Service":
+		return fmt.Errorf("trace names %+v", f.By)
+	}
+	return nil
 }
 
 // TestWhyAPodWaits runs kubectl weft why for a pod that runs, a pod without a node, and a pod whose address is refused.
@@ -317,6 +413,7 @@ func TestWhyAPodWaits(t *testing.T) {
 		}
 		return nil
 	})
+	now := int64(0)
 	full := bed.peerPod("why-address", "n1")
 	full.Annotations = map[string]string{networkv1alpha1.RequestedIPsAnnotation: "192.0.2.77"}
 	bed.create(t, full)
@@ -326,4 +423,6 @@ func TestWhyAPodWaits(t *testing.T) {
 		}
 		return nil
 	})
+	// kubelet otherwise keeps the pod until the runtime gives up its network
+	must(t, bed.api.Delete(t.Context(), full, &client.DeleteOptions{GracePeriodSeconds: &now}))
 }
