@@ -38,6 +38,10 @@ func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions
 	for i, q := range questions {
 		f := &findings[i]
 		f.Question = q
+		if q.inItself() {
+			f.Verdict = Verdict{Result: Allowed, Why: q.From.Text("") + " reaches its own address without the network, past all policies"}
+			continue
+		}
 		legs, err := w.Legs(q)
 		if why, ok := errors.AsType[*UnknownError](err); ok {
 			f.Verdict = Verdict{Result: Unknown, Why: why.Reason}

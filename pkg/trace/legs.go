@@ -121,6 +121,11 @@ func (r route) fromInside() ([]Leg, error) {
 	return r.onward(n, first)
 }
 
+// inItself reports whether a pod sends to its own address. The pod's kernel delivers such packets.
+func (q Question) inItself() bool {
+	return q.From.Kind == Pod && !q.From.OnHost && q.To.Balanced == nil && slices.Contains(q.From.Addresses, q.To.of(q.V6))
+}
+
 // onAnyHost reports whether the destination is the network of a host.
 func (e End) onAnyHost() bool {
 	return e.Kind == Node && e.Balanced == nil || e.Kind == Pod && e.OnHost

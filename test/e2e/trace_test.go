@@ -18,9 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/poll"
 )
@@ -51,7 +49,7 @@ type accuracy struct {
 
 // TestTraceIsRight runs kubectl weft trace with random questions, and sends packets for each, over both families. A
 // question counts once for each family. Verdict and packets must agree, and a drop must name the policies that isolate
-// one of the ends. The addresses that servers see must be those of the trace. WEFT_E2E_QUESTIONS is the number of
+// one of the ends. Servers must see the addresses in the trace. WEFT_E2E_QUESTIONS is the number of
 // questions, WEFT_E2E_SEED the seed.
 func TestTraceIsRight(t *testing.T) {
 	seed, questions := numberFrom(t, "WEFT_E2E_SEED", 1), numberFrom(t, "WEFT_E2E_QUESTIONS", usualQuestions)
@@ -362,7 +360,7 @@ func seenAs(s sending, f traceFinding, packet called) error {
 	return nil
 }
 
-// names checks that the objects that drop a packet are those of the test that are about its ends.
+// names checks that the test made the objects that drop a packet for one of the packet's ends.
 func (a *accuracy) names(s sending, f traceFinding) error {
 	sender := ""
 	if s.sender != nil {
@@ -395,34 +393,4 @@ func (a *accuracy) names(s sending, f traceFinding) error {
 		return fmt.Errorf("trace names %+v", f.By)
 	}
 	return nil
-}
-
-// TestWhyAPodWaits runs kubectl weft why for a pod that runs, a pod without a node, and a pod whose address is refused.
-func TestWhyAPodWaits(t *testing.T) {
-	w := newWeft(t)
-	running := bed.peerPod("why-runs", "n1")
-	bed.run(t, running)
-	w.expect(0, "", []string{"why", namespace + "/" + running.Name}, "the pod has its network")
-	unscheduled := bed.peerPod("why-unscheduled", "")
-	unscheduled.Spec.NodeSelector = map[string]string{"no-such-label": "true"}
-	bed.create(t, unscheduled)
-	eventually(t, readyTimeout, func() error {
-		out, errs, code := w.run("", "why", namespace+"/"+unscheduled.Name)
-		if code != 1 || !strings.Contains(out, "waits for the scheduler (stage scheduling") {
-			return fmt.Errorf("exit code %d: %s%s", code, out, errs)
-		}
-		return nil
-	})
-	now := int64(0)
-	full := bed.peerPod("why-address", "n1")
-	full.Annotations = map[string]string{networkv1alpha1.RequestedIPsAnnotation: "192.0.2.77"}
-	bed.create(t, full)
-	eventually(t, readyTimeout, func() error {
-		if out, errs, code := w.run("", "why", namespace+"/"+full.Name); code != 1 || !strings.Contains(out, "(stage address on node n1") {
-			return fmt.Errorf("exit code %d: %s%s", code, out, errs)
-		}
-		return nil
-	})
-	// kubelet otherwise keeps the pod until the runtime gives up its network
-	must(t, bed.api.Delete(t.Context(), full, &client.DeleteOptions{GracePeriodSeconds: &now}))
 }
