@@ -321,7 +321,8 @@ func TestDeletionIsRetried(t *testing.T) {
 	}
 	b.Delete(node)
 	b.Before = func(string) error { return errors.New("the API server is overloaded") }
-	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"delete NodeNetwork n1"}, Err: "the API server is overloaded"}, b.Reconcile("", "n1"))
+	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"delete NodeNetwork n1"}, Err: "the API server is overloaded"},
+		b.Reconcile("", "n1"))
 	if len(lost) != 0 {
 		t.Errorf("addresses of %q are lost", lost)
 	}

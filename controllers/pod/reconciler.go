@@ -165,7 +165,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	var refused []string
-	if want.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
+	if refused, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(want))
@@ -227,7 +227,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
-	if want.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
+	if _, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
@@ -19,6 +20,7 @@ import (
 var (
 	errRequest   = errors.New("invalid request")
 	errBandwidth = errors.New("invalid bandwidth")
+	errHostPorts = errors.New("invalid random host ports")
 )
 
 // requestOf reads the addresses that a pod requests. The error also covers its other requests, so that it gets all or
@@ -36,6 +38,9 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 	}
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return request, fmt.Errorf("%w: %w", errBandwidth, err)
+	}
+	if _, err := facts.RandomHostPorts(pod); err != nil {
+		return request, fmt.Errorf("%w: %w", errHostPorts, err)
 	}
 	return request, nil
 }
@@ -63,6 +68,9 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	case errors.Is(err, errBandwidth):
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidBandwidth", "LimitBandwidth", "%v", err)
 		return nil
+	case errors.Is(err, errHostPorts):
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%v", err)
+		return nil
 	case errors.Is(err, alloc.ErrUnknownNode):
 		return nil
 	}
@@ -89,7 +97,8 @@ func requestChanged(before, after *corev1.Pod) bool {
 	for _, request := range []string{
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
-		networks.Annotation, networks.DefaultAnnotation,
+		networks.Annotation, networks.DefaultAnnotation, networkv1alpha1.RandomHostPortsAnnotation,
+		networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.HostPortsAnnotation,
 	} {
 		was, had := before.Annotations[request]
 		is, has := after.Annotations[request]

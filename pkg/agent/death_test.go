@@ -39,7 +39,7 @@ func (n *node) dies(d *death, point string, req cniwire.Request) {
 func TestTheAgentDiesAtAnyPoint(t *testing.T) {
 	d := &death{}
 	d.at("")
-	n := readyNodeWith(t, func(o *agent.Options) { o.SetFailpoint(d.failpoint) })
+	n := readyNodeWith(t, func(o *agent.Options) { o.AddFailpoint(d.failpoint) })
 	web, other := n.newPod("web", 5), n.newPod("other", 6)
 	n.givePort(web)
 	n.givePort(other)

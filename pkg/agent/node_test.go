@@ -302,7 +302,7 @@ func (n *node) startAgent() {
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
 		ControllerDir: n.ovs.RunDir(), SwitchDir: n.ovs.RunDir(),
 	}
-	options.SetFailpoint(n.waits.failpoint)
+	options.AddFailpoint(n.waits.failpoint)
 	if n.options != nil {
 		n.options(&options)
 	}

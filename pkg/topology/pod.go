@@ -29,6 +29,8 @@ type Pod struct {
 	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []facts.HostPort
+	// RandomHostPorts are the requested random host ports, with the port 0, whether or not the pod has them yet.
+	RandomHostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
 	// Networks changes with the networks that the pod requests; empty if it requests none.

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -29,7 +30,9 @@ type adding struct {
 	network string // the name of the CNI network
 	port    string // the logical port
 	request string // the hash of the request that the port must serve; empty: any
-	clock   *stageClock
+	// hostPorts are the random host ports of the pod.
+	hostPorts []ovnexpr.HostPort
+	clock     *stageClock
 }
 
 // Sandbox is a pod's sandbox as the runtime names it.
@@ -96,9 +99,16 @@ func (a *adding) run(ctx context.Context, req cniwire.Request, config cniwire.Co
 	if err != nil {
 		return nil, err
 	}
+	if err := a.claimHostPorts(ctx, vif); err != nil {
+		return nil, err
+	}
+	defer a.releaseHostPorts()
 	made, err := a.makeInterface(ctx, vif, plan)
 	if err != nil {
 		return nil, err
+	}
+	if err := a.awaitHostPorts(ctx); err != nil {
+		return nil, errors.Join(err, a.undo())
 	}
 	if plan != nil {
 		if err := plan.Attach(ctx); err != nil {
@@ -116,6 +126,7 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	record := desired.Attachment{
 		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.sandbox.ContainerID, NetNS: a.sandbox.NetNS,
 		IfName: a.ifName, MAC: vif.MAC.String(), Addresses: vif.Addresses, Request: vif.Request, MTU: vif.MTU,
+		HostPorts: a.hostPorts,
 	}
 	if plan != nil {
 		record.OtherDefaultRoutes = plan.DefaultRoutes()

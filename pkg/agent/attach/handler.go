@@ -40,6 +40,8 @@ type Options struct {
 	Counted func()
 	// Further attaches what pods request beside the cluster network; nil: nothing.
 	Further Further
+	// HostPorts gives pods random host ports; nil: none.
+	HostPorts HostPorts
 	// Grace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
 	Grace time.Duration
 	// Failpoint is called at each point of a request, such as "ADD link" or "DEL record", before the request goes on, and

@@ -114,6 +114,8 @@ type Attachment struct {
 	Request string
 	// MTU in bytes, if the Network has its own; 0: it follows the node's.
 	MTU int
+	// HostPorts are the pod's random host ports.
+	HostPorts []ovnexpr.HostPort
 	// OtherDefaultRoutes are the families ("IPv4", "IPv6") whose default route goes through another interface of the
 	// pod.
 	OtherDefaultRoutes []string
@@ -132,6 +134,7 @@ const (
 	keyRequest     = "request"
 	keyMTU         = "mtu"
 	keyOtherRoutes = "other-default-routes"
+	keyHostPorts   = "host-ports"
 )
 
 // AttachmentKey returns the key of the unit with a logical port's interface.
@@ -150,7 +153,7 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyAddresses: strings.Join(addresses, ","),
 	}}
 	optional := map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
-		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ",")}
+		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ","), keyHostPorts: ovnexpr.FormatHostPorts(a.HostPorts)}
 	if a.MTU != 0 {
 		optional[keyMTU] = strconv.Itoa(a.MTU)
 	}
@@ -182,7 +185,8 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
 		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS], Request: row.ExternalIDs[keyRequest],
 	}
-	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU]) // absent, the MTU is the node's
+	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU])                       // absent, the MTU is the node's
+	a.HostPorts, _ = ovnexpr.ParseHostPorts(row.ExternalIDs[keyHostPorts]) // the agent wrote them
 	if families := row.ExternalIDs[keyOtherRoutes]; families != "" {
 		a.OtherDefaultRoutes = strings.Split(families, ",")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
+	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -49,8 +50,8 @@ func (n *Networks) sync(ctx context.Context, port string) error {
 		return nil // it was replaced meanwhile
 	}
 	sandbox := attach.Sandbox{Namespace: namespace, Pod: pod, UID: main.PodUID, ContainerID: main.ContainerID, NetNS: main.NetNS}
-	object, err := n.podOf(ctx, sandbox)
-	if errors.Is(err, errReplaced) {
+	object, err := podapi.Read(ctx, n.API, sandbox)
+	if errors.Is(err, podapi.ErrReplaced) {
 		return nil
 	}
 	if err != nil {

@@ -78,6 +78,21 @@ func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec, addresses []net
 	return table.WithPorts(desired.ReservedPorts(spec)...).WithPorts(r.Listens...)
 }
 
+// OwnerOf returns who has a port of this node's addresses: a reservation, or a service's node port. Until the
+// reconciler has computed the reservations, they are the defaults, and the operator refuses what is reserved. Any
+// goroutine may call OwnerOf.
+func (r *Gateway) OwnerOf(protocol string, port uint16) (owner string, ok bool) {
+	table := r.outside.reserved.Load()
+	if table == nil {
+		defaults := reserved.Table{Ports: reserved.Defaults()}.WithPorts(r.Listens...)
+		table = &defaults
+	}
+	if owner, ok = table.OnNodes(protocol, port); ok {
+		return owner, true
+	}
+	return r.Services.ownerOf(protocol, port)
+}
+
 // Configured returns the reserved destinations from an agent's configuration: the databases and the API server.
 func Configured(southbound, controller []string, apiServer netip.AddrPort) []reserved.Destination {
 	const owner = "the OVN southbound database"

@@ -90,6 +90,8 @@ type outside struct {
 	bridges map[string]*openflow.Bridge
 	table   nftables.Table
 	udp     map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown
+	// reserved are the destinations that no host port may use; nil: not computed yet.
+	reserved atomic.Pointer[reserved.Table]
 
 	// The data of the southbound database, as of its last connection.
 	nodes         map[netip.Addr]string

@@ -24,6 +24,7 @@ func (r *Gateway) applyRules(
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
 	}
 	rules.Reserved = r.reserved(spec, rules.Addresses)
+	r.outside.reserved.Store(&rules.Reserved)
 	rules.Frontends = r.frontends(rules.Reserved)
 	if _, err := r.outside.table.Apply(ctx, rules.Table()); err != nil {
 		return err
