@@ -181,8 +181,9 @@ func (t *traceCommand) each(w trace.World, q trace.Question) ([]trace.Question, 
 	return all, nil
 }
 
-// notes are the problems of the nodes of a question, which no flow shows.
-func (e *ends) notes(questions []trace.Question) (notes []string) {
+// notes are the problems of the network and of the nodes of a question, which no flow shows.
+func (e *ends) notes(questions []trace.Question) []string {
+	notes := linesOf("the network", e.whole)
 	for _, q := range questions {
 		nodes := []string{q.From.Node, q.To.Node}
 		if q.From.Kind == trace.Outside {
@@ -193,7 +194,7 @@ func (e *ends) notes(questions []trace.Question) (notes []string) {
 		}
 		for _, name := range nodes {
 			if nn := e.networks[name]; nn != nil {
-				notes = append(notes, problemsOf(nn)...)
+				notes = append(notes, linesOf("node "+name, nn.Status.Problems)...)
 			}
 		}
 	}
@@ -201,11 +202,12 @@ func (e *ends) notes(questions []trace.Question) (notes []string) {
 	return slices.Compact(notes)
 }
 
-func problemsOf(nn *networkv1alpha1.NodeNetwork) (notes []string) {
-	for _, p := range nn.Status.Problems {
-		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("node %s: %s: %s -> %s", nn.Name, p.Reason, p.Message, p.NextStep), " -> "))
+// linesOf returns a line for each problem of an object.
+func linesOf(object string, problems []networkv1alpha1.Problem) (lines []string) {
+	for _, p := range problems {
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s -> %s", object, p.Reason, p.Message, p.NextStep), " -> "))
 	}
-	return notes
+	return lines
 }
 
 func (t *traceCommand) write(c *cobra.Command, a traceAnswer) error {

@@ -27,15 +27,25 @@ type ends struct {
 	namespace string // of objects that name none
 	world     trace.World
 	networks  map[string]*networkv1alpha1.NodeNetwork
+	// whole are the problems of the whole network, such as a silent ovn-northd.
+	whole []networkv1alpha1.Problem
 }
 
-// readWorld reads the nodes.
+// readWorld reads the nodes, and the problems of the whole network.
 func (e *ends) readWorld(ctx context.Context) error {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
 	if err := errors.Join(e.api.List(ctx, &nodes), e.api.List(ctx, &networks)); err != nil {
 		return err
 	}
+	var cluster networkv1alpha1.ClusterNetwork
+	name := client.ObjectKey{Name: networkv1alpha1.ClusterNetworkName}
+	if err := e.api.Get(ctx, name, &cluster); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	e.whole = slices.DeleteFunc(cluster.Status.Problems, func(p networkv1alpha1.Problem) bool {
+		return !strings.HasPrefix(p.Object, "ClusterNetwork/")
+	})
 	e.world, e.networks = trace.World{}, map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range networks.Items {
 		nn := &networks.Items[i]

@@ -74,7 +74,7 @@ func (f *whyFacts) explain(now time.Time) whyAnswer {
 		a.Next = append(a.Next, "kubectl weft status")
 	}
 	if f.network != nil {
-		a.Notes = append(a.Notes, problemsOf(f.network)...)
+		a.Notes = append(a.Notes, linesOf("node "+f.network.Name, f.network.Status.Problems)...)
 	}
 	if a.Waits && f.unread != "" {
 		a.Notes = append(a.Notes, "the OVN databases could not be read: "+f.unread)

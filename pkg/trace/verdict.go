@@ -62,11 +62,14 @@ var kinds = map[string]string{
 	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
 }
 
+// foreignRow is the kind of objects for rows that are not Weft's.
+const foreignRow = "foreign row"
+
 // objectOf returns the object of a row. A row of others is named by its table.
 func objectOf(r Row) Object {
 	kind, known := kinds[r.Owner.Kind()]
 	if !known {
-		return Object{Kind: "foreign row", Name: strings.TrimSpace(r.Table + " " + r.Name), Rule: r.Rule}
+		return Object{Kind: foreignRow, Name: strings.TrimSpace(r.Table + " " + r.Name), Rule: r.Rule}
 	}
 	o := Object{Kind: kind, Name: r.Owner.Name(), Rule: r.Rule}
 	if namespace, name, ok := strings.Cut(o.Name, "/"); ok {
@@ -212,6 +215,9 @@ func (j judge) dropped() Verdict {
 		return Verdict{Result: Dropped, By: Object{Kind: "Pod", Namespace: j.From.Namespace, Name: j.From.Name},
 			Why: "port security: the sender's MAC or address is not that of its port " + last.Inport}
 	case last.Stage == "lr_in_ip_routing":
+		if o := objectOf(j.rows[last.Flow]); o.Kind == foreignRow && j.rows[last.Flow].Table != "" {
+			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s discards it on router %s", o, last.Datapath)}
+		}
 		return j.noRoute(last)
 	case last.Stage == "lr_in_policy":
 		if row, ok := j.rows[last.Flow]; ok {
