@@ -161,7 +161,7 @@ func (r route) onward(n facts.Gateway, first Leg) ([]Leg, error) {
 		return []Leg{first}, nil
 	}
 	// A node port of another node: the packet leaves this node as any packet to that node.
-	first.Arrives, first.Packet.Backend = r.ways(n), ""
+	first.Arrives, first.Packet.Backend, first.Packet.Hairpin = r.ways(n), "", false
 	entered := r
 	entered.From = End{Kind: Outside, Addresses: r.hidden(n)}
 	rest, err := entered.fromOutside()

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
@@ -28,7 +26,6 @@ func TestWhyAPodWaits(t *testing.T) {
 		}
 		return nil
 	})
-	now := int64(0)
 	full := bed.peerPod("why-address", "n1")
 	full.Annotations = map[string]string{networkv1alpha1.RequestedIPsAnnotation: "192.0.2.77"}
 	bed.create(t, full)
@@ -39,5 +36,5 @@ func TestWhyAPodWaits(t *testing.T) {
 		return nil
 	})
 	// kubelet otherwise keeps the pod until the runtime gives up its network
-	must(t, bed.api.Delete(t.Context(), full, &client.DeleteOptions{GracePeriodSeconds: &now}))
+	bed.removeNow(t, full)
 }

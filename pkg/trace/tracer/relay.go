@@ -34,7 +34,7 @@ type filling struct {
 	variables map[string]string // template variable -> value on the packet's chassis
 	backend   string            // that load balancers choose
 	restore   netip.Addr        // that conntrack restores
-	hairpin   bool              // the backend is the sender itself
+	hairpin   netip.Addr        // that the sender has as its own backend; invalid for other backends
 	hiding    []string          // routers that hide the client of a load balancer
 	resolved  string            // MAC of next hops that OVN would have to resolve; empty to leave them unresolved
 }
@@ -104,7 +104,12 @@ var (
 	// look a MAC up.
 	unsnat  = []byte(`"actions":"ct_snat;"`)
 	resolve = [][]byte{[]byte("get_arp(outport, reg0);"), []byte("get_nd(outport, xxreg0);")}
+	// hairpinSNAT gives a packet that returns to its sender another source.
+	hairpinSNAT = []byte("ct_snat_to_vip;")
 )
+
+// familyOf returns the prefix of an address's fields in OVN's expressions.
+func familyOf(a netip.Addr) string { return map[bool]string{true: "ip4", false: "ip6"}[a.Is4()] }
 
 // complete fills in the node's state.
 func (r *relay) complete(message []byte) []byte {
@@ -136,11 +141,12 @@ func (f filling) fill(message []byte) []byte {
 	}
 	restored := "next;"
 	if f.restore.IsValid() {
-		restored = map[bool]string{true: "ip4", false: "ip6"}[f.restore.Is4()] + ".dst = " + f.restore.String() + "; next;"
+		restored = familyOf(f.restore) + ".dst = " + f.restore.String() + "; next;"
 	}
 	message = bytes.ReplaceAll(message, unsnat, []byte(`"actions":"`+restored+`"`))
-	if f.hairpin {
+	if f.hairpin.IsValid() {
 		message = hairpins.ReplaceAll(message, []byte("1;"))
+		message = bytes.ReplaceAll(message, hairpinSNAT, []byte(familyOf(f.hairpin)+".src = "+f.hairpin.String()+";"))
 	}
 	for _, router := range f.hiding {
 		for _, port := range []string{names.RouterToJoin(router), names.RouterToExternal(router)} {

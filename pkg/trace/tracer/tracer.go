@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trace"
 )
 
@@ -158,7 +160,11 @@ type flow struct {
 
 // trace runs ovn-trace and returns the flows that have a row behind them.
 func (t Tracer) trace(ctx context.Context, know knowledge, p trace.Packet, traced *trace.Traced) ([]flow, error) {
-	fill := filling{variables: know.variables[p.Chassis], backend: p.Backend, restore: p.Restore, hairpin: p.Hairpin}
+	fill := filling{variables: know.variables[p.Chassis], backend: p.Backend, restore: p.Restore}
+	if p.Hairpin {
+		addresses := topology.HairpinAddresses()
+		fill.hairpin = addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is6() == p.Source.Is6() })]
+	}
 	flows, parsed, err := t.once(ctx, know, p, fill, traced)
 	fill.hiding = hiding(parsed)
 	if err != nil || !parsed.Unresolved && len(fill.hiding) == 0 {
