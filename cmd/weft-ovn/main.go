@@ -68,6 +68,11 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "identity" {
 		return identityCommand(args[1:])
 	}
+	if len(args) > 0 && args[0] == "trace" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return traceCommand(ctx, args[1:], os.Stdin, os.Stdout)
+	}
 	if len(args) > 0 && args[0] == "clear" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
@@ -77,7 +82,7 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("the first argument must be one of %s, identity, member, clear, programs",
+		return fmt.Errorf("the first argument must be one of %s, identity, member, clear, programs, trace",
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places

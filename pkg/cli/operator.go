@@ -42,11 +42,7 @@ var (
 )
 
 // operator is the leading operator.
-type operator struct {
-	config *rest.Config
-	api    kubernetes.Interface
-	pod    *corev1.Pod
-}
+type operator struct{ inPod }
 
 // findOperator returns the pod that holds the lease.
 func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
@@ -75,7 +71,7 @@ func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &operator{config, api, pod}, nil
+	return &operator{inPod{config, api, pod}}, nil
 }
 
 // leader returns the pod whose UID holds the lease.
@@ -108,10 +104,22 @@ func (o *operator) query(ctx context.Context, in io.Reader, into any, args ...st
 // admin runs "weft admin" with args in the operator's pod. It passes in as standard input and returns standard
 // output.
 func (o *operator) admin(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
+	return o.execute(ctx, operatorContainer, in, append([]string{operatorProgram, "admin"}, args...)...)
+}
+
+// inPod is a pod in which programs are executed.
+type inPod struct {
+	config *rest.Config
+	api    kubernetes.Interface
+	pod    *corev1.Pod
+}
+
+// execute runs a program in a container of the pod. It passes in as standard input and returns standard output. The
+// error of a program that fails is what it writes to standard error, without the name of a program of Weft.
+func (o *inPod) execute(ctx context.Context, container string, in io.Reader, command ...string) ([]byte, error) {
 	request := o.api.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).Name(o.pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
-			Container: operatorContainer, Command: append([]string{operatorProgram, "admin"}, args...),
-			Stdin: in != nil, Stdout: true, Stderr: true,
+			Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec)
 	executor, err := newExecutor(o.config, request)
 	if err != nil {
@@ -122,7 +130,8 @@ func (o *operator) admin(ctx context.Context, in io.Reader, args ...string) ([]b
 	var out, errs bytes.Buffer
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out, Stderr: &errs})
 	if _, ended := errors.AsType[exitcode.CodeExitError](err); ended && errs.Len() > 0 {
-		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(errs.String()), "weft: "))
+		text := strings.TrimPrefix(strings.TrimSpace(errs.String()), "weft: ")
+		return nil, errors.New(strings.TrimPrefix(text, "weft-ovn: "))
 	}
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errNoAnswer) {

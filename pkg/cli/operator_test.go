@@ -88,7 +88,7 @@ func (s *spdyServer) operator() *operator {
 		s.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: "weft-operator-x"}}
-	return &operator{config, api, pod}
+	return &operator{inPod{config, api, pod}}
 }
 
 func TestQueriesFallBackToSPDY(t *testing.T) {

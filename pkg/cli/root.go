@@ -21,11 +21,15 @@ import (
 const (
 	exitOK        = iota
 	exitDifferent // the command worked, and found a difference or a problem
-	exitError
+	exitError     // the command failed, or found no answer
 )
 
 // errDifferent ends a command with exitDifferent and without an error message.
 var errDifferent = errors.New("something differs")
+
+// errUnknown ends a command that found no answer with exitError and without an error message, because its output says
+// why.
+var errUnknown = errors.New("unknown")
 
 // Run executes the command line and returns the exit code.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
@@ -43,6 +47,8 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 		return exitOK
 	case errors.Is(err, errDifferent):
 		return exitDifferent
+	case errors.Is(err, errUnknown):
+		return exitError
 	default:
 		fmt.Fprintln(errs, "error:", explain(ctx, err))
 		return exitError
@@ -58,8 +64,8 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	}
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
-	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newLog(target), newBundle(target),
-		newDatabase(target), newRemove(target))
+	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newTrace(target), newWhy(target), newLog(target),
+		newBundle(target), newDatabase(target), newRemove(target))
 	return root
 }
 

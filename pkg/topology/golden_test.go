@@ -39,6 +39,7 @@ type golden struct {
 	path    string
 	archive *txtar.Archive
 	units   []unit.Unit
+	ways    map[string]facts.Gateway // node -> its way outside
 }
 
 func goldens(t *testing.T) []golden {
@@ -54,7 +55,7 @@ func goldens(t *testing.T) []golden {
 			t.Fatal(err)
 		}
 		g := golden{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, archive: archive}
-		g.units = build(t, g.file("objects.yaml"))
+		g.units, g.ways = build(t, g.file("objects.yaml"))
 		found = append(found, g)
 	}
 	return found
@@ -80,7 +81,7 @@ func (g golden) set(name, data string) {
 }
 
 // build works like the reconcilers: it completes NodeNetworks, assigns addresses and builds the units.
-func build(t *testing.T, objects string) []unit.Unit {
+func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway) {
 	t.Helper()
 	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }),
 		hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
@@ -135,7 +136,7 @@ func build(t *testing.T, objects string) []unit.Unit {
 	for _, policy := range b.clusterPolicies {
 		b.units = append(b.units, topology.ClusterPolicyUnit(policy))
 	}
-	return append(b.units, b.networkUnits()...)
+	return append(b.units, b.networkUnits()...), b.ways
 }
 
 // networkPolicies reads the policies, because their selectors determine groups and sets.

@@ -30,15 +30,15 @@ func TestTraces(t *testing.T) {
 			central.Sync()
 			checkTunnelKeys(t, central)
 			for _, line := range lines(g.file("trace.txt")) {
-				trace(t, central, line)
+				checkTrace(t, central, line)
 			}
 		})
 	}
 }
 
-// trace checks one line: "<datapath> | <microflow> | <text that the output contains>", or "no:<text>" for text that
+// checkTrace checks one line: "<datapath> | <microflow> | <text that the output contains>", or "no:<text>" for text that
 // it must not contain. The state in connection tracking may precede the microflow: "ct=est,rpl ct=new ".
-func trace(t *testing.T, central *ovndbtest.Central, line string) {
+func checkTrace(t *testing.T, central *ovndbtest.Central, line string) {
 	t.Helper()
 	parts := strings.SplitN(line, " | ", 3)
 	if len(parts) != 3 {

@@ -18,6 +18,14 @@ import (
 // address would not return through the load balancer.
 const hairpinAddresses = "169.254.169.5 fd69::5"
 
+// HairpinAddresses returns the sources of packets that a load balancer returns to their sender.
+func HairpinAddresses() (all []netip.Addr) {
+	for text := range strings.FieldsSeq(hairpinAddresses) {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
 // balancer identifies one of the load balancers of a service. A balancer has one protocol, one set of options and one
 // kind of clients.
 type balancer struct {

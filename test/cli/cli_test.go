@@ -40,6 +40,7 @@ func TestStatusNamesWhatAnInstallationLacks(t *testing.T) {
 	t.Run("weft-operands works", operandsWork)
 	t.Run("the operator crashes", operatorCrashes)
 	t.Run("log", logs)
+	t.Run("trace and why", traces)
 }
 
 // ofComponent returns a pod of Weft whose container is in a state.

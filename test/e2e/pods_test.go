@@ -84,6 +84,14 @@ func (b *testbed) remove(t *testing.T, o client.Object) {
 	}
 }
 
+// removeNow deletes a pod without waiting for its node, which may still try to give it a network.
+func (b *testbed) removeNow(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	now := int64(0)
+	err := b.api.Delete(cleanup(), p, &client.DeleteOptions{GracePeriodSeconds: &now})
+	must(t, client.IgnoreNotFound(err))
+}
+
 // run creates pods and waits until they are Ready.
 func (b *testbed) run(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()

@@ -28,7 +28,7 @@ var debianPrograms = map[string]string{
 	"/usr/bin/ovsdb-tool": "", "/usr/bin/ovsdb-client": "", "/usr/sbin/ovsdb-server": "",
 	"/usr/sbin/ovs-vswitchd": "/usr/lib/openvswitch-switch/ovs-vswitchd", // by update-alternatives
 	"/usr/bin/ovn-northd":    "", "/usr/bin/ovn-controller": "",
-	"/usr/bin/ovn-nbctl": "", "/usr/bin/ovn-sbctl": "", "/usr/bin/ovn-appctl": "",
+	"/usr/bin/ovn-nbctl": "", "/usr/bin/ovn-sbctl": "", "/usr/bin/ovn-appctl": "", "/usr/bin/ovn-trace": "",
 }
 
 var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema",

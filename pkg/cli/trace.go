@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/trace"
+)
+
+// traceCommand holds the flags of the command trace.
+type traceCommand struct {
+	cluster     *cluster
+	protocol    string
+	port        string
+	family      string
+	node        string
+	allBackends bool
+	reply       bool
+	raw         bool
+	format      format
+}
+
+const traceLong = `Show what the network does with a packet, and which object decides.
+
+FROM is a pod, a node, an address outside, or "outside". TO is a pod, a service, a node, an address
+or "outside":
+
+  web-0, demo/web-0                 a pod
+  svc/demo/web, web.demo.svc        a service, at its cluster IPs
+  node/worker-1                     a node; with --port of a node port, that service
+  192.0.2.10                        whoever has the address, or an address outside
+
+The verdict is in the first line, and the packet's way below it. OVN decides: ovn-trace runs through
+ovn-northd's flows beside the databases, in the pod of component "central". This requires permission
+for "kubectl exec" in that pod. No packet is sent, and nothing is written.
+
+Exit codes: 0 allowed, 1 dropped or rejected, 2 unknown or an error. With several verdicts, the worst
+counts.`
+
+func newTrace(target *cluster) *cobra.Command {
+	t := &traceCommand{cluster: target}
+	c := &cobra.Command{
+		Use:   "trace FROM TO",
+		Short: "Show whether a packet arrives, by which way, and which object decides",
+		Long:  traceLong,
+		Example: `  kubectl weft trace demo/client demo/web-0 --port 8080
+  kubectl weft trace demo/client svc/demo/web --all-backends
+  kubectl weft trace outside node/worker-1 --port 30080
+  kubectl weft trace demo/web-0 192.0.2.10 --protocol udp --port 53 --family IPv4 -o json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("want two arguments, FROM and TO, not %d: %s", len(args), c.UseLine())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return t.run(c, args[0], args[1]) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&t.protocol, "protocol", string(trace.TCP), "tcp, udp, sctp or icmp")
+	flags.StringVar(&t.port, "port", "", "destination port; default: the only port of a service")
+	flags.StringVar(&t.family, "family", "", "IPv4 or IPv6; default: both")
+	flags.StringVar(&t.node, "node", "", "node by which clients outside enter; default: the destination's, or the first with a gateway")
+	flags.BoolVar(&t.allBackends, "all-backends", false, "trace a packet to each backend of a service, instead of to one")
+	flags.BoolVar(&t.reply, "reply", true, "also trace the reply")
+	flags.BoolVar(&t.raw, "raw", false, "also show the output of ovn-trace")
+	t.format.bind(c)
+	return c
+}
+
+func (t *traceCommand) check() error {
+	protocols := []trace.Protocol{trace.TCP, trace.UDP, trace.SCTP, trace.ICMP}
+	if t.protocol = strings.ToLower(t.protocol); !slices.Contains(protocols, trace.Protocol(t.protocol)) {
+		return fmt.Errorf("--protocol %q: want tcp, udp, sctp or icmp", t.protocol)
+	}
+	if !slices.Contains([]string{"", "IPv4", "IPv6"}, t.family) {
+		return fmt.Errorf("--family %q: want IPv4 or IPv6", t.family)
+	}
+	return t.format.check()
+}
+
+func (t *traceCommand) run(c *cobra.Command, from, to string) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	e, err := t.ends(c.Context())
+	if err != nil {
+		return err
+	}
+	questions, err := t.questions(c.Context(), e, from, to)
+	if unasked, ok := errors.AsType[*trace.UnknownError](err); ok {
+		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}})
+	}
+	if err != nil {
+		return err
+	}
+	tracer, err := t.cluster.findTracer(c.Context())
+	if err != nil {
+		return err
+	}
+	findings, err := e.world.Trace(c.Context(), tracer, t.reply, questions...)
+	if err != nil {
+		return err
+	}
+	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
+}
+
+func (t *traceCommand) ends(ctx context.Context) (*ends, error) {
+	api, err := t.cluster.watchClient()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := t.cluster.contextNamespace()
+	if err != nil {
+		return nil, err
+	}
+	e := &ends{api: api, namespace: namespace}
+	return e, e.readWorld(ctx)
+}
+
+// questions returns a question for each family that both ends have, and with --all-backends for each backend.
+func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) ([]trace.Question, error) {
+	q := trace.Question{Protocol: trace.Protocol(t.protocol), Entry: t.node}
+	var err error
+	if q.From, err = e.read(ctx, from); err != nil {
+		return nil, err
+	}
+	if q.To, err = e.read(ctx, to); err != nil {
+		return nil, err
+	}
+	if q.From.Kind == trace.Service {
+		return nil, fmt.Errorf("%s sends no packets: ask about one of its pods", q.From.Text(""))
+	}
+	if q.Port, err = portNumber(t.port, q.To, q.Protocol); err != nil {
+		return nil, err
+	}
+	if q.To.Kind == trace.Node {
+		if q.To, err = e.nodePort(ctx, q.To, q.Protocol, q.Port); err != nil {
+			return nil, err
+		}
+	}
+	if q.Entry == "" {
+		q.Entry = e.world.EntryTo(q.To)
+	}
+	return t.each(e.world, q)
+}
+
+// each returns the question for each family and backend.
+func (t *traceCommand) each(w trace.World, q trace.Question) ([]trace.Question, error) {
+	var all []trace.Question
+	for _, v6 := range []bool{false, true} {
+		if wanted := map[bool]string{false: "IPv4", true: "IPv6"}[v6]; t.family != "" && t.family != wanted {
+			continue
+		}
+		q.V6, q.Backend = v6, netip.AddrPort{}
+		if t.family == "" && !q.Has(v6) {
+			continue
+		}
+		backends := q.Candidates(w)
+		if len(backends) == 0 {
+			all = append(all, q)
+			continue
+		}
+		if !t.allBackends {
+			backends = backends[:1]
+		}
+		for _, q.Backend = range backends {
+			all = append(all, q)
+		}
+	}
+	if len(all) == 0 {
+		return nil, &trace.UnknownError{Reason: fmt.Sprintf("%s and %s have no address of the same family: %v and %v", q.From.Text(""),
+			q.To.Text(""), q.From.Addresses, q.To.Addresses)}
+	}
+	return all, nil
+}
+
+// notes are the problems of the network and of the nodes of a question, which no flow shows.
+func (e *ends) notes(questions []trace.Question) []string {
+	notes := linesOf("the network", e.whole)
+	for _, q := range questions {
+		nodes := []string{q.From.Node, q.To.Node}
+		if q.From.Kind == trace.Outside {
+			nodes = append(nodes, q.Entry)
+		}
+		if q.To.Balanced != nil {
+			nodes = append(nodes, q.To.Balanced.Pods[q.Backend.Addr()].Node)
+		}
+		for _, name := range nodes {
+			if nn := e.networks[name]; nn != nil {
+				notes = append(notes, linesOf("node "+name, nn.Status.Problems)...)
+			}
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+// linesOf returns a line for each problem of an object.
+func linesOf(object string, problems []networkv1alpha1.Problem) (lines []string) {
+	for _, p := range problems {
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s -> %s", object, p.Reason, p.Message, p.NextStep), " -> "))
+	}
+	return lines
+}
+
+func (t *traceCommand) write(c *cobra.Command, a traceAnswer) error {
+	if err := t.format.write(c.OutOrStdout(), a, a.text); err != nil {
+		return err
+	}
+	switch a.Result {
+	case trace.Allowed:
+		return nil
+	case trace.Unknown:
+		return errUnknown
+	}
+	return errDifferent
+}

@@ -1,0 +1,208 @@
+package topology_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/trace"
+	"github.com/weft-network/weft/pkg/trace/tracer"
+)
+
+// TestQuestions loads each golden into real databases with ovn-northd and traces the golden's questions.
+func TestQuestions(t *testing.T) {
+	asked := 0
+	for _, g := range goldens(t) {
+		questions := lines(g.file("questions.txt"))
+		if asked += len(questions); len(questions) == 0 {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			central := ovndbtest.StartCentral(t)
+			e := engine(t, central.NB)
+			for _, u := range g.units {
+				settle(t, e, u)
+			}
+			central.Sync()
+			r := newReader(t, g)
+			tracing := tracer.Tracer{Northbound: socketOf(central.NB), Southbound: socketOf(central.SB),
+				Program: ovndbtest.Binary(t, "ovn-trace"), Dir: filepath.Dir(socketOf(central.SB))}
+			for _, line := range questions {
+				r.checkQuestion(tracing, line)
+			}
+		})
+	}
+	if asked == 0 {
+		t.Fatal("no golden has questions")
+	}
+}
+
+func socketOf(s *ovndbtest.Server) string { return strings.TrimPrefix(s.Endpoint(), "unix:") }
+
+// questionReader reads the objects of a golden as the command reads them from the API server.
+type questionReader struct {
+	t        *testing.T
+	world    trace.World
+	pods     map[string]*corev1.Pod
+	services map[string]*corev1.Service
+	slices   []discoveryv1.EndpointSlice
+}
+
+func newReader(t *testing.T, g golden) *questionReader {
+	r := &questionReader{t: t, world: g.ways, pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}}
+	for _, doc := range strings.Split(g.file("objects.yaml"), "\n---\n") {
+		var kind struct{ Kind string }
+		r.decode(doc, &kind)
+		switch kind.Kind {
+		case "Pod":
+			var pod corev1.Pod
+			r.decode(doc, &pod)
+			r.pods[pod.Namespace+"/"+pod.Name] = &pod
+		case "Service":
+			var service corev1.Service
+			r.decode(doc, &service)
+			r.services[service.Namespace+"/"+service.Name] = &service
+		case "EndpointSlice":
+			var slice discoveryv1.EndpointSlice
+			r.decode(doc, &slice)
+			r.slices = append(r.slices, slice)
+		}
+	}
+	r.setAddresses(g)
+	return r
+}
+
+func (r *questionReader) decode(doc string, into any) {
+	r.t.Helper()
+	if err := yaml.Unmarshal([]byte(doc), into); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// setAddresses gives pods the addresses of their ports, as kubelet does, and endpoints the pods that have them.
+func (r *questionReader) setAddresses(g golden) {
+	owners := map[string]*corev1.Pod{}
+	for _, u := range g.units {
+		for _, row := range u.Rows {
+			port, ok := row.Model.(*nbdb.LogicalSwitchPort)
+			namespace, name, isPod := strings.Cut(u.Key.Name(), "/")
+			pod := r.pods[namespace+"/"+name]
+			if !ok || !isPod || pod == nil || u.Key.Kind() != "pod" {
+				continue
+			}
+			address, err := ovnexpr.ParsePortAddress(port.Addresses[0])
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			for _, a := range address.Addresses {
+				pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a.String()})
+				owners[a.String()] = pod
+			}
+		}
+	}
+	for i := range r.slices {
+		for j := range r.slices[i].Endpoints {
+			e := &r.slices[i].Endpoints[j]
+			if pod := owners[e.Addresses[0]]; pod != nil {
+				e.NodeName = &pod.Spec.NodeName
+				e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
+			}
+		}
+	}
+}
+
+func (r *questionReader) service(key string) trace.End {
+	service := r.services[key]
+	if service == nil {
+		r.t.Fatalf("there is no service %s", key)
+	}
+	var slices []discoveryv1.EndpointSlice
+	for _, s := range r.slices {
+		if s.Namespace+"/"+s.Labels[discoveryv1.LabelServiceName] == key {
+			slices = append(slices, s)
+		}
+	}
+	end, err := trace.ServiceEnd(service, slices, r.world)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return end
+}
+
+// end reads "demo/web-0", "svc/demo/web", "svc/demo/web@192.0.2.10", "node/n1", "node/n1@svc/demo/web" (a node port) or
+// an address.
+func (r *questionReader) end(text string) trace.End {
+	what, at, _ := strings.Cut(text, "@")
+	if address, err := netip.ParseAddr(what); err == nil {
+		return trace.OutsideEnd(address)
+	}
+	if name, ok := strings.CutPrefix(what, "node/"); ok {
+		end := trace.NodeEnd(name, r.world)
+		if at != "" {
+			end = end.NodePort(r.service(strings.TrimPrefix(at, "svc/")).Balanced)
+		}
+		return end
+	}
+	if key, ok := strings.CutPrefix(what, "svc/"); ok {
+		end := r.service(key)
+		if at != "" {
+			end = end.At(netip.MustParseAddr(at))
+		}
+		return end
+	}
+	if r.pods[what] == nil {
+		r.t.Fatalf("there is no pod %s", what)
+	}
+	return trace.PodEnd(r.pods[what])
+}
+
+// checkQuestion checks one line: "FROM TO PROTOCOL PORT FAMILY | result: words of the verdict | words of a hop | ...".
+func (r *questionReader) checkQuestion(tracing trace.Tracer, line string) {
+	r.t.Helper()
+	parts := strings.Split(line, " | ")
+	words := strings.Fields(parts[0])
+	port, err := strconv.ParseUint(words[3], 10, 16)
+	if err != nil || len(parts) < 2 {
+		r.t.Fatalf("%q is not FROM TO PROTOCOL PORT FAMILY | verdict", line)
+	}
+	q := trace.Question{From: r.end(words[0]), To: r.end(words[1]), Protocol: trace.Protocol(words[2]), Port: uint16(port),
+		V6: words[4] == "IPv6"}
+	if len(words) > 5 {
+		q.Entry = words[5]
+	}
+	if all := q.Candidates(r.world); len(all) > 0 {
+		q.Backend = all[0]
+	}
+	found, err := r.world.Trace(r.t.Context(), tracing, true, q)
+	if err != nil {
+		r.t.Fatalf("%s: %v", line, err)
+	}
+	f := found[0]
+	said := []string{fmt.Sprintf("%s: %s", f.Verdict.Result, f.Verdict.Why)}
+	for _, h := range f.Hops {
+		said = append(said, "  "+h.What)
+	}
+	for _, h := range f.Reply {
+		said = append(said, "  reply: "+h.What)
+	}
+	all := strings.Join(said, "\n")
+	for i, want := range parts[1:] {
+		if got := map[bool]string{true: said[0], false: all}[i == 0]; !strings.Contains(got, strings.TrimSpace(want)) {
+			r.t.Errorf("%s\nis answered without %q:\n%s\n", parts[0], want, all)
+			if os.Getenv("TRACE_TEXT") != "" {
+				r.t.Log(strings.Join(f.Text, "\n"))
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// Hop is one thing that happens to a packet on its way.
+type Hop struct {
+	// Where is the switch or router.
+	Where string `json:"where"`
+	// What says it in words.
+	What string `json:"what"`
+	// By is the object whose row did it.
+	By Object `json:"by,omitzero"`
+}
+
+// Hops returns the way of a traced packet, in as few hops as possible.
+func Hops(leg Leg, traced Traced, t Trace) []Hop {
+	h := hopper{rows: traced.Rows, leg: leg}
+	if leg.Enters != "" {
+		h.add("", "from "+leg.Enters, Object{})
+	}
+	for _, s := range t.Steps {
+		h.step(s)
+	}
+	if t.Unresolved && slices.ContainsFunc(t.Outputs, func(o Output) bool { return o.Type == "localnet" }) {
+		h.add("", "the MAC of the next hop is not known yet: OVN resolves it before it sends", Object{})
+	}
+	if t.Refusal != "" {
+		h.add("", "refused with "+strings.ReplaceAll(t.Refusal, "_", " "), Object{})
+	}
+	for _, o := range t.Outputs {
+		if len(leg.Arrives) == 0 || slices.Contains(leg.Arrives, o.Port) {
+			h.add("", "delivered to "+portText(o), Object{})
+		}
+	}
+	return h.hops
+}
+
+// hopper collects hops.
+type hopper struct {
+	rows map[string]Row
+	leg  Leg
+	hops []Hop
+	last string // datapath
+	node string // of the last datapath
+}
+
+func (h *hopper) add(where, what string, by Object) {
+	hop := Hop{where, what, by}
+	if n := len(h.hops); n == 0 || h.hops[n-1] != hop {
+		h.hops = append(h.hops, hop)
+	}
+}
+
+func (h *hopper) step(s Step) {
+	h.enter(s)
+	row, owned := h.rows[s.Flow]
+	o := objectOf(row)
+	switch {
+	case !owned:
+		if s.Translated != "" && s.Source {
+			h.add(s.Datapath, "source becomes "+s.Translated, Object{})
+		}
+	case row.Table == "ACL" && !followsOnly(row):
+		verb := "passes it by"
+		switch {
+		case s.has(bitAllow):
+			verb = "allows it by"
+		case s.has(bitDrop), s.has(bitReject):
+			verb = "denies it by"
+		}
+		h.add(s.Datapath, fmt.Sprintf("%s %s %s", o, verb, row.Rule), o)
+	case row.Table == "Load_Balancer":
+		if backends := backendsOf(s); backends != "" {
+			h.add(s.Datapath, fmt.Sprintf("%s: %s", o, h.chosen(backends)), o)
+		}
+	case row.Table == "NAT" && s.Translated != "":
+		h.add(s.Datapath, fmt.Sprintf("source becomes %s (%s)", s.Translated, o), o)
+	case row.Table == "Logical_Router_Policy" && o.Kind == kinds[topology.KindEgressIP] && !s.has("drop;"):
+		h.add(s.Datapath, fmt.Sprintf("%s sends it to the node that carries its address", o), o)
+	case row.Table == "Logical_Router_Policy" && o.Kind == kinds[topology.KindGateway]:
+		h.add(s.Datapath, "to the node itself, by its management port", o)
+	case row.Table == "Logical_Router_Static_Route" && s.has("drop;"):
+		h.add(s.Datapath, "discarded by a route", o)
+	}
+}
+
+// enter adds a hop where the packet comes to another node's switch or gateway.
+func (h *hopper) enter(s Step) {
+	if s.Datapath == h.last || s.Datapath == names.JoinSwitch || s.Datapath == names.ClusterRouter {
+		return
+	}
+	first := h.last == ""
+	h.last = s.Datapath
+	node, what := s.Datapath, "switch of node "
+	if name, ok := strings.CutPrefix(node, names.ExternalSwitch("")); ok {
+		node, what = name, ""
+	} else if name, ok := strings.CutPrefix(node, names.GatewayRouter("")); ok {
+		node, what = name, "gateway of node "
+	}
+	other := node != h.node
+	if h.node = node; first || what == "" || what == "switch of node " && !other {
+		return
+	}
+	if what += node; other {
+		what += ", through the tunnel between the nodes"
+	}
+	h.add(s.Datapath, what, Object{})
+}
+
+// backendsOf returns the list of backends of a load balancer's flow.
+func backendsOf(s Step) string {
+	for _, action := range s.Actions {
+		if _, rest, ok := strings.Cut(action, "backends="); ok {
+			list, _, _ := strings.Cut(rest, ")")
+			list, _, _ = strings.Cut(list, ";")
+			return list
+		}
+	}
+	return ""
+}
+
+// chosen says which backend was chosen.
+func (h *hopper) chosen(list string) string {
+	all := slices.Compact(slices.Sorted(strings.SplitSeq(list, ",")))
+	if slices.Contains(all, h.leg.Packet.Backend) {
+		return "backend " + h.leg.Packet.Backend
+	}
+	if len(all) == 1 {
+		return "backend " + all[0]
+	}
+	return "one of the backends " + strings.Join(all, ", ")
+}
+
+// portText names a port for people.
+func portText(o Output) string {
+	if namespace, pod, ok := names.ParsePodPort(o.Port); ok && o.Type == "" {
+		return "pod " + namespace + "/" + pod
+	}
+	if node, ok := strings.CutPrefix(o.Port, names.ManagementPort("")); ok {
+		return "the host " + node + ", by " + names.ManagementInterface
+	}
+	if o.Type == "localnet" {
+		return "the network outside, by bridge and node " + o.Port
+	}
+	return "port " + o.Port
+}

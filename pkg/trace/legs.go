@@ -1,0 +1,280 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ovn/names"
+)
+
+// Question is one question: may this packet pass, and by which way.
+type Question struct {
+	From, To End
+	Protocol Protocol
+	// Port is the destination port, of a service the service's own. It is 0 for ICMP.
+	Port uint16
+	// Entry is the node by which clients outside enter, if the destination does not say it.
+	Entry string
+	// Backend is the endpoint to be chosen. It is invalid for destinations without load balancer.
+	Backend netip.AddrPort
+	// V6 selects IPv6.
+	V6 bool
+}
+
+// sourcePort is the client's port of all questions.
+const sourcePort = 33333
+
+// World are the nodes, by name.
+type World map[string]facts.Gateway
+
+// Leg is a part of the way that OVN carries. A packet has two of them if it leaves the cluster's network on one node
+// and comes back on another one.
+type Leg struct {
+	Packet Packet
+	// Arrives are the ports at which the leg has succeeded.
+	Arrives []string
+	// Enters says how the packet enters, for people.
+	Enters string
+}
+
+// UnknownError says why OVN's flows cannot answer a question.
+type UnknownError struct{ Reason string }
+
+func (e *UnknownError) Error() string { return e.Reason }
+
+func unknown(format string, args ...any) error {
+	return &UnknownError{fmt.Sprintf(format, args...)}
+}
+
+// route holds a question with what is known about its way.
+type route struct {
+	Question
+	World
+	destination netip.Addr
+	port        uint16
+}
+
+// Legs returns the packets that answer a question. An UnknownError means that the packet does not pass OVN, or that
+// an object lacks what the answer depends on.
+func (w World) Legs(q Question) ([]Leg, error) {
+	q = q.translated(w)
+	r := route{Question: q, World: w, destination: q.To.of(q.V6), port: q.Port}
+	if !r.destination.IsValid() {
+		return nil, unknown("%s has no %s address", q.To.Text(""), familyText(q.V6))
+	}
+	switch q.From.Kind {
+	case Pod, Node:
+		return r.fromInside()
+	}
+	return r.fromOutside()
+}
+
+func familyText(v6 bool) string { return map[bool]string{false: "IPv4", true: "IPv6"}[v6] }
+
+// node returns a node that has subnets.
+func (w World) node(name string) (facts.Gateway, error) {
+	n, ok := w[name]
+	switch {
+	case name == "":
+		return n, unknown("the pod is not scheduled to a node")
+	case !ok:
+		return n, unknown("node %s has no complete NodeNetwork", name)
+	case n.Node.Chassis == "":
+		return n, unknown("node %s has no chassis: its agent has not reported yet", name)
+	}
+	return n, nil
+}
+
+// fromInside returns the legs of a packet from a pod, or from a node.
+func (r route) fromInside() ([]Leg, error) {
+	n, err := r.node(r.From.Node)
+	if err != nil {
+		return nil, err
+	}
+	onHost := r.From.Kind == Node || r.From.OnHost
+	source := r.From.of(r.V6)
+	if onHost {
+		if source = addressOf(facts.ManagementAddresses(n.Node.Subnets), r.V6); r.To.Kind == Outside || r.To.onAnyHost() {
+			return nil, unknown("packets from node %s to %s do not pass OVN: the host sends them by its own routes", n.Node.Name, r.To.Text(""))
+		}
+	}
+	if !source.IsValid() {
+		return nil, unknown("%s has no %s address", r.From.Text(""), familyText(r.V6))
+	}
+	first := Leg{Enters: r.From.Text(""), Packet: Packet{
+		Chassis: n.Node.Chassis, Inport: r.From.port(), From: r.From.port(), To: r.nextHop(n), Protocol: r.Protocol,
+		Source: source, Destination: r.destination, SourcePort: sourcePort, DestinationPort: r.port}}
+	if r.Protocol == ICMP {
+		first.Packet.SourcePort, first.Packet.DestinationPort = 0, 0
+	}
+	if r.Backend.IsValid() {
+		first.Packet.Backend = r.Backend.String()
+		first.Packet.Hairpin = slices.Contains(r.From.Addresses, r.Backend.Addr())
+	}
+	if r.From.Kind == Pod {
+		first.Enters += " on node " + n.Node.Name
+	}
+	return r.onward(n, first)
+}
+
+// inItself reports whether a pod sends to its own address. The pod's kernel delivers such packets.
+func (q Question) inItself() bool {
+	return q.From.Kind == Pod && !q.From.OnHost && q.To.Balanced == nil && slices.Contains(q.From.Addresses, q.To.of(q.V6))
+}
+
+// onAnyHost reports whether the destination is the network of a host.
+func (e End) onAnyHost() bool {
+	return e.Kind == Node && e.Balanced == nil || e.Kind == Pod && e.OnHost
+}
+
+// nextHop returns the port whose MAC a packet from a node's switch has: the destination itself in the same subnet.
+func (r route) nextHop(n facts.Gateway) string {
+	inSubnet := slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(r.destination) })
+	if inSubnet && (r.To.Kind == Pod || r.To.Kind == Node) {
+		return r.To.port()
+	}
+	return names.RouterToSwitch(n.Node.Name)
+}
+
+// onward completes the first leg with where it arrives, and adds the leg on another node's side.
+func (r route) onward(n facts.Gateway, first Leg) ([]Leg, error) {
+	switch {
+	case r.To.Kind == Pod && !r.To.OnHost:
+		first.Arrives = []string{r.To.port()}
+		return []Leg{first}, nil
+	case r.To.Kind == Outside:
+		first.Arrives = r.ways(n)
+		return []Leg{first}, nil
+	case r.To.onAnyHost() && r.To.Node == n.Node.Name:
+		first.Arrives = []string{names.ManagementPort(n.Node.Name)}
+		return []Leg{first}, nil
+	case r.To.onAnyHost():
+		first.Arrives = r.ways(n)
+		return []Leg{first}, nil
+	}
+	first.Arrives = r.backendPorts(n)
+	if r.To.Kind != Node || r.To.Node == n.Node.Name {
+		return []Leg{first}, nil
+	}
+	// A node port of another node: the packet leaves this node as any packet to that node.
+	first.Arrives, first.Packet.Backend, first.Packet.Hairpin = r.ways(n), "", false
+	entered := r
+	entered.From = End{Kind: Outside, Addresses: r.hidden(n)}
+	rest, err := entered.fromOutside()
+	if err != nil {
+		return nil, err
+	}
+	return append([]Leg{first}, rest...), nil
+}
+
+// hidden returns the addresses that another node sees of a pod.
+func (r route) hidden(n facts.Gateway) []netip.Addr {
+	if !n.SNAT {
+		return r.From.Addresses
+	}
+	var all []netip.Addr
+	for _, a := range n.Addresses {
+		all = append(all, a.Addr())
+	}
+	return all
+}
+
+// ways are the ports by which a packet of a node leaves the cluster: its own port, and the ports of the other gateway
+// routers, which carry egress IPs.
+func (r route) ways(n facts.Gateway) []string {
+	if n.Mode == networkv1alpha1.GatewayLocal {
+		return []string{names.ManagementPort(n.Node.Name)}
+	}
+	var all []string
+	for _, g := range r.World {
+		if g.HasRouter() {
+			all = append(all, names.Localnet(g.Bridge, g.Node.Name))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// backendPorts are the ports of the backend: its pod's, or the ways out if it is no pod of the network.
+func (r route) backendPorts(n facts.Gateway) []string {
+	if !r.Backend.IsValid() {
+		return nil
+	}
+	if e, ok := r.To.Balanced.Pods[r.Backend.Addr()]; ok && !slices.Contains(n.HostAddresses, r.Backend.Addr()) {
+		return []string{names.PodPort(names.DefaultNetwork, e.Namespace, e.Pod)}
+	}
+	return append(r.ways(n), names.ManagementPort(n.Node.Name))
+}
+
+// fromOutside returns the legs of a packet that enters by a node's link.
+func (r route) fromOutside() ([]Leg, error) {
+	entry := r.Entry
+	if r.To.Kind != Service {
+		entry = r.To.Node
+	}
+	n, err := r.node(entry)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.To.onAnyHost():
+		return nil, unknown("packets from outside to node %s do not pass OVN: the host itself answers", n.Node.Name)
+	case r.To.Kind == Outside:
+		return nil, unknown("neither end is in the cluster")
+	case r.To.Balanced != nil && slices.Contains(r.To.Balanced.OnHost, n.Node.Name):
+		return nil, unknown("node %s has an endpoint of the service at its own address: there the host chooses the endpoint "+
+			"by nftables", n.Node.Name)
+	}
+	source := r.From.of(r.V6)
+	if !source.IsValid() {
+		return nil, unknown("%s has no %s address", r.From.Text(""), familyText(r.V6))
+	}
+	leg := Leg{Packet: Packet{Chassis: n.Node.Chassis, Protocol: r.Protocol, Source: source, Destination: r.destination,
+		SourcePort: sourcePort, DestinationPort: r.port}, Enters: fmt.Sprintf("%s by node %s", source, n.Node.Name)}
+	if r.Protocol == ICMP {
+		leg.Packet.SourcePort, leg.Packet.DestinationPort = 0, 0
+	}
+	if r.Backend.IsValid() {
+		leg.Packet.Backend = r.Backend.String()
+	}
+	if leg.Arrives = []string{r.To.port()}; r.To.Balanced != nil {
+		leg.Arrives = r.backendPorts(n)
+	}
+	if err := r.enter(n, &leg); err != nil {
+		return nil, err
+	}
+	return []Leg{leg}, nil
+}
+
+// enter sets the port by which a packet from outside enters: the gateway router's link, or the host's port in Local
+// mode, where the host translates first.
+func (r route) enter(n facts.Gateway, leg *Leg) error {
+	p := &leg.Packet
+	if n.HasRouter() {
+		p.Inport, p.To = names.Localnet(n.Bridge, n.Node.Name), names.RouterToExternal(names.GatewayRouter(n.Node.Name))
+		return nil
+	}
+	if n.Mode != networkv1alpha1.GatewayLocal {
+		return unknown("node %s has no link to the outside: see GatewayReady of its NodeNetwork", n.Node.Name)
+	}
+	p.Inport, p.From, p.To = names.ManagementPort(n.Node.Name), names.ManagementPort(n.Node.Name), names.RouterToSwitch(n.Node.Name)
+	balanced := r.To.Balanced
+	if balanced == nil {
+		p.To = r.nextHop(n)
+		return nil
+	}
+	port := r.port
+	if r.To.Kind == Node {
+		port, _ = balanced.portOf(r.Protocol, r.port)
+	}
+	if balanced.OnlyLocal {
+		p.Destination, p.DestinationPort = addressOf(ipam.LocalNodePorts(), r.V6), balanced.NodePorts[port]
+		return nil
+	}
+	p.Source = addressOf(facts.ManagementAddresses(n.Node.Subnets), r.V6)
+	p.Destination, p.DestinationPort = addressOf(balanced.ClusterIPs, r.V6), port
+	return nil
+}

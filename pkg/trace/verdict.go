@@ -1,0 +1,336 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Result is the answer to a question.
+type Result string
+
+// The results. A rejected packet is dropped, and its sender gets an answer that says so.
+const (
+	Allowed  Result = "allowed"
+	Dropped  Result = "dropped"
+	Rejected Result = "rejected"
+	Unknown  Result = "unknown"
+)
+
+// Verdict is a result with the object that decides.
+type Verdict struct {
+	Result Result `json:"result"`
+	// By is the object that decides. It is zero for packets on which no object decides.
+	By Object `json:"by,omitzero"`
+	// Also are other objects that decide the same about the same packets.
+	Also []Object `json:"also,omitempty"`
+	// Why says it in words, without the result.
+	Why string `json:"why,omitempty"`
+}
+
+// Isolation is the end of the rule of an ACL that isolates pods.
+const Isolation = "isolation"
+
+// Object names a Kubernetes object.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Rule is the position or the text of the rule, as in the log of decisions.
+	Rule string `json:"rule,omitempty"`
+}
+
+// String is the object's kind and name: "NetworkPolicy demo/web".
+func (o Object) String() string {
+	if o.Namespace != "" {
+		return o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return o.Kind + " " + o.Name
+}
+
+// kinds are the kinds of the objects of units.
+var kinds = map[string]string{
+	topology.KindNetworkPolicy: "NetworkPolicy", topology.KindMultiNetworkPolicy: "MultiNetworkPolicy",
+	topology.KindClusterNetworkPolicy: "ClusterNetworkPolicy", topology.KindAdminNetworkPolicy: "AdminNetworkPolicy",
+	topology.KindBaselineAdminNetworkPolicy: "BaselineAdminNetworkPolicy", topology.KindEgressFirewall: "EgressFirewall",
+	topology.KindEgressIP: "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
+	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
+}
+
+// foreignRow is the kind of objects for rows that are not Weft's.
+const foreignRow = "foreign row"
+
+// objectOf returns the object of a row. A row of others is named by its table.
+func objectOf(r Row) Object {
+	kind, known := kinds[r.Owner.Kind()]
+	if !known {
+		return Object{Kind: foreignRow, Name: strings.TrimSpace(r.Table + " " + r.Name), Rule: r.Rule}
+	}
+	o := Object{Kind: kind, Name: r.Owner.Name(), Rule: r.Rule}
+	if namespace, name, ok := strings.Cut(o.Name, "/"); ok {
+		o.Namespace, o.Name = namespace, name
+	}
+	return o
+}
+
+// judge holds what a verdict is about.
+type judge struct {
+	Question
+	leg  Leg
+	rows map[string]Row
+	Trace
+}
+
+// Judge returns the verdict on a leg.
+func Judge(q Question, leg Leg, traced Traced) (Verdict, Trace, error) {
+	if len(traced.Missing) > 0 {
+		return missing(q, traced.Missing[0]), Trace{}, nil
+	}
+	t, err := Parse(traced.Text)
+	if err != nil {
+		return Verdict{Result: Unknown}, t, err
+	}
+	t.Unresolved = t.Unresolved || traced.Unresolved
+	j := judge{q, leg, traced.Rows, t}
+	return j.verdict(), t, nil
+}
+
+// missing says that a port is not in the southbound database.
+func missing(q Question, port string) Verdict {
+	v := Verdict{Result: Dropped, Why: fmt.Sprintf("the southbound database has no port %s", port)}
+	if namespace, pod, ok := names.ParsePodPort(port); ok {
+		v.By = Object{Kind: "Pod", Namespace: namespace, Name: pod}
+		v.Why += fmt.Sprintf(": kubectl weft why %s/%s shows what the pod waits for", namespace, pod)
+	}
+	return v
+}
+
+func (j judge) verdict() Verdict {
+	if j.Refusal != "" {
+		return j.refused()
+	}
+	if j.Reaches(j.leg.Arrives...) {
+		return j.allowed()
+	}
+	if len(j.Outputs) > 0 {
+		return Verdict{Result: Unknown, Why: fmt.Sprintf("the packet leaves OVN at port %s, which is not on the way to %s",
+			j.Outputs[0].Port, j.To.Text(""))}
+	}
+	return j.dropped()
+}
+
+// allowed names the last policy that decided.
+func (j judge) allowed() Verdict {
+	v := Verdict{Result: Allowed}
+	for _, s := range j.Steps {
+		if row, ok := j.rows[s.Flow]; ok && decides(s) && kinds[row.Owner.Kind()] != "" && !followsOnly(row) {
+			v.By = objectOf(row)
+		}
+	}
+	if v.By.Name != "" && v.By.Rule != "" {
+		v.Why = fmt.Sprintf("%s allows it by %s", v.By, v.By.Rule)
+	}
+	return v
+}
+
+// followsOnly reports whether an ACL only makes conntrack follow connections, so that no policy decided.
+func followsOnly(r Row) bool {
+	return r.Rule == "" || strings.HasPrefix(r.Rule, "tracking") || strings.HasPrefix(r.Rule, "no rule")
+}
+
+// The register bits with which an ACL's flow says what it decides (northd, since 23.09).
+const (
+	bitAllow  = "reg8[16] = 1;"
+	bitDrop   = "reg8[17] = 1;"
+	bitReject = "reg8[18] = 1;"
+)
+
+// decides reports whether a step is an ACL that decides.
+func decides(s Step) bool {
+	return strings.Contains(s.Stage, "_acl_") && (s.has(bitAllow) || s.has(bitDrop) || s.has(bitReject))
+}
+
+// lastDecision returns the last step on which an ACL decided.
+func (j judge) lastDecision() (Step, Row) {
+	for i := len(j.Steps) - 1; i >= 0; i-- {
+		if s := j.Steps[i]; decides(s) {
+			return s, j.rows[s.Flow]
+		}
+	}
+	return Step{}, Row{}
+}
+
+// refused is about a packet that OVN answers itself.
+func (j judge) refused() Verdict {
+	last := j.Steps[len(j.Steps)-1]
+	if strings.Contains(last.Stage, "_acl_") {
+		_, row := j.lastDecision()
+		if row.Owner == topology.NetworkKey() { // the refusal of what no balancer took
+			return j.noPort()
+		}
+		o := objectOf(row)
+		return Verdict{Result: Rejected, By: o, Why: fmt.Sprintf("%s rejects it by %s", o, o.Rule)}
+	}
+	if row, ok := j.rows[last.Flow]; ok && row.Table == "Load_Balancer" {
+		o := objectOf(row)
+		return Verdict{Result: Rejected, By: o, Why: fmt.Sprintf("%s has no endpoint for port %d%s", o, j.Port, j.noCandidates())}
+	}
+	return Verdict{Result: Rejected, Why: fmt.Sprintf("OVN answers with %s in %s of %s", j.Refusal, last.Stage, last.Datapath)}
+}
+
+// noPort is about a packet to a cluster IP at a port that its service does not have.
+func (j judge) noPort() Verdict {
+	v := Verdict{Result: Rejected, Why: fmt.Sprintf("no load balancer has %s port %d", j.Protocol.Text(), j.Port)}
+	if j.To.Kind == Service {
+		v.By = Object{Kind: "Service", Namespace: j.To.Namespace, Name: j.To.Name}
+		v.Why = fmt.Sprintf("%s has no %s port %d", v.By, j.Protocol.Text(), j.Port)
+	}
+	return v
+}
+
+// noCandidates says why a service's endpoints take no connections.
+func (j judge) noCandidates() string {
+	if j.To.Balanced == nil {
+		return ""
+	}
+	if reasons := j.To.Balanced.Excluded(j.V6, ""); len(reasons) > 0 {
+		return ": " + strings.Join(reasons, ", ")
+	}
+	return ""
+}
+
+// dropped is about a packet that ends in OVN.
+func (j judge) dropped() Verdict {
+	last := j.Steps[len(j.Steps)-1]
+	switch {
+	case strings.Contains(last.Stage, "_acl_"):
+		s, row := j.lastDecision()
+		return j.byPolicy(s, row)
+	case strings.Contains(last.Stage, "port_sec"):
+		return Verdict{Result: Dropped, By: Object{Kind: "Pod", Namespace: j.From.Namespace, Name: j.From.Name},
+			Why: "port security: the sender's MAC or address is not that of its port " + last.Inport}
+	case last.Stage == "lr_in_ip_routing":
+		if o := objectOf(j.rows[last.Flow]); o.Kind == foreignRow && j.rows[last.Flow].Table != "" {
+			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s discards it on router %s", o, last.Datapath)}
+		}
+		return j.noRoute(last)
+	case last.Stage == "lr_in_policy":
+		if row, ok := j.rows[last.Flow]; ok {
+			o := objectOf(row)
+			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s drops it on router %s", o, last.Datapath) + whyEgressIP(o)}
+		}
+	case last.Stage == "ls_in_l2_unknown", last.Stage == "ls_in_l2_lkup":
+		if j.Unresolved {
+			return Verdict{Result: Dropped, Why: fmt.Sprintf("no port of the network has the address %s", j.destination())}
+		}
+		return Verdict{Result: Dropped, Why: fmt.Sprintf("switch %s has no port with the destination's MAC", last.Datapath)}
+	}
+	return Verdict{Result: Dropped, Why: fmt.Sprintf("OVN drops it in %s of %s, match %s", last.Stage, last.Datapath, last.Match)}
+}
+
+func whyEgressIP(o Object) string {
+	if o.Kind != kinds[topology.KindEgressIP] {
+		return ""
+	}
+	return ": no node carries its address; see its condition Assigned"
+}
+
+// destination is the address that the packet has at its end.
+func (j judge) destination() string {
+	if j.leg.Packet.Restore.IsValid() {
+		return j.leg.Packet.Restore.String()
+	}
+	if j.leg.Packet.Backend != "" {
+		if backend, err := netip.ParseAddrPort(j.leg.Packet.Backend); err == nil {
+			return backend.Addr().String()
+		}
+	}
+	return j.leg.Packet.Destination.String()
+}
+
+// noRoute is about a packet that a router discards.
+func (j judge) noRoute(last Step) Verdict {
+	for _, nowhere := range topology.Nowhere() {
+		if !strings.Contains(last.Match, nowhere.Addr().String()) {
+			continue
+		}
+		v := Verdict{Result: Dropped, Why: "no endpoint on this node, and the service's traffic policy is Local"}
+		if b := j.To.Balanced; b != nil {
+			v.By = Object{Kind: "Service", Namespace: b.Namespace, Name: b.Name}
+			v.Why = fmt.Sprintf("%s has traffic policy Local, and no ready endpoint is on this node", v.By)
+		}
+		return v
+	}
+	if j.To.Kind == Service && !translates(j.Trace) {
+		v := j.noPort()
+		v.Result = Dropped
+		return v
+	}
+	return Verdict{Result: Dropped, Why: fmt.Sprintf("router %s has no route to %s", last.Datapath, j.destination())}
+}
+
+// byPolicy is about a packet that an ACL drops.
+func (j judge) byPolicy(s Step, row Row) Verdict {
+	if row.Table == "" {
+		return Verdict{Result: Dropped, Why: fmt.Sprintf("conntrack calls the packet invalid on switch %s (%s)", s.Datapath, s.Match)}
+	}
+	v := Verdict{Result: Dropped, By: objectOf(row)}
+	subject, peer, side := j.To, j.From, "ingress"
+	if !strings.HasPrefix(s.Stage, "ls_out") {
+		subject, peer, side = j.From, j.To, "egress"
+	}
+	if j.leg.Packet.Reply {
+		subject, peer = peer, subject
+	}
+	if subject.Kind != Pod { // a backend
+		subject = End{Kind: Pod}
+		if port := map[bool]string{true: s.Outport, false: s.Inport}[side == "ingress"]; port != "" {
+			subject.Namespace, subject.Name, _ = names.PodOfPort(port)
+		}
+	}
+	ns := v.By.Namespace
+	if !strings.HasSuffix(v.By.Rule, Isolation) {
+		v.Why = fmt.Sprintf("%s, whose rule %q denies it", v.By, v.By.Rule)
+		return v
+	}
+	port := ""
+	if j.leg.Packet.DestinationPort != 0 {
+		port = fmt.Sprintf(" %s port %d", j.Protocol.Text(), j.targetPort())
+	}
+	all := slices.Sorted(slices.Values(append([]unit.Key{row.Owner}, row.Also...)))
+	v.By = objectOf(Row{Owner: all[0], Rule: row.Rule})
+	by, isolates := v.By.String(), "which isolates"
+	for _, other := range all[1:] {
+		v.Also = append(v.Also, objectOf(Row{Owner: other, Rule: row.Rule}))
+		by, isolates = by+" and "+v.Also[len(v.Also)-1].String(), "which isolate"
+	}
+	words := map[string]string{"ingress": "no rule allows %s%s", "egress": "no rule allows it to reach %s%s"}[side]
+	v.Why = fmt.Sprintf("%s, %s %s for %s; ", by, isolates, subject.Text(ns), side) + fmt.Sprintf(words, peer.Text(ns), port)
+	return v
+}
+
+// targetPort is the port that policies see: that of the backend.
+func (j judge) targetPort() uint16 {
+	if backend, err := netip.ParseAddrPort(j.leg.Packet.Backend); err == nil {
+		return backend.Port()
+	}
+	return j.leg.Packet.DestinationPort
+}
+
+// Line is the verdict as one line: "dropped by NetworkPolicy demo/deny-all, which isolates ...".
+func (v Verdict) Line() string {
+	by := v.By.String()
+	if rest, ok := strings.CutPrefix(v.Why, by); ok && v.Result != Allowed &&
+		(strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " and ")) {
+		return string(v.Result) + " by " + v.Why
+	}
+	if v.Why == "" {
+		return string(v.Result)
+	}
+	return string(v.Result) + ": " + v.Why
+}

@@ -1,0 +1,130 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Request is what "weft-ovn trace" reads from standard input, in JSON.
+type Request struct {
+	Packets []Packet `json:"packets,omitempty"`
+	// Ports are logical ports whose state the answer contains.
+	Ports []string `json:"ports,omitempty"`
+}
+
+// Packet is the first packet of a connection, or of its reply, where it enters OVN.
+type Packet struct {
+	// Chassis is the chassis whose template variables complete the flows.
+	Chassis string `json:"chassis,omitempty"`
+	// Inport is the logical port by which the packet enters.
+	Inport string `json:"inport"`
+	// From and To are the ports whose MACs the packet has. An empty From is a MAC of nobody in the cluster.
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+
+	Protocol        Protocol   `json:"protocol"`
+	Source          netip.Addr `json:"source"`
+	Destination     netip.Addr `json:"destination"`
+	SourcePort      uint16     `json:"sourcePort,omitempty"`
+	DestinationPort uint16     `json:"destinationPort,omitempty"`
+
+	// Backend is the backend that load balancers choose, if they have it.
+	Backend string `json:"backend,omitempty"`
+	// Reply means that the packet belongs to a connection that the other side has opened. Restore is the address that
+	// conntrack of a gateway router restores as its destination.
+	Reply   bool       `json:"reply,omitempty"`
+	Restore netip.Addr `json:"restore,omitzero"`
+	// Hairpin means that the backend is the sender itself.
+	Hairpin bool `json:"hairpin,omitempty"`
+}
+
+// Protocol is a protocol in OVN's spelling.
+type Protocol string
+
+// The protocols that a trace can be about.
+const (
+	TCP  Protocol = "tcp"
+	UDP  Protocol = "udp"
+	SCTP Protocol = "sctp"
+	ICMP Protocol = "icmp"
+)
+
+// Text is the protocol as Kubernetes writes it.
+func (p Protocol) Text() string { return strings.ToUpper(string(p)) }
+
+// Microflow describes the packet for ovn-trace. from and to are the MACs of its ports.
+func (p Packet) Microflow(from, to string) string {
+	family := "ip4"
+	if p.Source.Is6() {
+		family = "ip6"
+	}
+	flow := fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64",
+		p.Inport, from, to, family, p.Source, family, p.Destination)
+	if p.Protocol != ICMP {
+		return flow + fmt.Sprintf(" && %[1]s.src == %[2]d && %[1]s.dst == %[3]d", p.Protocol, p.SourcePort, p.DestinationPort)
+	}
+	kind := map[bool]map[string]int{false: {"ip4": 8, "ip6": 128}, true: {"ip4": 0, "ip6": 129}}[p.Reply][family]
+	return flow + fmt.Sprintf(" && icmp%[1]s.type == %[2]d && icmp%[1]s.code == 0", family[len("ip"):], kind)
+}
+
+// Answer is the output of "weft-ovn trace", in JSON.
+type Answer struct {
+	// Traces has an element for each packet.
+	Traces []Traced `json:"traces"`
+	// Ports are the states of the ports of the request, by name.
+	Ports map[string]PortState `json:"ports,omitempty"`
+}
+
+// PortState is how far a logical port has come.
+type PortState struct {
+	// Northbound and Southbound report whether the databases have the port. The operator writes the first, ovn-northd
+	// copies it to the second.
+	Northbound bool `json:"northbound"`
+	Southbound bool `json:"southbound"`
+	// Claimed means that ovn-controller has claimed the port for its chassis, and Up that its flows are installed.
+	Claimed bool `json:"claimed"`
+	Up      bool `json:"up"`
+}
+
+// Traced is what OVN does with a packet.
+type Traced struct {
+	// Text is the output of ovn-trace.
+	Text string `json:"text,omitempty"`
+	// Rows are the northbound rows behind the flows, by the start of the flow's UUID.
+	Rows map[string]Row `json:"rows,omitempty"`
+	// Unresolved means that OVN does not know the MAC of a next hop yet, and would resolve it first. Text then assumes
+	// that it did.
+	Unresolved bool `json:"unresolved,omitempty"`
+	// Missing are the packet's ports that the southbound database does not have. Then nothing was traced.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Row is a row of the northbound database.
+type Row struct {
+	Table string `json:"table"`
+	Name  string `json:"name,omitempty"`
+	// Owner is the unit of a row of Weft. It is empty for rows of others.
+	Owner unit.Key `json:"owner,omitempty"`
+	// Rule is the position or text of the rule of an ACL.
+	Rule string `json:"rule,omitempty"`
+	// Also are the other policies that isolate the same pod in the same direction.
+	Also []unit.Key `json:"also,omitempty"`
+}
+
+// WaitsFor returns the stage of a pod's start that the port waits for, and the component that completes it.
+func (p PortState) WaitsFor() (stage, component string) {
+	switch {
+	case !p.Northbound:
+		return "address", "the operator"
+	case !p.Southbound:
+		return "address", "ovn-northd"
+	case !p.Claimed:
+		return "binding", "ovn-controller"
+	case !p.Up:
+		return "flows", "ovn-controller"
+	}
+	return "sandbox", "the container runtime"
+}
