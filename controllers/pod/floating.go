@@ -18,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -36,6 +37,16 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 	}
 	if !ok {
 		return r.held(pod, had), nil
+	}
+	if err := r.Floating.Load(ctx); err != nil {
+		return g, err
+	}
+	if pool, _, ok := r.Floating.Book.Pool(request.Pool); ok && pool.Location == networkv1alpha1.LocationUnderlay {
+		if pod.Annotations[networks.Annotation] == "" {
+			return g, &floating.UnavailableError{Pool: pool.Name, Reason: "its addresses live on Network " + pool.Network +
+				", which the pod does not request in its annotation " + networks.Annotation}
+		}
+		return g, nil // package podports gives the address
 	}
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); client.IgnoreNotFound(err) != nil {

@@ -21,8 +21,14 @@ import (
 // pool creates an IPPool for all namespaces.
 func (w *world) pool(name string, location networkv1alpha1.IPPoolLocation, ranges ...string) *networkv1alpha1.IPPool {
 	w.Helper()
+	return w.poolOn("", name, location, ranges...)
+}
+
+// poolOn is pool for addresses on a Network.
+func (w *world) poolOn(network, name string, location networkv1alpha1.IPPoolLocation, ranges ...string) *networkv1alpha1.IPPool {
+	w.Helper()
 	p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	p.Spec.Location, p.Spec.Namespaces = location, &metav1.LabelSelector{}
+	p.Spec.Location, p.Spec.Network, p.Spec.Namespaces = location, network, &metav1.LabelSelector{}
 	for _, r := range ranges {
 		p.Spec.Ranges = append(p.Spec.Ranges, networkv1alpha1.IPPoolRange{Addresses: r})
 	}
@@ -256,4 +262,38 @@ func TestPoolsThatOverlap(t *testing.T) {
 			t.Errorf("node n2 has a subnet within IPPool first: %s", subnet)
 		}
 	}
+}
+
+// The addresses of an Underlay pool are those of the pod's interface on the pool's Network, and nobody else gets them.
+func TestFloatingIPsOnANetwork(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.join("n1", "n2")
+	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/29", "fd00:100::/64")})
+	w.poolOn("blue", "segment", networkv1alpha1.LocationUnderlay, "10.100.0.1-10.100.0.2")
+	asking := func(name, node string) *corev1.Pod {
+		p := pod(name, node)
+		p.Annotations = map[string]string{networkv1alpha1.IPPoolAnnotation: "segment", "k8s.v1.cni.cncf.io/networks": "blue"}
+		w.run(p)
+		return p
+	}
+	one := asking("one", "n1")
+	w.wantPorts(map[string]string{"blue_default_one_net1": "10.100.0.1"})
+	w.requesting("ordinary", "n1", "blue")
+	w.wantPorts(map[string]string{"blue_default_one_net1": "10.100.0.1", "blue_default_ordinary_net1": "10.100.0.3 fd00:100::1"})
+	two := asking("two", "n2")
+	asking("three", "n2")
+	w.says(w.event("three", "FailedNetworkAllocation"), "IPPool segment", "in use")
+	w.holders(map[string]string{"10.100.0.1": "one", "10.100.0.2": "two"})
+	o.stop()
+	o = w.start()
+	w.delete(one)
+	w.wantPorts(map[string]string{"blue_default_three_net1": "10.100.0.1", "blue_default_ordinary_net1": "10.100.0.3 fd00:100::1",
+		"blue_default_two_net1": "10.100.0.2"})
+	w.delete(two)
+	w.holders(map[string]string{"10.100.0.1": "three"})
+	alone := w.asking("alone", "n1", "segment", "", nil)
+	w.says(w.event("alone", "FailedAddressAllocation"), "IPPool segment", "Network blue", "k8s.v1.cni.cncf.io/networks")
+	w.delete(alone)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"go4.org/netipx"
 )
 
 // Annotations with which a pod requests floating addresses. They are read when the pod gets its addresses, except the
@@ -135,7 +137,7 @@ func ParseAddressRange(text string) (AddressRange, error) {
 		if prefix != prefix.Masked() {
 			return AddressRange{}, fmt.Errorf("CIDR %q has host bits, write %s", text, prefix.Masked())
 		}
-		return plain(AddressRange{prefix.Addr(), lastOf(prefix)})
+		return plain(AddressRange{prefix.Addr(), netipx.PrefixLastIP(prefix)})
 	}
 	if !dashed {
 		last = first
@@ -164,16 +166,6 @@ func plain(r AddressRange) (AddressRange, error) {
 		}
 	}
 	return r, nil
-}
-
-// lastOf returns the last address of a network.
-func lastOf(prefix netip.Prefix) netip.Addr {
-	bytes := prefix.Addr().AsSlice()
-	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 1 << (7 - bit%8)
-	}
-	last, _ := netip.AddrFromSlice(bytes)
-	return last
 }
 
 // Contains reports whether the range has an address.
