@@ -33,6 +33,8 @@ type Book struct {
 	ips    map[netip.Addr]*networkv1alpha1.FloatingIP
 	byPod  map[types.UID]map[netip.Addr]struct{}
 	byWork map[Workload]map[netip.Addr]struct{}
+	// pending are addresses that a pod is about to get, until its FloatingIP is written.
+	pending map[netip.Addr]types.UID
 }
 
 // shelf is a pool with an index of its addresses.
@@ -53,7 +55,7 @@ type shelf struct {
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{pools: map[string]*shelf{}, ips: map[netip.Addr]*networkv1alpha1.FloatingIP{},
-		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}}
+		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}, pending: map[netip.Addr]types.UID{}}
 }
 
 // SetPool records a pool. refused is why it gives no new addresses; empty: it gives. changed reports whether that is new.

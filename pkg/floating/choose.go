@@ -17,7 +17,12 @@ type Asker struct {
 	Namespace, Name string
 	UID             types.UID
 	Workload        Workload
-	Request         networkv1alpha1.FloatingRequest
+	// WorkloadUID is the UID of the workload.
+	WorkloadUID types.UID
+	Request     networkv1alpha1.FloatingRequest
+	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, if
+	// nobody else has them.
+	Has []netip.Addr
 	// NamespaceLabels are those of the pod's namespace.
 	NamespaceLabels labels.Set
 	// Limited says that the workload gets no more than Limit addresses of a pool for each index and family: it has a
@@ -68,6 +73,32 @@ func (e *UnavailableError) Error() string {
 func (b *Book) Choose(a Asker, node Node) ([]Choice, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.choose(a, node)
+}
+
+// Reserve is Choose for a caller that writes the choices next. Others do not get the addresses until Done is called.
+func (b *Book) Reserve(a Asker, node Node) ([]Choice, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	choices, err := b.choose(a, node)
+	for _, c := range choices {
+		b.pending[c.Address] = a.UID
+	}
+	return choices, err
+}
+
+// Done ends what Reserve began for a pod, whether or not the choices were written.
+func (b *Book) Done(pod types.UID, choices []Choice) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range choices {
+		if b.pending[c.Address] == pod {
+			delete(b.pending, c.Address)
+		}
+	}
+}
+
+func (b *Book) choose(a Asker, node Node) ([]Choice, error) {
 	s := b.pools[a.Request.Pool]
 	if held := b.sorted(b.byPod[a.UID]); len(held) > 0 && (s == nil || !s.known || len(held) >= a.Request.Count*len(s.Families())) {
 		return choicesOf(held), nil
@@ -112,6 +143,9 @@ type chooser struct {
 func (c *chooser) one(index int32, is4 bool) error {
 	if had, err := c.own(index, is4); had != nil || err != nil {
 		return c.take(had, err)
+	}
+	if address, ok := c.running(index, is4); ok {
+		return c.take(&Choice{address, index, c.ips[address]}, nil)
 	}
 	if kept := c.keptByWorkload(index, is4); kept != nil {
 		return c.take(&Choice{kept.address(), index, kept.FloatingIP}, nil)
@@ -164,6 +198,17 @@ func (c *chooser) own(index int32, is4 bool) (*Choice, error) {
 	return nil, nil
 }
 
+// running returns an address that the running pod uses, and nobody has.
+func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
+	for _, address := range c.asker.Has {
+		f := c.ips[address]
+		if c.fits(address, index, is4) && (f == nil || f.Spec.Pool == c.shelf.Name && f.Spec.Holder == nil) {
+			return address, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
 // ip is a FloatingIP whose address was parsed before.
 type ip struct{ *networkv1alpha1.FloatingIP }
 
@@ -203,7 +248,7 @@ func (c *chooser) has(index int32, is4 bool) (n int) {
 
 // fits reports whether an address suits the request and the node, and is not chosen yet.
 func (c *chooser) fits(address netip.Addr, index int32, is4 bool) bool {
-	if address.Is4() != is4 || slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Address == address }) {
+	if address.Is4() != is4 || c.isChosen(address) {
 		return false
 	}
 	segment, inside := c.shelf.SegmentOf(address)
@@ -215,6 +260,14 @@ func (c *chooser) fits(address netip.Addr, index int32, is4 bool) bool {
 		return false
 	}
 	return true
+}
+
+// isChosen reports whether the address was chosen for this pod just now, or for another.
+func (c *chooser) isChosen(address netip.Addr) bool {
+	if by, pending := c.pending[address]; pending && by != c.asker.UID {
+		return true
+	}
+	return slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Address == address })
 }
 
 // inRanges reports whether the request's ranges for an index have the address. Without ranges of its family, all do.
@@ -293,7 +346,7 @@ func (c *chooser) search(r networkv1alpha1.AddressRange, start netip.Addr) (neti
 	}
 	address := start
 	for {
-		if _, known := c.ips[address]; !known && !slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Address == address }) {
+		if _, known := c.ips[address]; !known && !c.isChosen(address) {
 			return address, true
 		}
 		if address == r.Last {
@@ -366,7 +419,7 @@ func Claimed(c Choice, a Asker, node string, now metav1.Time) *networkv1alpha1.F
 	metav1.SetMetaDataLabel(&f.ObjectMeta, networkv1alpha1.PoolLabel, f.Spec.Pool)
 	f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{
 		APIVersion: a.Workload.APIVersion, Kind: a.Workload.Kind, Namespace: a.Workload.Namespace, Name: a.Workload.Name,
-		Pod: a.Name, PodUID: a.UID, Index: c.Index, Node: node, ReleasePolicy: a.Request.Policy, TTL: ttlOf(a.Request), Since: now,
+		UID: a.WorkloadUID, Pod: a.Name, PodUID: a.UID, Index: c.Index, Node: node, ReleasePolicy: a.Request.Policy, TTL: ttlOf(a.Request), Since: now,
 	}
 	return f
 }

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // State is what is known of a workload.
 type State struct {
-	// Exists is false when there is no workload of the name.
+	// Exists is false when there is no workload of the name. UID is its UID.
 	Exists bool
+	UID    types.UID
 	// Replicas is how many pods the workload wants; negative: it does not say, as a DaemonSet.
 	Replicas int
 	// FirstOrdinal is that of a StatefulSet.
@@ -34,7 +36,7 @@ func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Float
 	h := f.Spec.Holder
 	switch {
 	case h.ReleasePolicy == networkv1alpha1.ReleaseNever:
-	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists, isSurplus(f, w, all):
+	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, all):
 		return Outcome{Released: true}
 	}
 	if h.TTL == nil {

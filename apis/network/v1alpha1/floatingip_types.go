@@ -79,6 +79,9 @@ type FloatingIPHolder struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
+	// uid is the workload's UID, so that a workload that is made anew is another one.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// pod is the name of the pod that has the address, or had it, if podUID is empty. Empty, no pod of the workload
 	// has a claim on this address before others.
