@@ -59,7 +59,7 @@ func TestStatefulSetKeepsAddressesByPod(t *testing.T) {
 			continue
 		}
 		w.is(w.get(pod("db-2", "u3"), "1a"), "192.0.2.2 2001:db8::2")
-		w.is(w.get(pod("db-1", "u4"), "1a"), "IPPool web: 192.0.2.64, which is kept for this pod, is carried by nodes with rack=2, not by 1a")
+		w.is(w.get(pod("db-1", "u4"), "1a"), "IPPool web: 192.0.2.64, which is kept for this pod, is carried by nodes with rack=2, not by node 1a")
 		w.is(w.get(pod("db-1", "u4"), "2b"), "192.0.2.64 2001:db8::1")
 		w.is(w.get(pod("db-0", "u5"), "1b"), "192.0.2.1 2001:db8::")
 		w.is(w.get(pod("db-0", "u5"), "1b"), "192.0.2.1 2001:db8::")
@@ -149,9 +149,9 @@ func TestKeptAddressOnAnotherSegment(t *testing.T) {
 	w.is(w.get(pod("b"), "2a"), "192.0.2.17")
 	w.again(pod("x").Workload, floating.State{Exists: true, Replicas: 1})
 	w.is(w.holders(), "192.0.2.1:- 192.0.2.17:b")
-	w.is(w.get(pod("c"), "2a"), "IPPool web: it has no free IPv4 address that node 2a can carry; "+
+	w.is(w.get(pod("c"), "2a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a; "+
 		"it waits for the end of a pod of Deployment demo/web, such as b, which has 192.0.2.17")
-	w.is(w.get(pod("c"), "3a"), "IPPool web: it has no free IPv4 address that node 3a can carry")
+	w.is(w.get(pod("c"), "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
 }
 
 // A DaemonSet's pod gets the address back that its node had.
@@ -194,7 +194,7 @@ func TestRangesForEachAddress(t *testing.T) {
 	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [192.0.2.10-192.0.2.11] is free")
 	w.is(w.get(askerOf("Pod x", "x", `ranges=[["198.51.100.1"]]`), "1a"), "IPPool web: no address of the requested ranges [198.51.100.1] is free")
 	w.end("db-0", 0)
-	w.is(w.get(askerOf("Pod x", "x", `ranges=[["192.0.2.10"]]`), "1a"), "192.0.2.10 2001:db8::10")
+	w.is(w.get(askerOf("Pod x", "x", `ranges=[["192.0.2.10","2001:db8::10"]]`), "1a"), "192.0.2.10 2001:db8::10")
 	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [2001:db8::10] is free")
 }
 
@@ -286,9 +286,9 @@ func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.20 rack=2")
 	w.is(w.get(askerOf("Deployment web", "a"), "1a"), "192.0.2.1")
 	w.is(w.get(askerOf("Deployment web", "a"), "1b"), "192.0.2.1")
-	w.is(w.get(askerOf("Deployment web", "a"), "2a"), "IPPool web: 192.0.2.1, which this pod has, is carried by nodes with rack=1, not by 2a")
+	w.is(w.get(askerOf("Deployment web", "a"), "2a"), "IPPool web: 192.0.2.1, which this pod has, is carried by nodes with rack=1, not by node 2a")
 	w.is(w.get(askerOf("StatefulSet db", "db-0"), "2a"), "192.0.2.17")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "IPPool web: 192.0.2.17, which this pod has, is carried by nodes with rack=2, not by 1a")
+	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "IPPool web: 192.0.2.17, which this pod has, is carried by nodes with rack=2, not by node 1a")
 	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"), "192.0.2.17 192.0.2.18")
 }
 
@@ -302,7 +302,7 @@ func TestClaimThatWasCutOff(t *testing.T) {
 		t.Fatalf("%v, %v", choices, err)
 	}
 	w.write(floating.Claimed(choices[0], a, "1a", metav1.NewTime(w.now)))
-	w.is(w.get(a, "1a"), "192.0.2.1 2001:db8::2 192.0.2.4 2001:db8::3")
+	w.is(w.get(a, "1a"), "192.0.2.1 2001:db8:: 192.0.2.2 2001:db8::1")
 	f := w.Of("a")[0]
 	if f.Name != "192.0.2.1" || f.Labels[networkv1alpha1.PoolLabel] != "web" || f.Spec.Holder.TTL.Duration != 72*time.Hour ||
 		f.Spec.Holder.ReleasePolicy != networkv1alpha1.ReleaseImmutable || f.Spec.Holder.Node != "1a" {
