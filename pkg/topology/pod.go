@@ -91,8 +91,10 @@ func PodPortUUID(namespace, name, uid string) string {
 type PortAssignment struct {
 	Namespace, Name, UID string
 	Addresses            []netip.Addr
-	MAC                  net.HardwareAddr
-	Slot                 int
+	// Floating are those of the addresses that no subnet of the node has.
+	Floating []netip.Addr
+	MAC      net.HardwareAddr
+	Slot     int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }
