@@ -2,6 +2,7 @@ package floating
 
 import (
 	"net/netip"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -108,6 +109,17 @@ func (b *Book) choose(a Asker, node Node) ([]Choice, error) {
 		return nil, err
 	}
 	return c.on(node)
+}
+
+// Extra returns the addresses that a pod has besides its choices: of two processes that gave it an address at a time,
+// only one prevails.
+func (b *Book) Extra(pod types.UID, choices []Choice) (extra []*networkv1alpha1.FloatingIP) {
+	for _, f := range b.Of(pod) {
+		if !slices.ContainsFunc(choices, func(c Choice) bool { return c.Had == f || c.Address.String() == string(f.Spec.Address) }) {
+			extra = append(extra, f)
+		}
+	}
+	return extra
 }
 
 // Answer is what Choose would return for a node. It must not be changed, because nodes share it.

@@ -3,6 +3,7 @@ package floating
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -17,8 +18,8 @@ type chooser struct {
 	// held are the addresses that the pod has, kept those that its workload has without a pod, IPv4 first, by their
 	// index; named those of another pod of its name. The pool of the latter two is the requested one.
 	held, kept, named []entry
-	// complete says that the pod has all its addresses.
-	complete bool
+	// has counts the addresses of IPv6 and of IPv4 that the running pod uses.
+	has [2]int
 
 	node Node
 	// matches has 1 for each selector of the pool that selects the node, else 0.
@@ -40,13 +41,15 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 	for address := range b.byPod[a.UID] {
 		c.held = append(c.held, entry{b.ips[address], address})
 	}
-	slices.SortFunc(c.held, byIndex)
-	known := c.shelf != nil && c.shelf.known
-	if c.complete = len(c.held) > 0 && (!known || len(c.held) >= a.Request.Count*len(c.shelf.Families())); c.complete {
+	slices.SortFunc(c.held, func(x, y entry) int { return cmp.Or(cmp.Compare(x.Spec.Pool, y.Spec.Pool), byIndex(x, y)) })
+	for _, used := range a.Has {
+		c.has[one(used.Is4())]++
+	}
+	if c.isComplete() {
 		return c, nil
 	}
 	switch {
-	case !known:
+	case c.isUnknown():
 		return nil, &UnavailableError{Pool: a.Request.Pool, Reason: "there is no IPPool of this name"}
 	case !c.shelf.Namespaces.Matches(a.NamespaceLabels):
 		return nil, &UnavailableError{Pool: a.Request.Pool, Reason: "spec.namespaces does not select namespace " + a.Namespace}
@@ -65,6 +68,56 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 	slices.SortFunc(c.named, byIndex)
 	slices.SortFunc(c.kept, byIndex)
 	return c, nil
+}
+
+func (c *chooser) isUnknown() bool { return c.shelf == nil || !c.shelf.known }
+
+// isComplete reports whether the pod has all its addresses: those that it uses, else those of its request. A pod that has
+// addresses of another pool than it requests now keeps those.
+func (c *chooser) isComplete() bool {
+	if len(c.asker.Has) > 0 {
+		return !slices.ContainsFunc(c.asker.Has, func(a netip.Addr) bool {
+			return !slices.ContainsFunc(c.held, func(f entry) bool { return f.address == a })
+		})
+	}
+	switch {
+	case len(c.held) == 0:
+		return false
+	case c.isUnknown(), !slices.ContainsFunc(c.held, func(f entry) bool { return f.Spec.Pool == c.shelf.Name }):
+		return true
+	}
+	for s := range c.slots() {
+		if !slices.ContainsFunc(c.held, func(f entry) bool { return f.Spec.Pool == c.shelf.Name && slotOf(f) == s }) {
+			return false
+		}
+	}
+	return true
+}
+
+// slot is a place of a pod for an address.
+type slot struct {
+	index int32
+	is4   bool
+}
+
+func slotOf(f entry) slot { return slot{f.Spec.Holder.Index, f.address.Is4()} }
+
+// slots iterates over the addresses that the pod needs: those of its request, or as many as it uses already.
+func (c *chooser) slots() iter.Seq[slot] {
+	families := []bool{true, false}
+	wanted := func(index, family int) bool { return index < c.has[family] }
+	if len(c.asker.Has) == 0 {
+		families, wanted = c.shelf.Families(), func(index, _ int) bool { return index < c.asker.Request.Count }
+	}
+	return func(yield func(slot) bool) {
+		for index := range networkv1alpha1.MaxFloatingIPs {
+			for _, is4 := range families {
+				if wanted(index, one(is4)) && !yield(slot{int32(index), is4}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // byIndex orders IPv4 first, then by index, then by address.
@@ -108,51 +161,76 @@ func (c *chooser) freeCount() (n int64) {
 // maxFree is how many free addresses of a segment count, so that a sum of 64 fits.
 const maxFree = 1 << 56
 
-// on chooses the addresses on a node.
+// on chooses the addresses on a node, in the order of their index, IPv4 first.
 func (c *chooser) on(node Node) ([]Choice, error) {
 	c.setNode(node)
-	for _, f := range c.held {
-		if err := c.carried(f, "which this pod has"); err != nil && f.Spec.Holder.Node != node.Name {
+	for rest := c.held; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Spec.Pool == rest[0].Spec.Pool && slotOf(rest[n]) == slotOf(rest[0]) {
+			n++
+		}
+		best := slices.MinFunc(rest[:n], c.byPreference)
+		if err := c.carried(best, "which this pod has"); err != nil && c.rank(best) > 1 {
 			return nil, err
 		}
-		if c.complete {
-			c.choices = append(c.choices, Choice{f.address, f.Spec.Holder.Index, f.FloatingIP})
-		}
+		c.choices = append(c.choices, Choice{best.address, best.Spec.Holder.Index, best.FloatingIP})
+		rest = rest[n:]
 	}
-	if c.complete {
-		return c.choices, nil
-	}
-	for index := range c.asker.Request.Count {
-		for _, is4 := range c.shelf.Families() {
-			choice, err := c.one(int32(index), is4)
+	if !c.isComplete() {
+		for s := range c.slots() {
+			if slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Had != nil && o.Had.Spec.Pool == c.shelf.Name && o.slot() == s }) {
+				continue
+			}
+			choice, err := c.one(s.index, s.is4)
 			if err != nil {
 				return nil, err
 			}
 			c.choices = append(c.choices, choice)
 		}
 	}
+	slices.SortStableFunc(c.choices, func(x, y Choice) int {
+		return cmp.Or(cmp.Compare(x.Index, y.Index), -cmp.Compare(one(x.Address.Is4()), one(y.Address.Is4())))
+	})
 	return c.choices, nil
+}
+
+func (o Choice) slot() slot { return slot{o.Index, o.Address.Is4()} }
+
+// byPreference orders what a pod has twice for one slot, because two processes gave it an address at a time.
+func (c *chooser) byPreference(x, y entry) int {
+	return cmp.Or(cmp.Compare(c.rank(x), c.rank(y)), x.Spec.Holder.Since.Compare(y.Spec.Holder.Since.Time), x.address.Compare(y.address))
+}
+
+// rank is 0 for an address that the pod uses, 1 for one that it got on this node, 2 for one that the node carries, else 3.
+func (c *chooser) rank(f entry) int {
+	switch {
+	case slices.Contains(c.asker.Has, f.address):
+		return 0
+	case f.Spec.Holder.Node == c.node.Name:
+		return 1
+	case c.carried(f, "") == nil:
+		return 2
+	}
+	return 3
 }
 
 // one chooses the address of an index and a family.
 func (c *chooser) one(index int32, is4 bool) (choice Choice, err error) {
-	for _, f := range c.held {
-		if f.Spec.Pool == c.shelf.Name && f.Spec.Holder.Index == index && f.address.Is4() == is4 {
-			return Choice{f.address, index, f.FloatingIP}, nil
+	if len(c.asker.Has) > 0 { // a running pod cannot change its address
+		if address, ok := c.running(index, is4); ok {
+			return Choice{address, index, c.ips[address]}, nil
 		}
+		return choice, &UnavailableError{Pool: c.shelf.Name, Reason: fmt.Sprintf("the pod uses %v, which cannot be given to it again", c.asker.Has)}
 	}
 	for _, f := range c.named {
 		if f.Spec.Holder.Index == index && f.address.Is4() == is4 {
 			return Choice{f.address, index, f.FloatingIP}, c.former(f)
 		}
 	}
-	if address, ok := c.running(index, is4); ok {
-		return Choice{address, index, c.ips[address]}, nil
-	}
 	if kept := c.keptByWorkload(index, is4); kept.FloatingIP != nil {
 		return Choice{kept.address, index, kept.FloatingIP}, nil
 	}
-	if c.asker.Limited && c.has(index, is4) >= c.asker.Limit {
+	if c.asker.Limited && c.countOf(index, is4) >= c.asker.Limit {
 		return choice, &UnavailableError{Pool: c.shelf.Name, For: c.leaving(index, is4), Elsewhere: c.elsewhere,
 			Reason: fmt.Sprintf("%s has %d addresses, one for each replica", c.asker.Workload, c.asker.Limit)}
 	}
@@ -188,11 +266,14 @@ func (c *chooser) carried(f entry, whose string) error {
 		Reason: fmt.Sprintf("%s, %s, is carried by nodes with %s", f.address, whose, c.shelf.Segments[segment].Nodes)}
 }
 
-// running returns an address that the running pod uses, and nobody has.
+// running returns an address that the running pod uses, and that no other pod or workload has.
 func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
 	for _, address := range c.asker.Has {
+		if !c.fits(address, index, is4) {
+			continue
+		}
 		f := c.ips[address]
-		if c.fits(address, index, is4) && (f == nil || f.Spec.Pool == c.shelf.Name && f.Spec.Holder == nil) {
+		if f == nil || f.Spec.Pool == c.shelf.Name && (f.Spec.Holder == nil || f.Spec.Holder.PodUID == "" && WorkloadOf(f.Spec.Holder) == c.asker.Workload) {
 			return address, true
 		}
 	}
@@ -216,8 +297,8 @@ func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 	return found
 }
 
-// has counts the addresses of the workload for an index and a family.
-func (c *chooser) has(index int32, is4 bool) (n int) {
+// countOf counts the addresses of the workload for an index and a family.
+func (c *chooser) countOf(index int32, is4 bool) (n int) {
 	for a := range c.byWork[c.asker.Workload] {
 		if f := c.ips[a]; f.Spec.Pool == c.shelf.Name && f.Spec.Holder.Index == index && a.Is4() == is4 {
 			n++
