@@ -39,7 +39,9 @@ type entry struct {
 func (b *Book) chooser(a Asker) (*chooser, error) {
 	c := &chooser{Book: b, shelf: b.pools[a.Request.Pool], asker: a}
 	for address := range b.byPod[a.UID] {
-		c.held = append(c.held, entry{b.ips[address], address})
+		if len(a.Has) == 0 || slices.Contains(a.Has, address) { // a running pod cannot change its addresses
+			c.held = append(c.held, entry{b.ips[address], address})
+		}
 	}
 	slices.SortFunc(c.held, func(x, y entry) int { return cmp.Or(cmp.Compare(x.Spec.Pool, y.Spec.Pool), byIndex(x, y)) })
 	for _, used := range a.Has {
@@ -75,12 +77,9 @@ func (c *chooser) isUnknown() bool { return c.shelf == nil || !c.shelf.known }
 // isComplete reports whether the pod has all its addresses: those that it uses, else those of its request. A pod that has
 // addresses of another pool than it requests now keeps those.
 func (c *chooser) isComplete() bool {
-	if len(c.asker.Has) > 0 {
-		return !slices.ContainsFunc(c.asker.Has, func(a netip.Addr) bool {
-			return !slices.ContainsFunc(c.held, func(f entry) bool { return f.address == a })
-		})
-	}
 	switch {
+	case len(c.asker.Has) > 0:
+		return len(c.held) == len(c.asker.Has)
 	case len(c.held) == 0:
 		return false
 	case c.isUnknown(), !slices.ContainsFunc(c.held, func(f entry) bool { return f.Spec.Pool == c.shelf.Name }):
@@ -216,7 +215,7 @@ func (c *chooser) rank(f entry) int {
 
 // one chooses the address of an index and a family.
 func (c *chooser) one(index int32, is4 bool) (choice Choice, err error) {
-	if len(c.asker.Has) > 0 { // a running pod cannot change its address
+	if len(c.asker.Has) > 0 {
 		if address, ok := c.running(index, is4); ok {
 			return Choice{address, index, c.ips[address]}, nil
 		}
