@@ -159,10 +159,27 @@ func ParseAddressRange(text string) (AddressRange, error) {
 	return plain(r)
 }
 
+// unusable are the blocks that no pod can have addresses of.
+var unusable = []AddressRange{
+	{netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("0.255.255.255")},
+	{netip.MustParseAddr("127.0.0.0"), netip.MustParseAddr("127.255.255.255")},
+	{netip.MustParseAddr("169.254.0.0"), netip.MustParseAddr("169.254.255.255")},
+	{netip.MustParseAddr("224.0.0.0"), netip.MustParseAddr("239.255.255.255")},
+	{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("255.255.255.255")},
+	{netip.MustParseAddr("::"), netip.MustParseAddr("::1")},
+	{netip.MustParseAddr("::ffff:0.0.0.0"), netip.MustParseAddr("::ffff:255.255.255.255")},
+	{netip.MustParseAddr("fe80::"), netip.MustParseAddr("febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff")},
+	{netip.MustParseAddr("ff00::"), netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")},
+}
+
+// plain refuses a range with an address that no pod can have.
 func plain(r AddressRange) (AddressRange, error) {
-	for _, a := range []netip.Addr{r.First, r.Last} {
-		if a.Zone() != "" || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() {
-			return r, fmt.Errorf("%s is not a unicast address that a pod can have", a)
+	for _, block := range unusable {
+		switch {
+		case r.First.Zone() != "" || r.Last.Zone() != "" || block.Contains(r.First):
+			return r, fmt.Errorf("%s is not a unicast address that a pod can have", r.First)
+		case r.Overlaps(block):
+			return r, fmt.Errorf("range %s has %s, which is not a unicast address that a pod can have", r, block.First)
 		}
 	}
 	return r, nil

@@ -166,6 +166,22 @@ func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating
 		}
 		c.Book.Observe(want)
 	}
+	return c.releaseExtra(ctx, asker.UID, choices)
+}
+
+// releaseExtra releases what another process gave the pod at the same time.
+func (c *Claimer) releaseExtra(ctx context.Context, pod types.UID, choices []floating.Choice) (again bool, err error) {
+	for _, f := range c.Book.Extra(pod, choices) {
+		after := floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(c.Now()))
+		err := c.Client.Update(ctx, after)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return true, c.refresh(ctx, f)
+		case err != nil:
+			return false, err
+		}
+		c.Book.Observe(after)
+	}
 	return false, nil
 }
 
