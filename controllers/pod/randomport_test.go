@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	asks  = networkv1alpha1.RandomHostPortsAnnotation
+	asks   = networkv1alpha1.RandomHostPortsAnnotation
 	chosen = networkv1alpha1.HostPortsAnnotation
 	// at20000 is the record of a pod whose port TCP 80 has the host port 20000.
 	at20000 = `[{"protocol":"TCP","containerPort":80,"hostPort":20000}]`
