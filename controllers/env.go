@@ -14,6 +14,7 @@ import (
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
@@ -50,6 +51,7 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 			Announce: true, Reported: options.Reported, Programmed: options.Programmed,
 		},
 	}
+	env.Floating = claim.New(env.Client, env.Live, time.Now)
 	env.Selectors = selection.NewSelectors(env.Triggers)
 	return env
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/inspect"
 	"github.com/weft-network/weft/controllers/invariantcheck"
@@ -41,6 +42,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	network.Kinds,
 	node.Kinds,
 	gateway.Kinds,
+	floatingip.Kinds,
 	pod.Kinds,
 	podnetwork.Kinds,
 	podports.Kinds,

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -71,6 +72,11 @@ type Env struct {
 	Attached         func(network string) (interfaces int, known bool)
 	AttachedPods     func() []types.NamespacedName
 
+	// Floating gives addresses of IPPools to pods. FloatingFreed publishes a pool that may have an address for a pod
+	// that waits.
+	Floating      *claim.Claimer
+	FloatingFreed Topic[string]
+
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
 	// addresses went with their node, or with its subnet.
 	SubnetsSet    Topic[string]
@@ -126,6 +132,7 @@ func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, 
 		Reserved: e.Reserved,
 		Observed: Observed{Reachable: e.Observed.Reachable}, origin: map[string]reconcile.Reconciler{}}
 	fork.Reserved.Client = c
+	fork.Floating = claim.New(c, nil, time.Now)
 	fork.Selectors = e.Selectors.Fork(fork.Triggers, db)
 	for _, k := range kinds {
 		fork.origin[k.Name] = k.Reconciler

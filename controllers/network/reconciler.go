@@ -29,6 +29,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -135,6 +136,11 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 		return fmt.Errorf("identity of the cluster: %w", err)
 	}
+	var pools networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	plan.Floating = floating.Overlay(pools.Items)
 	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
 }
 

@@ -24,6 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -90,6 +91,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, nil // unchanged; the ClusterNetwork's condition reports it
 	}
+	var pools networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return ctrl.Result{}, err
+	}
+	plan.Floating = floating.Overlay(pools.Items)
 	if refused, err := r.refuse(ctx, &node, plan); refused || err != nil {
 		return ctrl.Result{}, err
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	asks  = networkv1alpha1.RandomHostPortsAnnotation
-	given = networkv1alpha1.HostPortsAnnotation
+	asks   = networkv1alpha1.RandomHostPortsAnnotation
+	chosen = networkv1alpha1.HostPortsAnnotation
 	// at20000 is the record of a pod whose port TCP 80 has the host port 20000.
 	at20000 = `[{"protocol":"TCP","containerPort":80,"hostPort":20000}]`
 )
@@ -62,40 +62,40 @@ func TestReconcileRandomHostPorts(t *testing.T) {
 		"Galaxy's request": {on4(with80(networkv1alpha1.GalaxyPortMappingAnnotation, "")),
 			kindtest.Outcome{Units: applied(requested), Enqueued: counts}},
 		"no request": {on4(with80(asks, "false")), kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}},
-		"a port": {on4(with80(asks, "true", given, at20000)),
+		"a port": {on4(with80(asks, "true", chosen, at20000)),
 			kindtest.Outcome{Units: applied(mapped()), Enqueued: counts}},
-		"a port without a request": {on4(with80(given, at20000)), kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}},
+		"a port without a request": {on4(with80(chosen, at20000)), kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}},
 		"a request that cannot be read": {on4(with80(asks, `["https"]`)), kindtest.Outcome{Events: []string{
 			`Warning InvalidHostPort Pod demo/web: invalid random host ports: annotation network.weft.dev/random-host-ports: ` +
 				`element "https": no container of the pod has this port in its ports`}}},
 		"a port of a service": {
-			append(on4(with80(asks, "true", given, at20000)), &corev1.Service{
+			append(on4(with80(asks, "true", chosen, at20000)), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "front"}, Spec: corev1.ServiceSpec{
 					ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Port: 80, NodePort: 20000}}}}),
 			refused("host port TCP/20000 is the node port of service demo/front", requested)},
 		"a reserved port": {
-			on4(with80(asks, "true", given, `[{"protocol":"TCP","containerPort":80,"hostPort":10250}]`)),
+			on4(with80(asks, "true", chosen, `[{"protocol":"TCP","containerPort":80,"hostPort":10250}]`)),
 			refused("host port TCP/10250 is reserved for kubelet", requested)},
 		"an older pod's port": {
-			append(on4(with80(asks, "true", given, at20000), younger), another("n1", with80(asks, "true", given, at20000), older)),
+			append(on4(with80(asks, "true", chosen, at20000), younger), another("n1", with80(asks, "true", chosen, at20000), older)),
 			refused("host port TCP/20000 is the random host port of pod demo/other", requested)},
 		"a younger pod's port": {
-			append(on4(with80(asks, "true", given, at20000), older), another("n1", with80(asks, "true", given, at20000), younger)),
+			append(on4(with80(asks, "true", chosen, at20000), older), another("n1", with80(asks, "true", chosen, at20000), younger)),
 			kindtest.Outcome{Units: applied(mapped()), Enqueued: counts}},
 		"a port on another node": {
-			append(on4(with80(asks, "true", given, at20000), younger), another("n2", with80(asks, "true", given, at20000), older)),
+			append(on4(with80(asks, "true", chosen, at20000), younger), another("n2", with80(asks, "true", chosen, at20000), older)),
 			kindtest.Outcome{Units: applied(mapped()), Enqueued: counts}},
 		"a port of a pod that has ended": {
-			append(on4(with80(asks, "true", given, at20000), younger), another("n1", with80(asks, "true", given, at20000), older,
+			append(on4(with80(asks, "true", chosen, at20000), younger), another("n1", with80(asks, "true", chosen, at20000), older,
 				func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })),
 			kindtest.Outcome{Units: applied(mapped()), Enqueued: counts}},
 		"a port that a pod names": {
 			append(on4(withHostPort(corev1.ContainerPort{ContainerPort: 80, HostPort: 20000}), older),
-				another("n1", with80(asks, "true", given, at20000), younger)),
+				another("n1", with80(asks, "true", chosen, at20000), younger)),
 			refused("host port TCP/20000 is the random host port of pod demo/other", port(v4))},
 		"a port that a pod names at the loopback address": {
 			append(on4(withHostPort(corev1.ContainerPort{ContainerPort: 80, HostPort: 20000, HostIP: "127.0.0.1"}), older),
-				another("n1", with80(asks, "true", given, at20000), younger)),
+				another("n1", with80(asks, "true", chosen, at20000), younger)),
 			refused("host port TCP/20000 is the random host port of pod demo/other", port(v4))},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestReconcileRandomHostPorts(t *testing.T) {
 
 // A pod that keeps its address keeps its port even if its request becomes unreadable, but not its host ports.
 func TestARequestThatBecomesUnreadable(t *testing.T) {
-	b := newBed(t, on4(with80(asks, "true", given, at20000))...)
+	b := newBed(t, on4(with80(asks, "true", chosen, at20000))...)
 	b.Reconcile("demo", "web")
 	pod := kindtest.Get(b, aPod())
 	pod.Annotations[asks] = "yes"
@@ -129,8 +129,8 @@ func TestARandomHostPortWakesThePodsThatNameIt(t *testing.T) {
 	holder := func(change ...func(*corev1.Pod)) *corev1.Pod {
 		return aPod(append(change, func(p *corev1.Pod) { p.Name, p.UID = "holder", "uid-holder" })...)
 	}
-	asked, has := holder(with80(asks, "true")), holder(with80(asks, "true", given, at20000))
-	ended := holder(with80(asks, "true", given, at20000), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	asked, has := holder(with80(asks, "true")), holder(with80(asks, "true", chosen, at20000))
+	ended := holder(with80(asks, "true", chosen, at20000), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	for name, c := range map[string]struct {
 		send func(handler.EventHandler, workqueue.TypedRateLimitingInterface[reconcile.Request])
 		want bool

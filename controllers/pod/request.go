@@ -11,6 +11,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
@@ -58,11 +59,27 @@ func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) er
 	return r.explain(pod, reason)
 }
 
+// lack leaves a pod that gets no address of its IPPool. A port with a floating address goes, because another pod may
+// have the address now.
+func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) error {
+	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
+	if !errors.As(reason, new(*floating.UnavailableError)) && !errors.Is(reason, errRequest) {
+		return reason
+	}
+	if _, had, ok := r.Addresses.Get(owner); ok && !sameAddresses(had.Floating, r.held(pod, had).own) {
+		if err := r.release(ctx, name, ""); err != nil {
+			return err
+		}
+	}
+	return r.wait(ctx, pod, reason)
+}
+
 // explain records an event with the reason why the pod has no port. The pod waits until an address is freed, the node
 // gets a subnet, or its request changes.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	switch {
-	case errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
+	case errors.As(err, new(*floating.UnavailableError)) || errors.Is(err, ipam.ErrExhausted) ||
+		errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
 		return nil
 	case errors.Is(err, errBandwidth):
@@ -97,6 +114,8 @@ func requestChanged(before, after *corev1.Pod) bool {
 	for _, request := range []string{
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
+		networkv1alpha1.IPPoolAnnotation, networkv1alpha1.IPCountAnnotation, networkv1alpha1.IPRangesAnnotation,
+		networkv1alpha1.ReleasePolicyAnnotation, networkv1alpha1.IPTTLAnnotation,
 		networks.Annotation, networks.DefaultAnnotation, networkv1alpha1.RandomHostPortsAnnotation,
 		networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.HostPortsAnnotation,
 	} {

@@ -98,7 +98,7 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 	if len(missing) == 0 {
 		return subnets, nil
 	}
-	used := slices.Clone(subnets)
+	used := slices.Concat(subnets, plan.Floating)
 	for _, other := range others {
 		theirs, err := prefixes("spec.podSubnets", other.PodSubnets)
 		if err != nil {

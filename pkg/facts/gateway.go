@@ -152,3 +152,16 @@ func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) 
 func (g Gateway) HasRouter() bool {
 	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }
+
+// WaysOut returns the next hops, at most one per family, by which floating addresses of the node's pods leave: the join
+// address of the gateway router, or in Local mode the address of the management port. The list is empty while the node
+// has no connection to the outside.
+func (g Gateway) WaysOut() []netip.Addr {
+	switch {
+	case g.HasRouter():
+		return ipam.Addresses(g.Join)
+	case g.Mode == networkv1alpha1.GatewayLocal && len(g.Addresses) > 0:
+		return ManagementAddresses(g.Node.Subnets)
+	}
+	return nil
+}

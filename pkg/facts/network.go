@@ -16,6 +16,8 @@ type Network struct {
 	Join []netip.Prefix
 	// Clusters are the CIDRs of all pods.
 	Clusters []netip.Prefix
+	// FloatingNetworks are the networks in Clusters that have floating addresses of pods. No node may have all of one of them.
+	FloatingNetworks []netip.Prefix
 	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
 	Cluster string
 }
@@ -39,6 +41,8 @@ type Plan struct {
 	Clusters []ipam.Network
 	Services []netip.Prefix
 	Join     []netip.Prefix
+	// Floating are the addresses that IPPools give to pods one by one. No node gets a subnet that overlaps them.
+	Floating []netip.Prefix
 	// Pending is set until the networks are judged. No node gets a part of them while it is set.
 	Pending bool
 }
@@ -81,6 +85,10 @@ func (p Plan) Network(cluster string) Network {
 	n := Network{Cluster: cluster, Join: p.joinSubnets()}
 	for _, c := range p.Clusters {
 		n.Clusters = append(n.Clusters, c.CIDR)
+		// A node that has all of an entry leaves no address of it.
+		if c.HostPrefix > c.CIDR.Bits() && slices.ContainsFunc(p.Floating, c.CIDR.Overlaps) {
+			n.FloatingNetworks = append(n.FloatingNetworks, c.CIDR)
+		}
 	}
 	return n
 }

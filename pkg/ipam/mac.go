@@ -46,3 +46,8 @@ func MAC(addresses []netip.Addr) net.HardwareAddr {
 	sum := sha256.Sum256(addresses[0].AsSlice())
 	return append(net.HardwareAddr{0x0a, 0x58}, sum[:4]...)
 }
+
+// LinkLocal returns the IPv6 link-local address of an interface with a MAC of six bytes (RFC 4291 §2.5.1, appendix A).
+func LinkLocal(mac net.HardwareAddr) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: mac[0] ^ 0x02, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]})
+}

@@ -62,6 +62,51 @@ func TestOptionalMembershipsComeAndGoWithTheirParent(t *testing.T) {
 	r.repairs(t, func() { nb.Ctl("destroy", "Port_Group", "g") }, func() bool { return in() == ports })
 }
 
+// The server keeps a translation only while a router has it. With an optional router, the translation comes and goes
+// with the router, in the router's transaction, and its absence is never repaired by a write that the server undoes.
+func TestARowComesAndGoesWithItsOptionalParent(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	r := run(t, nb)
+	router := unit.Ref{Table: nbdb.LogicalRouterTable, UUID: unit.UUID(nbdb.LogicalRouterTable, "gr")}
+	gateway := unit.Unit{Key: "gateway/n1", Rows: []unit.Row{{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: "gr"}}}}
+	r.apply(t, switchUnit("n1", 10))
+	pod := portUnit("n1", "p", "uid", 16)
+	nat := &nbdb.NAT{
+		UUID: unit.UUID(nbdb.NATTable, "192.0.2.5"), Type: nbdb.NATTypeDNATAndSNAT,
+		ExternalIP: "192.0.2.5", LogicalIP: "10.0.0.3",
+	}
+	pod.Rows = append(pod.Rows, unit.Row{Model: nat})
+	pod.Members = append(pod.Members, unit.Membership{Parent: router, Column: "nat", Element: nat.UUID, Optional: true})
+	translations := func() string { return strings.TrimSpace(nb.Ctl("--bare", "--columns=nat", "list", "Logical_Router")) }
+	r.apply(t, pod)
+	for range 2 {
+		before := r.counter.count()
+		r.apply(t, pod)
+		if got := r.counter.count() - before; got != 0 {
+			t.Errorf("%d transactions for a translation without a router, want none", got)
+		}
+		r.apply(t, gateway)
+		if got := translations(); got != nat.UUID {
+			t.Errorf("the router has the translations %q, want %s", got, nat.UUID)
+		}
+		r.apply(t, pod)
+		if got := r.counter.count() - before; got != 1 {
+			t.Errorf("%d transactions, want 1: the router with its translation", got)
+		}
+		r.apply(t, empty(gateway))
+	}
+	if got := r.Drifts(); got.Total != 0 {
+		t.Errorf("reported as drift: %+v", got)
+	}
+	r.apply(t, gateway)
+	r.repairs(t, func() { nb.Ctl("destroy", "Logical_Router", "gr") }, func() bool { return translations() == nat.UUID })
+	r.repairs(t, func() { nb.Ctl("clear", "Logical_Router", "gr", "nat") }, func() bool { return translations() == nat.UUID })
+	r.apply(t, empty(pod))
+	if got := translations(); got != "" {
+		t.Errorf("the router has the translations %q of no pod", got)
+	}
+}
+
 // A port is deleted with its switch. In a group that the same transaction changes, ovsdb-server would leave the
 // reference to the port.
 func TestNothingStaysOfAPortThatEndsWithItsSwitch(t *testing.T) {

@@ -206,13 +206,40 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 	table, _ := p.schema.tableOf(row.Model) // desired.check has refused unknown tables
 	have := p.actual.row(table, uuidOf(row.Model))
 	if have == nil {
-		p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: p.owner, Table: table, Model: row.Model})
-		p.made[uuidOf(row.Model)] = true
+		if p.made[uuidOf(row.Model)] || p.unheld(u, table, uuidOf(row.Model)) {
+			return
+		}
+		p.insert(u.Key, table, row)
 		p.reemit(u, uuidOf(row.Model))
 		return
 	}
 	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
 		p.plan.Updates = append(p.plan.Updates, RowChange{Owner: p.owner, Table: table, Model: row.Model, Columns: changed})
+	}
+}
+
+func (p *planner) insert(owner unit.Key, table string, row unit.Row) {
+	p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: owner, Table: table, Model: row.Model})
+	p.made[uuidOf(row.Model)] = true
+}
+
+// unheld reports whether the server would delete a row at once, because only rows that are absent may refer to it. If
+// this plan inserts one of them, populate inserts the row too.
+func (p *planner) unheld(u unit.Unit, table, uuid string) bool {
+	held := func(m unit.Membership) bool { return m.Element == uuid && !p.absent(m) }
+	refers := func(m unit.Membership) bool { return m.Element == uuid }
+	return !p.schema.Tables[table].Root && slices.ContainsFunc(u.Members, refers) && !slices.ContainsFunc(u.Members, held)
+}
+
+// revive plans the insertion of a row that its unit does not have in the database while the row's only parent is
+// absent.
+func (p *planner) revive(u unit.Unit, uuid string) {
+	i := slices.IndexFunc(u.Rows, func(row unit.Row) bool { return uuidOf(row.Model) == uuid })
+	if i < 0 || p.made[uuid] {
+		return
+	}
+	if table, _ := p.schema.tableOf(u.Rows[i].Model); p.actual.row(table, uuid) == nil {
+		p.insert(u.Key, table, u.Rows[i])
 	}
 }
 
@@ -255,6 +282,9 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 			}
 			if id := memberOf(m); !p.touched[id] && !p.holds(m) {
 				p.touched[id] = true
+				if m.Optional {
+					p.revive(st.unit, m.Element)
+				}
 				p.plan.Adds = append(p.plan.Adds, Element{key, m})
 			}
 		}

@@ -112,6 +112,9 @@ func (p Pod) addEgress(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "ports",
 		Element: port.UUID, Optional: true})
 	for _, address := range p.Addresses {
+		if p.translates(address) {
+			continue
+		}
 		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.EgressIPPods(p.EgressIP, names.Family(address))),
 			Column: "addresses", Element: address.String(), Optional: true})
 	}

@@ -27,6 +27,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -93,7 +94,7 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 		b.decode(doc, &kind)
 		switch kind.Kind {
 		case "ClusterNetwork":
-			b.network(doc)
+			b.network(doc, documents)
 		case "Node":
 			var node corev1.Node
 			b.decode(doc, &node)
@@ -266,7 +267,7 @@ func (b *builder) decode(doc string, into any) {
 	}
 }
 
-func (b *builder) network(doc string) {
+func (b *builder) network(doc string, documents []string) {
 	var cn networkv1alpha1.ClusterNetwork
 	b.decode(doc, &cn)
 	var err error
@@ -274,7 +275,32 @@ func (b *builder) network(doc string) {
 		b.t.Fatal(err)
 	}
 	b.gateway = cn.Spec.Gateway
-	b.units = append(b.units, topology.NetworkUnit(b.plan.Network("cluster-uid")))
+	network := b.plan.Network("cluster-uid")
+	network.FloatingNetworks = b.floatingNetworks(documents)
+	b.units = append(b.units, topology.NetworkUnit(network))
+}
+
+// floatingNetworks returns the plan's networks that have floating addresses of pods.
+func (b *builder) floatingNetworks(documents []string) (networks []netip.Prefix) {
+	for _, network := range b.plan.PodNetworks() {
+		if slices.ContainsFunc(documents, func(doc string) bool {
+			var pod corev1.Pod
+			b.decode(doc, &pod)
+			return slices.ContainsFunc(b.addressesIn(&pod, "floating"), network.Contains)
+		}) {
+			networks = append(networks, network)
+		}
+	}
+	return networks
+}
+
+// addressesIn reads the annotation "floating" or "translated", which stands for the FloatingIPs that a pod holds.
+func (b *builder) addressesIn(pod *corev1.Pod, annotation string) []netip.Addr {
+	addresses, err := ovnexpr.ParseAddresses(pod.Annotations, annotation)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return addresses
 }
 
 func (b *builder) node(doc string) {
@@ -317,7 +343,8 @@ func (b *builder) node(doc string) {
 func (b *builder) pod(doc string) {
 	var pod corev1.Pod
 	b.decode(doc, &pod)
-	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID), alloc.Request{})
+	floating := b.addressesIn(&pod, "floating")
+	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID), alloc.Request{Floating: floating})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -336,7 +363,8 @@ func (b *builder) pod(doc string) {
 	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
-			pod.Labels), Selected: b.selectedBy(&pod, "")}))
+			pod.Labels), Selected: b.selectedBy(&pod, ""), Floating: floating,
+		WaysOut: b.ways[pod.Spec.NodeName].WaysOut(), Translated: b.addressesIn(&pod, "translated")}))
 	b.podPorts(&pod)
 }
 

@@ -48,6 +48,7 @@ func NetworkUnit(n facts.Network) unit.Unit {
 	}
 	discardNowhere(&u, names.ClusterRouter, n.Join)
 	addEgress(&u, n)
+	addFloating(&u, n)
 	addManagement(&u)
 	addRefusal(&u, n)
 	// ovn-controllers report connections to idle services.

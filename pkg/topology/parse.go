@@ -33,5 +33,8 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
 	}
 	found.Addresses, found.MAC = address.Addresses, address.MAC
+	if found.Floating, err = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.FloatingKey); err != nil {
+		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
+	}
 	return found, true, nil
 }

@@ -23,7 +23,18 @@ type Pod struct {
 	Chassis string
 	// Addresses are the pod's addresses of both families.
 	Addresses []netip.Addr
-	MAC       net.HardwareAddr
+	// Floating are the floating addresses among Addresses. They are in a network of the cluster and in no node's
+	// subnet.
+	Floating []netip.Addr
+	// WaysOut are the next hops, at most one per family, by which floating addresses leave: in Shared mode the join
+	// address of the node's gateway router, in Local mode the address of its management port. Without one, packets of a
+	// floating address to outside are refused.
+	WaysOut []netip.Addr
+	// Translated are floating addresses that the node's gateway router translates to the first of Addresses of the same
+	// family, in both directions. They replace the EgressIP in their family.
+	Translated []netip.Addr
+	// MAC must be ipam.MAC(Floating) if a floating address is IPv4.
+	MAC net.HardwareAddr
 	// Slot is the port's tunnel key.
 	Slot int
 	// Bandwidth limits the traffic that the pod sends and receives.
@@ -67,6 +78,7 @@ func PodUnit(p Pod) unit.Unit {
 	}
 	p.addHostPorts(&u, port)
 	p.addEgress(&u, port)
+	p.addFloating(&u, port)
 	addSelected(&u, port.UUID, p.Addresses, p.Selected)
 	return u
 }
@@ -81,8 +93,10 @@ func PodPortUUID(namespace, name, uid string) string {
 type PortAssignment struct {
 	Namespace, Name, UID string
 	Addresses            []netip.Addr
-	MAC                  net.HardwareAddr
-	Slot                 int
+	// Floating are the addresses that no subnet of the node has.
+	Floating []netip.Addr
+	MAC      net.HardwareAddr
+	Slot     int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }

@@ -51,7 +51,7 @@ func TestEachDefinitionStoresOneVersion(t *testing.T) {
 			}
 		}
 	}
-	if ours != 5 {
-		t.Errorf("%d definitions, want 5", ours)
+	if ours != 7 {
+		t.Errorf("%d definitions, want 7", ours)
 	}
 }

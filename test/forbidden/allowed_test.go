@@ -240,7 +240,8 @@ func TestUninstall(t *testing.T) {
 	}
 	endNamespace(t, system)
 	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=30s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
-		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev"); err != nil {
+		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev",
+		"crd/ippools.network.weft.dev", "crd/floatingips.network.weft.dev"); err != nil {
 		t.Error(err)
 	}
 	left, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})

@@ -40,7 +40,7 @@ func below(names ...string) []string {
 }
 
 var table = []rule{
-	{packages: "apis", direct: []string{"k8s.io/api", "k8s.io/apimachinery"}, never: below("pkg", "controllers")},
+	{packages: "apis", direct: []string{"go4.org/netipx", "k8s.io/api", "k8s.io/apimachinery"}, never: below("pkg", "controllers")},
 	{packages: "pkg/unit", direct: []string{"github.com/google/uuid", "github.com/ovn-kubernetes/libovsdb/model"},
 		never: append(clients, network...)},
 	{packages: "pkg/acllog", never: append(clients, network...)},
@@ -57,6 +57,9 @@ var table = []rule{
 	{packages: "pkg/reserved", direct: below("pkg/ports"), never: append(clients, network...)},
 	{packages: "pkg/reserved/lookup", direct: append(below("pkg/reserved", "pkg/facts", "apis"),
 		append(machines, "k8s.io/client-go/rest")...), never: below("controllers")},
+	{packages: "pkg/floating", direct: append(below("apis"), "go4.org/netipx", "k8s.io/apimachinery"),
+		never: append(append(below("pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
+	{packages: "pkg/floating/claim", direct: append(below("pkg/floating", "apis"), machines...), never: below("controllers", "pkg/ovndb")},
 	{packages: "pkg/facts", direct: append(below("pkg/reserved", "pkg/ovn/names", "pkg/ovn/ovnexpr", "pkg/ipam", "apis"), "k8s.io/api",
 		"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/network-policy-api/apis", "go4.org/netipx"),
@@ -75,7 +78,7 @@ var table = []rule{
 	{packages: "pkg/ovndb", direct: append(append([]string{"github.com/ovn-kubernetes/libovsdb",
 		"github.com/go-logr/logr", "github.com/google/uuid"}, below("pkg/unit")...), models...),
 		never: append(below("pkg/topology", "controllers", "apis"), "k8s.io/client-go", "k8s.io/api")},
-	{packages: "controllers", direct: append(append(below("pkg/leadership", "pkg/reserved", "pkg/facts", "pkg/topology",
+	{packages: "controllers", direct: append(append(below("pkg/leadership", "pkg/reserved", "pkg/facts", "pkg/floating", "pkg/topology",
 		"pkg/invariant", "pkg/health", "pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/ipam", "pkg/ovn/nbdb",
 		"pkg/selection", "pkg/trigger", "pkg/acllog/annotation", "pkg/networks", "pkg/podcondition", "pkg/ovn/ovnexpr", "apis"),
 		machines...), append(below("pkg/options", "pkg/admin", "pkg/manifest", "pkg/resolver"),

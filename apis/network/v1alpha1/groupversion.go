@@ -26,6 +26,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&EgressFirewall{}, &EgressFirewallList{},
 		&EgressIP{}, &EgressIPList{},
 		&Network{}, &NetworkList{},
+		&IPPool{}, &IPPoolList{},
+		&FloatingIP{}, &FloatingIPList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

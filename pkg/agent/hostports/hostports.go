@@ -136,7 +136,7 @@ func (p *Ports) taken(port string) map[desired.NodePort]bool {
 			}
 		}
 	}
-	for _, binding := range p.Bindings.WithHostPorts() {
+	for _, binding := range p.Bindings.Exposed() {
 		ports, _ := ovnexpr.ParseHostPorts(binding.ExternalIDs[ovnexpr.HostPortsKey]) // the operator writes them
 		add(binding.LogicalPort, ports)
 	}

@@ -33,9 +33,13 @@ var ErrUnavailable = errors.New("not available")
 
 // Assignment is a pod's assignment on its node's switch.
 type Assignment struct {
-	// Addresses has one address per family, with the length of their subnet.
+	// Addresses has one address per family, with the length of their subnet, or the floating addresses of that family,
+	// with the length of an address. In a Claim the floating addresses may be left out.
 	Addresses []netip.Prefix
-	MAC       net.HardwareAddr
+	// Floating are the addresses that no subnet of the node has. The allocator does not check that they have
+	// only one owner.
+	Floating []netip.Addr
+	MAC      net.HardwareAddr
 	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot. With 0 in a Claim the allocator chooses it. A
 	// Claim without a MAC gets the MAC that is derived from its addresses.
 	Slot int
@@ -100,7 +104,7 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 	a.markAll()
 	a.claimAwaited(name, n)
 	for owner, got := range n.owners {
-		if !n.holds(got.Addresses) {
+		if !n.holds(got.own()) {
 			dropped = append(dropped, owner)
 		}
 	}
@@ -203,6 +207,12 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 	if err := n.available(owner, request); err != nil {
 		return Assignment{}, err
 	}
+	if err := n.checkFloating(request.Floating, request.Addresses); err != nil {
+		return Assignment{}, err
+	}
+	if len(request.MAC) > 0 && floats(request.Floating, true) {
+		return Assignment{}, fmt.Errorf("requested MAC %s is %w: a floating IPv4 address determines the MAC", request.MAC, ErrUnavailable)
+	}
 	// The MAC of an address that only chance would give must not be granted by chance.
 	if err := ipam.CheckMAC(request.MAC); len(request.MAC) > 0 && len(request.Addresses) == 0 && err != nil {
 		return Assignment{}, fmt.Errorf("requested MAC %s is %w: %w", request.MAC, ErrUnavailable, err)
@@ -211,8 +221,11 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 	if err != nil {
 		return Assignment{}, err
 	}
-	var got Assignment
+	got := Assignment{Floating: slices.Clone(request.Floating)}
 	for _, is4 := range n.families() {
+		if floats(request.Floating, is4) {
+			continue
+		}
 		address, err := n.takeOne(is4, owner, now, request.Addresses)
 		if err != nil {
 			n.giveBack(got.Addresses)
@@ -220,6 +233,7 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 		}
 		got.Addresses = append(got.Addresses, address)
 	}
+	got = got.complete(n.families())
 	if got.MAC, err = n.takeMAC(owner, request.MAC, got.Addresses); err != nil {
 		n.giveBack(got.Addresses)
 		return Assignment{}, err
@@ -378,11 +392,12 @@ func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment)
 		}
 		want.Slot = slot
 	}
+	want = want.complete(n.families())
 	mac, err := n.takeMAC(owner, want.MAC, want.Addresses)
 	if err != nil {
 		return Assignment{}, err
 	}
-	for _, address := range want.Addresses {
+	for _, address := range want.own() {
 		n.poolOf(address).claim(address.Addr(), owner)
 	}
 	n.slots[want.Slot] = owner
@@ -394,10 +409,20 @@ func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment)
 }
 
 func (n *node) claimable(want Assignment) error {
-	if got := len(want.Addresses); got != len(n.families()) {
-		return fmt.Errorf("%d addresses for %d families", got, len(n.families()))
+	if err := n.checkFloating(want.Floating, nil); err != nil {
+		return err
 	}
-	for _, address := range want.Addresses {
+	for _, is4 := range n.families() {
+		given := slices.ContainsFunc(want.own(), func(a netip.Prefix) bool { return a.Addr().Is4() == is4 })
+		if given && floats(want.Floating, is4) {
+			return fmt.Errorf("%v are addresses of one family, some of them floating", want.Addresses)
+		}
+	}
+	families := slices.DeleteFunc(n.families(), func(is4 bool) bool { return floats(want.Floating, is4) })
+	if got := len(want.own()); got != len(families) {
+		return fmt.Errorf("%d addresses for %d families", got, len(families))
+	}
+	for _, address := range want.own() {
 		p := n.poolOf(address)
 		if p == nil || !p.has(address.Addr()) {
 			return fmt.Errorf("%s is not a pod address in its subnets", address)
@@ -408,7 +433,7 @@ func (n *node) claimable(want Assignment) error {
 
 // unused returns an error if another owner has an address or the slot.
 func (n *node) unused(want Assignment) error {
-	for _, address := range want.Addresses {
+	for _, address := range want.own() {
 		p := n.poolOf(address)
 		if other, used := p.used[address.Addr()]; used {
 			return fmt.Errorf("%s already belongs to %s", address, other)
@@ -487,13 +512,13 @@ func (a *Allocator) Known() bool {
 	return a.complete
 }
 
-// NodeOf returns the node whose subnets contain the addresses, or "".
+// NodeOf returns the node whose subnets contain one of the addresses, or "".
 func (a *Allocator) NodeOf(addresses []netip.Addr) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name, n := range a.nodes {
 		for _, p := range n.pools {
-			if len(addresses) > 0 && p.subnet.Contains(addresses[0]) {
+			if slices.ContainsFunc(addresses, p.subnet.Contains) {
 				return name
 			}
 		}

@@ -13,6 +13,9 @@ import (
 type Request struct {
 	// Addresses has at most one address per family.
 	Addresses []netip.Addr
+	// Floating are the owner's floating addresses, in no subnet of the node. Somebody else gives them. The node gives no
+	// address of their families.
+	Floating []netip.Addr
 	// Reservation is the name of the reservation whose addresses the owner gets. If the reservation is empty, it keeps
 	// what the owner gets. Empty: no reservation.
 	Reservation string

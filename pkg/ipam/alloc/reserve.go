@@ -53,11 +53,12 @@ func (a *Allocator) UserOf(name string) string {
 // reserveFor makes an assignment a reservation's, unless the reservation has as many addresses. It has fewer if it is
 // new, or if the subnets have got another family since.
 func (a *Allocator) reserveFor(name string, got Assignment) {
-	if name == "" || len(a.reservations[name]) >= len(got.Addresses) {
+	own := got.own()
+	if name == "" || len(a.reservations[name]) >= len(own) {
 		return
 	}
 	var addresses []netip.Addr
-	for _, address := range got.Addresses {
+	for _, address := range own {
 		addresses = append(addresses, address.Addr())
 	}
 	a.keep(name, addresses)

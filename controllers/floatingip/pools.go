@@ -1,0 +1,280 @@
+package floatingip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Pools reconciles IPPools: they are in force while their ranges overlap nothing else.
+type Pools struct {
+	Client   client.Client
+	Floating *claim.Claimer
+	Events   events.EventRecorder
+	Triggers *trigger.Set
+	// Freed publishes a pool whose addresses may suffice now for pods that wait.
+	Freed *kind.Topic[string]
+	// CountDelay is how long the counts of a status may be behind.
+	CountDelay time.Duration
+	// workloads watches workloads. Without IPPools, nothing does.
+	workloads func() error
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.Floating.Load(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	var pool networkv1alpha1.IPPool
+	err := r.Client.Get(ctx, req.NamespacedName, &pool)
+	if apierrors.IsNotFound(err) {
+		r.Floating.Book.RemovePool(req.Name)
+		r.changed(req.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.workloads(); err != nil {
+		return ctrl.Result{}, err
+	}
+	read, err := floating.ParsePool(&pool)
+	if err != nil {
+		return ctrl.Result{}, r.refuse(ctx, &pool, read, &floating.RefusedError{Reason: networkv1alpha1.ReasonInvalidSpec, Message: err.Error()})
+	}
+	if err := r.check(ctx, &pool, read); err != nil {
+		var refused *floating.RefusedError
+		if errors.As(err, &refused) {
+			return ctrl.Result{}, r.refuse(ctx, &pool, read, refused)
+		}
+		return ctrl.Result{}, err
+	}
+	if r.Floating.Book.SetPool(read, "") {
+		r.changed(pool.Name)
+	}
+	if err := r.keepSize(ctx, read); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.report(ctx, &pool, networkv1alpha1.ReasonAsExpected, "pods can get addresses of the pool")
+}
+
+// refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
+func (r *Pools) refuse(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool, why *floating.RefusedError) error {
+	if r.Floating.Book.SetPool(read, why.Message) {
+		r.changed(pool.Name)
+	}
+	return r.report(ctx, pool, why.Reason, why.Message)
+}
+
+// changed enqueues the pool's FloatingIPs, and publishes that pods may get an address now.
+func (r *Pools) changed(pool string) {
+	for _, f := range r.Floating.Book.InPool(pool) {
+		r.Triggers.Enqueue(KindFloatingIP, types.NamespacedName{Name: f.Name})
+	}
+	r.Freed.Publish(pool)
+}
+
+// check compares the pool with everything else that has addresses.
+func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool) error {
+	var cn networkv1alpha1.ClusterNetwork
+	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	plan, err := facts.ParseClusterNetwork(&cn)
+	if err != nil {
+		plan = facts.Plan{} // its own status says so
+	}
+	taken, err := r.otherPools(ctx, pool)
+	if err != nil {
+		return err
+	}
+	var within []netip.Prefix
+	where := "an entry of ClusterNetwork's spec.clusterNetwork"
+	switch read.Location {
+	case networkv1alpha1.LocationOverlay:
+		for _, cluster := range plan.Clusters {
+			within = append(within, cluster.CIDR)
+		}
+		nodes, err := r.nodeSubnets(ctx)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, nodes...)
+	case networkv1alpha1.LocationUnderlay:
+		if within, err = r.networkOf(ctx, read.Network); err != nil {
+			return err
+		}
+		where = "the subnets of Network " + read.Network
+	default:
+		taken = append(taken, networksOf(plan)...)
+		egress, err := r.egressIPs(ctx)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, egress...)
+	}
+	if err := read.Check(within, where, taken); err != nil {
+		return err
+	}
+	return r.Floating.Book.Outside(read)
+}
+
+// otherPools returns the ranges of the pools that were created before. Underlay pools of other Networks do not count,
+// because Networks may have the addresses of each other.
+func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.Name == pool.Name || !isBefore(other, pool) {
+			continue
+		}
+		read, err := floating.ParsePool(other)
+		if err != nil {
+			continue // its own status says so
+		}
+		for _, s := range read.Segments {
+			taken = append(taken, floating.Taken{AddressRange: s.AddressRange, Of: "IPPool " + other.Name})
+		}
+	}
+	return taken, nil
+}
+
+// isBefore orders pools by their creation, and then by their name.
+func isBefore(a, b *networkv1alpha1.IPPool) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+func (r *Pools) nodeSubnets(ctx context.Context) (taken []floating.Taken, err error) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range nodes.Items {
+		for _, subnet := range nodes.Items[i].Spec.PodSubnets {
+			if prefix, err := subnet.Prefix(); err == nil {
+				taken = append(taken, floating.Taken{AddressRange: floating.Of(prefix), Of: "the pod subnet of node " + nodes.Items[i].Name})
+			}
+		}
+	}
+	return taken, nil
+}
+
+// networkOf returns the subnets of an Underlay pool's Network.
+func (r *Pools) networkOf(ctx context.Context, name string) (subnets []netip.Prefix, err error) {
+	var n networkv1alpha1.Network
+	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &n)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &floating.RefusedError{Reason: networkv1alpha1.ReasonRangeOutside, Message: fmt.Sprintf("there is no Network %s", name)}
+	case err != nil:
+		return nil, err
+	case n.Spec.Topology == networkv1alpha1.TopologyLayer3:
+		return nil, &floating.RefusedError{Reason: networkv1alpha1.ReasonRangeOutside,
+			Message: fmt.Sprintf("Network %s is of topology Layer3: its addresses follow the node", name)}
+	}
+	for _, s := range n.Spec.Subnets {
+		if prefix, err := s.CIDR.Prefix(); err == nil {
+			subnets = append(subnets, prefix)
+		}
+	}
+	return subnets, nil
+}
+
+// networksOf returns the networks of the cluster, which no NAT pool may overlap.
+func networksOf(plan facts.Plan) (taken []floating.Taken) {
+	for _, cluster := range plan.Clusters {
+		taken = append(taken, floating.Taken{AddressRange: floating.Of(cluster.CIDR), Of: "ClusterNetwork's spec.clusterNetwork"})
+	}
+	for _, service := range plan.Services {
+		taken = append(taken, floating.Taken{AddressRange: floating.Of(service), Of: "ClusterNetwork's spec.serviceNetwork"})
+	}
+	for _, join := range plan.Join {
+		taken = append(taken, floating.Taken{AddressRange: floating.Of(join), Of: "ClusterNetwork's spec.joinSubnet"})
+	}
+	return taken
+}
+
+func (r *Pools) egressIPs(ctx context.Context) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.EgressIPList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range all.Items {
+		for _, text := range all.Items[i].Spec.EgressIPs {
+			if a, err := netip.ParseAddr(string(text)); err == nil {
+				at := networkv1alpha1.AddressRange{First: a, Last: a}
+				taken = append(taken, floating.Taken{AddressRange: at, Of: "EgressIP " + all.Items[i].Name})
+			}
+		}
+	}
+	return taken, nil
+}
+
+// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody has.
+func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
+	for _, address := range r.Floating.Book.Missing(read) {
+		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address),
+			Labels: map[string]string{networkv1alpha1.PoolLabel: read.Name}}}
+		f.Spec.Address, f.Spec.Pool = networkv1alpha1.EgressAddress(address.String()), read.Name
+		if err := r.Client.Create(ctx, f); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		} else if err == nil {
+			r.Floating.Book.Observe(f)
+		}
+	}
+	for _, f := range r.Floating.Book.Surplus(read) {
+		precondition := client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}
+		if err := r.Client.Delete(ctx, f, precondition); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report writes the status if it differs.
+func (r *Pools) report(ctx context.Context, pool *networkv1alpha1.IPPool, reason, message string) error {
+	before := pool.DeepCopy()
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
+		Message: health.Cut(message), ObservedGeneration: pool.Generation}
+	if reason != networkv1alpha1.ReasonAsExpected {
+		ready.Status = metav1.ConditionFalse
+	}
+	meta.SetStatusCondition(&pool.Status.Conditions, ready)
+	counts := r.Floating.Book.Counts(pool.Name)
+	pool.Status.Total, pool.Status.Used, pool.Status.Kept = counts.Total, counts.Used, counts.Kept
+	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
+		return nil
+	}
+	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
+	if ready.Status != metav1.ConditionTrue && (had == nil || had.Message != ready.Message) {
+		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, reason, "ReconcileIPPool", "%s", ready.Message)
+	}
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, pool, client.MergeFrom(before)))
+}

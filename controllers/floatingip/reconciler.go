@@ -1,0 +1,124 @@
+package floatingip
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Reconciler reconciles FloatingIPs: it decides what becomes of an address whose pod has ended.
+type Reconciler struct {
+	Client   client.Client
+	Floating *claim.Claimer
+	Triggers *trigger.Set
+	// Freed publishes the pool of an address that a waiting pod may get.
+	Freed      *kind.Topic[string]
+	CountDelay time.Duration
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.Floating.Load(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	var cached networkv1alpha1.FloatingIP
+	if err := r.Client.Get(ctx, req.NamespacedName, &cached); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	address, err := netip.ParseAddr(string(cached.Spec.Address))
+	if err != nil {
+		return ctrl.Result{}, nil // the API server refuses such a FloatingIP
+	}
+	r.Floating.Book.Observe(&cached)
+	r.count(cached.Spec.Pool)
+	f := r.Floating.Book.Get(address) // the cache may be behind what this process wrote
+	if f == nil {
+		return ctrl.Result{}, nil
+	}
+	if f.Spec.Holder == nil {
+		return ctrl.Result{}, r.free(ctx, f)
+	}
+	if f.Spec.Holder.PodUID != "" {
+		lives, err := r.lives(ctx, f.Spec.Holder)
+		if err != nil || lives {
+			return ctrl.Result{}, err
+		}
+	}
+	return r.decide(ctx, f)
+}
+
+// count enqueues the pool, whose status counts its addresses.
+func (r *Reconciler) count(pool string) {
+	r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: pool}, r.CountDelay)
+}
+
+// lives reports whether a holder's pod may still use the address. A pod that the cache does not have may be new, so
+// that the API server decides.
+func (r *Reconciler) lives(ctx context.Context, h *networkv1alpha1.FloatingIPHolder) (bool, error) {
+	name := types.NamespacedName{Namespace: h.Namespace, Name: h.Pod}
+	for _, from := range []client.Reader{r.Client, r.Floating.Live} {
+		var pod corev1.Pod
+		err := from.Get(ctx, name, &pod)
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if err == nil && pod.UID == h.PodUID {
+			return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed, nil
+		}
+	}
+	return false, nil
+}
+
+// decide keeps or releases an address without a pod.
+func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) (ctrl.Result, error) {
+	h := f.Spec.Holder
+	workload := floating.WorkloadOf(h)
+	var state floating.State
+	if h.ReleasePolicy == networkv1alpha1.ReleaseImmutable {
+		var err error
+		if state, err = r.Floating.Workloads.State(ctx, workload); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	now := r.Floating.Now()
+	since := now
+	if h.PodUID == "" {
+		since = h.Since.Time
+	}
+	outcome := floating.Decide(f, state, r.Floating.Book.OfWorkload(workload), since, now)
+	if h.PodUID == "" && !outcome.Released {
+		return ctrl.Result{RequeueAfter: outcome.Again}, nil
+	}
+	after := floating.Ended(f, outcome, metav1.NewTime(now))
+	if err := r.Client.Update(ctx, after); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	r.Floating.Book.Observe(after)
+	r.count(after.Spec.Pool)
+	r.Freed.Publish(after.Spec.Pool)
+	return ctrl.Result{RequeueAfter: outcome.Again}, nil
+}
+
+// free deletes the FloatingIP of a pool that does not exist, and publishes an address that pods can get.
+func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) error {
+	var pool networkv1alpha1.IPPool
+	err := r.Floating.Live.Get(ctx, types.NamespacedName{Name: f.Spec.Pool}, &pool)
+	if apierrors.IsNotFound(err) {
+		return client.IgnoreNotFound(r.Client.Delete(ctx, f, client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}))
+	}
+	r.Freed.Publish(f.Spec.Pool)
+	return err
+}

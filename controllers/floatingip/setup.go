@@ -1,0 +1,191 @@
+// Package floatingip reconciles IPPools and FloatingIPs. Package pod gives pods their addresses, with the Claimer that
+// both share; this package decides when an address becomes free.
+package floatingip
+
+import (
+	"context"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Names of the kinds, which have no units of their own: addresses are rows of their pods' units.
+const (
+	KindIPPool     = "ippool"
+	KindFloatingIP = "floatingip"
+)
+
+// workers is how many FloatingIPs are reconciled concurrently. Each waits for its write.
+const workers = 16
+
+// Kinds returns the kinds of IPPools and FloatingIPs.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Floating: env.Floating, Triggers: env.Triggers, Freed: &env.FloatingFreed,
+		CountDelay: env.Settings.CountDelay}
+	pools := &Pools{Client: env.Client, Floating: env.Floating, Events: env.Events, Triggers: env.Triggers,
+		Freed: &env.FloatingFreed, CountDelay: env.Settings.CountDelay, workloads: func() error { return nil }}
+	return []*kind.Kind{{
+		Name: KindIPPool, Reconciler: pools,
+		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all,
+				predicate.And[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: subnetsChanged})),
+			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
+		},
+	}, {
+		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
+		Watches: []kind.Watch{
+			kind.On(&networkv1alpha1.FloatingIP{}, r.observing()),
+			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: ended}),
+		},
+		Built: func(mgr ctrl.Manager, c controller.Controller) error {
+			pools.workloads = r.watchWorkloads(mgr, c)
+			return nil
+		},
+	}}
+}
+
+// observing records each FloatingIP in the book, and enqueues it.
+func (r *Reconciler) observing() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	observe := func(o client.Object, q queue) {
+		if f, ok := o.(*networkv1alpha1.FloatingIP); ok {
+			r.Floating.Book.Observe(f)
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(f)})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { observe(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			observe(e.ObjectNew, q)
+			r.lost(e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+			if f, ok := e.Object.(*networkv1alpha1.FloatingIP); ok {
+				r.Floating.Book.Forget(f)
+				r.count(f.Spec.Pool)
+				r.lost(f, nil)
+				r.Freed.Publish(f.Spec.Pool)
+			}
+		},
+	}
+}
+
+// lost enqueues the pod that had an address and lost it to a person's hand.
+func (r *Reconciler) lost(before, after client.Object) {
+	had, ok := before.(*networkv1alpha1.FloatingIP)
+	if !ok || had.Spec.Holder == nil || had.Spec.Holder.PodUID == "" {
+		return
+	}
+	if now, ok := after.(*networkv1alpha1.FloatingIP); ok && now.Spec.Holder != nil && now.Spec.Holder.PodUID == had.Spec.Holder.PodUID {
+		return
+	}
+	r.Triggers.Enqueue(topology.KindPod, types.NamespacedName{Namespace: had.Spec.Holder.Namespace, Name: had.Spec.Holder.Pod})
+}
+
+// ended passes the updates with which a pod ends, or is replaced by another of its name.
+func ended(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return ok && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase)
+}
+
+// ofPod returns a request for each address of a pod.
+func (r *Reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
+	return requests(r.Floating.Book.Of(o.GetUID()))
+}
+
+func requests(of []*networkv1alpha1.FloatingIP) (all []reconcile.Request) {
+	for _, f := range of {
+		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: f.Name}})
+	}
+	return all
+}
+
+// watchWorkloads returns a function that begins to watch the workloads that keep addresses, once.
+func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) func() error {
+	var once sync.Mutex
+	begun := map[string]bool{}
+	return func() error {
+		once.Lock()
+		defer once.Unlock()
+		for kind, object := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "StatefulSet": &appsv1.StatefulSet{},
+			"DaemonSet": &appsv1.DaemonSet{}, "Job": &batchv1.Job{}} {
+			if begun[kind] {
+				continue
+			}
+			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.ofWorkload(kind)),
+				predicate.Predicate(trigger.SpecChanged()))); err != nil {
+				return err
+			}
+			begun[kind] = true
+		}
+		return nil
+	}
+}
+
+// ofWorkload returns requests for the addresses of a workload that was changed or deleted, and wakes its pods that
+// wait for an address.
+func (r *Reconciler) ofWorkload(kind string) handler.MapFunc {
+	versions := map[string]string{"Job": "batch/v1"}
+	return func(_ context.Context, o client.Object) []reconcile.Request {
+		version := versions[kind]
+		if version == "" {
+			version = "apps/v1"
+		}
+		found := r.Floating.Book.OfWorkload(floating.Workload{APIVersion: version, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()})
+		for _, f := range found {
+			r.Freed.Publish(f.Spec.Pool)
+		}
+		return requests(found)
+	}
+}
+
+// all returns a request for each IPPool.
+func (r *Pools) all(ctx context.Context, _ client.Object) []reconcile.Request { return r.list(ctx, "") }
+
+// others returns a request for each IPPool but the changed pool.
+func (r *Pools) others(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.list(ctx, o.GetName())
+}
+
+func (r *Pools) list(ctx context.Context, except string) (all []reconcile.Request) {
+	var pools networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range pools.Items {
+		if pools.Items[i].Name != except {
+			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: pools.Items[i].Name}})
+		}
+	}
+	return all
+}
+
+func subnetsChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets)
+}

@@ -1,0 +1,351 @@
+package floating
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// Workload is what keeps addresses: the controller of a pod, or the pod itself.
+type Workload struct{ APIVersion, Kind, Namespace, Name string }
+
+// WorkloadOf returns the workload of a holder.
+func WorkloadOf(h *networkv1alpha1.FloatingIPHolder) Workload {
+	return Workload{h.APIVersion, h.Kind, h.Namespace, h.Name}
+}
+
+// String renders the workload as in messages: "Deployment demo/web".
+func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// NamesPods reports whether an address belongs to a pod's name, because the workload's pods keep their names.
+func (w Workload) NamesPods() bool { return w.Kind == "StatefulSet" || w.Kind == "Pod" }
+
+// Book indexes the IPPools and FloatingIPs. It is safe for concurrent use. The zero value is not usable: see NewBook.
+type Book struct {
+	mu     sync.Mutex
+	pools  map[string]*shelf
+	ips    map[netip.Addr]*networkv1alpha1.FloatingIP
+	byPod  map[types.UID]map[netip.Addr]struct{}
+	byWork map[Workload]map[netip.Addr]struct{}
+	// pending are addresses that a pod is about to get, until its FloatingIP is written.
+	pending map[netip.Addr]types.UID
+}
+
+// shelf is a pool with an index of its addresses.
+type shelf struct {
+	Pool
+	// refused is why the pool gives no new addresses; empty: it gives.
+	refused string
+	known   bool
+	// selectors are the different selectors of nodes; selector has that of each segment.
+	selectors []labels.Selector
+	selector  []int
+	// taken counts the addresses of each segment that nobody else can get, because of a holder or a reservation.
+	taken []int64
+	// next is an address of each segment before which all have a FloatingIP; not valid: all have.
+	next []netip.Addr
+	// free are the FloatingIPs of each segment without holder and reservation, the longest free first.
+	free       [][]vacancy
+	used, kept int64
+}
+
+// NewBook returns an empty book.
+func NewBook() *Book {
+	return &Book{pools: map[string]*shelf{}, ips: map[netip.Addr]*networkv1alpha1.FloatingIP{},
+		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}, pending: map[netip.Addr]types.UID{}}
+}
+
+// SetPool records a pool. refused is why it gives no new addresses; empty: it gives. changed reports whether that is new.
+func (b *Book) SetPool(p Pool, refused string) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.shelf(p.Name)
+	if s.known && s.refused == refused && s.Pool.equal(p) {
+		return false
+	}
+	s.Pool, s.refused, s.known = p, refused, true
+	b.recount(s)
+	return true
+}
+
+// RemovePool forgets a pool. Its FloatingIPs stay.
+func (b *Book) RemovePool(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.pools[name]; s != nil {
+		s.Pool, s.refused, s.known = Pool{Name: name}, "", false
+		b.recount(s)
+	}
+}
+
+func (p Pool) equal(o Pool) bool {
+	return p.Location == o.Location && p.Network == o.Network && p.Size == o.Size && p.Namespaces.String() == o.Namespaces.String() &&
+		slices.EqualFunc(p.Segments, o.Segments, func(a, b Segment) bool {
+			return a.AddressRange == b.AddressRange && a.Nodes.String() == b.Nodes.String()
+		})
+}
+
+func (b *Book) shelf(name string) *shelf {
+	s := b.pools[name]
+	if s == nil {
+		s = &shelf{Pool: Pool{Name: name}}
+		b.pools[name] = s
+	}
+	return s
+}
+
+// vacancy is a FloatingIP without a holder, since when.
+type vacancy struct {
+	since   time.Time
+	address netip.Addr
+}
+
+// byAge orders the longest free address first.
+func byAge(a, b vacancy) int { return cmp.Or(a.since.Compare(b.since), a.address.Compare(b.address)) }
+
+// recount rebuilds the index of a pool after a change of its segments.
+func (b *Book) recount(s *shelf) {
+	n := len(s.Segments)
+	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
+	s.selectors, s.selector = nil, make([]int, n)
+	texts := map[string]int{}
+	for i := range s.Segments {
+		s.next[i] = s.Segments[i].First
+		text := s.Segments[i].Nodes.String()
+		at, known := texts[text]
+		if !known {
+			at = len(s.selectors)
+			texts[text], s.selectors = at, append(s.selectors, s.Segments[i].Nodes)
+		}
+		s.selector[i] = at
+	}
+	for _, f := range b.ips {
+		if f.Spec.Pool == s.Name {
+			s.count(f, 1)
+		}
+	}
+}
+
+// segmentOf returns the segment with an address, or -1.
+func (s *shelf) segmentOf(a netip.Addr) int {
+	return slices.IndexFunc(s.Segments, func(segment Segment) bool { return segment.Contains(a) })
+}
+
+// count adds a FloatingIP to the index, or removes it.
+func (s *shelf) count(f *networkv1alpha1.FloatingIP, by int64) {
+	switch h := f.Spec.Holder; {
+	case h != nil && h.PodUID != "":
+		s.used += by
+	case h != nil:
+		s.kept += by
+	}
+	address, _ := addressOf(f)
+	i := s.segmentOf(address)
+	if i < 0 {
+		return
+	}
+	if f.Spec.Holder != nil || isReserved(f) {
+		s.taken[i] += by
+		return
+	}
+	v := vacancy{freedAt(f).Time, address}
+	switch at, found := slices.BinarySearchFunc(s.free[i], v, byAge); {
+	case by > 0 && !found:
+		s.free[i] = slices.Insert(s.free[i], at, v)
+	case by < 0 && found:
+		s.free[i] = slices.Delete(s.free[i], at, at+1)
+	}
+}
+
+// nextUnknown returns an address of a segment before which all have a FloatingIP. It is not valid if all have.
+func (b *Book) nextUnknown(s *shelf, i int) netip.Addr {
+	for s.next[i].IsValid() && b.ips[s.next[i]] != nil {
+		if s.next[i] == s.Segments[i].Last {
+			s.next[i] = netip.Addr{}
+		} else {
+			s.next[i] = s.next[i].Next()
+		}
+	}
+	return s.next[i]
+}
+
+// vacate notes for all pools that an address has no FloatingIP any more.
+func (b *Book) vacate(address netip.Addr) {
+	for _, s := range b.pools {
+		if i := s.segmentOf(address); i >= 0 && (!s.next[i].IsValid() || address.Less(s.next[i])) {
+			s.next[i] = address
+		}
+	}
+}
+
+func isReserved(f *networkv1alpha1.FloatingIP) bool {
+	_, reserved := f.Labels[networkv1alpha1.ReservedLabel]
+	return reserved
+}
+
+// Observe records a FloatingIP. It ignores a version that is older than the recorded version, because caches are
+// behind what this process writes. changed reports whether it was new.
+func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
+	address, err := addressOf(f)
+	if err != nil {
+		return false // the API server refuses such a FloatingIP
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.ips[address]
+	if was != nil && !newer(f.ResourceVersion, was.ResourceVersion) {
+		return false
+	}
+	b.drop(address)
+	b.ips[address] = f
+	b.shelf(f.Spec.Pool).count(f, 1)
+	if h := f.Spec.Holder; h != nil {
+		add(b.byWork, WorkloadOf(h), address)
+		if h.PodUID != "" {
+			add(b.byPod, h.PodUID, address)
+		}
+	}
+	return true
+}
+
+// Forget removes a FloatingIP that was deleted, unless the book has a newer version of it.
+func (b *Book) Forget(f *networkv1alpha1.FloatingIP) {
+	address, err := addressOf(f)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was := b.ips[address]; was != nil && (was.UID == f.UID || newer(f.ResourceVersion, was.ResourceVersion)) {
+		b.drop(address)
+		delete(b.ips, address)
+		b.vacate(address)
+	}
+}
+
+func (b *Book) drop(address netip.Addr) {
+	was := b.ips[address]
+	if was == nil {
+		return
+	}
+	b.shelf(was.Spec.Pool).count(was, -1)
+	if h := was.Spec.Holder; h != nil {
+		remove(b.byWork, WorkloadOf(h), address)
+		remove(b.byPod, h.PodUID, address)
+	}
+}
+
+// newer reports whether a resource version is later than another. Versions that are no numbers count as newer.
+func newer(version, than string) bool {
+	a, err := strconv.ParseUint(version, 10, 64)
+	b, err2 := strconv.ParseUint(than, 10, 64)
+	return err != nil || err2 != nil || a > b
+}
+
+func addressOf(f *networkv1alpha1.FloatingIP) (netip.Addr, error) {
+	return netip.ParseAddr(string(f.Spec.Address))
+}
+
+func add[K comparable](index map[K]map[netip.Addr]struct{}, key K, address netip.Addr) {
+	if index[key] == nil {
+		index[key] = map[netip.Addr]struct{}{}
+	}
+	index[key][address] = struct{}{}
+}
+
+func remove[K comparable](index map[K]map[netip.Addr]struct{}, key K, address netip.Addr) {
+	delete(index[key], address)
+	if len(index[key]) == 0 {
+		delete(index, key)
+	}
+}
+
+// Counts of a pool's addresses.
+type Counts struct{ Total, Used, Kept int64 }
+
+// Counts returns how many addresses of a pool are in use.
+func (b *Book) Counts(pool string) Counts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.pools[pool]
+	if s == nil {
+		return Counts{}
+	}
+	return Counts{s.Total(), s.used, s.kept}
+}
+
+// Pool returns a pool; ok is false if no pool has the name.
+func (b *Book) Pool(name string) (p Pool, refused string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.pools[name]
+	if s == nil || !s.known {
+		return p, "", false
+	}
+	return s.Pool, s.refused, true
+}
+
+// Of returns the FloatingIPs that a pod has, IPv4 first, by their index. They must not be changed.
+func (b *Book) Of(pod types.UID) []*networkv1alpha1.FloatingIP {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sorted(b.byPod[pod])
+}
+
+// OfWorkload returns the FloatingIPs of a workload, IPv4 first, by their index. They must not be changed.
+func (b *Book) OfWorkload(w Workload) []*networkv1alpha1.FloatingIP {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sorted(b.byWork[w])
+}
+
+// Get returns an address' FloatingIP, or nil. It must not be changed.
+func (b *Book) Get(address netip.Addr) *networkv1alpha1.FloatingIP {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ips[address]
+}
+
+// InPool returns the FloatingIPs of a pool, by address. They must not be changed.
+func (b *Book) InPool(pool string) (found []*networkv1alpha1.FloatingIP) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var entries []entry
+	for address, f := range b.ips {
+		if f.Spec.Pool == pool {
+			entries = append(entries, entry{f, address})
+		}
+	}
+	slices.SortFunc(entries, func(x, y entry) int { return x.address.Compare(y.address) })
+	for _, e := range entries {
+		found = append(found, e.FloatingIP)
+	}
+	return found
+}
+
+func (b *Book) sorted(addresses map[netip.Addr]struct{}) (found []*networkv1alpha1.FloatingIP) {
+	entries := make([]entry, 0, len(addresses))
+	for a := range addresses {
+		entries = append(entries, entry{b.ips[a], a})
+	}
+	slices.SortFunc(entries, byIndex)
+	for _, e := range entries {
+		found = append(found, e.FloatingIP)
+	}
+	return found
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}

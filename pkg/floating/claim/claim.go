@@ -1,0 +1,226 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
+)
+
+// Claimer gives addresses to pods. It is safe for concurrent use.
+type Claimer struct {
+	Client client.Client
+	// Live reads past the cache. In a plan it is the plan's client.
+	Live      client.Reader
+	Book      *floating.Book
+	Workloads *Workloads
+	Now       func() time.Time
+
+	mu     sync.Mutex
+	loaded bool
+}
+
+// New returns a Claimer with an empty book.
+func New(c client.Client, live client.Reader, now func() time.Time) *Claimer {
+	if live == nil {
+		live = c
+	}
+	return &Claimer{Client: c, Live: live, Book: floating.NewBook(), Workloads: &Workloads{Cached: c, Live: live}, Now: now}
+}
+
+// Load reads all FloatingIPs from the cache once. It must return before the first address is given.
+func (c *Claimer) Load(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loaded {
+		return nil
+	}
+	var all networkv1alpha1.FloatingIPList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return err
+	}
+	var pools networkv1alpha1.IPPoolList
+	if err := c.Client.List(ctx, &pools); err != nil {
+		return err
+	}
+	for i := range pools.Items {
+		c.ObservePool(&pools.Items[i])
+	}
+	for i := range all.Items {
+		c.Book.Observe(&all.Items[i])
+	}
+	c.loaded = true
+	return nil
+}
+
+// ObservePool records a pool as its status says whether it is in force. changed reports whether that is new.
+func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
+	refused := "it was not checked yet"
+	if ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady); ready != nil {
+		if refused = ready.Message; ready.Status == metav1.ConditionTrue {
+			refused = ""
+		}
+	}
+	read, err := floating.ParsePool(pool)
+	if err != nil {
+		refused = err.Error()
+	}
+	return c.Book.SetPool(read, refused)
+}
+
+// Request returns what a pod requests, in Weft's annotations; ok is false for a pod that requests nothing. The error
+// names the annotation.
+func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err error) {
+	return networkv1alpha1.ParseFloatingRequest(pod.Annotations)
+}
+
+// Asker returns a pod as package floating sees it; ok is false for a pod that requests nothing.
+func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker, ok bool, err error) {
+	request, ok, err := Request(pod)
+	if err != nil || !ok {
+		return a, ok, err
+	}
+	a = floating.Asker{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
+	if a.Workload, a.WorkloadUID, err = c.Workloads.Of(ctx, pod); err != nil {
+		return a, true, err
+	}
+	if request.Policy != networkv1alpha1.ReleaseWithPod {
+		if a.Limit, a.Limited, err = c.Workloads.Limit(ctx, a.Workload); err != nil {
+			return a, true, err
+		}
+	}
+	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return a, true, err
+	}
+	a.NamespaceLabels = namespace.Labels
+	return a, true, nil
+}
+
+// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves FloatingIPs that are right. has are the
+// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now.
+func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node, has []netip.Addr) ([]netip.Addr, error) {
+	if err := c.Load(ctx); err != nil {
+		return nil, err
+	}
+	asker, ok, err := c.Asker(ctx, pod)
+	if err != nil || !ok {
+		return nil, err
+	}
+	asker.Has = has
+	for {
+		choices, err := c.Book.Reserve(asker, node)
+		if err != nil {
+			return nil, err
+		}
+		again, err := c.write(ctx, asker, node, choices)
+		c.Book.Done(asker.UID, choices)
+		if err != nil {
+			return nil, fmt.Errorf("IPPool %s: %w", asker.Request.Pool, err)
+		}
+		if !again {
+			return addressesOf(choices), nil
+		}
+	}
+}
+
+func addressesOf(choices []floating.Choice) (addresses []netip.Addr) {
+	for _, c := range choices {
+		addresses = append(addresses, c.Address)
+	}
+	return addresses
+}
+
+// write writes the choices. again means that another process was faster, and what it wrote is in the book now.
+func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating.Node, choices []floating.Choice) (again bool, err error) {
+	for _, choice := range choices {
+		want := floating.Claimed(choice, asker, node.Name, metav1.NewTime(c.Now()))
+		if choice.IsHeld(asker.UID) {
+			if same(choice.Had.Spec.Holder, want.Spec.Holder) {
+				continue
+			}
+			want.Spec.Holder.Since = choice.Had.Spec.Holder.Since
+		}
+		if choice.Had == nil {
+			err = c.Client.Create(ctx, want)
+		} else {
+			err = c.Client.Update(ctx, want)
+		}
+		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return true, c.refresh(ctx, want)
+		}
+		if err != nil {
+			return false, err
+		}
+		c.Book.Observe(want)
+	}
+	return c.releaseExtra(ctx, asker.UID, choices)
+}
+
+// releaseExtra releases what another process gave the pod at the same time.
+func (c *Claimer) releaseExtra(ctx context.Context, pod types.UID, choices []floating.Choice) (again bool, err error) {
+	for _, f := range c.Book.Extra(pod, choices) {
+		after := floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(c.Now()))
+		err := c.Client.Update(ctx, after)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return true, c.refresh(ctx, f)
+		case err != nil:
+			return false, err
+		}
+		c.Book.Observe(after)
+	}
+	return false, nil
+}
+
+// same reports whether a holder is as wanted. The node of a pod may be known later than its address.
+func same(have, want *networkv1alpha1.FloatingIPHolder) bool {
+	a, b := *have, *want
+	a.Since, b.Since = metav1.Time{}, metav1.Time{}
+	ttl := func(d *metav1.Duration) time.Duration {
+		if d == nil {
+			return 0
+		}
+		return d.Duration
+	}
+	equal := ttl(a.TTL) == ttl(b.TTL)
+	a.TTL, b.TTL = nil, nil
+	return equal && a == b
+}
+
+// refresh brings what the API server has of a FloatingIP into the book.
+func (c *Claimer) refresh(ctx context.Context, of *networkv1alpha1.FloatingIP) error {
+	var now networkv1alpha1.FloatingIP
+	err := c.Live.Get(ctx, client.ObjectKeyFromObject(of), &now)
+	if apierrors.IsNotFound(err) {
+		c.Book.Forget(of)
+		return nil
+	}
+	if err == nil {
+		c.Book.Observe(&now)
+	}
+	return err
+}
+
+// Held returns the addresses that a pod has, of the pools of a location.
+func (c *Claimer) Held(pod types.UID, location networkv1alpha1.IPPoolLocation) (addresses []netip.Addr) {
+	for _, f := range c.Book.Of(pod) {
+		pool, _, ok := c.Book.Pool(f.Spec.Pool)
+		if address, err := netip.ParseAddr(string(f.Spec.Address)); err == nil && ok && pool.Location == location {
+			addresses = append(addresses, address)
+		}
+	}
+	return slices.Clip(addresses)
+}

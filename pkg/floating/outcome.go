@@ -1,0 +1,106 @@
+package floating
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// State is what is known of a workload.
+type State struct {
+	// Exists is false when there is no workload of the name. UID is its UID.
+	Exists bool
+	UID    types.UID
+	// Replicas is how many pods the workload wants; negative: it does not say, as a DaemonSet.
+	Replicas int
+	// FirstOrdinal is that of a StatefulSet.
+	FirstOrdinal int
+}
+
+// Outcome is what becomes of an address whose pod has ended.
+type Outcome struct {
+	// Released says that nobody has the address any more. Otherwise it is kept for the workload.
+	Released bool
+	// Again is when to decide again, because the address is kept for a limited time; 0: when something changes.
+	Again time.Duration
+}
+
+// Decide returns what becomes of an address without a pod. all are the FloatingIPs of the workload.
+func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP, since, now time.Time) Outcome {
+	h := f.Spec.Holder
+	switch {
+	case h.ReleasePolicy == networkv1alpha1.ReleaseNever:
+	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, all):
+		return Outcome{Released: true}
+	}
+	if h.TTL == nil {
+		return Outcome{}
+	}
+	if left := since.Add(h.TTL.Duration).Sub(now); left > 0 {
+		return Outcome{Again: left}
+	}
+	return Outcome{Released: true}
+}
+
+// isSurplus reports whether a workload has scaled below the address.
+func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP) bool {
+	h := f.Spec.Holder
+	if w.Replicas < 0 {
+		return false
+	}
+	if h.Kind == "StatefulSet" {
+		ordinal, err := strconv.Atoi(h.Pod[strings.LastIndex(h.Pod, "-")+1:])
+		return err != nil || ordinal >= w.FirstOrdinal+w.Replicas
+	}
+	if h.Kind == "Pod" {
+		return false
+	}
+	// Of the addresses for one index and family, those with a pod count first, then the lowest.
+	mine, _ := addressOf(f)
+	before := 0
+	for _, o := range all {
+		theirs, _ := addressOf(o)
+		if o.Spec.Pool != f.Spec.Pool || o.Spec.Holder.Index != h.Index || theirs.Is4() != mine.Is4() || theirs == mine {
+			continue
+		}
+		if o.Spec.Holder.PodUID != "" || theirs.Less(mine) {
+			before++
+		}
+	}
+	return before >= w.Replicas
+}
+
+// Ended returns the FloatingIP after its pod has ended, with the outcome. The caller writes it.
+func Ended(f *networkv1alpha1.FloatingIP, o Outcome, now metav1.Time) *networkv1alpha1.FloatingIP {
+	after := f.DeepCopy()
+	h := after.Spec.Holder
+	if h.PodUID != "" {
+		after.Status.History = slices.Insert(after.Status.History, 0, networkv1alpha1.FloatingIPUse{
+			Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Pod: h.Pod, Node: h.Node, From: h.Since, Until: now})
+		if len(after.Status.History) > networkv1alpha1.HistoryLength {
+			after.Status.History = after.Status.History[:networkv1alpha1.HistoryLength]
+		}
+		h.PodUID, h.Since = "", now
+		if !WorkloadOf(h).NamesPods() {
+			h.Pod = ""
+		}
+	}
+	if o.Released {
+		after.Spec.Holder = nil
+	}
+	return after
+}
+
+// freedAt returns when the last pod gave the address back.
+func freedAt(f *networkv1alpha1.FloatingIP) *metav1.Time {
+	if len(f.Status.History) == 0 {
+		return &metav1.Time{}
+	}
+	return &f.Status.History[0].Until
+}

@@ -1,0 +1,99 @@
+package floating
+
+import (
+	"fmt"
+	"net/netip"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// Taken is a range of addresses that something else has.
+type Taken struct {
+	networkv1alpha1.AddressRange
+	// Of names it: "IPPool web", "the pod subnet of node n1".
+	Of string
+}
+
+// RefusedError explains why a pool is not in force.
+type RefusedError struct{ Reason, Message string }
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Check reports what is wrong with where a pool's ranges lie. within are the networks that must contain them: the entries of
+// ClusterNetwork for an Overlay pool, of the Network for an Underlay pool; a NAT pool has none. taken is what they must
+// not overlap.
+func (p Pool) Check(within []netip.Prefix, where string, taken []Taken) error {
+	for _, s := range p.Segments {
+		if p.Location != networkv1alpha1.LocationNAT && !isWithin(s.AddressRange, within) {
+			return &RefusedError{networkv1alpha1.ReasonRangeOutside, fmt.Sprintf("range %s of IPPool %s is not within %s", s, p.Name, where)}
+		}
+		for _, t := range taken {
+			if t.Overlaps(s.AddressRange) {
+				return &RefusedError{networkv1alpha1.ReasonRangeOverlaps,
+					fmt.Sprintf("range %s of IPPool %s overlaps %s of %s", s, p.Name, t.AddressRange, t.Of)}
+			}
+		}
+	}
+	return nil
+}
+
+func isWithin(r networkv1alpha1.AddressRange, networks []netip.Prefix) bool {
+	for _, n := range networks {
+		if n.Contains(r.First) && n.Contains(r.Last) {
+			return true
+		}
+	}
+	return false
+}
+
+// Outside reports an address of the pool in use that is in none of its ranges, because they shrank too far.
+func (b *Book) Outside(p Pool) error {
+	for _, f := range b.InPool(p.Name) {
+		address, _ := addressOf(f)
+		if _, inside := p.SegmentOf(address); !inside && f.Spec.Holder != nil {
+			return &RefusedError{networkv1alpha1.ReasonRangeInUse, fmt.Sprintf(
+				"%s is in none of the ranges of IPPool %s, and %s has it", address, p.Name, WorkloadOf(f.Spec.Holder))}
+		}
+	}
+	return nil
+}
+
+// Missing returns addresses that need a FloatingIP, so that the pool has Size of each family.
+func (b *Book) Missing(p Pool) (missing []netip.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, is4 := range p.Families() {
+		have := 0
+		for a, f := range b.ips {
+			if _, inside := p.SegmentOf(a); f.Spec.Pool == p.Name && inside && a.Is4() == is4 {
+				have++
+			}
+		}
+		for _, s := range p.Segments {
+			if s.First.Is4() != is4 {
+				continue
+			}
+			for a := s.First; have < p.Size; a = a.Next() {
+				if b.ips[a] == nil {
+					missing = append(missing, a)
+					have++
+				}
+				if a == s.Last {
+					break
+				}
+			}
+		}
+	}
+	return missing
+}
+
+// Surplus returns FloatingIPs of the pool that nobody has and that are in none of its ranges.
+func (b *Book) Surplus(p Pool) (surplus []*networkv1alpha1.FloatingIP) {
+	for _, f := range b.InPool(p.Name) {
+		address, _ := addressOf(f)
+		if _, inside := p.SegmentOf(address); !inside && f.Spec.Holder == nil {
+			surplus = append(surplus, f)
+		}
+	}
+	return surplus
+}
