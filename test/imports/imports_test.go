@@ -63,7 +63,7 @@ var table = []rule{
 		never: append(append(below("pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
 	{packages: "pkg/topology", direct: append(below("pkg/facts", "pkg/ports", "pkg/unit", "pkg/ovn/names", "pkg/ovn/ovnexpr",
 		"pkg/ipam", "pkg/ovn/nbdb", "apis"), "k8s.io/apimachinery/pkg/labels"), never: append(clients, "os/exec")},
-	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/facts", "pkg/topology", "pkg/unit", "pkg/ovn/names",
+	{packages: "pkg/invariant", direct: append(below("pkg/reserved", "pkg/facts", "pkg/floating", "pkg/topology", "pkg/unit", "pkg/ovn/names",
 		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
