@@ -62,6 +62,9 @@ func newSegmented(t *testing.T) *segmented {
 		return isTrue(g != nil && len(g.Addresses) == 2 && len(g.NextHops) == 2, fmt.Sprint(g))
 	})
 	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
+	read, err := facts.ParseNodeNetwork(nn)
+	n.must(err)
+	n.apply(topology.NodeUnit(read)) // with its chassis
 	s.ways = s.giveRouter(nn)
 	s.giveOtherNode()
 	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)

@@ -98,9 +98,10 @@ type outside struct {
 
 	// The data of the southbound database, as of its last connection.
 	nodes         map[netip.Addr]string
-	bindings      []*sbdb.PortBinding // of pods with host ports
+	bindings      []*sbdb.PortBinding // of pods with host ports or translated addresses
 	hostPortsRead bool
 	exposed       atomic.Pointer[map[string]bool] // interface IDs of bindings
+	announced     map[netip.Addr]string           // translated address -> UUID of the binding for which it was announced
 }
 
 func newOutside(runDir string) *outside {
@@ -303,6 +304,9 @@ func (r *Gateway) applyShared(
 	if bridge.patch == 0 {
 		return networkv1alpha1.ReasonWaitingForTopology,
 			fmt.Errorf("ovn-controller has not connected bridge %s with the node's gateway router", bridge.name)
+	}
+	if err := r.announce(ctx, bridge, string(found.MACAddress)); err != nil {
+		return networkv1alpha1.ReasonHostError, err
 	}
 	return "", nil
 }
