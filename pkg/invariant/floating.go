@@ -63,6 +63,9 @@ func (v *view) awaitsFloating(pod *corev1.Pod) bool {
 func floatingHeldByOne(v *view) (found []Violation) {
 	holders := map[netip.Addr][]any{}
 	for _, port := range v.ports {
+		if v.networkAt(port) != "" { // UniqueAddress compares the ports of a Network
+			continue
+		}
 		for _, key := range []string{ovnexpr.FloatingKey, ovnexpr.TranslatedKey} {
 			addresses, _ := ovnexpr.ParseAddresses(port.ExternalIDs, key)
 			for _, address := range addresses {

@@ -115,7 +115,7 @@ var table = []rule{
 		"github.com/vishvananda/netlink", "github.com/fsnotify/fsnotify", "github.com/go-logr/logr",
 		"github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
-		"golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api",
+		"golang.org/x/net/icmp", "golang.org/x/net/ipv6", "golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api",
 		"k8s.io/kubelet"), never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
 	{packages: "config", never: append(clients, network...)},
 	{packages: "pkg/install/render", direct: append(below("config", "pkg/install/member", "pkg/install/pki",

@@ -113,6 +113,9 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.clear(ctx); err != nil {
 		return made, err
 	}
+	if err := a.ask(ctx, vif); err != nil {
+		return made, err
+	}
 	record := desired.Attachment{
 		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.sandbox.ContainerID, NetNS: a.sandbox.NetNS,
 		IfName: a.ifName, MAC: vif.MAC.String(), Addresses: vif.Addresses, Request: vif.Request, MTU: vif.MTU,
@@ -129,7 +132,7 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.plug(ctx, record); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
-	if err := a.settle(&made.Want, vif); err != nil {
+	if err := errors.Join(a.settle(&made.Want, vif), announce(made.Want, vif)); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
 	return made, nil

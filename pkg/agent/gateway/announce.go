@@ -58,7 +58,7 @@ func (r *Gateway) sendAdvertisements(ctx context.Context, bridge externalBridge,
 	}
 	defer packets.Close()
 	for _, address := range addresses {
-		frame, err := neighbour.Advertisement(address, mac)
+		frame, err := neighbour.Advertisement(address, mac, neighbour.Router)
 		if err != nil {
 			return err
 		}

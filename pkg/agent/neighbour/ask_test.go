@@ -123,7 +123,7 @@ func TestAskWithoutASegment(t *testing.T) {
 
 func TestAdvertisementClaims(t *testing.T) {
 	want, mac := netip.MustParseAddr("2001:db8::7"), net.HardwareAddr{2, 0, 0, 0, 0, 7}
-	frame, err := neighbour.Advertisement(want, mac)
+	frame, err := neighbour.Advertisement(want, mac, neighbour.Router)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAdvertisementClaims(t *testing.T) {
 }
 
 func FuzzClaim(f *testing.F) {
-	frame, err := neighbour.Advertisement(netip.MustParseAddr("2001:db8::7"), net.HardwareAddr{2, 0, 0, 0, 0, 7})
+	frame, err := neighbour.Advertisement(netip.MustParseAddr("2001:db8::7"), net.HardwareAddr{2, 0, 0, 0, 0, 7}, neighbour.Host)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -23,14 +23,22 @@ const (
 
 	arpRequest       = 1
 	hopLimit         = 255
-	routerOverride   = 0xa0 // the flags R and O
 	optionTargetLink = 2
 )
 
-// Advertisement returns a frame with an unsolicited neighbour advertisement of a router to all nodes (RFC 4861 §7.2.6).
-func Advertisement(address netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+// Sender says what sends an advertisement: its flags (RFC 4861 §4.4), of which O makes others replace a MAC that they know.
+type Sender byte
+
+// The senders of advertisements.
+const (
+	Host   Sender = 0x20
+	Router Sender = 0xa0
+)
+
+// Advertisement returns a frame with an unsolicited neighbour advertisement to all nodes (RFC 4861 §7.2.6).
+func Advertisement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]byte, error) {
 	everyone := netip.IPv6LinkLocalAllNodes()
-	body := append([]byte{routerOverride, 0, 0, 0}, address.AsSlice()...)
+	body := append([]byte{byte(sender), 0, 0, 0}, address.AsSlice()...)
 	body = append(append(body, optionTargetLink, 1), mac...)
 	return icmpFrame(ipv6.ICMPTypeNeighborAdvertisement, address, everyone, mac, body)
 }
