@@ -265,7 +265,7 @@ func TestAFloatingAddressMoves(t *testing.T) {
 }
 
 // A host outside reaches a pod at its translated addresses and sees the pod's connections with them. When the pod has
-// moved to this node, the segment is told: a host that knows the other node's MAC learns the new one.
+// moved to this node, the segment learns it: a host that has the other node's MAC gets the new one.
 func TestATranslatedAddressIsAnnounced(t *testing.T) {
 	s := newSegmented(t)
 	translated, next := ips("172.18.0.201", "fd00:18::201"), ips(nextHop, "fd00:18::1")
@@ -439,7 +439,7 @@ func TestATranslatedAddressInUse(t *testing.T) {
 
 // An Underlay pod is refused an address that a host has on its VLAN. Without such a host it comes up, and the segment
 // learns where it is although it knew another MAC.
-func TestAnUnderlayAddressIsAskedForAndAnnounced(t *testing.T) {
+func TestAnUnderlayAddressIsProbedAndAnnounced(t *testing.T) {
 	state := t.TempDir()
 	n := readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates = state, true })
 	n.stopAgent()

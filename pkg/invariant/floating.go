@@ -147,7 +147,8 @@ func (v *view) underlayWithoutPort() (found []Violation) {
 			pool := v.pools[ip.Spec.Pool]
 			ports := slices.DeleteFunc(slices.Clone(v.owned[topology.PodPortsKey(pod.Namespace, pod.Name)]),
 				func(port *nbdb.LogicalSwitchPort) bool { return networkOf(port) != pool.Network })
-			if pool.Location != networkv1alpha1.LocationUnderlay || len(ports) == 0 || slices.ContainsFunc(ports, func(port *nbdb.LogicalSwitchPort) bool { return hasAddress(port, ip) }) {
+			has := func(port *nbdb.LogicalSwitchPort) bool { return hasAddress(port, ip) }
+			if pool.Location != networkv1alpha1.LocationUnderlay || len(ports) == 0 || slices.ContainsFunc(ports, has) {
 				continue
 			}
 			found = append(found, v.about(rowsAny(ports), "no port of pod %s/%s on Network %s has its floating address %s",
@@ -160,7 +161,9 @@ func (v *view) underlayWithoutPort() (found []Violation) {
 // hasAddress reports whether a port has the address of a FloatingIP.
 func hasAddress(port *nbdb.LogicalSwitchPort, ip *networkv1alpha1.FloatingIP) bool {
 	address, err := netip.ParseAddr(string(ip.Spec.Address))
-	return err == nil && slices.ContainsFunc(addressesOf(port), func(e ovnexpr.PortAddress) bool { return slices.Contains(e.Addresses, address) })
+	return err == nil && slices.ContainsFunc(addressesOf(port), func(e ovnexpr.PortAddress) bool {
+		return slices.Contains(e.Addresses, address)
+	})
 }
 
 // floatingRows lists the routes and translations that belong to pods, on the routers that have them.

@@ -340,10 +340,11 @@ var violations = []violation{
 	{"FloatingWhereHeld", "a translation that stayed behind", []string{"pod/default/a 192.0.2.8 GR_n1 should not be there"}, func(w *world) {
 		w.FloatingIPs[0].Spec.Holder = nil
 	}},
-	{"FloatingWhereHeld", "an Underlay address that is not at the port", []string{"Pod default/b", "Network blue", "10.244.0.99"}, func(w *world) {
-		w.holds(&w.Pods[1], networkv1alpha1.LocationUnderlay, netip.MustParseAddr("10.244.0.99"))
-		w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
-	}},
+	{"FloatingWhereHeld", "an Underlay address that is not at the port",
+		[]string{"Pod default/b", "Network blue", "10.244.0.99"}, func(w *world) {
+			w.holds(&w.Pods[1], networkv1alpha1.LocationUnderlay, netip.MustParseAddr("10.244.0.99"))
+			w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
+		}},
 	{"PodAddressInSubnet", "a pod that does not hold its address", []string{"default_floating", "10.245.0.5"}, func(w *world) {
 		w.FloatingIPs[1].Spec.Pool = "gone"
 		w.routeGone("10.245.0.5/32")
@@ -529,8 +530,9 @@ func TestPodThatRequestsFloatingAddresses(t *testing.T) {
 		{"of another pool", "gone", "1", "n1", []string{v4, v6}, false},
 	} {
 		w := newWorld(t)
-		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "requests", UID: "uid-requests", Annotations: map[string]string{
-			networkv1alpha1.IPPoolAnnotation: test.pool, networkv1alpha1.IPCountAnnotation: test.count}}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "requests", UID: "uid-requests",
+			Annotations: map[string]string{networkv1alpha1.IPPoolAnnotation: test.pool, networkv1alpha1.IPCountAnnotation: test.count}},
+			Spec: corev1.PodSpec{NodeName: "n1"}}
 		holder := pod
 		holder.Spec.NodeName = test.node
 		var held []netip.Addr
@@ -538,7 +540,8 @@ func TestPodThatRequestsFloatingAddresses(t *testing.T) {
 			held = append(held, netip.MustParseAddr(text))
 		}
 		w.holds(&holder, networkv1alpha1.LocationOverlay, held...)
-		w.IPPools[len(w.IPPools)-1].Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "10.245.0.0/24"}, {Addresses: "fd00:10:245::/64"}}
+		ranges := []networkv1alpha1.IPPoolRange{{Addresses: "10.245.0.0/24"}, {Addresses: "fd00:10:245::/64"}}
+		w.IPPools[len(w.IPPools)-1].Spec.Ranges = ranges
 		w.Pods = append(w.Pods, pod)
 		if found := invariant.Check(w.World); (len(found) == 0) != test.waits {
 			t.Errorf("%s: violated is %v", test.name, found)

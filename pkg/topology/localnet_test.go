@@ -62,7 +62,7 @@ func TestTheSegmentsPort(t *testing.T) {
 	}
 }
 
-// The node learns for which addresses it must ask which segment. No other network has a segment.
+// The port names the addresses that the node must probe, and their segment. No other network has a segment.
 func TestFloatingAddressesOnASegment(t *testing.T) {
 	address := netip.MustParsePrefix("10.77.0.50/16")
 	for _, test := range []struct {

@@ -123,7 +123,7 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.clear(ctx); err != nil {
 		return made, err
 	}
-	if err := a.ask(ctx, vif); err != nil {
+	if err := a.probe(ctx, vif); err != nil {
 		return made, err
 	}
 	record := desired.Attachment{

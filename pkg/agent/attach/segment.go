@@ -16,10 +16,10 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// ask refuses a pod whose floating addresses somebody else uses on the segment. It must be called before the pod has its
-// interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot ask, such as
-// one whose bridge is down.
-func (a *adding) ask(ctx context.Context, vif desired.VIF) error {
+// probe refuses a pod whose floating addresses another host uses on the segment. It must be called before the pod has its
+// interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot probe, for
+// example because the bridge is down.
+func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
 	if len(vif.Floating) == 0 {
 		return nil
 	}
@@ -31,22 +31,22 @@ func (a *adding) ask(ctx context.Context, vif desired.VIF) error {
 	on := neighbour.Segment{Link: desired.BridgeTo(ovs.ExternalIDs, vif.PhysicalNetwork), VLAN: vif.VLAN,
 		Own: []net.HardwareAddr{vif.MAC}}
 	if on.Link == "" {
-		log.Info("cannot ask whether floating addresses are in use: the node has no bridge to the physical network")
+		log.Info("cannot probe floating addresses; continuing: the node has no bridge to the physical network")
 		return nil
 	}
-	err := neighbour.Ask(ctx, on, vif.Floating)
+	err := neighbour.Probe(ctx, on, vif.Floating)
 	switch {
 	case errors.As(err, new(*neighbour.UsedError)):
 		return cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: %v", a.port, err)
 	case ctx.Err() != nil:
-		return a.stopped(ctx, stageLink, "the segment is being asked for its floating addresses")
+		return a.stopped(ctx, stageLink, "its floating addresses are being probed")
 	case err != nil:
-		log.Info("cannot ask whether floating addresses are in use; continuing", "reason", err.Error())
+		log.Info("cannot probe floating addresses; continuing", "reason", err.Error())
 	}
 	return nil
 }
 
-// announce sends the segment the pod's floating IPv6 addresses, so that it does not send to a MAC of before.
+// announce sends the segment the pod's floating IPv6 addresses, so that it does not send to a previous MAC.
 // ovn-controller announces IPv4 addresses only (25.03). The gateway announces addresses that it translates.
 func announce(want cni.PodInterface, vif desired.VIF) error {
 	var frames [][]byte

@@ -1,5 +1,5 @@
-// Package neighbour speaks ARP and Neighbour Discovery on a segment: it announces who has an address, and asks whether
-// somebody has it.
+// Package neighbour implements ARP and Neighbour Discovery on a segment: it announces who has an address, and probes
+// whether a host has it.
 package neighbour
 
 import (
@@ -43,7 +43,7 @@ func Advertisement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]b
 	return icmpFrame(ipv6.ICMPTypeNeighborAdvertisement, address, everyone, mac, body)
 }
 
-// solicitation returns a frame that asks who has an IPv6 address, from a sender without an address (RFC 4862 §5.4.2).
+// solicitation returns a frame that probes an IPv6 address, from a sender without an address (RFC 4862 §5.4.2).
 // The answer goes to all nodes.
 func solicitation(address netip.Addr, mac net.HardwareAddr) ([]byte, error) {
 	body := append(make([]byte, 4), address.AsSlice()...)
@@ -78,7 +78,7 @@ func ethernet(to, from net.HardwareAddr, kind uint16) []byte {
 	return binary.BigEndian.AppendUint16(append(bytes.Clone(to), from...), kind)
 }
 
-// arpProbe returns a frame that asks who has an IPv4 address, from a sender without an address (RFC 5227 §2.1.1).
+// arpProbe returns a frame that probes an IPv4 address, from a sender without an address (RFC 5227 §2.1.1).
 func arpProbe(address netip.Addr, mac net.HardwareAddr) []byte {
 	everyone := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	frame := ethernet(everyone, mac, unix.ETH_P_ARP)
@@ -96,8 +96,8 @@ func tagged(frame []byte, vlan int) []byte {
 	return append(append(bytes.Clone(frame[:12]), tag...), frame[12:]...)
 }
 
-// probe returns the frame that asks who has an address.
-func probe(address netip.Addr, mac net.HardwareAddr) ([]byte, error) {
+// probeFor returns the frame that probes an address.
+func probeFor(address netip.Addr, mac net.HardwareAddr) ([]byte, error) {
 	if address.Is4() {
 		return arpProbe(address, mac), nil
 	}

@@ -33,8 +33,7 @@ type Attachment struct {
 	Routes   []NetworkRoute
 	// MTU in bytes; 0: that of the pods' interfaces on the cluster network.
 	MTU int
-	// Floating are the addresses of an IPPool on a segment of the data centre: the VLAN, which 0 is none, of
-	// PhysicalNetwork.
+	// Floating are the addresses of an IPPool on a segment of the data centre, PhysicalNetwork. VLAN 0 means no tag.
 	Floating        []netip.Addr
 	PhysicalNetwork string
 	VLAN            int

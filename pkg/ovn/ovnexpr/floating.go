@@ -5,8 +5,8 @@ import "net/netip"
 // Keys of the external_ids of a pod's port that list floating addresses, separated by commas. northd copies them to the
 // southbound database, where the pod's node reads them.
 const (
-	// FloatingKey lists the port's addresses that are of an IPPool: on the cluster network those in no subnet of the node,
-	// on a Network those that the node asks the segment for.
+	// FloatingKey lists the port's addresses of an IPPool. On the cluster network they are in no subnet of the node. On a
+	// Network the node probes them on the segment.
 	FloatingKey = "weft.dev/floating"
 	// TranslatedKey lists the addresses that the node's gateway router translates to the pod's.
 	TranslatedKey = "weft.dev/translated"
@@ -15,7 +15,7 @@ const (
 // JoinAddresses writes the value of one of these keys.
 func JoinAddresses(addresses []netip.Addr) string { return joined(addresses) }
 
-// ParseAddresses reads the value of one of these keys from a port's external_ids. Without the key there are none.
+// ParseAddresses reads the value of one of these keys from a port's external_ids. Without the key it returns nil.
 func ParseAddresses(ids map[string]string, key string) ([]netip.Addr, error) {
 	return split(ids, key, netip.ParseAddr)
 }

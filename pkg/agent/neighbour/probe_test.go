@@ -56,7 +56,7 @@ func newSegment(t *testing.T, addresses ...string) net.HardwareAddr {
 }
 
 // A host that uses an address answers. Nobody answers for an unused address, nor does the earlier port of the holder.
-func TestAsk(t *testing.T) {
+func TestProbe(t *testing.T) {
 	mac := newSegment(t, "192.0.2.1/24", "2001:db8::1/64")
 	for _, test := range []struct {
 		name, address string
@@ -72,7 +72,7 @@ func TestAsk(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			address := netip.MustParseAddr(test.address)
-			err := neighbour.Ask(t.Context(), neighbour.Segment{Link: "here", Own: test.own}, []netip.Addr{address})
+			err := neighbour.Probe(t.Context(), neighbour.Segment{Link: "here", Own: test.own}, []netip.Addr{address})
 			var used *neighbour.UsedError
 			switch {
 			case !test.used && err != nil:
@@ -85,9 +85,9 @@ func TestAsk(t *testing.T) {
 }
 
 // Of several addresses the used one is named.
-func TestAskForSeveral(t *testing.T) {
+func TestProbeOfSeveral(t *testing.T) {
 	newSegment(t, "192.0.2.1/24")
-	err := neighbour.Ask(t.Context(), neighbour.Segment{Link: "here"},
+	err := neighbour.Probe(t.Context(), neighbour.Segment{Link: "here"},
 		[]netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9"), netip.MustParseAddr("192.0.2.1")})
 	var used *neighbour.UsedError
 	if !errors.As(err, &used) || used.Address != netip.MustParseAddr("192.0.2.1") {
@@ -95,9 +95,10 @@ func TestAskForSeveral(t *testing.T) {
 	}
 }
 
-func TestAskWithoutASegment(t *testing.T) {
+func TestProbeWithoutASegment(t *testing.T) {
 	free := []netip.Addr{netip.MustParseAddr("192.0.2.2")}
-	if err := neighbour.Ask(t.Context(), neighbour.Segment{Link: "absent"}, free); err == nil || errors.As(err, new(*neighbour.UsedError)) {
+	err := neighbour.Probe(t.Context(), neighbour.Segment{Link: "absent"}, free)
+	if err == nil || errors.As(err, new(*neighbour.UsedError)) {
 		t.Errorf("an absent link: %v", err)
 	}
 	newSegment(t)
@@ -108,7 +109,8 @@ func TestAskWithoutASegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := neighbour.Ask(t.Context(), neighbour.Segment{Link: "here"}, free); err == nil || errors.As(err, new(*neighbour.UsedError)) {
+	err = neighbour.Probe(t.Context(), neighbour.Segment{Link: "here"}, free)
+	if err == nil || errors.As(err, new(*neighbour.UsedError)) {
 		t.Errorf("a link that is down: %v", err)
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
@@ -116,7 +118,7 @@ func TestAskWithoutASegment(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := neighbour.Ask(ctx, neighbour.Segment{Link: "here"}, free); !errors.Is(err, context.Canceled) {
+	if err := neighbour.Probe(ctx, neighbour.Segment{Link: "here"}, free); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
 }

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// probes is how many times the segment is asked, interval the time between (RFC 5227 has the number and waits some
+	// probes is how many times the segment is probed, interval the time between (RFC 5227 has the number and waits some
 	// seconds, which a pod would wait as well).
 	probes   = 3
 	interval = 200 * time.Millisecond
-	// rounds is how many times an answered question is put again, pause the time between. An address that has just moved
+	// rounds is how many times an answered probe is repeated, pause the time between. An address that has just moved
 	// may be answered by the node where it was.
 	rounds = 3
 	pause  = time.Second
 )
 
-// Segment is where addresses are asked for.
+// Segment is a segment on which addresses are probed.
 type Segment struct {
 	// Link is a link of the host that leads to the segment.
 	Link string
@@ -52,15 +52,16 @@ func (e *UsedError) Error() string {
 	return fmt.Sprintf("address %s is used already: %s answers for it on the segment of %s", e.Address, e.MAC, where)
 }
 
-// Ask asks the segment whether somebody uses addresses. The error is a *UsedError if somebody does, and keeps answering.
-func Ask(ctx context.Context, on Segment, addresses []netip.Addr) error {
+// Probe finds out whether a host of the segment uses addresses. The error is a *UsedError if a host does, and keeps
+// answering.
+func Probe(ctx context.Context, on Segment, addresses []netip.Addr) error {
 	socket, err := open(on)
 	if err != nil {
-		return fmt.Errorf("ask for %v on link %s: %w", addresses, on.Link, err)
+		return fmt.Errorf("probe %v on link %s: %w", addresses, on.Link, err)
 	}
 	defer socket.file.Close()
 	for round := 1; ; round++ {
-		err := socket.ask(ctx, addresses)
+		err := socket.probe(ctx, addresses)
 		if !errors.As(err, new(*UsedError)) || round == rounds {
 			return err
 		}
@@ -103,8 +104,8 @@ func networkOrder(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
 
-// ask sends the probes and waits for an answer after each.
-func (s *socket) ask(ctx context.Context, addresses []netip.Addr) error {
+// probe sends the probes and waits for an answer after each.
+func (s *socket) probe(ctx context.Context, addresses []netip.Addr) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (s *socket) ask(ctx context.Context, addresses []netip.Addr) error {
 	defer context.AfterFunc(ctx, func() { _ = s.file.SetReadDeadline(time.Unix(1, 0)) })()
 	for range probes {
 		for _, address := range addresses {
-			frame, err := probe(address, s.mac)
+			frame, err := probeFor(address, s.mac)
 			if err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ func (s *socket) ask(ctx context.Context, addresses []netip.Addr) error {
 				failed = unix.Sendto(int(fd), tagged(frame, s.VLAN), 0, &unix.SockaddrLinklayer{Ifindex: s.index})
 			})
 			if err := errors.Join(err, failed); err != nil {
-				return fmt.Errorf("ask for %s on link %s: %w", address, s.Link, err)
+				return fmt.Errorf("probe %s on link %s: %w", address, s.Link, err)
 			}
 		}
 		if err := s.file.SetReadDeadline(time.Now().Add(interval)); err != nil {
