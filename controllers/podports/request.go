@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,6 +129,11 @@ func (r *Reconciler) assigned(a attempt) (topology.PodPort, bool) {
 func (a attempt) with(got alloc.Assignment) topology.PodPort {
 	port := a.port
 	port.Addresses, port.MAC, port.Slot = got.Addresses, got.MAC, got.Slot
+	for _, address := range got.Addresses {
+		if slices.Contains(a.floating, address.Addr()) {
+			port.Floating = append(port.Floating, address.Addr())
+		}
+	}
 	return port
 }
 

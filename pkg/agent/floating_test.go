@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
+	"github.com/weft-network/weft/pkg/agent/neighbour"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -62,6 +68,9 @@ func newSegmented(t *testing.T) *segmented {
 		return isTrue(g != nil && len(g.Addresses) == 2 && len(g.NextHops) == 2, fmt.Sprint(g))
 	})
 	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
+	read, err := facts.ParseNodeNetwork(nn)
+	n.must(err)
+	n.apply(topology.NodeUnit(read)) // with its chassis
 	s.ways = s.giveRouter(nn)
 	s.giveOtherNode()
 	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
@@ -265,8 +274,8 @@ func TestATranslatedAddressIsAnnounced(t *testing.T) {
 		p.Translated, p.Node, p.Chassis, p.UID = translated, otherNode, "elsewhere", "uid-elsewhere"
 		p.Addresses = ips("10.244.2.5", "fd00:10:244:2::5")
 	})
-	s.knowsOther(translated)
-	heard := s.listenOutside()
+	s.knowsOther(s.outside, outsideLink, translated)
+	heard := s.listenAt(s.outside, outsideLink)
 	s.give(p, func(p *topology.Pod) { p.Translated = translated })
 	s.add(p)
 	bridge, err := netlink.LinkByName("br-ex")
@@ -288,13 +297,13 @@ func TestATranslatedAddressIsAnnounced(t *testing.T) {
 	})
 }
 
-// knowsOther gives the host outside the other node's MAC for addresses.
-func (s *segmented) knowsOther(addresses []netip.Addr) {
-	s.Helper()
+// knowsOther gives a host the other node's MAC for addresses.
+func (n *node) knowsOther(netNS, linkName string, addresses []netip.Addr) {
+	n.Helper()
 	mac, err := net.ParseMAC(otherMAC)
-	s.must(err)
-	s.must(inNetNS(s.outside, func() error {
-		link, err := netlink.LinkByName(outsideLink)
+	n.must(err)
+	n.must(inNetNS(netNS, func() error {
+		link, err := netlink.LinkByName(linkName)
 		if err != nil {
 			return err
 		}
@@ -306,13 +315,13 @@ func (s *segmented) knowsOther(addresses []netip.Addr) {
 	}))
 }
 
-// listenOutside returns the frames that reach the host outside.
-func (s *segmented) listenOutside() <-chan []byte {
-	s.Helper()
+// listenAt returns the frames that reach a link of a namespace.
+func (n *node) listenAt(netNS, linkName string) <-chan []byte {
+	n.Helper()
 	const all = 3 // ETH_P_ALL
 	var fd int
-	s.must(inNetNS(s.outside, func() (err error) {
-		link, err := netlink.LinkByName(outsideLink)
+	n.must(inNetNS(netNS, func() (err error) {
+		link, err := netlink.LinkByName(linkName)
 		if err != nil {
 			return err
 		}
@@ -340,13 +349,13 @@ func (s *segmented) listenOutside() <-chan []byte {
 			}
 		}
 	}()
-	s.Cleanup(func() { close(done); <-ended; unix.Close(fd) })
+	n.Cleanup(func() { close(done); <-ended; unix.Close(fd) })
 	return frames
 }
 
 // awaitAnnouncements waits for an unrequested announcement of each address with a MAC.
-func (s *segmented) awaitAnnouncements(frames <-chan []byte, addresses []netip.Addr, mac net.HardwareAddr) {
-	s.Helper()
+func (n *node) awaitAnnouncements(frames <-chan []byte, addresses []netip.Addr, mac net.HardwareAddr) {
+	n.Helper()
 	missing := map[netip.Addr]bool{}
 	for _, address := range addresses {
 		missing[address] = true
@@ -355,11 +364,10 @@ func (s *segmented) awaitAnnouncements(frames <-chan []byte, addresses []netip.A
 		select {
 		case frame := <-frames:
 			if address, ok := announced(frame, mac); ok {
-				s.Logf("announced: %s at %s", address, mac)
 				delete(missing, address)
 			}
 		case <-timeout:
-			s.Fatalf("not announced: %v", missing)
+			n.Fatalf("not announced: %v", missing)
 		}
 	}
 }
@@ -367,14 +375,100 @@ func (s *segmented) awaitAnnouncements(frames <-chan []byte, addresses []netip.A
 // announced returns the address that a frame announces: a gratuitous ARP (RFC 5227 §3) or an unsolicited neighbour
 // advertisement (RFC 4861 §7.2.6).
 func announced(frame []byte, mac net.HardwareAddr) (netip.Addr, bool) {
-	const arpLength, naLength = 14 + 28, 14 + 40 + 24
+	const solicitedFlag = 0x40
+	address, by, ok := neighbour.Claim(frame)
 	switch {
-	case len(frame) >= arpLength && frame[12] == 0x08 && frame[13] == 0x06:
-		sender, target := [4]byte(frame[28:32]), [4]byte(frame[38:42])
-		return netip.AddrFrom4(sender), sender == target && bytes.Equal(frame[22:28], mac)
-	case len(frame) >= naLength && frame[12] == 0x86 && frame[13] == 0xdd && frame[20] == unix.IPPROTO_ICMPV6 && frame[54] == 136:
-		solicited := frame[58]&0x40 != 0
-		return netip.AddrFrom16([16]byte(frame[62:78])), !solicited && bytes.Equal(frame[6:12], mac)
+	case !ok || !bytes.Equal(by, mac):
+		return address, false
+	case address.Is4():
+		return address, bytes.Equal(frame[28:32], frame[38:42]) // the sender's address is the target's
 	}
-	return netip.Addr{}, false
+	return address, frame[58]&solicitedFlag == 0
+}
+
+// refused sends an ADD, which must be refused because somebody has an address, and waits for the pod's event. The
+// recorder counts a later refusal of the pod as a repetition of the first.
+func (n *node) refused(p pod, address netip.Addr, mac net.HardwareAddr) {
+	n.Helper()
+	answers, _ := n.startAdd(p)
+	want := fmt.Sprintf("address %s is used already: %s answers for it", address, mac)
+	if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), want) {
+		n.Errorf("ADD of %s: %v, want %q", p.name, a.err, want)
+	}
+	n.until("an event", func() error {
+		notes := n.events(p)
+		return isTrue(slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, "is used already: "+mac.String()) }),
+			fmt.Sprint(notes))
+	})
+}
+
+// use gives a link of a namespace addresses, or takes them from it, and returns its MAC.
+func (n *node) use(netNS, linkName string, taken bool, addresses ...string) (mac net.HardwareAddr) {
+	n.Helper()
+	n.must(inNetNS(netNS, func() error {
+		link, err := netlink.LinkByName(linkName)
+		if err != nil {
+			return err
+		}
+		mac = link.Attrs().HardwareAddr
+		for _, text := range addresses {
+			address, change := &netlink.Addr{IPNet: mustIPNet(text), Flags: unix.IFA_F_NODAD}, netlink.AddrDel
+			if taken {
+				change = netlink.AddrAdd
+			}
+			err = errors.Join(err, change(link, address))
+		}
+		return err
+	}))
+	return mac
+}
+
+// A pod whose translated address a host of the segment has is refused, and gets it when that host has gone.
+func TestATranslatedAddressInUse(t *testing.T) {
+	s := newSegmented(t)
+	s.must(ignoreExists(api.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})))
+	translated := ips("172.18.0.202", "fd00:18::202")
+	p := s.newPod("nat", 5)
+	s.give(p, func(p *topology.Pod) { p.Translated = translated })
+	for i, text := range []string{"172.18.0.202/24", "fd00:18::202/64"} {
+		s.refused(p, translated[i], s.use(s.outside, outsideLink, true, text))
+		s.use(s.outside, outsideLink, false, text)
+	}
+	s.add(p)
+}
+
+// An Underlay pod is refused an address that a host has on its VLAN. Without such a host it comes up, and the segment
+// learns where it is although it knew another MAC.
+func TestAnUnderlayAddressIsProbedAndAnnounced(t *testing.T) {
+	state := t.TempDir()
+	n := readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates = state, true })
+	n.stopAgent()
+	outside := n.plugTrunk()
+	n.options = func(o *agent.Options) { o.State, o.Delegates, o.Mover = state, true, n.newMover() }
+	n.startAgent()
+	n.define("segment", networks.ConfigOf("segment"))
+	n.setPhysical(networkv1alpha1.NodePhysicalNetwork{Name: "dc", Link: segmentNIC})
+	n.wantPhysical("dc " + segmentBridge)
+	n.apply(topology.PodNetworkUnit(segment(100)))
+	web, addresses := n.newRequester("web", 5, "segment"), prefixes("10.77.0.50/16", "fd77::50/64")
+	floating := ips("10.77.0.50", "fd77::50")
+	web.giveSegmentPort(segment(100), addresses, floating...)
+
+	n.use(outside, "vlan200", true, "10.77.0.50/32", "fd77::50/128") // another segment, where alone the host answers
+	n.must(inNetNS(outside, func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0) }))
+	for i, text := range []string{"10.77.0.50/32", "fd77::50/128"} {
+		n.refused(web.pod, floating[i], n.use(outside, "vlan100", true, text))
+		n.use(outside, "vlan100", false, text)
+	}
+	n.use(outside, "vlan200", false, "10.77.0.50/32", "fd77::50/128")
+	n.pinTo(outside, 100)
+	n.knowsOther(outside, "vlan100", floating)
+	heard := n.listenAt(outside, "vlan100")
+	n.add(web.pod)
+	n.awaitAnnouncements(heard, floating, ipam.MAC(floating[:1]))
+	for _, address := range floating {
+		n.until("packets of "+address.String(), func() error {
+			return exchangeFrom(outside, web.pod, netip.AddrPortFrom(address, 8080))
+		})
+	}
 }

@@ -104,13 +104,13 @@ func segment(vlan int) facts.PodNetwork {
 }
 
 // giveSegmentPort writes the pod's port on a network, as the operator does.
-func (r *requester) giveSegmentPort(network facts.PodNetwork, addresses []netip.Prefix) {
+func (r *requester) giveSegmentPort(network facts.PodNetwork, addresses []netip.Prefix, floating ...netip.Addr) {
 	r.Helper()
 	requests, err := networks.Parse(r.object.Annotations, "demo")
 	r.must(err)
 	r.apply(topology.PodPortsUnit("demo", r.name, []topology.PodPort{{Namespace: "demo", Name: r.name, UID: r.uid, Node: nodeName,
 		Chassis: r.status().Chassis, Network: network, Interface: requests[0].Interface, Request: requests[0].Hash(),
-		Addresses: addresses, MAC: ipam.MAC([]netip.Addr{addresses[0].Addr()}), Slot: 16}}))
+		Addresses: addresses, Floating: floating, MAC: ipam.MAC([]netip.Addr{addresses[0].Addr()}), Slot: 16}}))
 }
 
 // exchangeFrom exchanges a word between a namespace and the pod.

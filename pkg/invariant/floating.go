@@ -19,14 +19,14 @@ import (
 func floatingInvariants() []Invariant {
 	return []Invariant{
 		{"FloatingHeldByOne", "No floating address is on two ports, translations or FloatingIPs.", floatingHeldByOne},
-		{"FloatingWhereHeld", "A floating address is routed or translated exactly where its pod is.", floatingWhereHeld},
+		{"FloatingWhereHeld", "A floating address is at its pod, and routed or translated exactly there.", floatingWhereHeld},
 	}
 }
 
 // heldBy returns the floating addresses of a pod in pools of a location, from the FloatingIPs.
 func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) (held []netip.Addr) {
 	for _, ip := range v.floating[string(pod.UID)] {
-		if address, err := netip.ParseAddr(string(ip.Spec.Address)); err == nil && v.pools[ip.Spec.Pool] == location &&
+		if address, err := netip.ParseAddr(string(ip.Spec.Address)); err == nil && v.pools[ip.Spec.Pool].Location == location &&
 			ip.Spec.Holder.Namespace == pod.Namespace && ip.Spec.Holder.Pod == pod.Name {
 			held = append(held, address)
 		}
@@ -34,10 +34,28 @@ func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) 
 	return held
 }
 
-// awaitsFloating reports whether a pod requests floating addresses and holds none yet.
+// awaitsFloating reports whether a pod requests floating addresses that it does not all hold on its node yet. A pod
+// that holds addresses of another pool than it requests keeps them.
 func (v *view) awaitsFloating(pod *corev1.Pod) bool {
-	_, requests, err := networkv1alpha1.ParseFloatingRequest(pod.Annotations)
-	return err != nil || requests && len(v.floating[string(pod.UID)]) == 0
+	request, requests, err := networkv1alpha1.ParseFloatingRequest(pod.Annotations)
+	if err != nil || !requests {
+		return err != nil
+	}
+	held, ofPool := map[bool]int{}, 0 // is IPv4 -> addresses
+	for _, ip := range v.floating[string(pod.UID)] {
+		if ip.Spec.Holder.Node != pod.Spec.NodeName {
+			return true
+		}
+		if address, err := netip.ParseAddr(string(ip.Spec.Address)); err == nil && ip.Spec.Pool == request.Pool {
+			held[address.Is4()]++
+			ofPool++
+		}
+	}
+	pool, known := v.pools[request.Pool]
+	if !known || ofPool == 0 {
+		return len(v.floating[string(pod.UID)]) == 0
+	}
+	return slices.ContainsFunc(pool.Families(), func(is4 bool) bool { return held[is4] < request.Count })
 }
 
 // floatingHeldByOne compares the marks of ports, the translations and the FloatingIPs, each kind by itself, and the
@@ -45,6 +63,9 @@ func (v *view) awaitsFloating(pod *corev1.Pod) bool {
 func floatingHeldByOne(v *view) (found []Violation) {
 	holders := map[netip.Addr][]any{}
 	for _, port := range v.ports {
+		if v.networkAt(port) != "" { // UniqueAddress compares the ports of a Network
+			continue
+		}
 		for _, key := range []string{ovnexpr.FloatingKey, ovnexpr.TranslatedKey} {
 			addresses, _ := ovnexpr.ParseAddresses(port.ExternalIDs, key)
 			for _, address := range addresses {
@@ -116,7 +137,33 @@ func floatingWhereHeld(v *view) []Violation {
 			}
 		}
 	}
-	return differing("way to a floating address (owner, address, place)", want, have)
+	return append(differing("way to a floating address (owner, address, place)", want, have), v.underlayWithoutPort()...)
+}
+
+// underlayWithoutPort finds held addresses of Underlay pools that none of the pod's ports on the pool's Network has.
+func (v *view) underlayWithoutPort() (found []Violation) {
+	for _, pod := range v.pods {
+		for _, ip := range v.floating[string(pod.UID)] {
+			pool := v.pools[ip.Spec.Pool]
+			ports := slices.DeleteFunc(slices.Clone(v.owned[topology.PodPortsKey(pod.Namespace, pod.Name)]),
+				func(port *nbdb.LogicalSwitchPort) bool { return networkOf(port) != pool.Network })
+			has := func(port *nbdb.LogicalSwitchPort) bool { return hasAddress(port, ip) }
+			if pool.Location != networkv1alpha1.LocationUnderlay || len(ports) == 0 || slices.ContainsFunc(ports, has) {
+				continue
+			}
+			found = append(found, v.about(rowsAny(ports), "no port of pod %s/%s on Network %s has its floating address %s",
+				pod.Namespace, pod.Name, pool.Network, ip.Spec.Address).of(nameOf(pod), "FloatingIP "+ip.Name))
+		}
+	}
+	return found
+}
+
+// hasAddress reports whether a port has the address of a FloatingIP.
+func hasAddress(port *nbdb.LogicalSwitchPort, ip *networkv1alpha1.FloatingIP) bool {
+	address, err := netip.ParseAddr(string(ip.Spec.Address))
+	return err == nil && slices.ContainsFunc(addressesOf(port), func(e ovnexpr.PortAddress) bool {
+		return slices.Contains(e.Addresses, address)
+	})
 }
 
 // floatingRows lists the routes and translations that belong to pods, on the routers that have them.

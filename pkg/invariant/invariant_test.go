@@ -341,6 +341,11 @@ var violations = []violation{
 	{"FloatingWhereHeld", "a translation that stayed behind", []string{"pod/default/a 192.0.2.8 GR_n1 should not be there"}, func(w *world) {
 		w.FloatingIPs[0].Spec.Holder = nil
 	}},
+	{"FloatingWhereHeld", "an Underlay address that is not at the port",
+		[]string{"Pod default/b", "Network blue", "10.244.0.99"}, func(w *world) {
+			w.holds(&w.Pods[1], networkv1alpha1.LocationUnderlay, netip.MustParseAddr("10.244.0.99"))
+			w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
+		}},
 	{"PodAddressInSubnet", "a pod that does not hold its address", []string{"default_floating", "10.245.0.5"}, func(w *world) {
 		w.FloatingIPs[1].Spec.Pool = "gone"
 		w.routeGone("10.245.0.5/32")
@@ -477,6 +482,10 @@ func TestWhatIsNoViolation(t *testing.T) {
 		{"rows of a kind of a newer version", func(w *world) {
 			w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "policy/default/deny"}})
 		}},
+		{"a pod with an Underlay address", func(w *world) {
+			w.holds(&w.Pods[1], networkv1alpha1.LocationUnderlay, netip.MustParseAddr("10.244.0.6"))
+			w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
+		}},
 		{"rows of a node that is gone while there is no ClusterNetwork", func(w *world) {
 			w.ClusterNetwork, w.Nodes = nil, w.Nodes[:1]
 		}},
@@ -500,6 +509,43 @@ func TestPodThatRequestsAnAddress(t *testing.T) {
 			Annotations: map[string]string{"network.weft.dev/requested-ips": address}}, Spec: corev1.PodSpec{NodeName: "n1"}})
 		if found := invariant.Check(w.World); (len(found) == 0) != waits {
 			t.Errorf("it requests %s and violated is %v", address, found)
+		}
+	}
+}
+
+// A pod waits until it holds all floating addresses that it requests, on its node. Then it must have a port.
+func TestPodThatRequestsFloatingAddresses(t *testing.T) {
+	const v4, v6 = "10.245.0.9", "fd00:10:245::9"
+	for _, test := range []struct {
+		name, pool, count, node string
+		held                    []string
+		waits                   bool
+	}{
+		{"none yet", "pool-requests", "1", "n1", nil, true},
+		{"one family", "pool-requests", "1", "n1", []string{v4}, true},
+		{"too few", "pool-requests", "2", "n1", []string{v4, v6}, true},
+		{"on another node", "pool-requests", "1", "n2", []string{v4, v6}, true},
+		{"no such pool", "gone", "1", "n1", nil, true},
+		{"unreadable", "pool-requests", "none", "n1", []string{v4, v6}, true},
+		{"all", "pool-requests", "1", "n1", []string{v4, v6}, false},
+		{"of another pool", "gone", "1", "n1", []string{v4, v6}, false},
+	} {
+		w := newWorld(t)
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "requests", UID: "uid-requests",
+			Annotations: map[string]string{networkv1alpha1.IPPoolAnnotation: test.pool, networkv1alpha1.IPCountAnnotation: test.count}},
+			Spec: corev1.PodSpec{NodeName: "n1"}}
+		holder := pod
+		holder.Spec.NodeName = test.node
+		var held []netip.Addr
+		for _, text := range test.held {
+			held = append(held, netip.MustParseAddr(text))
+		}
+		w.holds(&holder, networkv1alpha1.LocationOverlay, held...)
+		ranges := []networkv1alpha1.IPPoolRange{{Addresses: "10.245.0.0/24"}, {Addresses: "fd00:10:245::/64"}}
+		w.IPPools[len(w.IPPools)-1].Spec.Ranges = ranges
+		w.Pods = append(w.Pods, pod)
+		if found := invariant.Check(w.World); (len(found) == 0) != test.waits {
+			t.Errorf("%s: violated is %v", test.name, found)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -88,9 +89,9 @@ type view struct {
 	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
-	furthers  map[string]*networkv1alpha1.Network       // by name
-	floating  map[string][]*networkv1alpha1.FloatingIP  // pod UID -> what the pod holds
-	pools     map[string]networkv1alpha1.IPPoolLocation // by name
+	furthers  map[string]*networkv1alpha1.Network      // by name
+	floating  map[string][]*networkv1alpha1.FloatingIP // pod UID -> what the pod holds
+	pools     map[string]floating.Pool                 // by name
 }
 
 func newView(w World) *view {
@@ -105,7 +106,7 @@ func newView(w World) *view {
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		egress: map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
-		floating: map[string][]*networkv1alpha1.FloatingIP{}, pools: map[string]networkv1alpha1.IPPoolLocation{},
+		floating: map[string][]*networkv1alpha1.FloatingIP{}, pools: map[string]floating.Pool{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -130,7 +131,9 @@ func newView(w World) *view {
 		}
 	}
 	for i := range w.IPPools {
-		v.pools[w.IPPools[i].Name] = w.IPPools[i].Spec.Location
+		if pool, err := floating.ParsePool(&w.IPPools[i]); err == nil { // else its status says so
+			v.pools[pool.Name] = pool
+		}
 	}
 	for i := range w.Networks {
 		v.furthers[w.Networks[i].Name] = &w.Networks[i]

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -58,5 +59,27 @@ func TestTheSegmentsPort(t *testing.T) {
 	pod := topology.PodPortsUnit("demo", "web", []topology.PodPort{{Namespace: "demo", Name: "web", Network: n, Interface: "net1"}})
 	if parent := pod.Members[0].Parent.UUID; parent != unit.UUID(nbdb.LogicalSwitchTable, "net_green") {
 		t.Errorf("the pod's port is on %s", parent)
+	}
+}
+
+// The port names the addresses that the node must probe, and their segment. No other network has a segment.
+func TestFloatingAddressesOnASegment(t *testing.T) {
+	address := netip.MustParsePrefix("10.77.0.50/16")
+	for _, test := range []struct {
+		topology networkv1alpha1.NetworkTopology
+		want     string
+	}{{networkv1alpha1.TopologyLocalnet, "10.77.0.50"}, {networkv1alpha1.TopologyLayer2, ""}} {
+		n := localnet(100)
+		n.Topology = test.topology
+		u := topology.PodPortsUnit("demo", "web", []topology.PodPort{{Namespace: "demo", Name: "web", Network: n, Interface: "net1",
+			Addresses: []netip.Prefix{address}, Floating: []netip.Addr{address.Addr()}}})
+		ids := u.Rows[0].Model.(*nbdb.LogicalSwitchPort).ExternalIDs
+		segment := ""
+		if test.want != "" {
+			segment = n.PhysicalNetwork + " 100"
+		}
+		if ids["weft.dev/floating"] != test.want || ids["weft.dev/segment"] != segment {
+			t.Errorf("%s: %v", test.topology, ids)
+		}
 	}
 }

@@ -30,7 +30,9 @@ type PodPort struct {
 	Request string
 	// Addresses are the pod's addresses with the length of their subnet. They are empty if the pod configures itself.
 	Addresses []netip.Prefix
-	MAC       net.HardwareAddr
+	// Floating are the addresses of these that are of an IPPool.
+	Floating []netip.Addr
+	MAC      net.HardwareAddr
 	// Slot is the port's tunnel key; 0: northd chooses.
 	Slot int
 	// Gateways are the next hops of the pod's default routes, if they go through this network.
@@ -79,6 +81,9 @@ func (p PodPort) addTo(u *unit.Unit) {
 // attachment is what the pod's node must know of the interface.
 func (p PodPort) attachment() ovnexpr.Attachment {
 	a := ovnexpr.Attachment{Network: p.Network.Name, Request: p.Request, Prefixes: p.Addresses, Gateways: p.Gateways, MTU: p.Network.MTU}
+	if p.Network.Topology == networkv1alpha1.TopologyLocalnet {
+		a.Floating, a.PhysicalNetwork, a.VLAN = p.Floating, p.Network.PhysicalNetwork, p.Network.VLAN
+	}
 	if !p.Network.PerNode() {
 		return a
 	}

@@ -123,6 +123,9 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.clear(ctx); err != nil {
 		return made, err
 	}
+	if err := a.probe(ctx, vif); err != nil {
+		return made, err
+	}
 	record := desired.Attachment{
 		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.sandbox.ContainerID, NetNS: a.sandbox.NetNS,
 		IfName: a.ifName, MAC: vif.MAC.String(), Addresses: vif.Addresses, Request: vif.Request, MTU: vif.MTU,
@@ -140,7 +143,7 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.plug(ctx, record); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
-	if err := a.settle(&made.Want, vif); err != nil {
+	if err := errors.Join(a.settle(&made.Want, vif), announce(made.Want, vif)); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
 	return made, nil

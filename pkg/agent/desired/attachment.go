@@ -29,6 +29,11 @@ type VIF struct {
 	MTU int
 	// Request is the hash of the request that a port of a Network serves; empty for a port of the cluster network.
 	Request string
+	// Floating are addresses of an IPPool on a segment of the data centre: VLAN of PhysicalNetwork. The pod has them
+	// itself if it is on that segment; else the node's gateway router has them.
+	Floating        []netip.Addr
+	PhysicalNetwork string
+	VLAN            int
 }
 
 // NewVIF reads a pod's interface from its binding. The subnets and gateways are the node's, from spec.
@@ -54,7 +59,10 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
-	vif := VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion]}
+	vif := VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion], PhysicalNetwork: names.PhysicalNetwork}
+	if vif.Floating, err = ovnexpr.ParseAddresses(binding.ExternalIDs, ovnexpr.TranslatedKey); err != nil {
+		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
+	}
 	for _, a := range address.Addresses {
 		place := vif.place
 		if slices.Contains(floating, a) {
@@ -78,8 +86,8 @@ func newNetworkVIF(binding *sbdb.PortBinding, a ovnexpr.Attachment) (VIF, error)
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
 	return VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion],
-		Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
-		MTU: a.MTU, Request: a.Request}, nil
+		Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes, MTU: a.MTU, Request: a.Request,
+		Floating: a.Floating, PhysicalNetwork: a.PhysicalNetwork, VLAN: a.VLAN}, nil
 }
 
 // place adds the prefix and the gateway of an address.

@@ -71,8 +71,13 @@ func ForeignMappings(externalIDs map[string]string) map[string]string {
 
 // MappedBridge returns the bridge to which ovn-bridge-mappings maps the gateway's network, or an empty string.
 func MappedBridge(externalIDs map[string]string) string {
+	return BridgeTo(externalIDs, names.PhysicalNetwork)
+}
+
+// BridgeTo returns the bridge to which ovn-bridge-mappings maps a physical network, or an empty string.
+func BridgeTo(externalIDs map[string]string, physical string) string {
 	for _, m := range splitMappings(externalIDs[BridgeMappingsKey]) {
-		if network, bridge, _ := strings.Cut(m, ":"); network == names.PhysicalNetwork {
+		if network, bridge, _ := strings.Cut(m, ":"); network == physical {
 			return bridge
 		}
 	}

@@ -95,9 +95,10 @@ type outside struct {
 
 	// The data of the southbound database, as of its last connection.
 	nodes         map[netip.Addr]string
-	bindings      []*sbdb.PortBinding // of pods with host ports
+	bindings      []*sbdb.PortBinding // of pods with host ports or translated addresses
 	hostPortsRead bool
 	exposed       atomic.Pointer[map[string]bool] // interface IDs of bindings
+	announced     map[netip.Addr]string           // translated address -> UUID of the binding for which it was announced
 }
 
 func newOutside(runDir string) *outside {

@@ -13,6 +13,7 @@ const (
 	typeSetConfig = 9
 	typePacketIn  = 10
 	typePacketOut = 13
+	typeBarrier   = 20 // the reply has the next number
 	wholePacket   = 0xffff
 	noBuffer      = 0xffffffff
 	matchOXM      = 1
@@ -133,4 +134,28 @@ func (p *Packets) Send(frame []byte, action Action) error {
 	body = append(append(body, 0, 0, 0, 0), action...)
 	_, err := p.conn.Write(message(typePacketOut, append(body, frame...)))
 	return err
+}
+
+// Flush waits until the bridge has processed all that was sent. A connection that is closed before may lose frames. It
+// discards packets that arrive meanwhile.
+func (p *Packets) Flush(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { p.conn.Close() })()
+	if _, err := p.conn.Write(message(typeBarrier, nil)); err != nil {
+		return err
+	}
+	for {
+		kind, body, err := readMessage(p.conn)
+		switch {
+		case err != nil:
+			return err
+		case kind == typeBarrier+1:
+			return nil
+		case kind == typeError:
+			return fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
+		case kind == typeEchoRequest:
+			if _, err := p.conn.Write(message(typeEchoReply, body)); err != nil {
+				return err
+			}
+		}
+	}
 }

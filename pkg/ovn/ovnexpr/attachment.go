@@ -19,6 +19,7 @@ const (
 	gatewaysKey = "weft.dev/gateways" // of default routes
 	routesKey   = "weft.dev/routes"   // "10.1.0.0/16 10.1.3.1", with commas between
 	mtuKey      = "weft.dev/mtu"
+	segmentKey  = "weft.dev/segment" // "dc 100": the physical network, and the VLAN if there is one
 )
 
 // Attachment is what a node must know of a pod's interface on a Network, besides the port's address.
@@ -32,6 +33,10 @@ type Attachment struct {
 	Routes   []NetworkRoute
 	// MTU in bytes; 0: that of the pods' interfaces on the cluster network.
 	MTU int
+	// Floating are the addresses of an IPPool on a segment of the data centre, PhysicalNetwork. VLAN 0 means no tag.
+	Floating        []netip.Addr
+	PhysicalNetwork string
+	VLAN            int
 }
 
 // NetworkRoute is a route of a pod through a Network's router.
@@ -53,6 +58,12 @@ func (a Attachment) AddTo(ids map[string]string) {
 	}
 	if a.MTU != 0 {
 		ids[mtuKey] = strconv.Itoa(a.MTU)
+	}
+	if len(a.Floating) > 0 {
+		ids[FloatingKey], ids[segmentKey] = joined(a.Floating), a.PhysicalNetwork
+		if a.VLAN != 0 {
+			ids[segmentKey] += " " + strconv.Itoa(a.VLAN)
+		}
 	}
 }
 
@@ -84,7 +95,20 @@ func ParseAttachment(ids map[string]string) (a Attachment, ok bool, err error) {
 			return a, true, fmt.Errorf("external_ids %s %q is not a number of bytes", mtuKey, text)
 		}
 	}
-	return a, true, nil
+	return a, true, a.parseSegment(ids)
+}
+
+func (a *Attachment) parseSegment(ids map[string]string) (err error) {
+	if a.Floating, err = ParseAddresses(ids, FloatingKey); err != nil {
+		return err
+	}
+	name, vlan, tagged := strings.Cut(ids[segmentKey], " ")
+	if a.PhysicalNetwork = name; tagged {
+		if a.VLAN, err = strconv.Atoi(vlan); err != nil {
+			return fmt.Errorf("external_ids %s %q has no number of a VLAN", segmentKey, ids[segmentKey])
+		}
+	}
+	return nil
 }
 
 func parseRoute(text string) (r NetworkRoute, err error) {

@@ -5,7 +5,8 @@ import "net/netip"
 // Keys of the external_ids of a pod's port that list floating addresses, separated by commas. northd copies them to the
 // southbound database, where the pod's node reads them.
 const (
-	// FloatingKey lists the port's addresses that are in no subnet of the node.
+	// FloatingKey lists the port's addresses of an IPPool. On the cluster network they are in no subnet of the node. On a
+	// Network the node probes them on the segment.
 	FloatingKey = "weft.dev/floating"
 	// TranslatedKey lists the addresses that the node's gateway router translates to the pod's.
 	TranslatedKey = "weft.dev/translated"

@@ -1,0 +1,64 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/neighbour"
+	"github.com/weft-network/weft/pkg/cni"
+	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// probe refuses a pod whose floating addresses another host uses on the segment. It must be called before the pod has its
+// interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot probe, for
+// example because the bridge is down.
+func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
+	if len(vif.Floating) == 0 {
+		return nil
+	}
+	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](a.OVS.Conn)
+	if !ok {
+		return nil // the next stage waits for Open vSwitch
+	}
+	log := ctrl.Log.WithName("attach").WithValues("port", a.port, "addresses", vif.Floating, "physicalNetwork", vif.PhysicalNetwork)
+	on := neighbour.Segment{Link: desired.BridgeTo(ovs.ExternalIDs, vif.PhysicalNetwork), VLAN: vif.VLAN,
+		Own: []net.HardwareAddr{vif.MAC}}
+	if on.Link == "" {
+		log.Info("cannot probe floating addresses; continuing: the node has no bridge to the physical network")
+		return nil
+	}
+	err := neighbour.Probe(ctx, on, vif.Floating)
+	switch {
+	case errors.As(err, new(*neighbour.UsedError)):
+		return cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: %v", a.port, err)
+	case ctx.Err() != nil:
+		return a.stopped(ctx, stageLink, "its floating addresses are being probed")
+	case err != nil:
+		log.Info("cannot probe floating addresses; continuing", "reason", err.Error())
+	}
+	return nil
+}
+
+// announce sends the segment the pod's floating IPv6 addresses, so that it does not send to a previous MAC.
+// ovn-controller announces IPv4 addresses only (25.03). The gateway announces addresses that it translates.
+func announce(want cni.PodInterface, vif desired.VIF) error {
+	var frames [][]byte
+	for _, address := range vif.Floating {
+		if !address.Is6() || !slices.Contains(vif.Addresses, address) {
+			continue
+		}
+		frame, err := neighbour.Advertisement(address, vif.MAC, neighbour.Host)
+		if err != nil {
+			return err
+		}
+		frames = append(frames, frame)
+	}
+	return cni.Send(want, frames)
+}

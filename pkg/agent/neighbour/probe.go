@@ -1,0 +1,184 @@
+package neighbour
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// probes is how many times the segment is probed, interval the time between (RFC 5227 has the number and waits some
+	// seconds, which a pod would wait as well).
+	probes   = 3
+	interval = 200 * time.Millisecond
+	// rounds is how many times an answered probe is repeated, pause the time between. An address that has just moved
+	// may be answered by the node where it was.
+	rounds = 3
+	pause  = time.Second
+)
+
+// Segment is a segment on which addresses are probed.
+type Segment struct {
+	// Link is a link of the host that leads to the segment.
+	Link string
+	// VLAN of the segment there; 0: none.
+	VLAN int
+	// Own are MACs whose answers do not count, besides that of the link.
+	Own []net.HardwareAddr
+}
+
+// UsedError says who uses an address.
+type UsedError struct {
+	Address netip.Addr
+	MAC     net.HardwareAddr
+	Link    string
+	VLAN    int
+}
+
+// Error names the address and its user.
+func (e *UsedError) Error() string {
+	where := "link " + e.Link
+	if e.VLAN != 0 {
+		where += fmt.Sprintf(", VLAN %d", e.VLAN)
+	}
+	return fmt.Sprintf("address %s is used already: %s answers for it on the segment of %s", e.Address, e.MAC, where)
+}
+
+// Probe finds out whether a host of the segment uses addresses. The error is a *UsedError if a host does, and keeps
+// answering.
+func Probe(ctx context.Context, on Segment, addresses []netip.Addr) error {
+	socket, err := open(on)
+	if err != nil {
+		return fmt.Errorf("probe %v on link %s: %w", addresses, on.Link, err)
+	}
+	defer socket.file.Close()
+	for round := 1; ; round++ {
+		err := socket.probe(ctx, addresses)
+		if !errors.As(err, new(*UsedError)) || round == rounds {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// socket exchanges frames with a segment.
+type socket struct {
+	Segment
+	file  *os.File // a packet socket
+	index int
+	mac   net.HardwareAddr
+}
+
+func open(on Segment) (*socket, error) {
+	link, err := net.InterfaceByName(on.Link)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_ALL), Ifindex: link.Index}))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("packet socket: %w", err), unix.Close(fd))
+	}
+	return &socket{Segment: on, file: os.NewFile(uintptr(fd), "packet socket"), index: link.Index, mac: link.HardwareAddr}, nil
+}
+
+func networkOrder(n uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
+}
+
+// probe sends the probes and waits for an answer after each.
+func (s *socket) probe(ctx context.Context, addresses []netip.Addr) error {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = s.file.SetReadDeadline(time.Unix(1, 0)) })()
+	for range probes {
+		for _, address := range addresses {
+			frame, err := probeFor(address, s.mac)
+			if err != nil {
+				return err
+			}
+			var failed error
+			err = raw.Control(func(fd uintptr) {
+				failed = unix.Sendto(int(fd), tagged(frame, s.VLAN), 0, &unix.SockaddrLinklayer{Ifindex: s.index})
+			})
+			if err := errors.Join(err, failed); err != nil {
+				return fmt.Errorf("probe %s on link %s: %w", address, s.Link, err)
+			}
+		}
+		if err := s.file.SetReadDeadline(time.Now().Add(interval)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.await(raw, addresses); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await reads frames until the deadline. It returns a *UsedError for an answer.
+func (s *socket) await(raw interface {
+	Read(func(fd uintptr) bool) error
+}, addresses []netip.Addr) error {
+	for frame, control := make([]byte, 1<<16), make([]byte, 256); ; {
+		var n, controls int
+		var failed error
+		err := raw.Read(func(fd uintptr) bool {
+			n, controls, _, _, failed = unix.Recvmsg(int(fd), frame, control, 0)
+			return !errors.Is(failed, unix.EAGAIN)
+		})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err := errors.Join(err, failed); err != nil {
+			return fmt.Errorf("read from link %s: %w", s.Link, err)
+		}
+		address, mac, ok := Claim(frame[:n])
+		if !ok || !slices.Contains(addresses, address) || vlanOf(control[:controls]) != s.VLAN || s.isOwn(mac) {
+			continue
+		}
+		return &UsedError{Address: address, MAC: mac, Link: s.Link, VLAN: s.VLAN}
+	}
+}
+
+func (s *socket) isOwn(mac net.HardwareAddr) bool {
+	return slices.ContainsFunc(append(s.Own, s.mac), func(own net.HardwareAddr) bool { return slices.Equal(own, mac) })
+}
+
+// vlanOf returns the VLAN of a received frame, whose tag the kernel has removed (struct tpacket_auxdata); 0: none.
+func vlanOf(control []byte) int {
+	const auxiliaryLength, statusVLAN, vlanMask = 20, 0x10, 0xfff
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return 0
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= auxiliaryLength &&
+			binary.NativeEndian.Uint32(m.Data)&statusVLAN != 0 {
+			return int(binary.NativeEndian.Uint16(m.Data[16:])) & vlanMask
+		}
+	}
+	return 0
+}
