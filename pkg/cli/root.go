@@ -59,7 +59,7 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
 	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newLog(target), newBundle(target),
-		newDatabase(target), newRemove(target))
+		newDatabase(target), newIP(target), newRemove(target))
 	return root
 }
 

@@ -98,7 +98,7 @@ var table = []rule{
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
 	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
 		never: append(below("controllers"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
-	{packages: "pkg/cli", direct: append(below("pkg/acllog", "pkg/admin", "pkg/health", "pkg/manifest", "pkg/ports",
+	{packages: "pkg/cli", direct: append(below("pkg/acllog", "pkg/admin", "pkg/floating", "pkg/health", "pkg/manifest", "pkg/ports",
 		"pkg/ovndb", "pkg/unit", "pkg/ovn/names", "pkg/install/rebuild", "apis"), "k8s.io/api", "k8s.io/apimachinery",
 		"sigs.k8s.io/yaml",
 		"k8s.io/client-go", "k8s.io/streaming/pkg/httpstream", "sigs.k8s.io/controller-runtime/pkg/client",
