@@ -36,7 +36,7 @@ func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) 
 
 // awaitsFloating reports whether a pod requests floating addresses and holds none yet.
 func (v *view) awaitsFloating(pod *corev1.Pod) bool {
-	_, requests, err := networkv1alpha1.ParseFloatingRequest(pod.Annotations)
+	_, requests, err := networkv1alpha1.FloatingRequestOf(pod)
 	return err != nil || requests && len(v.floating[string(pod.UID)]) == 0
 }
 
