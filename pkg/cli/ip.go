@@ -21,7 +21,7 @@ import (
 
 func newIP(target *cluster) *cobra.Command {
 	cmd := &cobra.Command{Use: "ip", Short: "Show, release and import the addresses of IPPools"}
-	cmd.AddCommand(newIPList(target), newIPRelease(target), newIPHistory(target), newIPLeaks(target))
+	cmd.AddCommand(newIPList(target), newIPRelease(target), newIPHistory(target), newIPLeaks(target), newIPImport(target))
 	return cmd
 }
 

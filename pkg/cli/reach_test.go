@@ -93,7 +93,7 @@ func TestErrorsNameTheUnreachableAPIServer(t *testing.T) {
 	for _, args := range [][]string{
 		{"status"}, {"status", "--wait"}, {"log"}, {"log", "--follow"}, {"drift"}, {"check"},
 		{"plan", "-f", manifest}, {"bundle", "-f", bundle}, {"ip", "list"}, {"ip", "release", "192.0.2.1", "-y"},
-		{"ip", "history", "192.0.2.1"}, {"ip", "leaks"},
+		{"ip", "history", "192.0.2.1"}, {"ip", "leaks"}, {"ip", "import", "--location", "NAT"},
 	} {
 		code, out, errs := runAgainst(server, args...)
 		if code != exitError || out != "" || !strings.HasPrefix(errs, "error: cannot reach the API server "+server+": ") ||
