@@ -78,13 +78,14 @@ func (a importAnswer) MarshalJSON() ([]byte, error) {
 }
 
 func (i *ipImportCommand) check() error {
-	locations := []string{string(networkv1alpha1.LocationOverlay), string(networkv1alpha1.LocationUnderlay), string(networkv1alpha1.LocationNAT)}
+	const underlay = string(networkv1alpha1.LocationUnderlay)
+	locations := []string{string(networkv1alpha1.LocationOverlay), underlay, string(networkv1alpha1.LocationNAT)}
 	switch {
 	case i.format != "yaml" && i.format != formatJSON:
 		return fmt.Errorf("invalid output %q: want yaml or json", string(i.format))
 	case !slices.Contains(locations, i.location):
 		return fmt.Errorf("invalid --location %q: want %s", i.location, strings.Join(locations, ", "))
-	case (i.location == string(networkv1alpha1.LocationUnderlay)) != (i.network != ""):
+	case (i.location == underlay) != (i.network != ""):
 		return errors.New("--location Underlay needs --network, and no other location has one")
 	}
 	return nil
@@ -120,7 +121,8 @@ func (i *ipImportCommand) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	done, err := (&importer{api: api, asOperator: asOperator}).apply(c.Context(), result)
-	fmt.Fprintf(c.ErrOrStderr(), "%d IPPools and %d FloatingIPs created or completed, %d existed already\n", done.pools, done.locks, done.existed)
+	fmt.Fprintf(c.ErrOrStderr(), "%d IPPools and %d FloatingIPs created or completed, %d existed already\n",
+		done.pools, done.locks, done.existed)
 	return err
 }
 
@@ -138,11 +140,14 @@ func (i *ipImportCommand) convert(ctx context.Context, api client.Reader, in io.
 	if err != nil {
 		return galaxy.Result{}, err
 	}
-	return galaxy.Convert(source, have, galaxy.Target{Location: networkv1alpha1.IPPoolLocation(i.location), Network: i.network, Now: time.Now()})
+	target := galaxy.Target{Location: networkv1alpha1.IPPoolLocation(i.location), Network: i.network, Now: time.Now()}
+	return galaxy.Convert(source, have, target)
 }
 
 // objects reads Galaxy's objects from the files, or from the API server.
-func (i *ipImportCommand) objects(ctx context.Context, api client.Reader, in io.Reader) (objects []*unstructured.Unstructured, err error) {
+func (i *ipImportCommand) objects(ctx context.Context, api client.Reader, in io.Reader) (
+	objects []*unstructured.Unstructured, err error,
+) {
 	if len(i.files) > 0 {
 		documents, err := readFiles(i.files, in)
 		for _, d := range documents {
@@ -154,7 +159,8 @@ func (i *ipImportCommand) objects(ctx context.Context, api client.Reader, in io.
 	config.SetGroupVersionKind(galaxy.ConfigMapKind)
 	err = api.Get(ctx, client.ObjectKey{Namespace: galaxyNamespace, Name: galaxy.ConfigMapName}, config)
 	if absent(err) {
-		return nil, fmt.Errorf("there is no ConfigMap %s/%s, which has Galaxy's ranges; -f reads it from a file", galaxyNamespace, galaxy.ConfigMapName)
+		return nil, fmt.Errorf("there is no ConfigMap %s/%s, which has Galaxy's ranges; -f reads it from a file",
+			galaxyNamespace, galaxy.ConfigMapName)
 	}
 	if err != nil {
 		return nil, err

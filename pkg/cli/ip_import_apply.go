@@ -114,7 +114,7 @@ func (i *importer) open(ctx context.Context, want *networkv1alpha1.IPPool) error
 // errHeld says that somebody has an address already.
 var errHeld = errors.New("somebody else has it")
 
-// lock creates a FloatingIP, or completes one that is free.
+// lock creates a FloatingIP, or completes a free FloatingIP.
 func (i *importer) lock(ctx context.Context, want *networkv1alpha1.FloatingIP) error {
 	f := want.DeepCopy()
 	err := i.asOperator.Create(ctx, f)

@@ -61,7 +61,9 @@ func cluster() galaxy.Cluster {
 			{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.5", i+1)}}
 		c.Nodes = append(c.Nodes, n)
 	}
-	for name, key := range map[string]string{"db-0": "sts_demo_db_db-0", "web-x": "pool__blue_dp_demo_web_web-x", "web-y": "dp_demo_web_web-y"} {
+	for name, key := range map[string]string{
+		"db-0": "sts_demo_db_db-0", "web-x": "pool__blue_dp_demo_web_web-x", "web-y": "dp_demo_web_web-y",
+	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID("u-" + key)}}
 		p.Spec.NodeName = "n2"
 		c.Pods[types.NamespacedName{Namespace: "demo", Name: name}] = p
@@ -207,19 +209,23 @@ func TestPoolsLargerThanTheRanges(t *testing.T) {
 
 func TestWhatCannotBeRead(t *testing.T) {
 	good := config(`[{"nodeSubnets":["10.0.0.0/8"],"ips":["10.9.0.2"]}]`)
-	for text, want := range map[string]string{
-		ip("10.9.0.2", "x", 0, ""):         "no ranges: ConfigMap floatingip-config is missing or empty",
-		config("[]"):                       "no ranges",
-		config("{"):                        "ConfigMap floatingip-config: data.floatingips: ",
-		config(`[{"ips":["10.9.0.9~1"]}]`): "data.floatingips[0].ips: ",
-		config(`[{"nodeSubnets":["x"]}]`):  "data.floatingips[0].nodeSubnets: ",
-		"{apiVersion: v1, kind: ConfigMap, metadata: {name: other}, data: {}}": "ConfigMap other: data.floatingips is missing",
-		"{apiVersion: v1, kind: Pod, metadata: {name: p}}":                     "Pod p: it is neither Galaxy's FloatingIP or Pool",
-		good + ip("web", "x", 0, ""):                                           "FloatingIP web: its name is not an address",
-		good + ip("10.9.0.2", "x", 3, ""):                                      "FloatingIP 10.9.0.2: spec.policy 3 is not 0, 1 or 2",
-		good + "---\n{apiVersion: galaxy.k8s.io/v1alpha1, kind: FloatingIP, metadata: {name: 10.9.0.2}, spec: {attribute: '{'}}":  "spec.attribute: ",
-		good + "---\n{apiVersion: galaxy.k8s.io/v1alpha1, kind: FloatingIP, metadata: {name: 10.9.0.2}, spec: {updateTime: now}}": "spec.updateTime: ",
-		good + "---\n{apiVersion: galaxy.k8s.io/v1alpha1, kind: Pool, metadata: {name: p}, size: many}":                           "Pool p: ",
+	const bare = "---\n{apiVersion: galaxy.k8s.io/v1alpha1, kind: FloatingIP, metadata: {name: 10.9.0.2}, "
+	for want, text := range map[string]string{
+		"no ranges: ConfigMap floatingip-config is missing or empty": ip("10.9.0.2", "x", 0, ""),
+		"no ranges": config("[]"),
+		"ConfigMap floatingip-config: data.floatingips: ": config("{"),
+		"data.floatingips[0].ips: ":                       config(`[{"ips":["10.9.0.9~1"]}]`),
+		"data.floatingips[0].nodeSubnets: ":               config(`[{"nodeSubnets":["x"]}]`),
+
+		"ConfigMap other: data.floatingips is missing": "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}, data: {}}",
+
+		"Pod p: it is neither Galaxy's FloatingIP or Pool": "{apiVersion: v1, kind: Pod, metadata: {name: p}}",
+
+		"FloatingIP web: its name is not an address":               good + ip("web", "x", 0, ""),
+		"FloatingIP 10.9.0.2: spec.policy 3 is not 0, 1 or 2":      good + ip("10.9.0.2", "x", 3, ""),
+		"FloatingIP 10.9.0.2: spec.attribute: ":                    good + bare + "spec: {attribute: '{'}}",
+		"FloatingIP 10.9.0.2: spec.updateTime: parsing time":       good + bare + "spec: {updateTime: now}}",
+		"Pool 10.9.0.2: .size accessor error: many is of the type": good + strings.Replace(bare, "FloatingIP", "Pool", 1) + "size: many}",
 	} {
 		if _, err := galaxy.Read(objects(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", text, err, want)

@@ -43,7 +43,7 @@ func reservedFor(a address) string {
 	return ""
 }
 
-// holderOf returns the holder of an address; nil if nobody is entitled to it.
+// holderOf returns the holder of an address; nil if the address is free.
 func (c *conversion) holderOf(a address) *networkv1alpha1.FloatingIPHolder {
 	uid, exists := c.cluster.Workloads[a.workload]
 	policy := a.policy

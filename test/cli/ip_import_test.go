@@ -26,7 +26,11 @@ spec:
   group: galaxy.k8s.io
   scope: Cluster
   names: {kind: FloatingIP, plural: floatingips}
-  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -35,7 +39,11 @@ spec:
   group: galaxy.k8s.io
   scope: Namespaced
   names: {kind: Pool, plural: pools}
-  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
 // galaxyObjects are what Galaxy has of the StatefulSet import/db.
@@ -144,7 +152,8 @@ func TestImport(t *testing.T) {
 	const note = "note: subnet 203.0.113.0/24, gateway 203.0.113.1 and VLAN 0 of [203.0.113.2-203.0.113.20] have no counterpart"
 	for _, from := range [][]string{nil, {"-f", file}} {
 		dry := weftReads(t, "", fine, append([]string{"ip", "import", "--location", "NAT"}, from...), note, "kind: IPPool",
-			"podUID: "+string(pod.UID), "uid: "+string(db.UID), "network.weft.dev/reserved: reserved-for-node", "- addresses: 203.0.113.2-203.0.113.3")
+			"podUID: "+string(pod.UID), "uid: "+string(db.UID), "network.weft.dev/reserved: reserved-for-node",
+			"- addresses: 203.0.113.2-203.0.113.3")
 		if err := os.WriteFile(file+".out", []byte(dry), 0o600); err != nil {
 			t.Fatal(err)
 		}
