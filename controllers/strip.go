@@ -52,17 +52,22 @@ func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatu
 	return kept
 }
 
-// withPorts keeps of containers their host ports and named ports, or all ports, and the restart policy that makes a
-// sidecar.
+// withPorts keeps of containers their host ports and named ports, or all ports, the restart policy that makes a sidecar,
+// and a request of Galaxy's resource.
 func withPorts(containers []corev1.Container, all bool) (kept []corev1.Container) {
 	for i := range containers {
 		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool {
 			return !all && p.HostPort == 0 && p.Name == ""
 		})
-		if len(ports) > 0 {
-			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports),
-				RestartPolicy: containers[i].RestartPolicy})
+		addresses, requests := containers[i].Resources.Requests[networkv1alpha1.GalaxyResource]
+		if len(ports) == 0 && !requests {
+			continue
 		}
+		container := corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports), RestartPolicy: containers[i].RestartPolicy}
+		if requests {
+			container.Resources.Requests = corev1.ResourceList{networkv1alpha1.GalaxyResource: addresses}
+		}
+		kept = append(kept, container)
 	}
 	return kept
 }

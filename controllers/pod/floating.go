@@ -42,7 +42,8 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 		return g, err
 	}
 	if pool, _, ok := r.Floating.Book.Pool(request.Pool); ok && pool.Location == networkv1alpha1.LocationUnderlay {
-		if pod.Annotations[networks.Annotation] == "" {
+		// Package podports reports an annotation that cannot be read.
+		if requests, err := networks.Parse(pod.Annotations, pod.Namespace); err == nil && len(requests) == 0 {
 			return g, &floating.UnavailableError{Pool: pool.Name, Reason: "its addresses live on Network " + pool.Network +
 				", which the pod does not request in its annotation " + networks.Annotation}
 		}
@@ -114,12 +115,12 @@ func (r *Reconciler) addFloating(
 // floatingOn returns a request for each pod with addresses of IPPools on a node whose way out changed.
 func (r *Reconciler) floatingOn(ctx context.Context, node client.Object) (requests []reconcile.Request) {
 	var pods corev1.PodList
-	// only annotations and names are read
+	// they are only read
 	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
-		if _, ok := pods.Items[i].Annotations[networkv1alpha1.IPPoolAnnotation]; ok {
+		if _, ok, _ := claim.Request(&pods.Items[i]); ok {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}

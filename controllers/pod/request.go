@@ -111,14 +111,12 @@ func (r *Reconciler) networksOf(ctx context.Context, pod *corev1.Pod) (string, e
 
 // requestChanged reports whether a pod's requests have changed.
 func requestChanged(before, after *corev1.Pod) bool {
-	for _, request := range []string{
+	for _, request := range append(networkv1alpha1.FloatingAnnotations(),
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
-		networkv1alpha1.IPPoolAnnotation, networkv1alpha1.IPCountAnnotation, networkv1alpha1.IPRangesAnnotation,
-		networkv1alpha1.ReleasePolicyAnnotation, networkv1alpha1.IPTTLAnnotation,
 		networks.Annotation, networks.DefaultAnnotation, networkv1alpha1.RandomHostPortsAnnotation,
 		networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.HostPortsAnnotation,
-	} {
+	) {
 		was, had := before.Annotations[request]
 		is, has := after.Annotations[request]
 		if was != is || had != has {

@@ -105,7 +105,9 @@ func changed(e event.UpdateEvent) bool {
 	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
-		before.Annotations[networkv1alpha1.IPPoolAnnotation] != after.Annotations[networkv1alpha1.IPPoolAnnotation] ||
+		slices.ContainsFunc(networkv1alpha1.FloatingAnnotations(), func(name string) bool {
+			return before.Annotations[name] != after.Annotations[name]
+		}) ||
 		allocated(before) != allocated(after) // a cache that was behind may have hidden it
 }
 

@@ -158,6 +158,9 @@ func TestErrorsHaveAnExitCodeOfTheirOwn(t *testing.T) {
 		{[]string{"drift", "--server=https://192.0.2.1", "--request-timeout=-5s"}, "--request-timeout -5s: want 0 or more"},
 		{[]string{"drift", "--kubeconfig", kubeconfig}, kubeconfig},
 		{[]string{"status", "--kubeconfig", os.DevNull}, "no kubeconfig names a cluster"},
+		{[]string{"ip", "history"}, "accepts 1 arg(s)"},
+		{[]string{"ip", "list", "--sort", "name"}, `invalid --sort "name": want address, pool, workload, node or since`},
+		{[]string{"ip", "release"}, "want either addresses or --workload"},
 		{[]string{"explode"}, "explode"},
 	} {
 		var out, errs bytes.Buffer

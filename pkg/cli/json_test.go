@@ -19,6 +19,8 @@ func TestNoListInAnAnswerIsNull(t *testing.T) {
 	for name, answer := range map[string]any{
 		"plan, drift": admin.Changes{}, "check": admin.Violations{}, "status": statusOf(&networkv1alpha1.ClusterNetwork{}, nil, ""),
 		"status of nothing": statusReport{}, "db rebuild": failed,
+		"ip list": addressList{}, "ip history": addressHistory{}, "ip leaks": leaksAnswer{}, "ip release": releaseAnswer{},
+		"ip import": importAnswer{},
 	} {
 		var out bytes.Buffer
 		if err := formatJSON.write(&out, answer, nil); err != nil {

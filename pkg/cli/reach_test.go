@@ -92,7 +92,8 @@ func TestErrorsNameTheUnreachableAPIServer(t *testing.T) {
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	for _, args := range [][]string{
 		{"status"}, {"status", "--wait"}, {"log"}, {"log", "--follow"}, {"drift"}, {"check"},
-		{"plan", "-f", manifest}, {"bundle", "-f", bundle},
+		{"plan", "-f", manifest}, {"bundle", "-f", bundle}, {"ip", "list"}, {"ip", "release", "192.0.2.1", "-y"},
+		{"ip", "history", "192.0.2.1"}, {"ip", "leaks"}, {"ip", "import", "--location", "NAT"},
 	} {
 		code, out, errs := runAgainst(server, args...)
 		if code != exitError || out != "" || !strings.HasPrefix(errs, "error: cannot reach the API server "+server+": ") ||
@@ -155,8 +156,8 @@ func TestAnInterruptedCommandReportsIt(t *testing.T) {
 		<-r.Context().Done() // the command closes the connection
 		return true
 	}}
-	for _, command := range []string{"status", "drift", "log", "bundle", "check"} {
-		if code, out, errs := server.run(command); code != exitError || out != "" || errs != "error: interrupted\n" {
+	for _, command := range []string{"status", "drift", "log", "bundle", "check", "ip leaks"} {
+		if code, out, errs := server.run(strings.Fields(command)...); code != exitError || out != "" || errs != "error: interrupted\n" {
 			t.Errorf("%s: exit code %d, %q, %q", command, code, out, errs)
 		}
 	}

@@ -37,7 +37,7 @@ func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) 
 // awaitsFloating reports whether a pod requests floating addresses that it does not all hold on its node yet. A pod
 // that holds addresses of another pool than it requests keeps them.
 func (v *view) awaitsFloating(pod *corev1.Pod) bool {
-	request, requests, err := networkv1alpha1.ParseFloatingRequest(pod.Annotations)
+	request, requests, err := networkv1alpha1.FloatingRequestOf(pod)
 	if err != nil || !requests {
 		return err != nil
 	}

@@ -119,17 +119,27 @@ func parseElements(text, namespace string) (elements []nadv1.NetworkSelectionEle
 	if text == "[]" {
 		return nil, nil
 	}
-	parsed, err := nadutils.ParseNetworkAnnotation(text, namespace)
+	parsed, err := nadutils.ParseNetworkAnnotation(text, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, element := range parsed {
 		if element.Namespace == "" {
+			if slices.Contains(galaxyNetworks, element.Name) {
+				continue
+			}
 			element.Namespace = namespace
 		}
 		elements = append(elements, *element)
 	}
 	return elements, nil
+}
+
+// galaxyNetworks are the names of TKEStack Galaxy's networks. Without a namespace they mean the cluster network, where
+// a pod gets its address from an IPPool if it requests one. With a namespace they are ordinary names.
+var galaxyNetworks = []string{
+	"galaxy-bridge", "galaxy-flannel", "galaxy-k8s-pure", "galaxy-k8s-sriov", "galaxy-k8s-vlan", "galaxy-underlay-veth",
+	"galaxy-veth", "tke-route-eni",
 }
 
 // oneDefaultRoute returns an error if several elements request a default route of a family.

@@ -26,6 +26,11 @@ func TestBothFormsOfTheAnnotation(t *testing.T) {
 		{`[{"name":"blue","ips":["10.1.0.5","fd00::5/64"],"mac":"02:00:00:00:00:05","default-route":["10.1.0.1"]}]`,
 			"demo/blue@net1 10.1.0.5/32,fd00::5/64 02:00:00:00:00:05 10.1.0.1"},
 		{`[]`, ""},
+		{"galaxy-flannel", ""},
+		{"galaxy-k8s-vlan,galaxy-k8s-sriov", ""},
+		{"galaxy-flannel@eth0, blue,tke-route-eni", "demo/blue@net1"},
+		{`[{"name":"galaxy-k8s-vlan"},{"name":"blue"}]`, "demo/blue@net1"},
+		{"demo/galaxy-k8s-vlan, galaxy-own", "demo/galaxy-k8s-vlan@net1 demo/galaxy-own@net2"},
 	} {
 		requests, err := parse(c.text)
 		var got []string

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -37,6 +38,8 @@ var (
 	programs   tools.Cache
 	kubeconfig string // file of the administrator's kubeconfig
 	api        client.Client
+	// operator is a client that the API server takes for the operator.
+	operator client.Client
 )
 
 // TestMain starts the API server once for all tests.
@@ -70,6 +73,11 @@ func run(m *testing.M) (code int, err error) {
 	if api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return 0, err
 	}
+	impersonating := rest.CopyConfig(config)
+	impersonating.Impersonate.UserName = "system:serviceaccount:" + system + ":weft-operator"
+	if operator, err = client.New(impersonating, client.Options{Scheme: scheme}); err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp("", "weft-cli-")
 	if err != nil {
 		return 0, err
@@ -95,8 +103,14 @@ func kubectl(t *testing.T, args ...string) {
 // weft runs kubectl-weft and expects an exit code and texts in its output.
 func weft(t *testing.T, code int, args []string, texts ...string) {
 	t.Helper()
+	weftReads(t, "", code, args, texts...)
+}
+
+// weftReads is weft with a standard input. It returns the standard output.
+func weftReads(t *testing.T, in string, code int, args []string, texts ...string) string {
+	t.Helper()
 	var out, errs bytes.Buffer
-	got := cli.Run(append([]string{"--kubeconfig", kubeconfig}, args...), strings.NewReader(""), &out, &errs)
+	got := cli.Run(append([]string{"--kubeconfig", kubeconfig}, args...), strings.NewReader(in), &out, &errs)
 	all := out.String() + errs.String()
 	if got != code {
 		t.Errorf("weft %v has exit code %d, want %d:\n%s", args, got, code, all)
@@ -106,6 +120,7 @@ func weft(t *testing.T, code int, args []string, texts ...string) {
 			t.Errorf("weft %v does not print %q:\n%s", args, text, all)
 		}
 	}
+	return out.String()
 }
 
 // create creates objects with their status; the test's cleanup removes them.

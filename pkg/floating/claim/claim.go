@@ -80,10 +80,10 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 	return c.Book.SetPool(read, refused)
 }
 
-// Request returns what a pod requests, in Weft's annotations; ok is false for a pod that requests nothing. The error
+// Request returns what a pod requests, in Weft's annotations or in Galaxy's format; ok is false for a pod that requests nothing. The error
 // names the annotation.
 func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err error) {
-	return networkv1alpha1.ParseFloatingRequest(pod.Annotations)
+	return networkv1alpha1.FloatingRequestOf(pod)
 }
 
 // Asker returns a pod as package floating sees it; ok is false for a pod that requests nothing.
