@@ -134,6 +134,7 @@ func (o *oracle) expectPorts(pod *corev1.Pod) (without []attachment) {
 		if port, ok := o.assigned(&a); ok {
 			if ports = append(ports, port); o.apart(a) {
 				failed = append(failed, request.String())
+				o.checkReached(a)
 			}
 		} else {
 			failed, without = append(failed, request.String()), append(without, a)

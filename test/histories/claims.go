@@ -55,11 +55,15 @@ const claimed = `[{"name":"y2","ipam-claim-reference":"v0"}]`
 
 var claimEvents = []choice{
 	{4, func(r *rand.Rand) Step { return Step{Do: "delete-pod", Name: oneOf(r, "a/q10", "a/q10", "a/q11")} }},
-	{4, func(r *rand.Rand) Step { return Step{Do: "attach", Name: oneOf(r, "a/q10", "a/q11", "a/q11"), Node: "n0", What: claimed} }},
+	{4, func(r *rand.Rand) Step {
+		return Step{Do: "attach", Name: oneOf(r, "a/q10", "a/q11", "a/q11"), Node: "n0", What: claimed}
+	}},
 	{2, func(*rand.Rand) Step { return Step{Do: "attach", Name: "b/q12", Node: "n0", What: "y2"} }},
 	{3, func(*rand.Rand) Step { return Step{Do: "delete-claim", Name: "a/v0"} }},
 	{3, func(*rand.Rand) Step { return Step{Do: "claim", Name: "a/v0", What: "y2"} }},
-	{2, func(r *rand.Rand) Step { return Step{Do: "change-podnetwork", Name: "y2", What: oneOf(r, "grow", "exclude"), N: r.IntN(100)} }},
+	{2, func(r *rand.Rand) Step {
+		return Step{Do: "change-podnetwork", Name: "y2", What: oneOf(r, "grow", "exclude"), N: r.IntN(100)}
+	}},
 	{2, func(r *rand.Rand) Step { return Step{Do: "api", What: oneOf(r, apiFaults...), N: r.IntN(2)} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "wire", What: oneOf(r, wireFaults...), N: r.IntN(2)} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "stale", N: 1 + r.IntN(6)} }},

@@ -90,6 +90,7 @@ func physicalOf(what string) []networkv1alpha1.PhysicalNetwork {
 
 // connect reports a node's connections with segments, as its agent does.
 func (w *world) connect(ctx context.Context, s Step) error {
+	w.reached[s.Name] = w.reached[s.Name] || s.What == "ready"
 	for {
 		nn := &networkv1alpha1.NodeNetwork{}
 		if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, nn); err != nil {
@@ -121,6 +122,13 @@ func (o *oracle) apart(a attachment) bool {
 	return !slices.ContainsFunc(o.networks[a.node.Name].Status.PhysicalNetworks, func(s networkv1alpha1.NodePhysicalNetworkStatus) bool {
 		return s.Name == n.Spec.PhysicalNetwork && s.Ready
 	})
+}
+
+// checkReached checks that a port on a segment that its node does not reach is from a time when the node reached one.
+func (o *oracle) checkReached(a attachment) {
+	if !o.reached[a.node.Name] {
+		o.complain("pod %s/%s has a port for %s, and node %s never reached the segment", a.pod.Namespace, a.pod.Name, a.request, a.node.Name)
+	}
 }
 
 // isConnected reports whether the ClusterNetwork has the physical network of a Network.

@@ -28,6 +28,8 @@ type oracle struct {
 	unpinned map[string]bool
 	// addressed are the addresses that IPAMClaims had at the previous check, by UID.
 	addressed map[types.UID][]string
+	// reached are the nodes that ever reported a connection with a segment.
+	reached map[string]bool
 
 	units   []unit.Unit
 	nodesOf map[string]facts.Node

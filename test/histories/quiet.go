@@ -26,7 +26,8 @@ func (w *world) wrong(ctx context.Context) error {
 	if !up {
 		return errors.New("the database is not running")
 	}
-	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed}
+	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed,
+		reached: w.reached}
 	units, err := judge.expect()
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ type world struct {
 	// attachments are what ports of pods on a Network had when the scenario began.
 	attachments map[string]string
 	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
+	reached     map[string]bool        // nodes that ever reported a connection with a segment
 	overtaken   bool                   // a previous leader was resumed: it may have taken the epoch again before it ended
 	trace       []string
 }
@@ -63,7 +64,8 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := &world{plan: plan, news: &notifier{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
-		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}, addressed: map[types.UID][]string{}}
+		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}, addressed: map[types.UID][]string{},
+		reached: map[string]bool{}}
 	w.server = ovndbtest.Start(t, "ovn-nb")
 	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
 	if real == nil {
