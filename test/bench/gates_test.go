@@ -90,11 +90,63 @@ func TestAnEventCostsTheSameInALargeCluster(t *testing.T) {
 	}
 }
 
+// TestASelectorCostsItsPods checks that a new selector, with its group and sets, costs one transaction and its end
+// another, and that both allocate by the number of its pods and not by the size of the cluster.
+func TestASelectorCostsItsPods(t *testing.T) {
+	const selected = 100
+	found := map[int]float64{}
+	for _, pods := range []int{small, large} {
+		e, _, c := gated(t, pods)
+		selector := facts.AllPods()
+		keys := []unit.Key{topology.PodGroupKey(selector), topology.PodSetKey(selector)}
+		members := make([]unit.Key, selected)
+		for i := range members {
+			members[i] = gatedPod(i).Key
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		const rounds = 20
+		for range rounds {
+			var rows []unit.Ref
+			var units []unit.Unit
+			for _, key := range keys {
+				e.Join(members, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, selector, key) })
+				units, rows = append(units, topology.SelectorUnit(key)), append(rows, topology.SelectedRows(key)...)
+			}
+			if err := e.ApplyAll(t.Context(), units...); err != nil {
+				t.Fatal(err)
+			}
+			e.End(keys, rows)
+			for _, key := range keys {
+				if err := e.Retry(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		runtime.ReadMemStats(&after)
+		found[pods] = float64(after.Mallocs-before.Mallocs) / rounds / selected
+		if n := c.take(); n != 2*rounds {
+			t.Errorf("beside %d pods: %d transactions in %d rounds, want 2 for each", pods, n, rounds)
+		}
+		t.Logf("a selector of %d pods beside %d: %.1f allocations for each of its pods", selected, pods, found[pods])
+	}
+	if found[large] > maxSelectedAllocations {
+		t.Errorf("%.1f allocations for each pod, at most %d are allowed", found[large], maxSelectedAllocations)
+	}
+	if found[large] > 1.2*found[small] {
+		t.Errorf("%.1f allocations for each pod beside %d pods and %.1f beside %d: they grow with the cluster",
+			found[small], small, found[large], large)
+	}
+}
+
 // Bounds for the allocations of an event, including libovsdb's: a fifth above the values when this was written.
 const (
 	maxAddAllocations    = 655
 	maxSameAllocations   = 165
 	maxDeleteAllocations = 300
+	// for each pod of a selector
+	maxSelectedAllocations = 58
 )
 
 // TestARestartWritesNothing checks that a new engine with the same units writes nothing.
