@@ -31,16 +31,18 @@ func node(name, number, chassis string) facts.Gateway {
 	n := facts.Gateway{Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", NextHops: addresses("172.18.0.1"),
 		Addresses: []netip.Prefix{netip.MustParsePrefix("172.18.0.1" + number + "/24")}}
 	n.Node.Name, n.Node.Chassis = name, chassis
-	n.Node.Subnets = []netip.Prefix{netip.MustParsePrefix("10.244." + number + ".0/24"), netip.MustParsePrefix("fd00:10:244:" + number + "::/64")}
+	n.Node.Subnets = []netip.Prefix{netip.MustParsePrefix("10.244." + number + ".0/24"),
+		netip.MustParsePrefix("fd00:10:244:" + number + "::/64")}
 	return n
 }
 
 // cluster has two nodes, one of which has not reported, pods, one in the host's network, and a service with an
-// endpoint outside and one that is not ready.
+// endpoint outside and an endpoint that is not ready.
 func cluster() Input {
 	web := trace.End{Kind: trace.Pod, Namespace: "demo", Name: "web-0", Node: "n1", Addresses: addresses("10.244.1.3", "fd00:10:244:1::3")}
 	late := trace.End{Kind: trace.Pod, Namespace: "demo", Name: "web-1", Node: "n1", Addresses: addresses("10.244.1.4")}
-	onHost := trace.End{Kind: trace.Pod, Namespace: "weft-system", Name: "weft-agent", Node: "n1", OnHost: true, Addresses: addresses("172.18.0.11")}
+	onHost := trace.End{Kind: trace.Pod, Namespace: "weft-system", Name: "weft-agent", Node: "n1", OnHost: true,
+		Addresses: addresses("172.18.0.11")}
 	other := trace.End{Kind: trace.Pod, Namespace: "demo", Name: `<"client">`, Node: "n2", Addresses: addresses("10.244.2.3")}
 	b := &trace.Balanced{Pods: map[netip.Addr]trace.Endpoint{
 		web.Addresses[0]:           {Namespace: "demo", Pod: "web-0", Node: "n1", Ready: true},
