@@ -89,7 +89,7 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	e, err := t.ends(c.Context())
+	e, err := readEnds(c.Context(), t.cluster)
 	if err != nil {
 		return err
 	}
@@ -111,12 +111,13 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
 }
 
-func (t *traceCommand) ends(ctx context.Context) (*ends, error) {
-	api, err := t.cluster.watchClient()
+// readEnds reads the nodes of a cluster.
+func readEnds(ctx context.Context, target *cluster) (*ends, error) {
+	api, err := target.watchClient()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := t.cluster.contextNamespace()
+	namespace, err := target.contextNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +182,16 @@ func (t *traceCommand) each(w trace.World, q trace.Question) ([]trace.Question, 
 	return all, nil
 }
 
-// notes are the problems of the network and of the nodes of a question, which no flow shows.
-func (e *ends) notes(questions []trace.Question) []string {
-	notes := linesOf("the network", e.whole)
+// notes are the problems of the whole network and of the nodes of a question, which no flow shows. Packets to the
+// outside also concern egress IPs.
+func (e *ends) notes(questions []trace.Question) (notes []string) {
 	for _, q := range questions {
+		for _, p := range e.problems {
+			ofEgress := q.To.Kind == trace.Outside && strings.HasPrefix(p.Object, "EgressIP/")
+			if ofEgress || strings.HasPrefix(p.Object, "ClusterNetwork/") {
+				notes = append(notes, linesOf(p.Object, []networkv1alpha1.Problem{p})...)
+			}
+		}
 		nodes := []string{q.From.Node, q.To.Node}
 		if q.From.Kind == trace.Outside {
 			nodes = append(nodes, q.Entry)

@@ -27,8 +27,8 @@ type ends struct {
 	namespace string // of objects that name none
 	world     trace.World
 	networks  map[string]*networkv1alpha1.NodeNetwork
-	// whole are the problems of the whole network, such as a silent ovn-northd.
-	whole []networkv1alpha1.Problem
+	// problems is the list in the ClusterNetwork's status.
+	problems []networkv1alpha1.Problem
 }
 
 // readWorld reads the nodes, and the problems of the whole network.
@@ -43,9 +43,7 @@ func (e *ends) readWorld(ctx context.Context) error {
 	if err := e.api.Get(ctx, name, &cluster); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	e.whole = slices.DeleteFunc(cluster.Status.Problems, func(p networkv1alpha1.Problem) bool {
-		return !strings.HasPrefix(p.Object, "ClusterNetwork/")
-	})
+	e.problems = cluster.Status.Problems
 	e.world, e.networks = trace.World{}, map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range networks.Items {
 		nn := &networks.Items[i]

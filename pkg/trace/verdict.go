@@ -296,6 +296,9 @@ func (j judge) byPolicy(s Step, row Row) Verdict {
 	ns := v.By.Namespace
 	if !strings.HasSuffix(v.By.Rule, Isolation) {
 		v.Why = fmt.Sprintf("%s, whose rule %q denies it", v.By, v.By.Rule)
+		if v.By.Kind == foreignRow {
+			v.Why = fmt.Sprintf("%s, which is not Weft's", v.By)
+		}
 		return v
 	}
 	port := ""

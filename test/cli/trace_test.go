@@ -71,6 +71,14 @@ func traces(t *testing.T) {
 		"unknown: default/started and 2001:db8::1 have no address of the same family")
 	weft(t, failed, []string{"trace", "started", "2001:db8::1", "--port=80", "-o", "json"}, `"result": "unknown"`, `"findings": []`)
 
+	weft(t, failed, []string{"topology", "nope"}, "error: there is no pod default/nope")
+	weft(t, failed, []string{"topology", "192.0.2.1"}, "192.0.2.1 is outside the cluster: want a pod, a service or a node")
+	weft(t, failed, []string{"topology", "-o", "png"}, "want text, json, dot, mermaid or svg")
+	weft(t, fine, []string{"topology"}, "switch t1  10.244.7.0/24", "pod default/started  10.244.7.3")
+	weft(t, fine, []string{"topology", "svc/two", "-o", "mermaid"}, "flowchart LR", "service default/two")
+	weft(t, fine, []string{"topology", "started", "-o", "json"}, `"name": "pod default/started"`)
+	weft(t, fine, []string{"topology", "node/t1", "-o", "svg"}, "<svg ", "pod default/started")
+
 	weft(t, failed, []string{"why"}, "want one argument, NAMESPACE/POD, not 0")
 	weft(t, failed, []string{"why", "demo/nope"}, "error: there is no pod demo/nope")
 	weft(t, failed, []string{"why", "a/b/c"}, "want NAMESPACE/POD")

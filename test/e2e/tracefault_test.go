@@ -118,24 +118,21 @@ func (f *flows) ofPackets() []flowFault {
 				Spec: networkv1alpha1.EgressFirewallSpec{Egress: []networkv1alpha1.EgressFirewallRule{
 					deny(cidr(lab.Outside().IPv4.Addr()))}}})
 		}, traceOutside, 1, "EgressFirewall e2e-faulted/default", toOutside},
-		{"an egress IP that no node carries", func(w *wound) {
-			e := egressIP(w.T, "fault", "")
-			e.Spec.NamespaceSelector.MatchLabels = map[string]string{corev1.LabelMetadataName: faulted}
-			e.Spec.PodSelector = app("client")
-			w.create(e)
-		}, traceOutside, 1, "EgressIP fault", toOutside},
+		{"an egress IP that no node carries", unassigned(networkv1alpha1.UnassignedDrop), traceOutside, 1, "EgressIP fault", toOutside},
+		{"an egress IP that is not in use", unassigned(""), traceOutside, 0, "NoAssignableNode", nil},
 		{"a service that selects no pod", f.service("nobody"), traceService + " --port 80", 1,
 			"Service e2e-faulted/fault has no endpoint for port 80", nil},
 		{"a service whose pod is not ready", f.service("unready"), traceService + " --port 80", 1, "unready is not ready", nil},
 		{"a port that the service does not have", f.service("web"), traceService + " --port 81", 1,
 			"Service e2e-faulted/fault has no TCP port 81", nil},
 		{"policy Local, and no endpoint on the node", f.service("web", nodePorts, local),
-			"trace outside svc/" + faulted + "/fault --family IPv4 --port 80 --node n1", 1, "", nil},
+			"trace outside svc/" + faulted + "/fault --family IPv4 --port 80 --node n1", 1,
+			"Service e2e-faulted/fault has traffic policy Local", nil},
 		{"an endpoint without a pod", endpointOfNobody, traceService + " --port 80", 1, "has the address 10.244.", nil},
 		{"a foreign ACL", func(w *wound) {
-			w.cure(func() { nbctl(w, "--name=fault", "acl-del", "n2", "to-lport", "2000", f.match()) })
+			w.cure(func() { nbctl(w, "acl-del", "n2", "to-lport", "2000", f.match()) })
 			nbctl(w, "--name=fault", "acl-add", "n2", "to-lport", "2000", f.match(), "drop")
-		}, traceWeb, 1, "foreign row ACL fault", toWeb},
+		}, traceWeb, 1, "dropped by foreign row ACL fault, which is not Weft's", toWeb},
 		{"a foreign router policy", func(w *wound) {
 			w.cure(func() { nbctl(w, "--if-exists", "lr-policy-del", names.ClusterRouter, "20000") })
 			nbctl(w, "lr-policy-add", names.ClusterRouter, "20000", f.match(), "drop")
@@ -248,6 +245,17 @@ func northdPaused(w *wound) {
 		w.cure(func() { northd("resume") })
 		northd("pause")
 	})(w)
+}
+
+// unassigned makes an egress IP that no node may carry.
+func unassigned(when networkv1alpha1.WhenUnassigned) func(*wound) {
+	return func(w *wound) {
+		e := egressIP(w.T, "fault", "")
+		e.Spec.WhenUnassigned = when
+		e.Spec.NamespaceSelector.MatchLabels = map[string]string{corev1.LabelMetadataName: faulted}
+		e.Spec.PodSelector = app("client")
+		w.create(e)
+	}
 }
 
 // pod makes the pod "fault". Its removal does not wait for a sandbox that never comes.

@@ -1,0 +1,92 @@
+package sketch
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/trace"
+)
+
+var update = flag.Bool("update", false, "write the goldens")
+
+func addresses(all ...string) (parsed []netip.Addr) {
+	for _, a := range all {
+		parsed = append(parsed, netip.MustParseAddr(a))
+	}
+	return parsed
+}
+
+func node(name, number, chassis string) facts.Gateway {
+	n := facts.Gateway{Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", NextHops: addresses("172.18.0.1"),
+		Addresses: []netip.Prefix{netip.MustParsePrefix("172.18.0.1" + number + "/24")}}
+	n.Node.Name, n.Node.Chassis = name, chassis
+	n.Node.Subnets = []netip.Prefix{netip.MustParsePrefix("10.244." + number + ".0/24"),
+		netip.MustParsePrefix("fd00:10:244:" + number + "::/64")}
+	return n
+}
+
+// cluster has two nodes, one of which has not reported, pods, one in the host's network, and a service with an
+// endpoint outside and an endpoint that is not ready.
+func cluster() Input {
+	web := trace.End{Kind: trace.Pod, Namespace: "demo", Name: "web-0", Node: "n1", Addresses: addresses("10.244.1.3", "fd00:10:244:1::3")}
+	late := trace.End{Kind: trace.Pod, Namespace: "demo", Name: "web-1", Node: "n1", Addresses: addresses("10.244.1.4")}
+	onHost := trace.End{Kind: trace.Pod, Namespace: "weft-system", Name: "weft-agent", Node: "n1", OnHost: true,
+		Addresses: addresses("172.18.0.11")}
+	other := trace.End{Kind: trace.Pod, Namespace: "demo", Name: `<"client">`, Node: "n2", Addresses: addresses("10.244.2.3")}
+	b := &trace.Balanced{Pods: map[netip.Addr]trace.Endpoint{
+		web.Addresses[0]:           {Namespace: "demo", Pod: "web-0", Node: "n1", Ready: true},
+		late.Addresses[0]:          {Namespace: "demo", Pod: "web-1", Node: "n1"},
+		addresses("192.0.2.77")[0]: {Ready: true}}}
+	b.Ports = []facts.ServicePort{{Protocol: corev1.ProtocolTCP, Number: 80, Backends: []facts.Backend{
+		{AddrPort: netip.MustParseAddrPort("10.244.1.3:8080")}, {AddrPort: netip.MustParseAddrPort("192.0.2.77:8080")}}}}
+	service := trace.End{Kind: trace.Service, Namespace: "demo", Name: "web", Addresses: addresses("10.96.0.10"), Balanced: b}
+	return Input{Nodes: trace.World{"n1": node("n1", "1", "chassis-1"), "n2": node("n2", "2", "")},
+		Pods: []trace.End{late, other, onHost, web}, Services: []trace.End{service}}
+}
+
+func TestGoldens(t *testing.T) {
+	for name, in := range map[string]Input{
+		"cluster": cluster(),
+		"node":    cluster().Around(trace.End{Kind: trace.Node, Name: "n2"}),
+		"pod":     cluster().Around(cluster().Pods[3]),
+		"service": cluster().Around(cluster().Services[0]),
+		"empty":   {},
+	} {
+		g := Draw(in)
+		for ending, got := range map[string]string{"txt": g.Text(), "dot": g.DOT(), "mmd": g.Mermaid(), "svg": g.SVG()} {
+			path := filepath.Join("testdata", name+"."+ending)
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || string(want) != got {
+				t.Errorf("%s: error %v; go test -update writes it. Got\n%s", path, err, got)
+			}
+		}
+	}
+}
+
+// Names from the cluster do not break out of the picture's markup.
+func TestSVGIsXML(t *testing.T) {
+	decoder := xml.NewDecoder(strings.NewReader(Draw(cluster()).SVG()))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
