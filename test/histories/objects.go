@@ -20,6 +20,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -42,6 +43,9 @@ type objects struct {
 	podNetworks     map[string]*networkv1alpha1.Network
 	definitions     map[types.NamespacedName]*nadv1.NetworkAttachmentDefinition
 
+	ippools     []networkv1alpha1.IPPool
+	floatingIPs []networkv1alpha1.FloatingIP
+
 	labels  map[string]labels.Set // of namespaces
 	logging map[string]string     // namespace -> its logging configuration
 	cluster string                // UID of kube-system
@@ -61,7 +65,9 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
 	var furtherNetworks networkv1alpha1.NetworkList
 	var nads nadv1.NetworkAttachmentDefinitionList
-	err := errors.Join(w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
+	var pools networkv1alpha1.IPPoolList
+	var ips networkv1alpha1.FloatingIPList
+	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
@@ -73,6 +79,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o.readNetworks(furtherNetworks, nads)
 	o.policies, o.clusterPolicies = policies.Items, clusterPolicies.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
+	o.ippools, o.floatingIPs = pools.Items, ips.Items
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {
 		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
@@ -95,6 +102,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 		return nil, err
 	}
 	o.plan, err = o.planNow()
+	o.plan.Floating = floating.Overlay(o.ippools)
 	return o, err
 }
 

@@ -94,6 +94,7 @@ func (o *oracle) checkStatus() {
 	o.checkFirewalls()
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
+	o.checkFloating()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}

@@ -46,7 +46,8 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
 // all are the resources that the operator watches.
-var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", policies, podNetworks, definitions})
+var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", policies, podNetworks, definitions,
+	ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
 // times are more likely.
@@ -127,8 +128,8 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	return withNetworkScenarios(withNetworks(withScenarios(withClusterPolicies(withLogging(withPolicies(withEgressIPs(
-		withFirewalls(withServices(p)))))))))
+	return withFloating(withNetworkScenarios(withNetworks(withScenarios(withClusterPolicies(withLogging(withPolicies(withEgressIPs(
+		withFirewalls(withServices(p))))))))))
 }
 
 func draw(r *rand.Rand, choices []choice) Step {

@@ -49,6 +49,7 @@ type world struct {
 	marker    int
 	// attachments are what ports of pods on a Network had when the scenario began.
 	attachments map[string]string
+	observer    *observer
 	overtaken   bool // a previous leader was resumed: it may have taken the epoch again before it ended
 	trace       []string
 }
@@ -64,13 +65,16 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}}
 	w.server = ovndbtest.Start(t, "ovn-nb")
 	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
+	var memory *apiserver.Server
 	if real == nil {
-		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, apiserver.New(plan.Seed, w.news.notify)
+		memory = apiserver.New(plan.Seed, w.news.notify)
+		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, memory
 	}
+	w.observer = newObserver(memory)
 	if w.api, err = newClient(w.cluster); err != nil {
 		return nil, err
 	}
-	w.mirror = newMirror(w.news.notify)
+	w.mirror = newMirror(w.news.notify, w.observer.seeRows)
 	if err := w.mirror.connect(w.cluster.database); err != nil {
 		return nil, err
 	}
@@ -111,6 +115,9 @@ func (w *world) run(ctx context.Context) error {
 		if err := w.do(ctx, step); err != nil {
 			return fmt.Errorf("step %d %+v: %w", i, step, err)
 		}
+		if err := w.observer.err(); err != nil {
+			return fmt.Errorf("at step %d %+v: %w", i, step, err)
+		}
 	}
 	if err := w.quiet(ctx); err != nil {
 		return err
@@ -125,7 +132,7 @@ func (w *world) run(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return w.observer.err()
 }
 
 // note records an action for the analysis of a failure.
