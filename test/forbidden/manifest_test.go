@@ -208,7 +208,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 	}
 	for _, policy := range m.policies {
 		want := operator
-		if strings.HasSuffix(policy.Name, "weft-agents") {
+		if strings.HasSuffix(policy.Name, "weft-agents") || strings.HasSuffix(policy.Name, "weft-hostports") {
 			want = agent
 		}
 		i := slices.IndexFunc(m.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
