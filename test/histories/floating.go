@@ -30,7 +30,9 @@ var floatingWatched = []string{ippools, floatingIPs, floatingIPs, "deployments",
 func anIPPool(r *rand.Rand) string { return fmt.Sprintf("f%d", r.IntN(3)) }
 
 // aWorkload names a Deployment d<n> or a StatefulSet s<n>.
-func aWorkload(r *rand.Rand) string { return oneOf(r, "a", "b") + "/" + oneOf(r, "d0", "d1", "s0", "s1") }
+func aWorkload(r *rand.Rand) string {
+	return oneOf(r, "a", "b") + "/" + oneOf(r, "d0", "d1", "s0", "s1")
+}
 
 // aFloater names a pod that requests floating addresses: <workload>-<n>, or bare-<n> without a workload.
 func aFloater(r *rand.Rand) string {

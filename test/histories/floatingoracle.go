@@ -73,6 +73,10 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 		taken = append(taken, o.outside()...)
 	}
 	for _, s := range read.Segments {
+		if pods := o.plan.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
+			!slices.ContainsFunc(pods, func(n netip.Prefix) bool { return n.Addr().Is4() == s.First.Is4() }) {
+			return fmt.Sprintf("pods have no addresses of the family of %s", s)
+		}
 		inside := slices.ContainsFunc(o.plan.PodNetworks(), func(n netip.Prefix) bool { return n.Contains(s.First) && n.Contains(s.Last) })
 		if read.Location == networkv1alpha1.LocationOverlay && !inside {
 			return fmt.Sprintf("%s is in no network of pods", s)

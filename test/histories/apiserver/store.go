@@ -43,13 +43,13 @@ type store struct {
 	space   uuid.UUID                    // namespace of the objects' UIDs
 	// observers are called at each revision: resource -> functions.
 	observers map[string][]func(event string, object []byte)
-	notify  func()
+	notify    func()
 }
 
 func newStore(seed uint64, notify func()) *store {
 	return &store{objects: map[string]map[string]object{}, more: make(chan struct{}), notify: notify,
 		observers: map[string][]func(string, []byte){},
-		space: uuid.NewSHA1(uuid.NameSpaceOID, []byte(strconv.FormatUint(seed, 10)))}
+		space:     uuid.NewSHA1(uuid.NameSpaceOID, []byte(strconv.FormatUint(seed, 10)))}
 }
 
 func (s *store) get(resource, name string) (object, bool) {
