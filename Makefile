@@ -86,8 +86,8 @@ e2e-upstream: ## Run Kubernetes' own network tests (SUITES="conformance netpol o
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
 
 .PHONY: bench
-bench: tools ## Benchmark the operator under the load of clusters (SIZES="100/2000 250/5000 500/10000", nodes/pods; POLICIES=1000; BENCH_FLAGS) against a lower bound; figures in _out/bench.json
-	go test -tags e2e -count=1 -timeout 120m -v -run '^TestBench$$' ./test/bench/load -args -sizes "$(or $(SIZES),100/2000)" -policies $(or $(POLICIES),0) $(BENCH_FLAGS)
+bench: tools ## Benchmark the operator under the load of clusters (SIZES="100/2000 250/5000 500/10000", nodes/pods; POLICIES=1000; FLOATING=5000 pods with floating addresses; BENCH_FLAGS) against a lower bound; figures in _out/bench.json
+	go test -tags e2e -count=1 -timeout 120m -v -run '^TestBench$$' ./test/bench/load -args -sizes "$(or $(SIZES),100/2000)" -policies $(or $(POLICIES),0) -floating $(or $(FLOATING),0) $(BENCH_FLAGS)
 
 .PHONY: bench-compare
 bench-compare: ## Compare two results of make bench (A=before.json B=after.json); fails if B is worse

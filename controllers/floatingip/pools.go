@@ -134,7 +134,7 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 		}
 		taken = append(taken, egress...)
 	}
-	if err := read.Check(within, where, taken); err != nil {
+	if err := errors.Join(read.CheckFamilies(plan.PodNetworks()), read.Check(within, where, taken)); err != nil {
 		return err
 	}
 	return r.Floating.Book.Outside(read)

@@ -180,6 +180,28 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// Nothing can be translated to an address of a family that pods do not have.
+func TestFamiliesOfATranslatingPool(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")
+	for name, c := range map[string]struct {
+		location networkv1alpha1.IPPoolLocation
+		networks []netip.Prefix
+		want     string
+	}{
+		"both":               {networkv1alpha1.LocationNAT, []netip.Prefix{v6, v4}, ""},
+		"no network yet":     {networkv1alpha1.LocationNAT, nil, ""},
+		"IPv6 alone":         {networkv1alpha1.LocationNAT, []netip.Prefix{v6}, "range 192.0.2.1 of IPPool web is of a family"},
+		"IPv4 alone":         {networkv1alpha1.LocationNAT, []netip.Prefix{v4}, "range 2001:db8::1 of IPPool web is of a family"},
+		"not of Overlay ...": {networkv1alpha1.LocationOverlay, []netip.Prefix{v4}, ""}, // whose ranges must be inside
+	} {
+		p := poolOf(t, "web", "192.0.2.1", "2001:db8::1")
+		p.Location = c.location
+		if err := p.CheckFamilies(c.networks); (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) && err != nil {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // The history has the latest pods of the address, and no more than its length.
 func TestHistoryOfAnAddress(t *testing.T) {
 	w := newWorld(t)

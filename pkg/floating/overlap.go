@@ -3,6 +3,7 @@ package floating
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -32,6 +33,19 @@ func (p Pool) Check(within []netip.Prefix, where string, taken []Taken) error {
 				return &RefusedError{networkv1alpha1.ReasonRangeOverlaps,
 					fmt.Sprintf("range %s of IPPool %s overlaps %s of %s", s, p.Name, t.AddressRange, t.Of)}
 			}
+		}
+	}
+	return nil
+}
+
+// CheckFamilies reports a range of a family that the networks of pods do not have: no pod would get its addresses, and
+// nothing could be translated to them. Without networks nothing is reported, because they may come.
+func (p Pool) CheckFamilies(networks []netip.Prefix) error {
+	for _, s := range p.Segments {
+		same := func(n netip.Prefix) bool { return n.Addr().Is4() == s.First.Is4() }
+		if p.Location == networkv1alpha1.LocationNAT && len(networks) > 0 && !slices.ContainsFunc(networks, same) {
+			return &RefusedError{networkv1alpha1.ReasonRangeOutside, fmt.Sprintf(
+				"range %s of IPPool %s is of a family of which ClusterNetwork's spec.clusterNetwork has no entry", s, p.Name)}
 		}
 	}
 	return nil

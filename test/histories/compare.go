@@ -35,8 +35,9 @@ var shared = map[string][]string{
 // theirs are columns that northd writes.
 var theirs = []string{"up", "dynamic_addresses", "tag", "ipv6_prefix"}
 
-// expectRows converts units to rows.
-func expectRows(units []unit.Unit) expectation {
+// expectRows converts units to rows. A row whose optional parent is absent cannot exist: OVN deletes it. present is the
+// database as it is, because a parent that must stay as it is belongs to no unit.
+func expectRows(units []unit.Unit, present database) expectation {
 	e := expectation{}
 	for _, u := range units {
 		for _, r := range u.Rows {
@@ -61,6 +62,10 @@ func expectRows(units []unit.Unit) expectation {
 				parent.columns[m.Column] = append(parent.columns[m.Column], element)
 				slices.Sort(parent.columns[m.Column])
 				parent.columns[m.Column] = slices.Compact(parent.columns[m.Column]) // two services may share an address
+			} else if _, kept := present[m.Parent.Table][m.Parent.UUID]; m.Optional && m.Column == "nat" && !kept {
+				for _, rows := range e {
+					delete(rows, m.Element)
+				}
 			}
 		}
 	}

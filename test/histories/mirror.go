@@ -18,6 +18,8 @@ type database map[string]map[string]row
 // mirror follows the northbound database with its own monitor, independent of the operator under test.
 type mirror struct {
 	notify func()
+	// observe is called at each change with all rows, and with those that changed as they were; nil: nobody observes.
+	observe func(rows, before database)
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -27,7 +29,9 @@ type mirror struct {
 	wait map[int]chan []json.RawMessage
 }
 
-func newMirror(notify func()) *mirror { return &mirror{notify: notify} }
+func newMirror(notify func(), observe func(rows, before database)) *mirror {
+	return &mirror{notify: notify, observe: observe}
+}
 
 // tables are the tables that the mirror follows: all that Weft writes, and all in which the histories put foreign
 // rows.
@@ -134,15 +138,21 @@ func (m *mirror) update(text json.RawMessage) {
 	if json.Unmarshal(text, &updates) != nil {
 		return
 	}
+	before := database{}
 	for table, changes := range updates {
 		if m.rows[table] == nil {
 			m.rows[table] = map[string]row{}
 		}
+		before[table] = map[string]row{}
 		for uuid, change := range changes {
+			before[table][uuid] = m.rows[table][uuid]
 			if m.rows[table][uuid] = change.New; change.New == nil {
 				delete(m.rows[table], uuid)
 			}
 		}
+	}
+	if m.observe != nil {
+		m.observe(m.rows, before)
 	}
 }
 

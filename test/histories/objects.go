@@ -22,6 +22,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -47,6 +48,9 @@ type objects struct {
 	claims          map[types.NamespacedName]*ipamclaimsv1alpha1.IPAMClaim
 	claimed         map[string]types.NamespacedName // Network and address -> the claim that keeps it
 
+	ippools     []networkv1alpha1.IPPool
+	floatingIPs []networkv1alpha1.FloatingIP
+
 	labels  map[string]labels.Set // of namespaces
 	logging map[string]string     // namespace -> its logging configuration
 	cluster string                // UID of kube-system
@@ -68,8 +72,10 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var nads nadv1.NetworkAttachmentDefinitionList
 	var multi cniv1beta1.MultiNetworkPolicyList
 	var claims ipamclaimsv1alpha1.IPAMClaimList
-	err := errors.Join(w.api.List(ctx, &multi), w.api.List(ctx, &claims), w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads),
-		w.api.List(ctx, &clusterPolicies),
+	var pools networkv1alpha1.IPPoolList
+	var ips networkv1alpha1.FloatingIPList
+	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &multi), w.api.List(ctx, &claims),
+		w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
@@ -82,6 +88,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o.readClaims(claims)
 	o.policies, o.clusterPolicies, o.multiPolicies = policies.Items, clusterPolicies.Items, multi.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
+	o.ippools, o.floatingIPs = pools.Items, ips.Items
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
 	for i := range nodes.Items {
 		o.nodes[nodes.Items[i].Name] = &nodes.Items[i]
@@ -104,6 +111,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 		return nil, err
 	}
 	o.plan, err = o.planNow()
+	o.plan.Floating = floating.Overlay(o.ippools)
 	return o, err
 }
 

@@ -13,6 +13,8 @@ import (
 	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -61,7 +63,7 @@ func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
 	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
-		networkingv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion,
+		networkingv1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion,
 		cniv1beta1.GroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
@@ -77,10 +79,14 @@ func newMapper() meta.RESTMapper {
 		cniv1beta1.GroupVersion.WithResource("multi-networkpolicies"),
 		cniv1beta1.GroupVersion.WithResource("multi-networkpolicy"), meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, meta.RESTScopeRoot)
+	for _, kind := range []string{"Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"} {
+		mapper.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network"} {
+	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network", "IPPool", "FloatingIP"} {
 		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper

@@ -24,6 +24,7 @@ import (
 type oracle struct {
 	*objects
 	further
+	floats
 	rows     database
 	unpinned map[string]bool
 	// addressed are the addresses that IPAMClaims had at the previous check, by UID.
@@ -45,6 +46,9 @@ func (o *oracle) complain(format string, args ...any) {
 // expect computes all units, and reports invalid assignments.
 func (o *oracle) expect() ([]unit.Unit, error) {
 	o.nodesOf, o.used, o.slots = map[string]facts.Node{}, map[netip.Addr]string{}, map[string]map[int]string{}
+	if err := o.readFloating(); err != nil {
+		return nil, err
+	}
 	o.units = append(o.units, topology.NetworkUnit(o.plan.Network(o.cluster)))
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		o.expectNode(o.nodes[name])
@@ -61,7 +65,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 		}
 	}
 	for _, pod := range without {
-		if node := o.nodesOf[pod.Spec.NodeName]; o.hasRoom(node) {
+		if node := o.nodesOf[pod.Spec.NodeName]; o.mayHavePort(pod) && o.hasRoom(node) {
 			o.complain("pod %s/%s has no port, although node %s has free addresses", pod.Namespace, pod.Name, node.Name)
 		}
 	}
@@ -77,7 +81,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 func (o *oracle) expectNode(node *corev1.Node) {
 	nn := o.networks[node.Name]
 	if nn == nil {
-		if used := o.subnets(""); len(o.plan.Exhausted(used)) == 0 {
+		if used := slices.Concat(o.subnets(""), o.plan.Floating); len(o.plan.Exhausted(used)) == 0 {
 			o.complain("node %s has no NodeNetwork, although subnets are left", node.Name)
 		}
 		return
@@ -131,29 +135,39 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 		o.complain("port of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		return true
 	}
-	o.checkAssignment(pod, node, port)
+	given := o.givenTo(pod, r)
+	o.checkAssignment(pod, node, port, given.own)
 	chassis := node.Chassis
 	if chassis == "" {
 		chassis = port.chassis // the last reported chassis stays until the agent reports again
 	}
-	o.units = append(o.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name,
+	want := topology.Pod{Namespace: pod.Namespace, Name: pod.Name,
 		UID: interfaceUID(pod), Node: node.Name,
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
 		Networks: networks.Generation(pod.Annotations),
-		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod)}))
+		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod),
+		Floating: given.own, Translated: given.translated}
+	if len(given.own) > 0 {
+		want.WaysOut = o.waysOut(node, given.own)
+	}
+	o.units = append(o.units, topology.PodUnit(want))
 	return true
 }
 
 // macOf returns the MAC derived from a pod's addresses.
 func macOf(addresses []netip.Addr) net.HardwareAddr { return ipam.MAC(addresses) }
 
-// checkAssignment checks a pod's assignment.
-func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort) {
+// checkAssignment checks a pod's assignment. Instead of an address of its node it has its own floating addresses of a
+// family.
+func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort, own []netip.Addr) {
 	name := pod.Namespace + "/" + pod.Name
-	if got := len(port.addresses); got != len(families(node.Subnets)) {
-		o.complain("pod %s has %d addresses on node %s with subnets %v", name, got, node.Name, node.Subnets)
+	ordinary := slices.DeleteFunc(slices.Clone(port.addresses), func(a netip.Addr) bool { return slices.Contains(own, a) })
+	wanted := slices.DeleteFunc(families(node.Subnets), func(is4 bool) bool { return hasFamily(own, is4) })
+	if len(ordinary) != len(wanted) || len(ordinary)+len(own) != len(port.addresses) {
+		o.complain("pod %s has addresses %v on node %s with subnets %v, and its FloatingIPs %v", name, port.addresses, node.Name,
+			node.Subnets, own)
 	}
-	for _, a := range port.addresses {
+	for _, a := range ordinary {
 		if !slices.ContainsFunc(node.Subnets, func(s netip.Prefix) bool { return ipam.IsPodAddress(s, a) }) {
 			o.complain("pod %s has %s, which is not a pod address in the subnets %v of node %s", name, a, node.Subnets, node.Name)
 		}
@@ -169,7 +183,7 @@ func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort)
 		o.complain("ports of pods %s and %s on node %s both request tunnel key %d", other, name, node.Name, port.slot)
 	}
 	o.slots[node.Name][port.slot] = name
-	if addresses := reported(pod); len(addresses) > 0 && !o.unpinned[string(pod.UID)] &&
+	if addresses := reported(pod); len(own) == 0 && len(addresses) > 0 && !o.unpinned[string(pod.UID)] &&
 		within(addresses, node.Subnets) && !slices.Equal(addresses, port.addresses) {
 		o.complain("pod %s reported %v, but its port has %v", name, addresses, port.addresses)
 	}

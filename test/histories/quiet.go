@@ -26,13 +26,13 @@ func (w *world) wrong(ctx context.Context) error {
 	if !up {
 		return errors.New("the database is not running")
 	}
-	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed,
-		reached: w.reached}
+	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached,
+		floats: floats{api: w.api}}
 	units, err := judge.expect()
 	if err != nil {
 		return err
 	}
-	if err := w.compare(rows, expectRows(units), judge.kept()); err != nil {
+	if err := w.compare(rows, expectRows(units, rows), judge.kept()); err != nil {
 		return err
 	}
 	judge.checkStatus()
@@ -232,7 +232,7 @@ func (w *world) unwanted(ctx context.Context) error {
 		return err
 	}
 	rows, _ := w.mirror.snapshot()
-	units, err := (&oracle{objects: o, rows: rows, unpinned: w.unpinned}).expect()
+	units, err := (&oracle{objects: o, rows: rows, unpinned: w.unpinned, floats: floats{api: w.api}}).expect()
 	if err != nil {
 		return err
 	}

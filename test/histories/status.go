@@ -104,6 +104,7 @@ func (o *oracle) checkStatus() {
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
 	o.checkClaims(o.addressed)
+	o.checkFloating()
 	for i := range o.pods {
 		o.checkRecord(&o.pods[i])
 	}

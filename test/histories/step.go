@@ -47,7 +47,7 @@ var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefor
 
 // all are the resources that the operator watches.
 var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", policies, podNetworks, definitions,
-	clusterPolicies, multiPolicies, claims})
+	clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
 // times are more likely.
@@ -129,7 +129,7 @@ func generate(seed uint64) Plan {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
 	for _, with := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
-		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets} {
+		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating} {
 		p = with(p)
 	}
 	return p

@@ -51,6 +51,9 @@ func (w *world) pick(table string, n int) (id string, r row, ok bool) {
 	return id, rows[table][id], true
 }
 
+// spoiledTranslation is the address that a vandal writes into a translation.
+const spoiledTranslation = "192.0.2.99"
+
 // vandalise changes one of Weft's rows.
 func (w *world) vandalise(what string, n int) error {
 	if !w.serverUp {
@@ -71,7 +74,7 @@ func (w *world) vandalise(what string, n int) error {
 	case "spoil-translation":
 		if id, _, ok := w.pick("NAT", n); ok {
 			return w.mirror.transact(operation{"op": "update", "table": "NAT", "where": where(id),
-				"row": operation{"external_ip": "192.0.2.99"}})
+				"row": operation{"external_ip": spoiledTranslation}})
 		}
 		return nil
 	case "delete-router":
@@ -87,6 +90,9 @@ func (w *world) vandalise(what string, n int) error {
 	id, r, ok := w.pick("Logical_Switch_Port", n)
 	if !ok {
 		return nil
+	}
+	if what == "addresses" {
+		w.observer.spoil(id)
 	}
 	return w.mirror.transact(w.vandalisePort(what, n, id, r)...)
 }

@@ -53,6 +53,7 @@ type world struct {
 	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
 	reached     map[string]bool        // nodes that ever reported a connection with a segment
 	overtaken   bool                   // a previous leader was resumed: it may have taken the epoch again before it ended
+	observer    *observer
 	trace       []string
 }
 
@@ -68,13 +69,16 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 		reached: map[string]bool{}}
 	w.server = ovndbtest.Start(t, "ovn-nb")
 	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
+	var memory *apiserver.Server
 	if real == nil {
-		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, apiserver.New(plan.Seed, w.news.notify)
+		memory = apiserver.New(plan.Seed, w.news.notify)
+		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, memory
 	}
+	w.observer = newObserver(memory)
 	if w.api, err = newClient(w.cluster); err != nil {
 		return nil, err
 	}
-	w.mirror = newMirror(w.news.notify)
+	w.mirror = newMirror(w.news.notify, w.observer.seeRows)
 	if err := w.mirror.connect(w.cluster.database); err != nil {
 		return nil, err
 	}
@@ -115,6 +119,9 @@ func (w *world) run(ctx context.Context) error {
 		if err := w.do(ctx, step); err != nil {
 			return fmt.Errorf("step %d %+v: %w", i, step, err)
 		}
+		if err := w.observer.err(); err != nil {
+			return fmt.Errorf("at step %d %+v: %w", i, step, err)
+		}
 	}
 	if err := w.quiet(ctx); err != nil {
 		return err
@@ -129,7 +136,7 @@ func (w *world) run(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return w.observer.err()
 }
 
 // note records an action for the analysis of a failure.

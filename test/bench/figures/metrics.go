@@ -43,6 +43,10 @@ func (r Run) Metrics() []Metric {
 		all = append(all, cost("round", round)...)
 	}
 	all = append(all, node(r.Nodes)...)
+	if r.Floating.N > 0 {
+		all = append(all, Metric{Name: "floating storm, pods in NB/s", Value: float64(r.Floating.N) / r.Floating.Seconds, More: true})
+		all = append(all, cost("floating storm, per pod", r.Floating.Cost.Per(r.Floating.N))...)
+	}
 	all = append(all,
 		Metric{Name: "restart, first pod s", Value: r.Restart.FirstPodSeconds},
 		Metric{Name: "restart, NB transactions", Value: r.Restart.Cost.Transactions, Counted: true},

@@ -31,7 +31,11 @@ type Size struct {
 	Services  int `json:"services"`
 	Endpoints int `json:"endpoints"` // per service
 	Policies  int `json:"policies"`
+	Floating  int `json:"floating,omitempty"` // pods with a floating address, besides Pods
 }
+
+// Ports is how many pods have a port when all have been created.
+func (s Size) Ports() int { return s.Pods + s.Floating }
 
 func (s Size) String() string { return fmt.Sprintf("%d/%d", s.Nodes, s.Pods) }
 
@@ -72,8 +76,10 @@ type Run struct {
 	Storm    Storm            `json:"storm"`
 	Services Phase            `json:"services"`
 	Events   map[string]Event `json:"events"`
-	Restart  Restart          `json:"restart"`
-	Rebuild  Phase            `json:"rebuild"`
+	// Floating creates all pods with a floating address.
+	Floating Phase   `json:"floating,omitzero"`
+	Restart  Restart `json:"restart"`
+	Rebuild  Phase   `json:"rebuild"`
 	// PeakMB is the largest resident memory of each process in the whole run. For the controller it is that of the
 	// first process.
 	PeakMB map[string]float64 `json:"peakMB"`

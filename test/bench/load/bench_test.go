@@ -56,6 +56,10 @@ func TestBench(t *testing.T) {
 	for _, size := range all {
 		size.Services, size.Endpoints, size.Policies = *services, *endpoints, *policies
 		for name := range strings.SplitSeq(*subjectNames, ",") {
+			size.Floating = 0
+			if subjects[name].whole {
+				size.Floating = *floatingPods
+			}
 			s, ok := subjects[name]
 			if !ok {
 				t.Fatalf("-controllers: %q is neither weft nor floor", name)
@@ -92,13 +96,22 @@ func measure(t *testing.T, s subject, size figures.Size, raft bool) figures.Run 
 		step(t, "services", func() { run.Services = w.phase(size.Services, func() { w.services(size) }) })
 	}
 	step(t, "events", func() { w.profiled("events", func() { run.Events = w.events(size, *rounds) }) })
+	if size.Floating > 0 {
+		step(t, "floating", func() {
+			w.profiled("floating", func() { run.Floating = w.floating(size, *rounds, run.Events) })
+		})
+		w.must(w.checkHolders(size))
+	}
 	run.PeakMB = w.peaks()
-	w.verify(size.Pods)
-	step(t, "pods run", func() { w.each(0, size.Pods, w.run); w.rest() })
+	w.verify(size.Ports())
+	step(t, "pods run", func() { w.each(0, size.Pods, w.run); w.each(firstFloating, size.Floating, w.run); w.rest() })
 	step(t, "restart", func() { w.kill(); w.profiled("restart", func() { run.Restart = w.restart(size) }) })
-	w.verify(size.Pods + 1)
+	w.verify(size.Ports() + 1)
 	step(t, "rebuild", func() { w.emptied(); w.profiled("rebuild", func() { run.Rebuild = w.rebuild(size) }) })
-	w.verify(size.Pods + 1)
+	w.verify(size.Ports() + 1)
+	if size.Floating > 0 {
+		w.must(w.checkHolders(size))
+	}
 	return run
 }
 

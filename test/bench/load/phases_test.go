@@ -42,7 +42,7 @@ func (w *world) join(first, n int) {
 }
 
 func (w *world) createNode(ctx context.Context, i int) error {
-	_, err := w.api.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}, metav1.CreateOptions{})
+	_, err := w.api.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: rackOf(i)}}, metav1.CreateOptions{})
 	return err
 }
 
@@ -251,6 +251,6 @@ func (w *world) rebuild(size figures.Size) figures.Phase {
 	w.Helper()
 	return w.phase(size.Pods+1, func() {
 		w.startController(w.controller.subject, w.controller.path)
-		w.must(w.seen.whenPorts(size.Pods + 1))
+		w.must(w.seen.whenPorts(size.Ports() + 1))
 	})
 }

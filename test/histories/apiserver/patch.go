@@ -28,7 +28,33 @@ func (s *Server) patch(t target, format string, body []byte) (object, error) {
 		if err != nil {
 			return nil, err
 		}
+		if t.kind.whole {
+			return patched, nil
+		}
 		return subresource(o, patched, t.subresource), nil
+	})
+}
+
+// put replaces an object. A resource version in the body is a precondition.
+func (s *Server) put(t target, body []byte) (object, error) {
+	replacement, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.update(t.kind, t.name, func(o object) (object, error) {
+		want, had := replacement.meta(), o.meta()
+		if version, ok := want["resourceVersion"]; ok && version != had["resourceVersion"] {
+			return nil, fmt.Errorf("%w: %s %s has resourceVersion %v, not %v", errConflict, t.kind.Resource, t.name,
+				had["resourceVersion"], version)
+		}
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+			want[field] = had[field]
+		}
+		replacement["apiVersion"], replacement["kind"] = t.kind.APIVersion, t.kind.Kind
+		if t.kind.whole {
+			return replacement, nil
+		}
+		return subresource(o, replacement, t.subresource), nil
 	})
 }
 

@@ -40,6 +40,14 @@ var kinds = map[string]kind{
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1",
 		Kind: "EgressFirewall", generation: true},
 
+	"ippools":      {Resource: "ippools", APIVersion: "network.weft.dev/v1alpha1", Kind: "IPPool", generation: true},
+	"floatingips":  {Resource: "floatingips", APIVersion: "network.weft.dev/v1alpha1", Kind: "FloatingIP", generation: true, whole: true},
+	"deployments":  {Resource: "deployments", APIVersion: "apps/v1", Kind: "Deployment", generation: true},
+	"statefulsets": {Resource: "statefulsets", APIVersion: "apps/v1", Kind: "StatefulSet", generation: true},
+	"replicasets":  {Resource: "replicasets", APIVersion: "apps/v1", Kind: "ReplicaSet", generation: true},
+	"daemonsets":   {Resource: "daemonsets", APIVersion: "apps/v1", Kind: "DaemonSet", generation: true},
+	"jobs":         {Resource: "jobs", APIVersion: "batch/v1", Kind: "Job", generation: true},
+
 	"customresourcedefinitions": {Resource: "customresourcedefinitions", APIVersion: "apiextensions.k8s.io/v1",
 		Kind: "CustomResourceDefinition"},
 }
@@ -49,6 +57,14 @@ type Server struct{ store *store }
 
 // New returns an empty server. The seed determines the UIDs. New calls notify at each change; it must not block.
 func New(seed uint64, notify func()) *Server { return &Server{newStore(seed, notify)} }
+
+// Observe calls seen at each change of a resource's objects, in the order of the changes and before the change is
+// answered. object is the JSON of the object, and for event DELETED of what it was. seen must not block or call the server.
+func (s *Server) Observe(resource string, seen func(event string, object []byte)) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.observers[resource] = append(s.store.observers[resource], seen)
+}
 
 // target is the object or resource of a request.
 type target struct {
@@ -133,6 +149,9 @@ func (s *Server) serve(r *http.Request, t target, body []byte) (status int, got 
 		return 0, nil, fmt.Errorf("%s %q %w", t.kind.Resource, t.name, errNotFound)
 	case http.MethodPost:
 		return s.post(t, body)
+	case http.MethodPut:
+		got, err = s.put(t, body)
+		return http.StatusOK, got, err
 	case http.MethodPatch:
 		got, err = s.patch(t, r.Header.Get("Content-Type"), body)
 		return http.StatusOK, got, err
@@ -167,7 +186,9 @@ func (s *Server) post(t target, body []byte) (status int, got any, err error) {
 		return http.StatusCreated, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
 	}
 	name, _ := o.meta()["name"].(string)
-	delete(o, "status") // only the subresource writes it
+	if !t.kind.whole {
+		delete(o, "status") // only the subresource writes it
+	}
 	stored, ok := s.store.create(t.kind, join(t.namespace, name), o)
 	if !ok {
 		return 0, nil, fmt.Errorf("%w: %s %q", errExists, t.kind.Resource, name)

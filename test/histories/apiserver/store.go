@@ -21,6 +21,8 @@ type kind struct {
 	Kind       string // "Pod"
 	// generation makes metadata.generation count the changes of the spec.
 	generation bool
+	// whole is set for a kind without a status subresource.
+	whole bool
 }
 
 // revision is one change of one object.
@@ -39,12 +41,15 @@ type store struct {
 	log     []revision                   // revision n is log[n-1]
 	more    chan struct{}                // closed at the next revision
 	space   uuid.UUID                    // namespace of the objects' UIDs
-	notify  func()
+	// observers are called at each revision: resource -> functions.
+	observers map[string][]func(event string, object []byte)
+	notify    func()
 }
 
 func newStore(seed uint64, notify func()) *store {
 	return &store{objects: map[string]map[string]object{}, more: make(chan struct{}), notify: notify,
-		space: uuid.NewSHA1(uuid.NameSpaceOID, []byte(strconv.FormatUint(seed, 10)))}
+		observers: map[string][]func(string, []byte){},
+		space:     uuid.NewSHA1(uuid.NameSpaceOID, []byte(strconv.FormatUint(seed, 10)))}
 }
 
 func (s *store) get(resource, name string) (object, bool) {
@@ -120,6 +125,9 @@ func (s *store) append(resource, name, event string, o object) object {
 	if s.objects[resource][name] = o; event == "DELETED" {
 		delete(s.objects[resource], name)
 	}
+	for _, seen := range s.observers[resource] {
+		seen(event, o.text())
+	}
 	close(s.more)
 	s.more = make(chan struct{})
 	s.notify()
@@ -173,12 +181,16 @@ func (o object) meta() map[string]any {
 	return meta
 }
 
-func (o object) copy() object {
+func (o object) text() []byte {
 	text, err := json.Marshal(o)
 	if err != nil {
 		panic(err) // the value was decoded from JSON
 	}
-	copied, err := decode(text)
+	return text
+}
+
+func (o object) copy() object {
+	copied, err := decode(o.text())
 	if err != nil {
 		panic(err)
 	}

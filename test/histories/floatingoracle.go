@@ -1,0 +1,270 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+)
+
+// floats is what the oracle derives for floating addresses.
+type floats struct {
+	// api reads workloads as they are.
+	api client.Client
+	// truth has the present IPPools and FloatingIPs, as a process has them whose caches are not behind.
+	truth *claim.Claimer
+	// refused says for each pool why it is not in force; empty: it is.
+	refused map[string]string
+	// given has the floating addresses at each pod's port.
+	given map[*corev1.Pod]givenAddresses
+}
+
+// givenAddresses are the addresses of IPPools at a pod's port, in the order of the port's marks.
+type givenAddresses struct{ own, translated []netip.Addr }
+
+// readFloating reads the pools and addresses.
+func (o *oracle) readFloating() error {
+	o.truth, o.refused = claim.New(o.api, o.api, time.Now), map[string]string{}
+	o.given = map[*corev1.Pod]givenAddresses{}
+	for i := range o.floatingIPs {
+		o.truth.Book.Observe(&o.floatingIPs[i])
+	}
+	for i := range o.ippools {
+		read, err := floating.ParsePool(&o.ippools[i])
+		o.refused[read.Name] = o.refusal(&o.ippools[i], read, err)
+		o.truth.Book.SetPool(read, o.refused[read.Name])
+	}
+	return nil
+}
+
+// refusal returns why a pool is not in force, or "".
+func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var taken []networkv1alpha1.AddressRange
+	for i := range o.ippools {
+		other := &o.ippools[i]
+		before := other.CreationTimestamp.Before(&pool.CreationTimestamp) ||
+			other.CreationTimestamp.Equal(&pool.CreationTimestamp) && other.Name < pool.Name
+		if theirs, err := floating.ParsePool(other); err == nil && before {
+			for _, s := range theirs.Segments {
+				taken = append(taken, s.AddressRange)
+			}
+		}
+	}
+	if read.Location == networkv1alpha1.LocationOverlay {
+		for _, subnet := range o.subnets("") {
+			taken = append(taken, floating.Of(subnet))
+		}
+	} else {
+		taken = append(taken, o.outside()...)
+	}
+	for _, s := range read.Segments {
+		if pods := o.plan.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
+			!slices.ContainsFunc(pods, func(n netip.Prefix) bool { return n.Addr().Is4() == s.First.Is4() }) {
+			return fmt.Sprintf("pods have no addresses of the family of %s", s)
+		}
+		inside := slices.ContainsFunc(o.plan.PodNetworks(), func(n netip.Prefix) bool { return n.Contains(s.First) && n.Contains(s.Last) })
+		if read.Location == networkv1alpha1.LocationOverlay && !inside {
+			return fmt.Sprintf("%s is in no network of pods", s)
+		}
+		for _, t := range taken {
+			if t.Overlaps(s.AddressRange) {
+				return fmt.Sprintf("%s overlaps %s", s, t)
+			}
+		}
+	}
+	for i := range o.floatingIPs {
+		f := &o.floatingIPs[i]
+		address, err := netip.ParseAddr(string(f.Spec.Address))
+		if _, inside := read.SegmentOf(address); err == nil && f.Spec.Pool == read.Name && f.Spec.Holder != nil && !inside {
+			return fmt.Sprintf("%s is in use", address)
+		}
+	}
+	return ""
+}
+
+// outside returns the addresses that no NAT pool may have, besides those of other pools.
+func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
+	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
+		taken = append(taken, floating.Of(n))
+	}
+	for i := range o.egress {
+		addresses, _ := facts.EgressAddresses(&o.egress[i])
+		for _, a := range addresses {
+			taken = append(taken, networkv1alpha1.AddressRange{First: a, Last: a})
+		}
+	}
+	return taken
+}
+
+// givenTo returns the floating addresses at a pod's port, and checks that they are those that its FloatingIPs give.
+func (o *oracle) givenTo(pod *corev1.Pod, r row) (given givenAddresses) {
+	marks := mapOf(r["external_ids"])
+	var err, err2 error
+	given.own, err = ovnexpr.ParseAddresses(marks, ovnexpr.FloatingKey)
+	given.translated, err2 = ovnexpr.ParseAddresses(marks, ovnexpr.TranslatedKey)
+	if err != nil || err2 != nil {
+		o.complain("the marks of the port of pod %s/%s are %v", pod.Namespace, pod.Name, marks)
+		return given
+	}
+	o.given[pod] = given
+	var own, translated []netip.Addr
+	for _, f := range o.truth.Book.Of(pod.UID) {
+		address := netip.MustParseAddr(string(f.Spec.Address))
+		pool, _, known := o.truth.Book.Pool(f.Spec.Pool)
+		switch {
+		case known && pool.Location == networkv1alpha1.LocationNAT:
+			translated = append(translated, address)
+		case known, slices.Contains(given.own, address): // a pod keeps what it has of a deleted pool
+			own = append(own, address)
+		}
+	}
+	if !sameSet(own, given.own) || !sameSet(translated, given.translated) {
+		o.complain("the port of pod %s/%s has floating addresses %v and translations %v, FloatingIPs give it %v and %v",
+			pod.Namespace, pod.Name, given.own, given.translated, own, translated)
+	}
+	return given
+}
+
+func sameSet(a, b []netip.Addr) bool {
+	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Addr.Compare), slices.SortedFunc(slices.Values(b), netip.Addr.Compare))
+}
+
+func hasFamily(addresses []netip.Addr, is4 bool) bool {
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Is4() == is4 })
+}
+
+// waysOut returns the next hops of floating addresses that leave a node. Without a report of the agent, the previous
+// ones stay in force.
+func (o *oracle) waysOut(node facts.Node, own []netip.Addr) (ways []netip.Addr) {
+	if node.Chassis == "" {
+		for _, policy := range o.rows["Logical_Router_Policy"] {
+			for _, address := range own {
+				if slices.Contains(atoms(policy["match"]), ovnexpr.Networks(ovnexpr.Source, netip.PrefixFrom(address, address.BitLen())).String()) {
+					way, err := netip.ParseAddr(atoms(policy["nexthops"])[0])
+					if err == nil && !hasFamily(ways, way.Is4()) {
+						ways = append(ways, way)
+					}
+				}
+			}
+		}
+		return ways
+	}
+	gateway, err := facts.ParseGateway(o.networks[node.Name], o.nodes[node.Name])
+	if err != nil {
+		return nil // reported already
+	}
+	return gateway.WaysOut()
+}
+
+// choose returns the addresses that a pod with a request gets now; requests is false for a pod without a request that
+// can be read.
+func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool, err error) {
+	asker, ok, err := o.truth.Asker(context.Background(), pod)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	asker.Has = o.given[pod].own
+	var labels map[string]string
+	if node := o.nodes[pod.Spec.NodeName]; node != nil {
+		labels = node.Labels
+	}
+	choices, err := o.truth.Book.Choose(asker, floating.Node{Name: pod.Spec.NodeName, Labels: labels})
+	for _, c := range choices {
+		addresses = append(addresses, c.Address)
+	}
+	return addresses, true, err
+}
+
+// mayHavePort reports whether the floating addresses that a pod requests, if any, are there for it.
+func (o *oracle) mayHavePort(pod *corev1.Pod) bool {
+	if _, asks := pod.Annotations[networkv1alpha1.IPPoolAnnotation]; !asks {
+		return true
+	}
+	_, requests, err := o.choose(pod)
+	return requests && err == nil
+}
+
+// checkFloating checks IPPools and FloatingIPs: none is held by what is gone, and each pod with a port has what it
+// would be given.
+func (o *oracle) checkFloating() {
+	for i := range o.ippools {
+		o.checkIPPool(&o.ippools[i])
+	}
+	for i := range o.floatingIPs {
+		o.checkFloatingIP(&o.floatingIPs[i])
+	}
+	for pod, given := range o.given {
+		if node := o.nodesOf[pod.Spec.NodeName]; node.Chassis == "" {
+			continue // the pod's addresses follow the agent's report
+		}
+		addresses, requests, err := o.choose(pod)
+		if has := slices.Concat(given.own, given.translated); requests && err == nil && !sameSet(addresses, has) {
+			o.complain("pod %s/%s would be given %v, and has %v", pod.Namespace, pod.Name, addresses, has)
+		}
+	}
+}
+
+func (o *oracle) checkIPPool(pool *networkv1alpha1.IPPool) {
+	c := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
+	if why := o.refused[pool.Name]; c == nil || c.ObservedGeneration != pool.Generation || (c.Status == metav1.ConditionTrue) != (why == "") {
+		o.complain("IPPool %s of generation %d has condition %+v; what is wrong with it: %q", pool.Name, pool.Generation, c, why)
+	}
+	counts := o.truth.Book.Counts(pool.Name)
+	if s := pool.Status; s.Total != counts.Total || s.Used != counts.Used || s.Kept != counts.Kept {
+		o.complain("IPPool %s has status %d/%d/%d, its FloatingIPs are %+v", pool.Name, s.Total, s.Used, s.Kept, counts)
+	}
+	if o.refused[pool.Name] != "" {
+		return
+	}
+	read, _, _ := o.truth.Book.Pool(pool.Name)
+	if missing := o.truth.Book.Missing(read); len(missing) > 0 {
+		o.complain("IPPool %s of size %d lacks FloatingIPs, such as %v", pool.Name, read.Size, missing)
+	}
+	for _, f := range o.truth.Book.Surplus(read) {
+		o.complain("FloatingIP %s is in no range of IPPool %s, and exists", f.Name, pool.Name)
+	}
+}
+
+// checkFloatingIP checks that an address is held only as long as its release policy says.
+func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
+	h := f.Spec.Holder
+	if h == nil {
+		if _, known := o.refused[f.Spec.Pool]; !known {
+			o.complain("FloatingIP %s is nobody's and of IPPool %s, which does not exist", f.Name, f.Spec.Pool)
+		}
+		return
+	}
+	if h.PodUID != "" {
+		alive := slices.ContainsFunc(o.pods, func(pod corev1.Pod) bool {
+			return pod.UID == h.PodUID && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+		})
+		if !alive {
+			o.complain("FloatingIP %s is leaked: its pod %s/%s %s has ended", f.Name, h.Namespace, h.Pod, h.PodUID)
+		}
+		return
+	}
+	workload := floating.WorkloadOf(h)
+	state, err := o.truth.Workloads.State(context.Background(), workload)
+	if err != nil {
+		o.complain("FloatingIP %s: %w", f.Name, err)
+		return
+	}
+	if floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()).Released {
+		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
+	}
+}
