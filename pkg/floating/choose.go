@@ -1,6 +1,7 @@
 package floating
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,9 +34,13 @@ type Asker struct {
 
 // Node is where a pod is or may be scheduled.
 type Node struct {
+	// Name is empty when only the labels matter, as for a class of nodes.
 	Name   string
 	Labels labels.Set
 }
+
+// name returns the node as in messages. Without a name the node stands for all with its labels.
+func (n Node) name() string { return cmp.Or(n.Name, "this node") }
 
 // Choice is an address for a pod.
 type Choice struct {
@@ -191,7 +196,7 @@ func (c *chooser) own(index int32, is4 bool) (*Choice, error) {
 		segment, inside := c.shelf.SegmentOf(address)
 		if inside && !segment.Nodes.Matches(c.node.Labels) {
 			return nil, &UnavailableError{Pool: c.shelf.Name, Elsewhere: true,
-				Reason: fmt.Sprintf("%s, which is kept for this pod, is carried by nodes with %s, not by %s", address, segment.Nodes, c.node.Name)}
+				Reason: fmt.Sprintf("%s, which is kept for this pod, is carried by nodes with %s, not by %s", address, segment.Nodes, c.node.name())}
 		}
 		return &Choice{address, index, f}, nil
 	}
@@ -383,7 +388,7 @@ func (c *chooser) unavailable(index int32, is4 bool) error {
 	err := &UnavailableError{Pool: c.shelf.Name, Elsewhere: c.elsewhere}
 	switch ranges := c.ranges(index, is4); {
 	case c.elsewhere:
-		err.Reason = fmt.Sprintf("it has no free %s address that node %s can carry", family, c.node.Name)
+		err.Reason = fmt.Sprintf("it has no free %s address that %s can carry", family, c.node.name())
 	case len(ranges) > 0:
 		err.Reason = fmt.Sprintf("no address of the requested ranges %v is free", ranges)
 	default:

@@ -97,6 +97,9 @@ func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node
 		return nil, err
 	}
 	asker.Has = has
+	if err := c.recall(ctx, pod); err != nil {
+		return nil, err
+	}
 	for {
 		choices, err := c.Book.Reserve(asker, node)
 		if err != nil {
