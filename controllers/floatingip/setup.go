@@ -44,6 +44,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Freed: &env.FloatingFreed, CountDelay: env.Settings.CountDelay, workloads: func() error { return nil }}
 	return []*kind.Kind{{
 		Name: KindIPPool, Reconciler: pools,
+		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),

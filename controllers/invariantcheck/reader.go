@@ -49,8 +49,11 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		firewalls networkv1alpha1.EgressFirewallList
 		policies  networkingv1.NetworkPolicyList
 		furthers  networkv1alpha1.NetworkList
+		floating  networkv1alpha1.FloatingIPList
+		pools     networkv1alpha1.IPPoolList
 	)
-	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers} {
+	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers,
+		&floating, &pools} {
 		// The objects are not changed, and copying all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
@@ -59,7 +62,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
 		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
-		Networks:   furthers.Items,
+		Networks: furthers.Items, FloatingIPs: floating.Items, IPPools: pools.Items,
 		Namespaces: map[string]map[string]string{}}
 	if r.ClusterPolicies != nil {
 		if world.ClusterPolicies, err = r.ClusterPolicies(ctx); err != nil {

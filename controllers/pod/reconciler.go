@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -58,6 +60,8 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
 	Selectors Selectors
+	// Floating gives addresses of IPPools.
+	Floating *claim.Claimer
 	// CountDelay is how long the ClusterNetwork's count of used addresses may be behind.
 	CountDelay time.Duration
 
@@ -155,11 +159,18 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 			return err
 		}
 	}
-	got, err := r.allocate(pod)
+	addresses, err := r.give(ctx, pod)
+	if err != nil {
+		return r.lack(ctx, pod, err)
+	}
+	got, err := r.allocate(ctx, pod, addresses.own)
 	if err != nil {
 		return r.wait(ctx, pod, err)
 	}
 	want := r.facts(pod, &nn, got)
+	if err := r.addFloating(ctx, &want, &nn, got.Floating, addresses.translated); err != nil {
+		return err
+	}
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
@@ -212,7 +223,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 		}
 	}
 	if !known {
-		got = alloc.Assignment{MAC: had.MAC, Slot: had.Slot}
+		got = alloc.Assignment{MAC: had.MAC, Slot: had.Slot, Floating: had.Floating}
 		for _, address := range had.Addresses {
 			got.Addresses = append(got.Addresses, netip.PrefixFrom(address, address.BitLen()))
 		}
@@ -224,6 +235,13 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	want := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
 	var err error
+	nn := networkv1alpha1.NodeNetwork{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err := r.addFloating(ctx, &want, &nn, got.Floating, r.held(pod, got).translated); err != nil {
+		return err
+	}
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
@@ -233,10 +251,18 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))
 }
 
-func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
+// allocate gives a pod addresses of its node, besides its floating addresses.
+func (r *Reconciler) allocate(ctx context.Context, pod *corev1.Pod, own []netip.Addr) (alloc.Assignment, error) {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
-	_, _, had := r.Addresses.Get(owner)
+	_, before, had := r.Addresses.Get(owner)
+	if had && !sameAddresses(before.Floating, own) {
+		if err := r.release(ctx, name, ""); err != nil {
+			return alloc.Assignment{}, err
+		}
+		had = false
+	}
 	request, err := requestOf(pod)
+	request.Floating = own
 	if err != nil && !had {
 		return alloc.Assignment{}, err
 	}
@@ -254,6 +280,11 @@ func (r *Reconciler) allocate(pod *corev1.Pod) (alloc.Assignment, error) {
 		r.counted()
 	}
 	return got, nil
+}
+
+// sameAddresses reports whether two lists have the same addresses, in any order.
+func sameAddresses(a, b []netip.Addr) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(address netip.Addr) bool { return !slices.Contains(b, address) })
 }
 
 // ownerOf returns the pod's owner in the allocator. It contains the UID, so that another pod of the same name is

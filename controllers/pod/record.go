@@ -3,6 +3,8 @@ package pod
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,20 +63,37 @@ func vif(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment)
 		InterfaceID: names.PodPort(names.DefaultNetwork, pod.Namespace, pod.Name), PodUID: types.UID(networkv1alpha1.InterfaceUID(pod)),
 		MACAddress: got.MAC.String(), Addresses: got.Addresses, MTU: int(nn.Spec.MTU), DNS: dns,
 	}
-	for i, subnet := range nn.Spec.PodSubnets {
-		prefix, err := subnet.Prefix()
-		if err != nil {
-			return "", err
-		}
-		for _, address := range got.Addresses {
-			if prefix.Contains(address.Addr()) && i < len(nn.Spec.Gateways) {
-				gateway, err := nn.Spec.Gateways[i].Addr()
-				if err != nil {
-					return "", err
-				}
-				network.Gateways = append(network.Gateways, gateway)
-			}
-		}
+	if network.Gateways, err = gatewaysOf(nn.Spec, got); err != nil {
+		return "", err
 	}
 	return networkv1alpha1.MarshalPodNetworks([]networkv1alpha1.PodNetwork{network})
+}
+
+// gatewaysOf returns the gateways of the node's subnets that have an address of the pod, and for floating addresses the
+// node's first gateway of their family.
+func gatewaysOf(spec networkv1alpha1.NodeNetworkSpec, got alloc.Assignment) (gateways []netip.Addr, err error) {
+	families := map[bool]bool{} // is IPv4 -> the pod's addresses are floating, and have a gateway if true
+	for _, address := range got.Floating {
+		families[address.Is4()] = false
+	}
+	for i, subnet := range spec.PodSubnets {
+		prefix, err := subnet.Prefix()
+		if err != nil {
+			return nil, err
+		}
+		done, floating := families[prefix.Addr().Is4()]
+		has := slices.ContainsFunc(got.Addresses, func(a netip.Prefix) bool { return prefix.Contains(a.Addr()) })
+		if i >= len(spec.Gateways) || !has && (!floating || done) {
+			continue
+		}
+		gateway, err := spec.Gateways[i].Addr()
+		if err != nil {
+			return nil, err
+		}
+		gateways = append(gateways, gateway)
+		if floating {
+			families[prefix.Addr().Is4()] = true
+		}
+	}
+	return gateways, nil
 }

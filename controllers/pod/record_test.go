@@ -47,3 +47,24 @@ func TestTheRecordOfAPodIsSmall(t *testing.T) {
 		})
 	}
 }
+
+// The record of a floating address has the length of an address and the node's gateway of its family.
+func TestTheRecordOfAFloatingAddress(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db-0", UID: "5f3c2c1e"}}
+	nn := &networkv1alpha1.NodeNetwork{}
+	nn.Spec.PodSubnets = []networkv1alpha1.CIDR{"10.244.1.0/24", "10.250.1.0/24", "fd00:10:244:1::/64"}
+	nn.Spec.Gateways = []networkv1alpha1.IP{"10.244.1.1", "10.250.1.1", "fd00:10:244:1::1"}
+	nn.Spec.MTU = 1400
+	got := alloc.Assignment{MAC: net.HardwareAddr{0x0a, 0x58, 10, 244, 200, 5},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.200.5/32"), netip.MustParsePrefix("fd00:10:244:1::5/64")},
+		Floating:  []netip.Addr{netip.MustParseAddr("10.244.200.5")}}
+	text, err := vif(pod, nn, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`["10.244.200.5/32","fd00:10:244:1::5/64"]`, `["10.244.1.1","fd00:10:244:1::1"]`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not contain %s", text, want)
+		}
+	}
+}

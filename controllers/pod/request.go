@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
@@ -53,11 +54,26 @@ func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) er
 	return r.explain(pod, reason)
 }
 
+// lack leaves a pod that gets no address of its IPPool. A port with a floating address goes, because another pod may
+// have the address now.
+func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) error {
+	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
+	if !errors.As(reason, new(*floating.UnavailableError)) && !errors.Is(reason, errRequest) {
+		return reason
+	}
+	if _, had, ok := r.Addresses.Get(owner); ok && !sameAddresses(had.Floating, r.held(pod, had).own) {
+		if err := r.release(ctx, name, ""); err != nil {
+			return err
+		}
+	}
+	return r.wait(ctx, pod, reason)
+}
+
 // explain records an event with the reason why the pod has no port. The pod waits until an address is freed, the node
 // gets a subnet, or its request changes.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	switch {
-	case errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
+	case errors.As(err, new(*floating.UnavailableError)) || errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
 		return nil
 	case errors.Is(err, errBandwidth):
@@ -90,6 +106,8 @@ func requestChanged(before, after *corev1.Pod) bool {
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
 		networks.Annotation, networks.DefaultAnnotation,
+		networkv1alpha1.IPPoolAnnotation, networkv1alpha1.IPCountAnnotation, networkv1alpha1.IPRangesAnnotation,
+		networkv1alpha1.ReleasePolicyAnnotation, networkv1alpha1.IPTTLAnnotation,
 	} {
 		was, had := before.Annotations[request]
 		is, has := after.Annotations[request]

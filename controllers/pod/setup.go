@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
@@ -33,13 +34,14 @@ const (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay}
+		Selectors: env.Selectors, Floating: env.Floating, CountDelay: env.Settings.CountDelay}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}
 	env.Restore = r.Restore
 	env.SubnetsSet.Subscribe(r.Wake)
 	env.AddressesLost.Subscribe(r.lost)
+	env.FloatingFreed.Subscribe(r.freed)
 	return []*kind.Kind{{
 		Name: topology.KindPod, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Pod{} },
@@ -61,6 +63,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, onlyUpdates(policyChanged)),
 		kind.On(&corev1.Service{}, r.contesting()),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, onlyUpdates(reservedChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.floatingOn, onlyUpdates(wayOutChanged)),
+		kind.Map(&corev1.Node{}, r.floatingOn, onlyUpdates(trigger.LabelsChanged)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
@@ -59,6 +61,8 @@ type Reconciler struct {
 	// Addresses has the addresses in use of each Network.
 	Addresses *alloc.Set
 	Selectors Selectors
+	// Floating gives addresses of IPPools.
+	Floating *claim.Claimer
 	// CountDelay is how long a Network's count of attachments may be behind.
 	CountDelay time.Duration
 
@@ -172,9 +176,12 @@ type attempt struct {
 	port    topology.PodPort
 	pools   []alloc.Pool
 	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
-	failed  error                         // why it cannot be granted
-	frozen  bool                          // the pod has the attachment, and its Network is invalid now
-	apart   error                         // why the node does not reach the Network's physical network; a port that exists stays
+	// floating are the addresses that the pod has of the IPPool pool on this Network.
+	pool     string
+	floating []netip.Addr
+	failed   error // why it cannot be granted
+	frozen   bool  // the pod has the attachment, and its Network is invalid now
+	apart    error // why the node does not reach the Network's physical network; a port that exists stays
 }
 
 // resolve finds the Network of a request. It returns nil for a request that another plugin serves. An error of the
@@ -208,6 +215,9 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	a.apart = a.port.Network.MissingOn(nn)
 	if a.failed = unsupported(request); a.failed == nil {
 		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
+	}
+	if err := r.resolveFloating(ctx, pod, a); err != nil {
+		return nil, err
 	}
 	return a, r.resolveClaim(ctx, client.ObjectKeyFromObject(pod), a)
 }

@@ -167,6 +167,10 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	}
 	var got alloc.Assignment
 	err := r.granted(pod, have, func() (err error) {
+		if a.pool != "" {
+			got, err = r.allocateFloating(a, on, request)
+			return err
+		}
 		if a.claim != nil {
 			got, err = r.allocateClaimed(pod, a, on, request)
 			return err

@@ -34,7 +34,7 @@ const (
 // Kinds returns the kind of pods' ports on Networks.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
-		Selectors: env.Selectors, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+		Selectors: env.Selectors, Floating: env.Floating, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		// Before the first pod that requests a network, nothing was restored. A plan cannot do that; if it fails here, the plan says so.
 		_ = origin.restore(context.Background())
@@ -43,6 +43,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		r.restored = origin.restored
 	}
 	env.Attached = r.attached
+	env.FloatingFreed.Subscribe(r.freed)
 	return []*kind.Kind{{
 		Name: topology.KindPodPorts, Workers: workers, Reconciler: r,
 		Owner:        func() client.Object { return &corev1.Pod{} },
@@ -54,6 +55,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting,
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
 			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, r.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged())),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
@@ -103,6 +105,7 @@ func changed(e event.UpdateEvent) bool {
 	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
+		before.Annotations[networkv1alpha1.IPPoolAnnotation] != after.Annotations[networkv1alpha1.IPPoolAnnotation] ||
 		allocated(before) != allocated(after) // a cache that was behind may have hidden it
 }
 

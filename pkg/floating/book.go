@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -43,12 +45,15 @@ type shelf struct {
 	// refused is why the pool gives no new addresses; empty: it gives.
 	refused string
 	known   bool
+	// selectors are the different selectors of nodes; selector has that of each segment.
+	selectors []labels.Selector
+	selector  []int
 	// taken counts the addresses of each segment that nobody else can get, because of a holder or a reservation.
 	taken []int64
-	// next is where the search for an address without a FloatingIP goes on, for each segment.
+	// next is an address of each segment before which all have a FloatingIP; not valid: all have.
 	next []netip.Addr
-	// free are the FloatingIPs without holder and reservation, the longest free first.
-	free       []netip.Addr
+	// free are the FloatingIPs of each segment without holder and reservation, the longest free first.
+	free       [][]vacancy
 	used, kept int64
 }
 
@@ -97,42 +102,87 @@ func (b *Book) shelf(name string) *shelf {
 	return s
 }
 
+// vacancy is a FloatingIP without a holder, since when.
+type vacancy struct {
+	since   time.Time
+	address netip.Addr
+}
+
+// byAge orders the longest free address first.
+func byAge(a, b vacancy) int { return cmp.Or(a.since.Compare(b.since), a.address.Compare(b.address)) }
+
 // recount makes the index of a pool anew, after a change of its segments.
 func (b *Book) recount(s *shelf) {
-	s.taken, s.next, s.free, s.used, s.kept = make([]int64, len(s.Segments)), make([]netip.Addr, len(s.Segments)), nil, 0, 0
+	n := len(s.Segments)
+	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
+	s.selectors, s.selector = nil, make([]int, n)
+	texts := map[string]int{}
 	for i := range s.Segments {
 		s.next[i] = s.Segments[i].First
+		text := s.Segments[i].Nodes.String()
+		at, known := texts[text]
+		if !known {
+			at = len(s.selectors)
+			texts[text], s.selectors = at, append(s.selectors, s.Segments[i].Nodes)
+		}
+		s.selector[i] = at
 	}
 	for _, f := range b.ips {
 		if f.Spec.Pool == s.Name {
 			s.count(f, 1)
 		}
 	}
-	slices.SortFunc(s.free, func(x, y netip.Addr) int {
-		return cmp.Or(freedAt(b.ips[x]).Compare(freedAt(b.ips[y]).Time), x.Compare(y))
-	})
+}
+
+// segmentOf returns the segment with an address, or -1.
+func (s *shelf) segmentOf(a netip.Addr) int {
+	return slices.IndexFunc(s.Segments, func(segment Segment) bool { return segment.Contains(a) })
 }
 
 // count adds a FloatingIP to the index, or removes it.
 func (s *shelf) count(f *networkv1alpha1.FloatingIP, by int64) {
-	address, _ := addressOf(f)
-	if f.Spec.Holder != nil || isReserved(f) {
-		for i := range s.Segments {
-			if s.Segments[i].Contains(address) {
-				s.taken[i] += by
-			}
-		}
-	}
 	switch h := f.Spec.Holder; {
 	case h != nil && h.PodUID != "":
 		s.used += by
 	case h != nil:
 		s.kept += by
-	case isReserved(f):
-	case by > 0:
-		s.free = append(s.free, address)
-	default:
-		s.free = slices.DeleteFunc(s.free, func(a netip.Addr) bool { return a == address })
+	}
+	address, _ := addressOf(f)
+	i := s.segmentOf(address)
+	if i < 0 {
+		return
+	}
+	if f.Spec.Holder != nil || isReserved(f) {
+		s.taken[i] += by
+		return
+	}
+	v := vacancy{freedAt(f).Time, address}
+	switch at, found := slices.BinarySearchFunc(s.free[i], v, byAge); {
+	case by > 0 && !found:
+		s.free[i] = slices.Insert(s.free[i], at, v)
+	case by < 0 && found:
+		s.free[i] = slices.Delete(s.free[i], at, at+1)
+	}
+}
+
+// nextUnknown returns an address of a segment before which all have a FloatingIP. It is not valid if all have.
+func (b *Book) nextUnknown(s *shelf, i int) netip.Addr {
+	for s.next[i].IsValid() && b.ips[s.next[i]] != nil {
+		if s.next[i] == s.Segments[i].Last {
+			s.next[i] = netip.Addr{}
+		} else {
+			s.next[i] = s.next[i].Next()
+		}
+	}
+	return s.next[i]
+}
+
+// vacate notes for all pools that an address has no FloatingIP any more.
+func (b *Book) vacate(address netip.Addr) {
+	for _, s := range b.pools {
+		if i := s.segmentOf(address); i >= 0 && (!s.next[i].IsValid() || address.Less(s.next[i])) {
+			s.next[i] = address
+		}
 	}
 }
 
@@ -182,6 +232,7 @@ func (b *Book) Forget(f *networkv1alpha1.FloatingIP) {
 	if was := b.ips[address]; was != nil && (was.UID == f.UID || newer(f.ResourceVersion, was.ResourceVersion)) {
 		b.drop(address)
 		delete(b.ips, address)
+		b.vacate(address)
 	}
 }
 
@@ -272,30 +323,28 @@ func (b *Book) Get(address netip.Addr) *networkv1alpha1.FloatingIP {
 func (b *Book) InPool(pool string) (found []*networkv1alpha1.FloatingIP) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, f := range b.ips {
+	var entries []entry
+	for address, f := range b.ips {
 		if f.Spec.Pool == pool {
-			found = append(found, f)
+			entries = append(entries, entry{f, address})
 		}
 	}
-	slices.SortFunc(found, byAddress)
+	slices.SortFunc(entries, func(x, y entry) int { return x.address.Compare(y.address) })
+	for _, e := range entries {
+		found = append(found, e.FloatingIP)
+	}
 	return found
 }
 
-func byAddress(x, y *networkv1alpha1.FloatingIP) int {
-	a, _ := addressOf(x)
-	b, _ := addressOf(y)
-	return a.Compare(b)
-}
-
 func (b *Book) sorted(addresses map[netip.Addr]struct{}) (found []*networkv1alpha1.FloatingIP) {
+	entries := make([]entry, 0, len(addresses))
 	for a := range addresses {
-		found = append(found, b.ips[a])
+		entries = append(entries, entry{b.ips[a], a})
 	}
-	slices.SortFunc(found, func(x, y *networkv1alpha1.FloatingIP) int {
-		a, _ := addressOf(x)
-		b, _ := addressOf(y)
-		return cmp.Or(-cmp.Compare(one(a.Is4()), one(b.Is4())), cmp.Compare(x.Spec.Holder.Index, y.Spec.Holder.Index), a.Compare(b))
-	})
+	slices.SortFunc(entries, byIndex)
+	for _, e := range entries {
+		found = append(found, e.FloatingIP)
+	}
 	return found
 }
 

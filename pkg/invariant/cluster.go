@@ -3,8 +3,11 @@ package invariant
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -41,7 +44,7 @@ func countsAreRight(v *view) (found []Violation) {
 	return found
 }
 
-// usedAddresses counts the addresses of pods' ports in each network.
+// usedAddresses counts the addresses of pods' ports in each network, without floating addresses, which pools count.
 func (v *view) usedAddresses(networks []networkv1alpha1.NetworkAddresses) map[networkv1alpha1.CIDR]int64 {
 	used := map[networkv1alpha1.CIDR]int64{}
 	var prefixes []netip.Prefix
@@ -55,16 +58,27 @@ func (v *view) usedAddresses(networks []networkv1alpha1.NetworkAddresses) map[ne
 			continue
 		}
 		for _, port := range ports {
-			for _, element := range addressesOf(port) {
-				for _, address := range element.Addresses {
-					for _, prefix := range prefixes {
-						if prefix.Contains(address) {
-							used[networkv1alpha1.CIDR(prefix.String())]++
-						}
+			for _, address := range ordinaryAddresses(port) {
+				for _, prefix := range prefixes {
+					if prefix.Contains(address) {
+						used[networkv1alpha1.CIDR(prefix.String())]++
 					}
 				}
 			}
 		}
 	}
 	return used
+}
+
+// ordinaryAddresses returns the addresses of a pod's port that are not floating.
+func ordinaryAddresses(port *nbdb.LogicalSwitchPort) (found []netip.Addr) {
+	floating, _ := ovnexpr.ParseAddresses(port.ExternalIDs, ovnexpr.FloatingKey)
+	for _, element := range addressesOf(port) {
+		for _, address := range element.Addresses {
+			if !slices.Contains(floating, address) {
+				found = append(found, address)
+			}
+		}
+	}
+	return found
 }

@@ -3,6 +3,7 @@ package invariant
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -93,8 +94,10 @@ func egressOfSelected(v *view) (found []Violation) {
 		if err != nil {
 			continue
 		}
+		translated, _ := ovnexpr.ParseAddresses(v.owned[key][0].ExternalIDs, ovnexpr.TranslatedKey)
 		for _, a := range address.Addresses {
-			if hasFamily(v.egress[topology.EgressIPKey(name)], a.Is4()) {
+			replaced := slices.ContainsFunc(translated, func(t netip.Addr) bool { return t.Is4() == a.Is4() })
+			if !replaced && hasFamily(v.egress[topology.EgressIPKey(name)], a.Is4()) {
 				want[fmt.Sprint(topology.EgressIPKey(name), " ", a)] = true
 			}
 		}

@@ -73,7 +73,8 @@ func (v Violation) Subject() string {
 // All lists the invariants.
 func All() []Invariant {
 	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(),
-		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), networkInvariants(), clusterInvariants())
+		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), floatingInvariants(),
+		networkInvariants(), clusterInvariants())
 }
 
 // Check returns the violations in a world, in the order of All and then of the messages.

@@ -151,13 +151,13 @@ var violations = []violation{
 		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "1", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.2", ExternalIDs: owned()})
 		w.put(&nbdb.LogicalRouterStaticRoute{UUID: "2", IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.3",
 			ExternalIDs: map[string]string{unit.OwnerKey: "node/n1"}})
-		w.router().StaticRoutes = []string{"1", "2"}
+		w.router().StaticRoutes = append(w.router().StaticRoutes, "1", "2")
 	}},
 	{"UniqueRoute", "the same twice", []string{"10.9.0.0/16"}, func(w *world) {
 		for _, id := range []string{"1", "2"} {
 			w.put(&nbdb.LogicalRouterStaticRoute{UUID: id, IPPrefix: "10.9.0.0/16", Nexthop: "100.64.0.2", ExternalIDs: owned()})
 		}
-		w.router().StaticRoutes = []string{"1", "2"}
+		w.router().StaticRoutes = append(w.router().StaticRoutes, "1", "2")
 	}},
 	{"UniqueNAT", "one address twice", []string{"192.0.2.1"}, func(w *world) {
 		for _, id := range []string{"1", "2"} {
@@ -316,6 +316,33 @@ var violations = []violation{
 		}},
 	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
 		w.Pods[1].Labels = map[string]string{"out": "yes"}
+	}},
+	{"FloatingHeldByOne", "a pod with another pod's address", []string{"10.245.0.5", "default_b", "default_floating"}, func(w *world) {
+		w.port("b").ExternalIDs["weft.dev/translated"] = "10.245.0.5"
+	}},
+	{"FloatingHeldByOne", "two translations", []string{"192.0.2.8 has 2 translations"}, func(w *world) {
+		w.put(&nbdb.NAT{UUID: "1", Type: nbdb.NATTypeDNATAndSNAT, ExternalIP: "192.0.2.8", LogicalIP: "10.244.0.6",
+			ExternalIDs: map[string]string{unit.OwnerKey: "pod/default/b"}})
+	}},
+	{"FloatingHeldByOne", "two FloatingIPs", []string{"192.0.2.8", "other"}, func(w *world) {
+		double := w.FloatingIPs[0]
+		double.Name, double.Spec.Holder = "other", nil
+		w.FloatingIPs = append(w.FloatingIPs, double)
+	}},
+	{"FloatingWhereHeld", "an address that another node routes",
+		[]string{"pod/default/floating 10.245.0.5 rtos-n2 is missing", "pod/default/floating 10.245.0.5 rtos-n1 should not be there"}, func(w *world) {
+			for _, row := range w.Northbound[nbdb.LogicalRouterStaticRouteTable] {
+				if route := row.(*nbdb.LogicalRouterStaticRoute); route.IPPrefix == "10.245.0.5/32" {
+					route.OutputPort = pointerTo(names.RouterToSwitch("n1"))
+				}
+			}
+		}},
+	{"FloatingWhereHeld", "a translation that stayed behind", []string{"pod/default/a 192.0.2.8 GR_n1 should not be there"}, func(w *world) {
+		w.FloatingIPs[0].Spec.Holder = nil
+	}},
+	{"PodAddressInSubnet", "a pod that does not hold its address", []string{"default_floating", "10.245.0.5"}, func(w *world) {
+		w.FloatingIPs[1].Spec.Pool = "gone"
+		w.routeGone("10.245.0.5/32")
 	}},
 	{"OwnerLives", "ports of a pod that requests no network", []string{"podports/default/a"}, func(w *world) {
 		w.Pods[0].Annotations = nil

@@ -19,7 +19,7 @@ import (
 func podInvariants() []Invariant {
 	return []Invariant{
 		{"PodHasPort", "Every pod that needs a port has exactly one.", podHasPort},
-		{"PodAddressInSubnet", "A pod's port has one MAC, and addresses in its node's subnets.", podAddressInSubnet},
+		{"PodAddressInSubnet", "A pod's port has one MAC, and addresses of its node's subnets or its own.", podAddressInSubnet},
 		{"PodReportsAddress", "A pod's status has the addresses of its port.", podReportsAddress},
 		{"PortOnItsChassis", "Pods' ports and management ports request the chassis of their node.", portOnItsChassis},
 	}
@@ -100,7 +100,7 @@ func podAddressInSubnet(v *view) (found []Violation) {
 			continue
 		}
 		for _, port := range v.owned[key] {
-			if wrong := wrongAddress(port, subnetsOf(nn)); wrong != "" {
+			if wrong := wrongAddress(port, subnetsOf(nn), v.heldBy(pod, networkv1alpha1.LocationOverlay)); wrong != "" {
 				found = append(found, v.about([]any{port}, "port %s %s", port.Name, wrong).of(nameOf(pod), "NodeNetwork "+nn.Name))
 			}
 		}
@@ -108,22 +108,36 @@ func podAddressInSubnet(v *view) (found []Violation) {
 	return found
 }
 
-// wrongAddress describes an error of the addresses of a pod's port, or returns "".
-func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix) string {
+// wrongAddress describes an error of the addresses of a pod's port, or returns "". The pod's floating addresses take the
+// place of an address of the node's subnets.
+func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix, floating []netip.Addr) string {
 	elements := addressesOf(port)
 	if len(port.Addresses) != 1 || len(elements) != 1 {
 		return fmt.Sprintf("has addresses %q, want one MAC and its addresses", port.Addresses)
 	}
-	families := map[bool]int{}
+	families, replaced := map[bool]int{}, map[bool]bool{}
+	for _, address := range floating {
+		replaced[address.Is4()] = true
+		if !slices.Contains(elements[0].Addresses, address) {
+			return fmt.Sprintf("has addresses %v without the pod's floating address %s", elements[0].Addresses, address)
+		}
+	}
 	for _, address := range elements[0].Addresses {
+		if slices.Contains(floating, address) {
+			continue
+		}
 		if !slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return ipam.IsPodAddress(s, address) }) {
 			return fmt.Sprintf("has address %s, which no pod can have in %v", address, subnets)
 		}
 		families[address.Is4()]++
 	}
 	for _, subnet := range subnets {
-		if n := families[subnet.Addr().Is4()]; n != 1 {
-			return fmt.Sprintf("has %d addresses of the family of %s, want 1", n, subnet)
+		want := 1
+		if replaced[subnet.Addr().Is4()] {
+			want = 0
+		}
+		if n := families[subnet.Addr().Is4()]; n != want {
+			return fmt.Sprintf("has %d addresses of the family of %s, want %d", n, subnet, want)
 		}
 	}
 	return ""

@@ -14,12 +14,13 @@ import (
 )
 
 // isUnservable reports whether a pod's request cannot be met: an address that is invalid on its node or used by
-// another port, a MAC that is invalid or used by another port of its switch, or an unreadable request.
+// another port, a MAC that is invalid or used by another port of its switch, a floating address that the pod does not hold
+// yet, or an unreadable request.
 func (v *view) isUnservable(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return true
 	}
-	return v.areUnservableAddresses(pod, nn) || v.isUnservableMAC(pod)
+	return v.areUnservableAddresses(pod, nn) || v.isUnservableMAC(pod) || v.awaitsFloating(pod)
 }
 
 func (v *view) areUnservableAddresses(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {

@@ -33,6 +33,8 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
 	NetworkPolicies []networkingv1.NetworkPolicy
+	FloatingIPs     []networkv1alpha1.FloatingIP
+	IPPools         []networkv1alpha1.IPPool
 	// Networks are pods' further networks.
 	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
@@ -86,7 +88,9 @@ type view struct {
 	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
-	furthers  map[string]*networkv1alpha1.Network // by name
+	furthers  map[string]*networkv1alpha1.Network       // by name
+	floating  map[string][]*networkv1alpha1.FloatingIP  // pod UID -> what the pod holds
+	pools     map[string]networkv1alpha1.IPPoolLocation // by name
 }
 
 func newView(w World) *view {
@@ -101,6 +105,7 @@ func newView(w World) *view {
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		egress: map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
+		floating: map[string][]*networkv1alpha1.FloatingIP{}, pools: map[string]networkv1alpha1.IPPoolLocation{},
 	}
 	for table, rows := range w.Northbound {
 		if len(rows) > 0 {
@@ -118,6 +123,14 @@ func newView(w World) *view {
 		if pod := &w.Pods[i]; facts.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
+	}
+	for i := range w.FloatingIPs {
+		if ip := &w.FloatingIPs[i]; ip.Spec.Holder != nil && ip.Spec.Holder.PodUID != "" {
+			v.floating[string(ip.Spec.Holder.PodUID)] = append(v.floating[string(ip.Spec.Holder.PodUID)], ip)
+		}
+	}
+	for i := range w.IPPools {
+		v.pools[w.IPPools[i].Name] = w.IPPools[i].Spec.Location
 	}
 	for i := range w.Networks {
 		v.furthers[w.Networks[i].Name] = &w.Networks[i]

@@ -64,6 +64,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.addPod("c", "n2", 5)
 	w.Pods = append(w.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "done"},
 		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
+	w.addFloatingPod("floating", "n2", 7, "10.245.0.5", "fd00:10:245::5")
 	w.addNetwork("blue", "a", "b") // it has the same addresses as the cluster network
 	w.addMultiPolicy()
 	for _, cidr := range []networkv1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/48"} {
@@ -258,11 +259,45 @@ func (w *world) addPod(name, node string, n int) {
 		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address.String()})
 	}
 	port.MAC = ipam.MAC(port.Addresses)
+	if name == "a" {
+		port.Translated = []netip.Addr{netip.MustParseAddr("192.0.2.8")}
+		w.holds(&pod, networkv1alpha1.LocationNAT, port.Translated...)
+	}
 	if name == "c" {
 		pod.Labels, port.EgressIP, port.Selected = map[string]string{"out": "yes", "policy": "yes"}, "team", w.selectors
 	}
 	w.add(topology.PodUnit(port))
 	w.Pods = append(w.Pods, pod)
+}
+
+// addFloatingPod adds a pod whose addresses are floating.
+func (w *world) addFloatingPod(name, node string, slot int, addresses ...string) {
+	w.Helper()
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec: corev1.PodSpec{NodeName: node}}
+	port := topology.Pod{Namespace: "default", Name: name, UID: string(pod.UID), Node: node, Chassis: "chassis-" + node, Slot: 16 + slot}
+	for _, text := range addresses {
+		port.Floating = append(port.Floating, netip.MustParseAddr(text))
+		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: text})
+	}
+	port.Addresses, port.MAC = port.Floating, ipam.MAC(port.Floating)
+	port.WaysOut = []netip.Addr{netip.MustParseAddr("100.64.0.3"), netip.MustParseAddr("fd98::3")}
+	w.add(topology.PodUnit(port))
+	w.holds(&pod, networkv1alpha1.LocationOverlay, port.Floating...)
+	w.Pods = append(w.Pods, pod)
+}
+
+// holds adds FloatingIPs that a pod holds, of a pool of its own.
+func (w *world) holds(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation, addresses ...netip.Addr) {
+	w.IPPools = append(w.IPPools, networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "pool-" + pod.Name},
+		Spec: networkv1alpha1.IPPoolSpec{Location: location}})
+	for _, address := range addresses {
+		w.FloatingIPs = append(w.FloatingIPs, networkv1alpha1.FloatingIP{
+			ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address)},
+			Spec: networkv1alpha1.FloatingIPSpec{Address: networkv1alpha1.EgressAddress(address.String()), Pool: "pool-" + pod.Name,
+				Holder: &networkv1alpha1.FloatingIPHolder{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, Pod: pod.Name,
+					PodUID: pod.UID, Node: pod.Spec.NodeName}}})
+	}
 }
 
 // has reports whether a row exists, as optional memberships require.
@@ -382,3 +417,18 @@ func (w *world) policyGroup() *nbdb.PortGroup {
 	}
 	return nil
 }
+
+// routeGone removes a static route of the cluster router.
+func (w *world) routeGone(prefix string) {
+	router := find[nbdb.LogicalRouter](w, nbdb.LogicalRouterTable, names.ClusterRouter)
+	for i, row := range w.Northbound[nbdb.LogicalRouterStaticRouteTable] {
+		if route := row.(*nbdb.LogicalRouterStaticRoute); route.IPPrefix == prefix {
+			router.StaticRoutes = slices.DeleteFunc(router.StaticRoutes, func(id string) bool { return id == route.UUID })
+			w.Northbound[nbdb.LogicalRouterStaticRouteTable] = slices.Delete(w.Northbound[nbdb.LogicalRouterStaticRouteTable], i, i+1)
+			return
+		}
+	}
+	w.Fatalf("no route of %s", prefix)
+}
+
+func pointerTo[T any](v T) *T { return &v }

@@ -34,6 +34,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/resolver"
@@ -95,6 +96,7 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 		Reserved:     lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService}},
 		HasNoNetwork: func(string) bool { return false },
 	}
+	env.Floating = claim.New(lazy, lazy, now)
 	env.Selectors = selection.NewSelectors(env.Triggers)
 	if prepare != nil {
 		prepare(env)

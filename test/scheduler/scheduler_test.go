@@ -104,6 +104,9 @@ func TestStatefulSetsPodReturnsToItsAddress(t *testing.T) {
 		next := pod("db-0", "")
 		w.create(next)
 		if got := w.bound(next, "n1"); got != address {
+			for _, f := range w.all() {
+				t.Logf("%s: %+v", f.Name, f.Spec.Holder)
+			}
 			t.Fatalf("the pod got %s, it had %s", got, address)
 		}
 		was = next

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"go4.org/netipx"
 )
 
 // Annotations with which a pod requests floating addresses. They are read when the pod gets its addresses, except the
@@ -135,7 +137,7 @@ func ParseAddressRange(text string) (AddressRange, error) {
 		if prefix != prefix.Masked() {
 			return AddressRange{}, fmt.Errorf("CIDR %q has host bits, write %s", text, prefix.Masked())
 		}
-		return plain(AddressRange{prefix.Addr(), lastOf(prefix)})
+		return plain(AddressRange{prefix.Addr(), netipx.PrefixLastIP(prefix)})
 	}
 	if !dashed {
 		last = first
@@ -157,23 +159,30 @@ func ParseAddressRange(text string) (AddressRange, error) {
 	return plain(r)
 }
 
+// unusable are the blocks that no pod can have addresses of.
+var unusable = []AddressRange{
+	{netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("0.255.255.255")},
+	{netip.MustParseAddr("127.0.0.0"), netip.MustParseAddr("127.255.255.255")},
+	{netip.MustParseAddr("169.254.0.0"), netip.MustParseAddr("169.254.255.255")},
+	{netip.MustParseAddr("224.0.0.0"), netip.MustParseAddr("239.255.255.255")},
+	{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("255.255.255.255")},
+	{netip.MustParseAddr("::"), netip.MustParseAddr("::1")},
+	{netip.MustParseAddr("::ffff:0.0.0.0"), netip.MustParseAddr("::ffff:255.255.255.255")},
+	{netip.MustParseAddr("fe80::"), netip.MustParseAddr("febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff")},
+	{netip.MustParseAddr("ff00::"), netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")},
+}
+
+// plain refuses a range with an address that no pod can have.
 func plain(r AddressRange) (AddressRange, error) {
-	for _, a := range []netip.Addr{r.First, r.Last} {
-		if a.Zone() != "" || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() {
-			return r, fmt.Errorf("%s is not a unicast address that a pod can have", a)
+	for _, block := range unusable {
+		switch {
+		case r.First.Zone() != "" || r.Last.Zone() != "" || block.Contains(r.First):
+			return r, fmt.Errorf("%s is not a unicast address that a pod can have", r.First)
+		case r.Overlaps(block):
+			return r, fmt.Errorf("range %s has %s, which is not a unicast address that a pod can have", r, block.First)
 		}
 	}
 	return r, nil
-}
-
-// lastOf returns the last address of a network.
-func lastOf(prefix netip.Prefix) netip.Addr {
-	bytes := prefix.Addr().AsSlice()
-	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 1 << (7 - bit%8)
-	}
-	last, _ := netip.AddrFromSlice(bytes)
-	return last
 }
 
 // Contains reports whether the range has an address.

@@ -4,6 +4,7 @@ package bindings
 import (
 	"context"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,7 @@ type Bindings struct {
 	conn     atomic.Pointer[ovndb.Conn]
 	systemID string
 	absence  absence.Absence
+	exposed  sync.Map // UUID -> nil, of exposed bindings
 }
 
 // SystemID returns the name of the node's chassis. It is empty before Start.
@@ -94,7 +96,7 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 			if e, ok := row.(*sbdb.ControllerEvent); ok && event != ovndb.RowRemoved {
 				s.reportDemand(e)
 			}
-			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || hasHostPorts(row) {
+			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || s.exposure(row, event) {
 				s.Changed()
 			}
 			if table == sbdb.PortBindingTable && event != ovndb.RowUpdated {
@@ -155,18 +157,32 @@ func (s *Bindings) reportDemand(e *sbdb.ControllerEvent) {
 	}
 }
 
-func hasHostPorts(row model.Model) bool {
+// exposure reports whether a binding is exposed, or was before this event.
+func (s *Bindings) exposure(row model.Model, event ovndb.RowEvent) bool {
 	binding, ok := row.(*sbdb.PortBinding)
-	return ok && binding.ExternalIDs[ovnexpr.HostPortsKey] != ""
+	if !ok {
+		return false
+	}
+	now := isExposed(row) && event != ovndb.RowRemoved
+	_, before := s.exposed.LoadAndDelete(binding.UUID)
+	if now {
+		s.exposed.Store(binding.UUID, nil)
+	}
+	return now || before || isExposed(row)
 }
 
-// WithHostPorts lists the bindings of pods with host ports.
-func (s *Bindings) WithHostPorts() []*sbdb.PortBinding {
+func isExposed(row model.Model) bool {
+	binding, ok := row.(*sbdb.PortBinding)
+	return ok && (binding.ExternalIDs[ovnexpr.HostPortsKey] != "" || binding.ExternalIDs[ovnexpr.TranslatedKey] != "")
+}
+
+// Exposed lists the bindings of pods with host ports, or with floating addresses that the gateway router translates.
+func (s *Bindings) Exposed() []*sbdb.PortBinding {
 	conn := s.conn.Load()
 	if conn == nil {
 		return nil
 	}
-	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return hasHostPorts(b) })
+	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return isExposed(b) })
 }
 
 // Nodes returns the addresses of all nodes, as of the last connection to the database.

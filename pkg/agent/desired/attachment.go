@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,9 +49,17 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	if len(address.Addresses) == 0 {
 		return VIF{}, fmt.Errorf("Port_Binding %s: mac %q has no IP address", binding.LogicalPort, binding.MAC[0])
 	}
+	floating, err := ovnexpr.ParseAddresses(binding.ExternalIDs, ovnexpr.FloatingKey)
+	if err != nil {
+		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
+	}
 	vif := VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"]}
 	for _, a := range address.Addresses {
-		if err := vif.place(a, spec); err != nil {
+		place := vif.place
+		if slices.Contains(floating, a) {
+			place = vif.placeFloating
+		}
+		if err := place(a, spec); err != nil {
 			return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 		}
 	}
@@ -92,6 +101,23 @@ func (v *VIF) place(a netip.Addr, spec networkv1alpha1.NodeNetworkSpec) error {
 		return nil
 	}
 	return fmt.Errorf("address %s is in none of the node's subnets %v", a, spec.PodSubnets)
+}
+
+// placeFloating adds a floating address, which has no subnet, and the node's gateway of its family. The gateway is on the
+// link.
+func (v *VIF) placeFloating(a netip.Addr, spec networkv1alpha1.NodeNetworkSpec) error {
+	gateway, err := gatewayFor(netip.PrefixFrom(a, a.BitLen()), spec.Gateways)
+	if err != nil {
+		return err
+	}
+	if !gateway.IsValid() {
+		return fmt.Errorf("floating address %s: the node has no gateway of its family", a)
+	}
+	v.Prefixes = append(v.Prefixes, netip.PrefixFrom(a, a.BitLen()))
+	if !slices.Contains(v.Gateways, gateway) {
+		v.Gateways = append(v.Gateways, gateway)
+	}
+	return nil
 }
 
 // Attachment is one interface of one sandbox.

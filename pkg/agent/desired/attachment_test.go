@@ -132,6 +132,38 @@ func TestNewVIFTakesTheSubnetOfTheAddress(t *testing.T) {
 	wantText(t, "gateways", got.Gateways, "10.250.0.1")
 }
 
+// A floating address is in no subnet of the node. It has the node's gateway of its family, once however many addresses
+// the family has.
+func TestNewVIFOfFloatingAddresses(t *testing.T) {
+	for _, c := range []struct{ mac, floating, prefixes, gateways string }{
+		{"0a:58:0a:f4:c8:05 10.244.200.5 fd00:10:244:c8::5", "10.244.200.5,fd00:10:244:c8::5",
+			"10.244.200.5/32 fd00:10:244:c8::5/128", "10.244.1.1 fd00:10:244:1::1"},
+		{"0a:58:0a:f4:c8:05 10.244.200.5 10.244.200.6 fd00:10:244:1::5", "10.244.200.5,10.244.200.6",
+			"10.244.200.5/32 10.244.200.6/32 fd00:10:244:1::5/64", "10.244.1.1 fd00:10:244:1::1"},
+	} {
+		b := binding(c.mac)
+		b.ExternalIDs = map[string]string{"weft.dev/floating": c.floating}
+		got, err := desired.NewVIF(b, dualStackSpec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, "prefixes", got.Prefixes, c.prefixes)
+		wantText(t, "gateways", got.Gateways, c.gateways)
+	}
+	for want, floating := range map[string]string{"unable to parse IP": "nonsense", "is in none of the node's subnets": "10.244.200.9"} {
+		b := binding("0a:58:0a:f4:c8:05 10.244.200.5")
+		b.ExternalIDs = map[string]string{"weft.dev/floating": floating}
+		if got, err := desired.NewVIF(b, dualStackSpec()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("floating %q: %v, %v, want %q", floating, got, err, want)
+		}
+	}
+	b, spec := binding("0a:58:0a:f4:c8:05 fd00:10:244:c8::5"), dualStackSpec()
+	b.ExternalIDs, spec.Gateways = map[string]string{"weft.dev/floating": "fd00:10:244:c8::5"}, spec.Gateways[:1]
+	if got, err := desired.NewVIF(b, spec); err == nil || !strings.Contains(err.Error(), "no gateway of its family") {
+		t.Errorf("without a gateway: %v, %v", got, err)
+	}
+}
+
 func wantText[T interface{ String() string }](t *testing.T, what string, values []T, want string) {
 	t.Helper()
 	var texts []string

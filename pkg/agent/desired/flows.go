@@ -37,6 +37,8 @@ type ExternalBridge struct {
 	// Reserved are destinations whose packets go to the host, regardless of conntrack and Frontends.
 	Reserved  reserved.Table
 	Frontends []Frontend
+	// Translated are addresses that the gateway router translates to pods of this node. The host does not have them.
+	Translated []netip.Addr
 }
 
 const (
@@ -89,6 +91,9 @@ func (b ExternalBridge) Flows() []Flow {
 	flows = append(flows, b.tooBig()...)
 	for _, f := range b.Frontends {
 		flows = append(flows, b.frontend(f)...)
+	}
+	for _, address := range b.Translated {
+		flows = append(flows, b.translated(address))
 	}
 	return distinct(flows)
 }
@@ -297,6 +302,14 @@ func (b ExternalBridge) frontend(f Frontend) []Flow {
 		}
 	}
 	return flows
+}
+
+// translated admits new connections of every protocol to a translated address, and packets without ports, such as pings.
+// A service at the address comes first.
+func (b ExternalBridge) translated(address netip.Addr) Flow {
+	f := familyOf(address)
+	return Flow{tableTracked, 40, fmt.Sprintf("ct_state=+new+trk,%s,%s=%s", f.ip, f.trackedDestination, address),
+		commit(markOVN) + "," + output(b.Patch)}
 }
 
 // At returns the addresses of the frontend on a node: its own address, or else the node's addresses of its family.

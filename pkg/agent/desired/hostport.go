@@ -47,3 +47,15 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 	})
 	return found
 }
+
+// Translated returns the floating addresses that the node's gateway router translates, from the bindings of pods. It
+// omits what it cannot parse, because the operator writes the bindings.
+func Translated(bindings []*sbdb.PortBinding) (found []netip.Addr) {
+	for _, binding := range bindings {
+		if addresses, err := ovnexpr.ParseAddresses(binding.ExternalIDs, ovnexpr.TranslatedKey); err == nil {
+			found = append(found, addresses...)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found)
+}

@@ -19,11 +19,11 @@ func (r *Gateway) frontends(table reserved.Table) []desired.Frontend {
 	return desired.Unreserved(append(services, desired.HostPorts(r.attached(r.outside.bindings))...), table)
 }
 
-// readHostPorts reads the bindings with host ports and reports whether they have been read. While the southbound
+// readHostPorts reads the bindings with host ports or translated addresses, and reports whether they have been read. While the southbound
 // database is disconnected, the bindings stay unchanged.
 func (r *Gateway) readHostPorts() bool {
 	if r.Bindings.Connected() && r.Attachments.Ready() {
-		r.outside.bindings, r.outside.nodes = r.Bindings.WithHostPorts(), r.Bindings.Nodes()
+		r.outside.bindings, r.outside.nodes = r.Bindings.Exposed(), r.Bindings.Nodes()
 		r.outside.hostPortsRead = true
 		r.outside.expose(r.outside.bindings)
 	}

@@ -451,7 +451,7 @@ func (r *Gateway) externalFacts(
 		Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found),
 	}
 	facts.Reserved = r.reserved(spec, append(desired.InternalIPs(node), facts.Addresses...))
-	facts.Frontends = r.frontends(facts.Reserved)
+	facts.Frontends, facts.Translated = r.frontends(facts.Reserved), desired.Translated(r.outside.bindings)
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
 		facts.Hidden = desired.Prefixes(spec.ClusterSubnets)
 	}

@@ -62,6 +62,7 @@ func shared() desired.ExternalBridge {
 			service(desired.Frontend{Protocol: corev1.ProtocolTCP, Port: 80, Address: netip.MustParseAddr("198.51.100.7"),
 				Sources: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("203.0.113.7/32")}}),
 		},
+		Translated: []netip.Addr{netip.MustParseAddr("172.18.0.201"), netip.MustParseAddr("fd00:18::201")},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,11 +51,33 @@ func (c *Claimer) Load(ctx context.Context) error {
 	if err := c.Client.List(ctx, &all); err != nil {
 		return err
 	}
+	var pools networkv1alpha1.IPPoolList
+	if err := c.Client.List(ctx, &pools); err != nil {
+		return err
+	}
+	for i := range pools.Items {
+		c.ObservePool(&pools.Items[i])
+	}
 	for i := range all.Items {
 		c.Book.Observe(&all.Items[i])
 	}
 	c.loaded = true
 	return nil
+}
+
+// ObservePool records a pool as its status says whether it is in force. changed reports whether that is new.
+func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
+	refused := "it was not checked yet"
+	if ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady); ready != nil {
+		if refused = ready.Message; ready.Status == metav1.ConditionTrue {
+			refused = ""
+		}
+	}
+	read, err := floating.ParsePool(pool)
+	if err != nil {
+		refused = err.Error()
+	}
+	return c.Book.SetPool(read, refused)
 }
 
 // Request returns what a pod requests, in Weft's annotations; ok is false for a pod that requests nothing. The error
@@ -145,6 +168,22 @@ func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating
 			return false, err
 		}
 		c.Book.Observe(want)
+	}
+	return c.releaseExtra(ctx, asker.UID, choices)
+}
+
+// releaseExtra releases what another process gave the pod at the same time.
+func (c *Claimer) releaseExtra(ctx context.Context, pod types.UID, choices []floating.Choice) (again bool, err error) {
+	for _, f := range c.Book.Extra(pod, choices) {
+		after := floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(c.Now()))
+		err := c.Client.Update(ctx, after)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return true, c.refresh(ctx, f)
+		case err != nil:
+			return false, err
+		}
+		c.Book.Observe(after)
 	}
 	return false, nil
 }

@@ -1,0 +1,134 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// given are the addresses that a pod has of an IPPool, by what becomes of them.
+type given struct {
+	// own are addresses of eth0, translated those that the node's gateway router translates.
+	own, translated []netip.Addr
+}
+
+// give gives a pod the addresses of the IPPool that it requests, if any.
+func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err error) {
+	request, ok, err := claim.Request(pod)
+	_, had, _ := r.Addresses.Get(ownerOf(pod))
+	if err != nil {
+		return r.held(pod, had), errors.Join(errRequest, err)
+	}
+	if !ok {
+		return r.held(pod, had), nil
+	}
+	if err := r.Floating.Load(ctx); err != nil {
+		return g, err
+	}
+	if pool, _, ok := r.Floating.Book.Pool(request.Pool); ok && pool.Location == networkv1alpha1.LocationUnderlay {
+		if pod.Annotations[networks.Annotation] == "" {
+			return g, &floating.UnavailableError{Pool: pool.Name, Reason: "its addresses live on Network " + pool.Network +
+				", which the pod does not request in its annotation " + networks.Annotation}
+		}
+		return g, nil // package podports gives the address
+	}
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); client.IgnoreNotFound(err) != nil {
+		return g, err
+	}
+	on := floating.Node{Name: pod.Spec.NodeName, Labels: node.Labels}
+	_, err = r.Floating.Claim(ctx, pod, on, had.Floating)
+	if errors.As(err, new(*floating.UnavailableError)) {
+		r.holders.wait(waitsFor(request.Pool), client.ObjectKeyFromObject(pod))
+		// An address that was freed before the pod was recorded as waiting enqueued no pod.
+		_, err = r.Floating.Claim(ctx, pod, on, had.Floating)
+	}
+	return r.held(pod, had), err
+}
+
+// waitsFor is the key under which pods wait for an address of a pool.
+func waitsFor(pool string) string { return "IPPool " + pool }
+
+// freed enqueues the pods that wait for an address of a pool.
+func (r *Reconciler) freed(pool string) { r.Wake(waitsFor(pool)) }
+
+// held returns the addresses that the pod has of IPPools. The location of a pool that was deleted follows from what
+// the pod has.
+func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
+	for _, f := range r.Floating.Book.Of(pod.UID) {
+		address, err := netip.ParseAddr(string(f.Spec.Address))
+		if err != nil {
+			continue // the API server refuses such a FloatingIP
+		}
+		pool, _, ok := r.Floating.Book.Pool(f.Spec.Pool)
+		switch {
+		case ok && pool.Location == networkv1alpha1.LocationOverlay, !ok && slices.Contains(had.Floating, address):
+			g.own = append(g.own, address)
+		case ok && pool.Location == networkv1alpha1.LocationNAT:
+			g.translated = append(g.translated, address)
+		}
+	}
+	return g
+}
+
+// waysOut returns the next hops by which floating addresses of a node's pods leave.
+func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwork) ([]netip.Addr, error) {
+	var node corev1.Node
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: nn.Name}, &node); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	gateway, err := facts.ParseGateway(nn, &node)
+	if err != nil {
+		return nil, nil // the node's event says so
+	}
+	return gateway.WaysOut(), nil
+}
+
+// addFloating adds the pod's addresses of IPPools to its facts.
+func (r *Reconciler) addFloating(ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, own, translated []netip.Addr) (err error) {
+	to.Floating, to.Translated = own, translated
+	if len(own) > 0 {
+		to.WaysOut, err = r.waysOut(ctx, nn)
+	}
+	return err
+}
+
+// floatingOn returns a request for each pod with addresses of IPPools on a node whose way out changed.
+func (r *Reconciler) floatingOn(ctx context.Context, node client.Object) (requests []reconcile.Request) {
+	var pods corev1.PodList
+	// only annotations and names are read
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range pods.Items {
+		if _, ok := pods.Items[i].Annotations[networkv1alpha1.IPPoolAnnotation]; ok {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+		}
+	}
+	return requests
+}
+
+// wayOutChanged passes the updates that change how floating addresses leave a node.
+func wayOutChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
+		!equality.Semantic.DeepEqual(before.Spec.Gateway, after.Spec.Gateway) ||
+		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses)
+}
