@@ -191,8 +191,9 @@ func victimsOf(args *extenderv1.ExtenderPreemptionArgs) map[string]*extenderv1.M
 	return all
 }
 
-// BindPod gives a pod its addresses, and then binds it to a node. When it fails, the pod has no address that another pod
-// has, and the operator releases its addresses when the pod ends.
+// BindPod gives a pod its addresses, and then binds it to a node. It releases nothing, because another scheduler may have
+// bound the pod with the addresses of an earlier attempt. The operator releases what a bound pod does not use, and all
+// addresses of a pod that ends.
 func (e *Extender) BindPod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) error {
 	var pod corev1.Pod
 	name := types.NamespacedName{Namespace: args.PodNamespace, Name: args.PodName}
@@ -219,7 +220,6 @@ func (e *Extender) BindPod(ctx context.Context, args *extenderv1.ExtenderBinding
 		metav1.SetMetaDataAnnotation(&binding.ObjectMeta, networkv1alpha1.FloatingIPsAnnotation, claim.Annotation(addresses))
 	}
 	if err := e.Bind(ctx, &pod, binding); err != nil {
-		e.unbound(ctx, name, pod.UID)
 		return fmt.Errorf("bind pod %s to node %s: %w", name, args.Node, err)
 	}
 	e.waiting.remove(pod.UID)
@@ -240,16 +240,4 @@ func (e *Extender) claim(ctx context.Context, pod *corev1.Pod, on string) ([]net
 		return nil, a.err
 	}
 	return e.Floating.Claim(ctx, pod, node, nil)
-}
-
-// unbound releases what this process claimed for a pod that another scheduler has bound with other addresses.
-func (e *Extender) unbound(ctx context.Context, name types.NamespacedName, uid types.UID) {
-	var pod corev1.Pod
-	if err := e.Live.Get(ctx, name, &pod); err != nil || pod.UID != uid || pod.Spec.NodeName == "" {
-		return // the operator releases the addresses of a pod that has ended; an unbound pod keeps them
-	}
-	if err := e.Floating.Release(ctx, uid, claim.Announced(&pod)); err != nil {
-		e.Log.Error(err, "cannot release the addresses of a pod that another scheduler has bound; they are released when it ends",
-			"pod", name)
-	}
 }

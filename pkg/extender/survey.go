@@ -97,9 +97,6 @@ func (s *survey) answer(class floating.Node) *answer {
 		return &answer{err: s.invalid, final: true}
 	}
 	choices, err := s.book.Choose(s.asker, class)
-	if err == nil {
-		err = s.carries(class, choices)
-	}
 	if never := s.never(class); never != nil && err != nil {
 		return &answer{err: never, final: true}
 	}
@@ -115,18 +112,6 @@ const maxFree = 1 << 20
 // isKept reports whether all addresses are the pod's own or its workload's.
 func isKept(choices []floating.Choice) bool {
 	return !slices.ContainsFunc(choices, func(c floating.Choice) bool { return c.Had == nil || c.Had.Spec.Holder == nil })
-}
-
-// carries returns an error if a node does not carry the addresses that the pod has from an earlier attempt.
-func (s *survey) carries(node floating.Node, choices []floating.Choice) error {
-	for _, c := range choices {
-		segment, inside := s.pool.SegmentOf(c.Address)
-		if inside && c.IsHeld(s.asker.UID) && !segment.Nodes.Matches(node.Labels) {
-			return &floating.UnavailableError{Pool: s.pool.Name, Elsewhere: true,
-				Reason: fmt.Sprintf("%s, which this pod has, is carried by nodes with %s", c.Address, segment.Nodes)}
-		}
-	}
-	return nil
 }
 
 // never returns an error if a node carries no address of a family of the pool, whoever has which.
@@ -186,9 +171,6 @@ func (s *survey) after(node floating.Node, victims *extenderv1.MetaVictims) erro
 	for _, pod := range victims.Pods {
 		ended = append(ended, types.UID(pod.UID))
 	}
-	choices, err := s.book.ChooseAfter(s.asker, node, ended)
-	if err != nil {
-		return err
-	}
-	return s.carries(node, choices)
+	_, err := s.book.ChooseAfter(s.asker, node, ended)
+	return err
 }

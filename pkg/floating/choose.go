@@ -123,6 +123,27 @@ func (b *Book) Extra(pod types.UID, choices []Choice) (extra []*networkv1alpha1.
 	return extra
 }
 
+// HasExtra reports whether a pod has several addresses for one place, because processes gave it addresses at a time, or
+// on several nodes before it was bound.
+func (b *Book) HasExtra(pod types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	type place struct {
+		pool string
+		slot
+	}
+	seen := map[place]bool{}
+	for address := range b.byPod[pod] {
+		f := entry{b.ips[address], address}
+		at := place{f.Spec.Pool, slotOf(f)}
+		if seen[at] {
+			return true
+		}
+		seen[at] = true
+	}
+	return false
+}
+
 // Answer is what Choose would return for a node. It must not be changed, because nodes share it.
 type Answer struct {
 	Choices []Choice

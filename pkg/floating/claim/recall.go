@@ -3,17 +3,12 @@ package claim
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/floating"
 )
 
 // Annotation renders addresses as FloatingIPsAnnotation has them.
@@ -52,25 +47,6 @@ func (c *Claimer) recall(ctx context.Context, pod *corev1.Pod) error {
 		if err == nil {
 			c.Book.Observe(f)
 		}
-	}
-	return nil
-}
-
-// Release gives back the addresses of a pod besides keep. An address that another process changed meanwhile stays.
-func (c *Claimer) Release(ctx context.Context, pod types.UID, keep []netip.Addr) error {
-	for _, f := range c.Book.Of(pod) {
-		if address, err := netip.ParseAddr(string(f.Spec.Address)); err == nil && slices.Contains(keep, address) {
-			continue
-		}
-		after := floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(c.Now()))
-		err := c.Client.Update(ctx, after)
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		c.Book.Observe(after)
 	}
 	return nil
 }
