@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating/placement"
 )
 
 // StripPod keeps of a cached pod what the reconcilers read. At 10,000 pods the rest would be most of the operator's
@@ -16,12 +17,18 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
+	gated := corev1.PodSpec{}
+	if placement.IsGated(pod) { // package floatinggate reads where the pod can go
+		gated = corev1.PodSpec{SchedulingGates: pod.Spec.SchedulingGates, NodeSelector: pod.Spec.NodeSelector,
+			Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations}
+	}
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
-		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers)}
+		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers),
+		SchedulingGates: gated.SchedulingGates, NodeSelector: gated.NodeSelector, Affinity: gated.Affinity, Tolerations: gated.Tolerations}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
-			c.Type != networkv1alpha1.PodNetworksAllocated
+			c.Type != networkv1alpha1.PodNetworksAllocated && c.Type != networkv1alpha1.PodFloatingIP
 	})
 	if len(conditions) == 0 {
 		conditions = nil

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/controllers/floatinggate"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating/claim"
@@ -132,7 +133,7 @@ func as(account string) *rest.Config {
 	return own
 }
 
-// runOperator runs the operator's reconcilers of IPPools and FloatingIPs, which release addresses.
+// runOperator runs the operator's reconcilers of IPPools and FloatingIPs, which release addresses, and of gated pods.
 func runOperator(ctx context.Context) error {
 	options, err := controllers.ManagerOptions()
 	if err != nil {
@@ -147,7 +148,7 @@ func runOperator(ctx context.Context) error {
 	}
 	env := &kind.Env{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Triggers: &trigger.Set{}, Events: mgr.GetEventRecorder("weft")}
 	env.Floating = claim.New(env.Client, env.Live, time.Now)
-	for _, k := range floatingip.Kinds(env) {
+	for _, k := range append(floatingip.Kinds(env), floatinggate.Kinds(env)...) {
 		if err := k.Register(mgr, env.Triggers, nil); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -203,16 +204,22 @@ func TestExtenderEndsBetweenClaimAndBinding(t *testing.T) {
 	}
 }
 
-// The sample policy adds the resource to pods with the annotation alone, and to no other pod.
-func TestPolicyAddsTheResource(t *testing.T) {
-	w := newWorld(t, "policy", rangeOf("192.0.2.110", "rack-2"))
-	text, err := os.ReadFile("../../config/samples/floating-resource.yaml")
+// sample creates the policy and the binding of a file of config/samples, and deletes them at the end.
+func (w *world) sample(file string) {
+	w.Helper()
+	text, err := os.ReadFile("../../config/samples/" + file)
 	w.do(err)
 	for i, object := range []client.Object{&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}} {
 		w.do(yaml.UnmarshalStrict([]byte(strings.Split(string(text), "\n---\n")[i]), object))
-		w.do(api.Create(t.Context(), object))
-		t.Cleanup(func() { _ = api.Delete(t.Context(), object) })
+		w.do(api.Create(w.Context(), object))
+		w.Cleanup(func() { _ = api.Delete(context.Background(), object) })
 	}
+}
+
+// The sample policy adds the resource to pods with the annotation alone, and to no other pod.
+func TestPolicyAddsTheResource(t *testing.T) {
+	w := newWorld(t, "policy", rangeOf("192.0.2.110", "rack-2"))
+	w.sample("floating-resource.yaml")
 	without := func(p *corev1.Pod) { p.Spec.Containers[0].Resources = corev1.ResourceRequirements{} }
 	requests := func(pod *corev1.Pod) bool {
 		_, has := pod.Spec.Containers[0].Resources.Requests[networkv1alpha1.FloatingResource]
@@ -226,10 +233,7 @@ func TestPolicyAddsTheResource(t *testing.T) {
 		return nil
 	})
 	plain := w.pod("plain", "policy", without, func(p *corev1.Pod) { p.Annotations = nil })
-	gated := w.pod("gated", "policy", without, func(p *corev1.Pod) {
-		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: networkv1alpha1.FloatingGate}}
-	})
-	for _, other := range []*corev1.Pod{plain, gated} {
+	for _, other := range []*corev1.Pod{plain, w.pod("gated", "policy", gated)} {
 		w.do(api.Create(t.Context(), other, client.DryRunAll))
 		if requests(other) {
 			t.Errorf("pod %s got the resource", other.Name)

@@ -115,7 +115,8 @@ func (r *replica) stop() {
 	<-r.ended
 }
 
-// scheduler starts a kube-scheduler with the configuration of config/scheduler, for pods that name it.
+// scheduler starts a kube-scheduler with the configuration of config/scheduler, for pods that name it. Without an address
+// it has no extender, as on a managed control plane.
 func (w *world) scheduler(name, extenderAddress string) {
 	w.Helper()
 	text, err := os.ReadFile("../../config/scheduler/kube-scheduler.yaml")
@@ -129,6 +130,9 @@ func (w *world) scheduler(name, extenderAddress string) {
 	}
 	var config map[string]any
 	w.do(yaml.Unmarshal(text, &config))
+	if extenderAddress == "" {
+		delete(config, "extenders")
+	}
 	config["profiles"] = []map[string]any{{"schedulerName": name}}
 	text, err = yaml.Marshal(config)
 	w.do(err)
@@ -161,6 +165,12 @@ func (w *world) pod(name, scheduler string, change ...func(*corev1.Pod)) *corev1
 		c(pod)
 	}
 	return pod
+}
+
+// gated makes a pod without the resource, and with the scheduling gate.
+func gated(p *corev1.Pod) {
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: networkv1alpha1.FloatingGate}}
 }
 
 // create creates pods.
@@ -226,8 +236,14 @@ func (w *world) held(pod types.UID) (addresses []string) {
 	return addresses
 }
 
-// pending waits until an event of a pod has all texts.
+// pending waits until an event says why kube-scheduler does not schedule a pod, with all texts.
 func (w *world) pending(pod *corev1.Pod, texts ...string) {
+	w.Helper()
+	w.event(pod, "FailedScheduling", texts...)
+}
+
+// event waits until an event of a pod has all texts.
+func (w *world) event(pod *corev1.Pod, reason string, texts ...string) {
 	w.Helper()
 	w.await(func() error {
 		var list corev1.EventList
@@ -236,7 +252,7 @@ func (w *world) pending(pod *corev1.Pod, texts ...string) {
 		}
 		var seen []string
 		for _, e := range list.Items {
-			if e.InvolvedObject.Name != pod.Name || e.Reason != "FailedScheduling" {
+			if e.InvolvedObject.Name != pod.Name || e.Reason != reason {
 				continue
 			}
 			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(e.Message, text) }) {

@@ -11,9 +11,15 @@ const FloatingGate = GroupName + "/floating-ip"
 // Binding writes it, so that the operator finds them even if its cache of FloatingIPs is behind.
 const FloatingIPsAnnotation = GroupName + "/floating-ips"
 
-// PodFloatingIP is the condition of an unscheduled pod whose addresses were not available. The extender writes it when
-// an address may be available, because kube-scheduler tries a pod again when it changes.
+// PodFloatingIP is the condition of an unscheduled pod whose addresses were not available. On a gated pod the operator
+// says what it lacks, and writes True when it removes the gate. On a pod without the gate the extender writes it when an
+// address may be available, because kube-scheduler tries a pod again when it changes.
 const PodFloatingIP = GroupName + "/FloatingIP"
 
-// ReasonAddressFreed of PodFloatingIP: an address that the pod can get was released.
-const ReasonAddressFreed = "AddressFreed"
+// Reasons of PodFloatingIP.
+const (
+	// ReasonAddressUnavailable: no node carries an address that the gated pod can get.
+	ReasonAddressUnavailable = "AddressUnavailable"
+	// ReasonAddressFreed: an address that the pod can get was released.
+	ReasonAddressFreed = "AddressFreed"
+)

@@ -80,9 +80,12 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 	return c.Book.SetPool(read, refused)
 }
 
-// Request returns what a pod requests, in Weft's annotations; ok is false for a pod that requests nothing. The error
-// names the annotation.
+// Request returns what a pod requests, in Weft's annotations; ok is false for a pod that requests nothing, or has no
+// network of its own. The error names the annotation.
 func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err error) {
+	if pod.Spec.HostNetwork {
+		return r, false, nil
+	}
 	return networkv1alpha1.ParseFloatingRequest(pod.Annotations)
 }
 
