@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
 )
 
 // A pod goes to a node that carries an address of its pool. Without one, its event says why, for each node, and it is
@@ -202,6 +206,72 @@ func TestExtenderEndsBetweenClaimAndBinding(t *testing.T) {
 	if n := crashes.Load(); n < 3 {
 		t.Errorf("the extender ended %d times between claim and Binding, want 3", n)
 	}
+}
+
+// A pod has an address of an attempt that did not bind it. Its node is cordoned since, and no other node carries that
+// address: the pod gets another address elsewhere, and the operator releases the first one once the pod is bound.
+func TestAddressOfAnAttemptOnAnotherSegment(t *testing.T) {
+	w := newWorld(t, "moved", rangeOf("192.0.2.120-192.0.2.121", "rack-1"), rangeOf("192.0.2.124", "rack-2"))
+	e := w.extender("", func(r *replica, _ *corev1.Pod) error {
+		r.kill()
+		return errors.New("killed")
+	})
+	w.scheduler("moved", e.address)
+	pod := w.pod("a", "moved", func(p *corev1.Pod) { p.Annotations[networkv1alpha1.ReleasePolicyAnnotation] = "immutable" })
+	w.create(pod) // rack-1 has more free addresses
+	<-e.ended
+	first := w.held(pod.UID)
+	if len(first) != 1 || first[0] != "192.0.2.120" {
+		t.Fatalf("the attempt claimed %v", first)
+	}
+	w.cordon("n1", true)
+	defer w.cordon("n1", false)
+	w.extender(e.address, nil)
+	w.await(func() error {
+		w.do(api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+		if pod.Spec.NodeName == "" {
+			return errors.New("the pod is not bound")
+		}
+		return nil
+	})
+	if held := w.held(pod.UID); !slices.Equal(held, []string{"192.0.2.120", "192.0.2.124"}) {
+		t.Errorf("before the operator reads the pod, it has %v", held)
+	}
+	operator, err := client.New(as("weft-operator"), client.Options{Scheme: api.Scheme()})
+	w.do(err)
+	// The operator's reconciler of pods needs a database. This is what it does with the pod's addresses.
+	node := floating.Node{Name: pod.Spec.NodeName, Labels: map[string]string{"rack": "rack-2"}}
+	got, err := claim.New(operatorClient{operator, api}, api, time.Now).Claim(t.Context(), pod, node, nil)
+	w.do(err)
+	if len(got) != 1 || got[0].String() != "192.0.2.124" {
+		t.Errorf("the operator gives the pod %v", got)
+	}
+	if address := w.bound(pod, "n2", "n3"); address != "192.0.2.124" {
+		t.Errorf("the pod has %s", address)
+	}
+	w.remove(pod)
+	w.await(w.nobodyHasAnything)
+}
+
+// operatorClient writes with the operator's rights. It reads as an administrator, because the operator reads from a cache.
+type operatorClient struct {
+	client.Client
+	admin client.Client
+}
+
+// Get implements client.Reader.
+func (c operatorClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return c.admin.Get(ctx, key, object, options...)
+}
+
+// cordon changes whether a node takes pods.
+func (w *world) cordon(name string, cordoned bool) {
+	w.Helper()
+	node := &corev1.Node{}
+	w.do(api.Get(context.Background(), client.ObjectKey{Name: name}, node))
+	before := node.DeepCopy()
+	node.Spec.Unschedulable = cordoned
+	w.do(api.Patch(context.Background(), node, client.MergeFrom(before)))
 }
 
 // sample creates the policy and the binding of a file of config/samples, and deletes them at the end.

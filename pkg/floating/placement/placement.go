@@ -105,6 +105,9 @@ func Explain(all int, answers []floating.Answer) string {
 		reasons = append(reasons, fmt.Sprintf("%d %s", n, reason))
 	}
 	slices.Sort(reasons)
+	if len(reasons) == 0 {
+		return "there is no node"
+	}
 	return fmt.Sprintf("0/%d nodes can carry an address of the pod: %s", all, strings.Join(reasons, ", "))
 }
 
@@ -165,12 +168,11 @@ func requirementsOf(selectors []labels.Selector) (all []corev1.NodeSelectorRequi
 			}
 			if !seen[r.String()] {
 				seen[r.String()] = true
-				all = append(all, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operator, Values: r.ValuesUnsorted()})
+				values := r.ValuesUnsorted()
+				slices.Sort(values)
+				all = append(all, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operator, Values: values})
 			}
 		}
-	}
-	for _, r := range all {
-		slices.Sort(r.Values)
 	}
 	return all, nil
 }
