@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/placement"
 )
 
@@ -17,15 +18,14 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	gated := corev1.PodSpec{}
-	if placement.IsGated(pod) { // package floatinggate reads where the pod can go
-		gated = corev1.PodSpec{SchedulingGates: pod.Spec.SchedulingGates, NodeSelector: pod.Spec.NodeSelector,
-			Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations}
-	}
+	all, gated, kept := facts.WantsRandomHostPorts(pod), placement.IsGated(pod), pod.Spec
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
-		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers),
-		SchedulingGates: gated.SchedulingGates, NodeSelector: gated.NodeSelector, Affinity: gated.Affinity, Tolerations: gated.Tolerations}
+		InitContainers: withPorts(pod.Spec.InitContainers, all), Containers: withPorts(pod.Spec.Containers, all)}
+	if gated { // package floatinggate reads where the pod can go
+		pod.Spec.SchedulingGates, pod.Spec.NodeSelector = kept.SchedulingGates, kept.NodeSelector
+		pod.Spec.Affinity, pod.Spec.Tolerations = kept.Affinity, kept.Tolerations
+	}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
 			c.Type != networkv1alpha1.PodNetworksAllocated && c.Type != networkv1alpha1.PodFloatingIP
@@ -57,11 +57,12 @@ func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatu
 	return kept
 }
 
-// withPorts keeps of containers their host ports, named ports, and the restart policy that makes a sidecar.
-func withPorts(containers []corev1.Container) (kept []corev1.Container) {
+// withPorts keeps of containers their host ports and named ports, or all ports, and the restart policy that makes a
+// sidecar.
+func withPorts(containers []corev1.Container, all bool) (kept []corev1.Container) {
 	for i := range containers {
 		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool {
-			return p.HostPort == 0 && p.Name == ""
+			return !all && p.HostPort == 0 && p.Name == ""
 		})
 		if len(ports) > 0 {
 			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports),

@@ -112,10 +112,10 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 	return a, true, nil
 }
 
-// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves those that are right. has are the
-// addresses at the pod's port. The error is a *floating.UnavailableError if there is none for it now. A pod that is bound
-// gives back what it had on other nodes. A pod that is not bound keeps it until then, because another process may bind
-// the pod with it meanwhile.
+// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves FloatingIPs that are right. has are the
+// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now. A pod that is
+// bound gives back what it had on other nodes. A pod that is not bound keeps it until then, because another process may
+// bind the pod with it meanwhile.
 func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node, has []netip.Addr) ([]netip.Addr, error) {
 	if err := c.Load(ctx); err != nil {
 		return nil, err
