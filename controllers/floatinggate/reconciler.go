@@ -42,7 +42,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !placement.IsGated(&pod) || pod.DeletionTimestamp != nil {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return ctrl.Result{}, nil
+	case !placement.IsGated(&pod) && isExplained(&pod):
+		return ctrl.Result{}, r.report(ctx, &pod, corev1.PodCondition{Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+	case !placement.IsGated(&pod):
 		return ctrl.Result{}, nil
 	}
 	request, wanted, err := claim.Request(&pod)
@@ -104,11 +109,7 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, addresses []ne
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&placed.ObjectMeta, networkv1alpha1.FloatingIPsAnnotation, claim.Annotation(addresses))
 	}
-	err := r.Client.Patch(ctx, placed, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
-	if err == nil && isExplained(placed) {
-		err = r.report(ctx, placed, corev1.PodCondition{Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
-	}
-	return ignoreOutdated(err)
+	return ignoreOutdated(r.Client.Patch(ctx, placed, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})))
 }
 
 // ignoreOutdated returns nil if the pod was changed or deleted meanwhile. The event of that enqueues it again.
@@ -142,7 +143,7 @@ func (r *Reconciler) explain(ctx context.Context, pod *corev1.Pod, why string) e
 		return nil
 	}
 	r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%s", want.Message)
-	return ignoreOutdated(r.report(ctx, pod, want))
+	return r.report(ctx, pod, want)
 }
 
 // report writes the pod's condition FloatingIP.
@@ -157,12 +158,13 @@ func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, want corev1.Po
 	} else {
 		patched.Status.Conditions = append(patched.Status.Conditions, want)
 	}
-	return r.Client.Status().Patch(ctx, patched, client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{}))
+	return ignoreOutdated(r.Client.Status().Patch(ctx, patched, client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})))
 }
 
+// isExplained reports whether a pod's condition says what the pod lacks.
 func isExplained(pod *corev1.Pod) bool {
 	have := conditionOf(pod)
-	return have != nil && have.Status != corev1.ConditionTrue
+	return have != nil && have.Status != corev1.ConditionTrue && have.Reason == networkv1alpha1.ReasonAddressUnavailable
 }
 
 func conditionOf(pod *corev1.Pod) *corev1.PodCondition {

@@ -193,6 +193,13 @@ func TestWaitingPodWritesOnce(t *testing.T) {
 	w.must(w.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"rack": "1"}}}))
 	w.must(w.reconcile(r))
 	w.placed("1", "192.0.2.1")
+	if !concerns(w.pod()) {
+		t.Error("the condition of the pod stays as it is")
+	}
+	w.must(w.reconcile(r)) // the event of the pod without the gate
+	if concerns(w.pod()) {
+		t.Error("the pod is not done")
+	}
 	if have := conditionOf(w.pod()); waits("web") != 0 || have.Status != corev1.ConditionTrue {
 		t.Errorf("condition %+v, waiting %d", have, waits("web"))
 	}

@@ -40,16 +40,17 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	return []*kind.Kind{{
 		Name: Kind, Reconciler: r, Workers: workers, Live: true,
 		Watches: []kind.Watch{
-			kind.Of(&corev1.Pod{}, predicate.NewPredicateFuncs(isGated)),
+			kind.Of(&corev1.Pod{}, predicate.NewPredicateFuncs(concerns)),
 			kind.Map(&corev1.Node{}, r.all, predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
 			kind.Map(&corev1.Namespace{}, r.in, onlyUpdates(trigger.LabelsChanged)).MetadataOnly(),
 		},
 	}}
 }
 
-func isGated(o client.Object) bool {
+// concerns passes gated pods, and pods that were gated and whose condition still says what they lacked.
+func concerns(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && placement.IsGated(pod)
+	return ok && (placement.IsGated(pod) || isExplained(pod))
 }
 
 // nodeChanged passes updates that change which pods can go to a node.
