@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/floating/placement"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -46,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case pod.DeletionTimestamp != nil:
 		return ctrl.Result{}, nil
 	case !placement.IsGated(&pod) && isExplained(&pod):
-		return ctrl.Result{}, r.report(ctx, &pod, corev1.PodCondition{Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
+		return ctrl.Result{}, r.placed(ctx, &pod)
 	case !placement.IsGated(&pod):
 		return ctrl.Result{}, nil
 	}
@@ -109,7 +110,8 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, addresses []ne
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&placed.ObjectMeta, networkv1alpha1.FloatingIPsAnnotation, claim.Annotation(addresses))
 	}
-	return ignoreOutdated(r.Client.Patch(ctx, placed, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})))
+	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
+	return ignoreOutdated(r.Client.Patch(ctx, placed, patch))
 }
 
 // ignoreOutdated returns nil if the pod was changed or deleted meanwhile. The event of that enqueues it again.
@@ -135,43 +137,34 @@ func (r *Reconciler) selectorsOf(addresses []netip.Addr) (selectors []labels.Sel
 	return slices.Clip(selectors)
 }
 
-// explain writes into the condition FloatingIP why the pod keeps its gate, and records an event. It does nothing if the
-// condition says so already. The event alone does not suffice, because a series of events has the text of the first.
+// explain writes into the condition FloatingIP why the pod keeps its gate, and records an event, unless the condition
+// says so already. The event alone does not suffice, because a series of events has the text of the first.
 func (r *Reconciler) explain(ctx context.Context, pod *corev1.Pod, why string) error {
-	want := corev1.PodCondition{Status: corev1.ConditionFalse, Reason: networkv1alpha1.ReasonAddressUnavailable, Message: health.Cut(why)}
-	if have := conditionOf(pod); have != nil && have.Status == want.Status && have.Message == want.Message {
+	want := corev1.PodCondition{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionFalse,
+		Reason: networkv1alpha1.ReasonAddressUnavailable, Message: health.Cut(why)}
+	if !podcondition.Differs(podcondition.Find(pod, want.Type), &want) {
 		return nil
 	}
 	r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%s", want.Message)
 	return r.report(ctx, pod, want)
 }
 
-// report writes the pod's condition FloatingIP.
+// placed writes into the condition FloatingIP that the pod has what it lacked.
+func (r *Reconciler) placed(ctx context.Context, pod *corev1.Pod) error {
+	want := corev1.PodCondition{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected}
+	podcondition.Differs(podcondition.Find(pod, want.Type), &want)
+	return r.report(ctx, pod, want)
+}
+
 func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, want corev1.PodCondition) error {
-	want.Type, want.LastTransitionTime = networkv1alpha1.PodFloatingIP, metav1.NewTime(r.Floating.Now())
 	patched := pod.DeepCopy()
-	if have := conditionOf(patched); have != nil {
-		if have.Status == want.Status {
-			want.LastTransitionTime = have.LastTransitionTime
-		}
-		*have = want
-	} else {
-		patched.Status.Conditions = append(patched.Status.Conditions, want)
-	}
-	return ignoreOutdated(r.Client.Status().Patch(ctx, patched, client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})))
+	podcondition.Set(&patched.Status, want)
+	patch := client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})
+	return ignoreOutdated(r.Client.Status().Patch(ctx, patched, patch))
 }
 
 // isExplained reports whether a pod's condition says what the pod lacks.
 func isExplained(pod *corev1.Pod) bool {
-	have := conditionOf(pod)
+	have := podcondition.Find(pod, networkv1alpha1.PodFloatingIP)
 	return have != nil && have.Status != corev1.ConditionTrue && have.Reason == networkv1alpha1.ReasonAddressUnavailable
-}
-
-func conditionOf(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == networkv1alpha1.PodFloatingIP {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/floating/placement"
+	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -71,7 +72,8 @@ func newWorld(t *testing.T) *world {
 				}
 				return c.Patch(ctx, o, p, options...)
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(ctx context.Context, c client.Client, resource string, o client.Object, p client.Patch,
+				options ...client.SubResourcePatchOption) error {
 				w.writes++
 				return c.SubResource(resource).Patch(ctx, o, p, options...)
 			},
@@ -181,7 +183,8 @@ func TestWaitingPodWritesOnce(t *testing.T) {
 	for range 3 {
 		w.must(w.reconcile(r))
 	}
-	if have := conditionOf(w.pod()); w.writes != 1 || have == nil || !strings.HasPrefix(have.Message, "there is no node") {
+	have := podcondition.Find(w.pod(), networkv1alpha1.PodFloatingIP)
+	if w.writes != 1 || have == nil || !strings.HasPrefix(have.Message, "there is no node") {
 		t.Errorf("%d writes, condition %+v", w.writes, have)
 	}
 	waits := func(pool string) int {
@@ -200,7 +203,7 @@ func TestWaitingPodWritesOnce(t *testing.T) {
 	if concerns(w.pod()) {
 		t.Error("the pod is not done")
 	}
-	if have := conditionOf(w.pod()); waits("web") != 0 || have.Status != corev1.ConditionTrue {
+	if have := podcondition.Find(w.pod(), networkv1alpha1.PodFloatingIP); waits("web") != 0 || have.Status != corev1.ConditionTrue {
 		t.Errorf("condition %+v, waiting %d", have, waits("web"))
 	}
 }
@@ -218,7 +221,8 @@ func (w *world) placed(rack, address string) {
 	pod := w.pod()
 	nodes := placement.Nodes(pod, []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "1", Labels: map[string]string{"rack": "1"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "2", Labels: map[string]string{"rack": "2"}}}})
-	if placement.IsGated(pod) || len(nodes) != 1 || nodes[0].Name != rack || pod.Annotations[networkv1alpha1.FloatingIPsAnnotation] != address {
+	got := pod.Annotations[networkv1alpha1.FloatingIPsAnnotation]
+	if placement.IsGated(pod) || len(nodes) != 1 || nodes[0].Name != rack || got != address {
 		w.Errorf("gates %v, nodes %v, annotations %v, want rack %s with %s", pod.Spec.SchedulingGates, nodes, pod.Annotations, rack, address)
 	}
 }

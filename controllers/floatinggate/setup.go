@@ -1,7 +1,7 @@
 // Package floatinggate reconciles pods with the scheduling gate network.weft.dev/floating-ip, for clusters whose
 // kube-scheduler has no extender:
 //
-//	gated pod ──▶ addresses of a segment ──▶ FloatingIPs ──▶ node affinity of the segment, gate removed ──▶ kube-scheduler
+//	gated pod ──▶ a segment ──▶ FloatingIPs ──▶ node affinity of the segment, no gate ──▶ kube-scheduler
 //
 // The FloatingIPs are written before the gate is removed, so that the pod has its addresses before it has a node. A pod
 // whose pool has no address stays gated. It waits for an address, a node, or a change of its pool.
@@ -33,6 +33,7 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Floating: env.Floating, Events: env.Events, Triggers: env.Triggers}
 	env.FloatingFreed.Subscribe(r.freed)
+	notDeleted := predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}
 	onlyUpdates := func(changed func(event.UpdateEvent) bool) predicate.Funcs {
 		return predicate.Funcs{UpdateFunc: changed,
 			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}
@@ -41,7 +42,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: Kind, Reconciler: r, Workers: workers, Live: true,
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.NewPredicateFuncs(concerns)),
-			kind.Map(&corev1.Node{}, r.all, predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+			kind.Map(&corev1.Node{}, r.all, notDeleted),
 			kind.Map(&corev1.Namespace{}, r.in, onlyUpdates(trigger.LabelsChanged)).MetadataOnly(),
 		},
 	}}
@@ -75,7 +76,8 @@ func (r *Reconciler) all(context.Context, client.Object) []reconcile.Request {
 
 // in returns a request for each waiting pod of a namespace.
 func (r *Reconciler) in(_ context.Context, namespace client.Object) []reconcile.Request {
-	return requests(r.waiting.of(func(pod types.NamespacedName, _ string) bool { return pod.Namespace == namespace.GetName() }))
+	of := func(pod types.NamespacedName, _ string) bool { return pod.Namespace == namespace.GetName() }
+	return requests(r.waiting.of(of))
 }
 
 func requests(pods []types.NamespacedName) (all []reconcile.Request) {

@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.decide(ctx, f)
 }
 
-// enqueueExtra enqueues a pod that has several addresses for one place. Its reconciler releases those that it does not
+// enqueueExtra enqueues a pod that has several addresses for one place. Its reconciler releases what the pod does not
 // use, once the pod is bound.
 func (r *Reconciler) enqueueExtra(h *networkv1alpha1.FloatingIPHolder) {
 	if !r.Floating.Book.HasExtra(h.PodUID) {

@@ -1,4 +1,4 @@
-// Package extender is the extender of kube-scheduler that knows floating IPs: it serves kube-scheduler's extender API
+// Package extender is the extender of kube-scheduler for floating IPs: it serves kube-scheduler's extender API
 // v1 (k8s.io/kube-scheduler/extender/v1) for pods that request addresses of an IPPool.
 //
 //	filter ──▶ which nodes carry an address of the pod     prioritize ──▶ 0..10: kept addresses, then many free ones

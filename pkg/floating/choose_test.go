@@ -296,7 +296,8 @@ func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w.is(w.get(a, "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
 	w.is(w.drop(a, "2a"), "192.0.2.1")
 	w.is(w.get(a, "2b"), "192.0.2.17")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
+	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"),
+		"IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
 	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "192.0.2.1 192.0.2.2")
 }
 

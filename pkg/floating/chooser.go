@@ -27,7 +27,7 @@ type chooser struct {
 	choices []Choice
 	// elsewhere is set when an address would be there on another node.
 	elsewhere bool
-	// nothing is why the pod gets no address besides those that it has; nil: it can get more.
+	// nothing is why the pod gets no further address; nil: it can get more.
 	nothing error
 }
 
@@ -316,7 +316,7 @@ func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 	return found
 }
 
-// countOf counts the addresses of the workload for an index and a family, besides those that the pod itself drops.
+// countOf counts the addresses of the workload for an index and a family, without what the pod itself drops.
 func (c *chooser) countOf(index int32, is4 bool) (n int) {
 	for a := range c.byWork[c.asker.Workload] {
 		h := c.ips[a].Spec.Holder

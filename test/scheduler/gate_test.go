@@ -50,8 +50,7 @@ func TestPlacementOfAGatedPodStays(t *testing.T) {
 	}
 	affine := w.pod("affine", "placed", gated, func(p *corev1.Pod) {
 		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/quota"})
-		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{term("n1"), term("n3")}}}}
+		p.Spec.Affinity = requiring(term("n1"), term("n3"))
 	})
 	w.create(selected, affine)
 	if address := w.bound(selected, "n1"); !strings.HasPrefix(address, "198.51.100.2") {
@@ -130,7 +129,8 @@ func TestGatedStatefulSetsPodReturnsToItsAddress(t *testing.T) {
 	w.remove(was)
 	elsewhere := pod("rack-2")
 	w.create(elsewhere)
-	w.lacks(elsewhere, "2 IPPool gated-set: 198.51.100.60, which is kept for this pod, is carried by nodes with rack=rack-1", "1 excluded by the pod's node selector")
+	w.lacks(elsewhere, "2 IPPool gated-set: 198.51.100.60, which is kept for this pod, is carried by nodes with rack=rack-1",
+		"1 excluded by the pod's node selector")
 	w.remove(elsewhere)
 	next := pod("")
 	w.create(next)
@@ -270,7 +270,11 @@ func TestOperatorOnlyRemovesItsGate(t *testing.T) {
 }
 
 func onRack(rack string) *corev1.Affinity {
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: "rack", Operator: corev1.NodeSelectorOpIn, Values: []string{rack}}}}}}}}
+	return requiring(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "rack", Operator: corev1.NodeSelectorOpIn, Values: []string{rack}}}})
+}
+
+func requiring(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 }

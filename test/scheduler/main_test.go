@@ -117,8 +117,8 @@ func install(environment *envtest.Environment, folder string) error {
 	if err := os.WriteFile(own, text, 0o600); err != nil {
 		return err
 	}
-	apply := exec.CommandContext(context.Background(), programs.Bin("kubectl"), "--kubeconfig", own, "apply", "--server-side", "--force-conflicts",
-		"-f", "../../dist/weft.yaml", "-f", "../../dist/scheduler.yaml")
+	apply := exec.CommandContext(context.Background(), programs.Bin("kubectl"), "--kubeconfig", own, "apply", "--server-side",
+		"--force-conflicts", "-f", "../../dist/weft.yaml", "-f", "../../dist/scheduler.yaml")
 	if text, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("apply the manifests: %w: %s", err, text)
 	}

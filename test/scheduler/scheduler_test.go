@@ -35,7 +35,8 @@ func TestPodGoesWhereAnAddressIsCarried(t *testing.T) {
 		t.Fatalf("both pods have %s", first)
 	}
 	w.create(c)
-	w.pending(c, "0/3 nodes are available", "1 IPPool carried: it has no IPv4 address that this node can carry, but for nodes with rack=rack-2",
+	w.pending(c, "0/3 nodes are available",
+		"1 IPPool carried: it has no IPv4 address that this node can carry, but for nodes with rack=rack-2",
 		"2 IPPool carried: all its IPv4 addresses are in use")
 	w.remove(a)
 	if third := w.bound(c, "n2", "n3"); third != first {
@@ -279,7 +280,8 @@ func (w *world) sample(file string) {
 	w.Helper()
 	text, err := os.ReadFile("../../config/samples/" + file)
 	w.do(err)
-	for i, object := range []client.Object{&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}} {
+	policy, binding := &admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}
+	for i, object := range []client.Object{policy, binding} {
 		w.do(yaml.UnmarshalStrict([]byte(strings.Split(string(text), "\n---\n")[i]), object))
 		w.do(api.Create(w.Context(), object))
 		w.Cleanup(func() { _ = api.Delete(context.Background(), object) })

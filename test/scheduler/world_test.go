@@ -122,7 +122,8 @@ func (w *world) scheduler(name, extenderAddress string) {
 	text, err := os.ReadFile("../../config/scheduler/kube-scheduler.yaml")
 	w.do(err)
 	for from, to := range map[string]string{"CLUSTER-IP:9448": extenderAddress, "weft-extender.weft-system.svc": "127.0.0.1",
-		"/etc/kubernetes/weft-extender/": w.folder + "/", "/etc/kubernetes/scheduler.conf": kubeconfig, "leaderElect: true": "leaderElect: false"} {
+		"/etc/kubernetes/weft-extender/": w.folder + "/", "/etc/kubernetes/scheduler.conf": kubeconfig,
+		"leaderElect: true": "leaderElect: false"} {
 		if !strings.Contains(string(text), from) {
 			w.Fatalf("config/scheduler/kube-scheduler.yaml has no %s", from)
 		}

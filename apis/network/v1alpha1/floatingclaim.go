@@ -1,6 +1,6 @@
 package v1alpha1
 
-// FloatingResource is the extended resource that a pod requests so that kube-scheduler asks the extender about it. No
+// FloatingResource is the extended resource that a pod requests so that kube-scheduler calls the extender for it. No
 // node has it, and kube-scheduler ignores it otherwise.
 const FloatingResource = GroupName + "/floating-ip"
 

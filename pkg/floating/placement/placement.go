@@ -51,9 +51,10 @@ func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable {
 		taints = append(taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
-	_, repelled := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+	repels := func(t *corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}, true)
+	}
+	_, repelled := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), taints, pod.Spec.Tolerations, repels, true)
 	return !repelled
 }
 
@@ -148,8 +149,9 @@ func addTo(term *corev1.NodeSelectorTerm, requirements []corev1.NodeSelectorRequ
 
 // operators has the operator of node affinity for each operator that a label selector of the API can have.
 var operators = map[selection.Operator]corev1.NodeSelectorOperator{
-	selection.In: corev1.NodeSelectorOpIn, selection.Equals: corev1.NodeSelectorOpIn, selection.DoubleEquals: corev1.NodeSelectorOpIn,
-	selection.NotIn: corev1.NodeSelectorOpNotIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
+	selection.In: corev1.NodeSelectorOpIn, selection.Equals: corev1.NodeSelectorOpIn,
+	selection.DoubleEquals: corev1.NodeSelectorOpIn,
+	selection.NotIn:        corev1.NodeSelectorOpNotIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
 	selection.Exists: corev1.NodeSelectorOpExists, selection.DoesNotExist: corev1.NodeSelectorOpDoesNotExist,
 }
 

@@ -41,10 +41,11 @@ func selectorOf(t testing.TB, text string) labels.Selector {
 	return selector
 }
 
-// The nodes of a pod are those that its node selector, its node affinity and its tolerations allow.
+// The nodes of a pod are the nodes that its node selector, its node affinity and its tolerations allow.
 func TestNodes(t *testing.T) {
 	node := func(name, rack string, taints ...corev1.Taint) corev1.Node {
-		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}}, Spec: corev1.NodeSpec{Taints: taints}}
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}},
+			Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	all := []corev1.Node{node("a", "1"), node("b", "2"),
 		node("control", "1", corev1.Taint{Key: "control", Effect: corev1.TaintEffectNoSchedule}),
@@ -59,7 +60,8 @@ func TestNodes(t *testing.T) {
 		"{tolerations: [{operator: Exists}]}":                                        "a b control failing busy cordoned",
 		"{tolerations: [{key: node.kubernetes.io/unschedulable, operator: Exists}]}": "a b busy cordoned",
 		"{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" +
-			"{matchFields: [{key: metadata.name, operator: In, values: [b]}]}, {matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}]}}}}": "a b",
+			"{matchFields: [{key: metadata.name, operator: In, values: [b]}]}, " +
+			"{matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}]}}}}": "a b",
 		"{affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: " +
 			"{matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}}]}}}": "a b busy",
 	} {
@@ -75,17 +77,20 @@ func TestNodes(t *testing.T) {
 
 // A pod that had a placement is confined in each of its terms.
 func TestConfine(t *testing.T) {
+	const on1 = "{key: rack, operator: In, values: [\"1\"]}"
 	const terms = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
 	for _, c := range []struct{ spec, selectors, want string }{
 		{"{}", "", "{}"},
-		{"{}", "rack=1", "{" + terms + "[{matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}]}}}}"},
-		{"{}", "rack in (2,1);zone;!old;rack in (2,1);os notin (x)", "{" + terms + "[{matchExpressions: [{key: rack, operator: In, values: [\"1\",\"2\"]}, " +
+		{"{}", "rack=1", "{" + terms + "[{matchExpressions: [" + on1 + "]}]}}}}"},
+		{"{}", "rack in (2,1);zone;!old;rack in (2,1);os notin (x)", "{" + terms +
+			"[{matchExpressions: [{key: rack, operator: In, values: [\"1\",\"2\"]}, " +
 			"{key: zone, operator: Exists}, {key: old, operator: DoesNotExist}, {key: os, operator: NotIn, values: [x]}]}]}}}}"},
-		{"{" + terms + "[{matchFields: [{key: metadata.name, operator: In, values: [n]}]}, {matchExpressions: [{key: a, operator: Exists}]}, {}]}}}}", "rack=1",
-			"{" + terms + "[{matchFields: [{key: metadata.name, operator: In, values: [n]}], matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}, " +
-				"{matchExpressions: [{key: a, operator: Exists}, {key: rack, operator: In, values: [\"1\"]}]}, {}]}}}}"},
+		{"{" + terms + "[{matchFields: [{key: metadata.name, operator: In, values: [n]}]}, " +
+			"{matchExpressions: [{key: a, operator: Exists}]}, {}]}}}}", "rack=1",
+			"{" + terms + "[{matchFields: [{key: metadata.name, operator: In, values: [n]}], " +
+				"matchExpressions: [" + on1 + "]}, {matchExpressions: [{key: a, operator: Exists}, " + on1 + "]}, {}]}}}}"},
 		{"{affinity: {podAntiAffinity: {}}}", "rack=1",
-			"{affinity: {podAntiAffinity: {}, " + strings.TrimPrefix(terms, "affinity: {") + "[{matchExpressions: [{key: rack, operator: In, values: [\"1\"]}]}]}}}}"},
+			"{affinity: {podAntiAffinity: {}, " + strings.TrimPrefix(terms, "affinity: {") + "[{matchExpressions: [" + on1 + "]}]}}}}"},
 	} {
 		var selectors []labels.Selector
 		for _, text := range strings.FieldsFunc(c.selectors, func(r rune) bool { return r == ';' }) {
@@ -135,7 +140,8 @@ func TestConfineMeansTheSelectors(t *testing.T) {
 		if err := Confine(confined, selectors); err != nil {
 			rt.Fatal(err)
 		}
-		for _, set := range []labels.Set{{}, {"rack": "1"}, {"rack": "2"}, {"zone": "a"}, {"rack": "1", "zone": "b"}, {"rack": "2", "zone": "a"}} {
+		for _, set := range []labels.Set{{}, {"rack": "1"}, {"rack": "2"}, {"zone": "a"},
+			{"rack": "1", "zone": "b"}, {"rack": "2", "zone": "a"}} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: set}}
 			want, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 			got, err2 := nodeaffinity.GetRequiredNodeAffinity(confined).Match(node)
@@ -178,11 +184,14 @@ func TestBest(t *testing.T) {
 // Each reason comes once, with the number of its nodes, and without their names.
 func TestExplain(t *testing.T) {
 	on := func(node string) floating.Answer {
-		return floating.Answer{Err: &floating.UnavailableError{Pool: "web", Reason: "its free IPv4 addresses are carried by other nodes", Node: node}}
+		return floating.Answer{Err: &floating.UnavailableError{Pool: "web", Node: node,
+			Reason: "its free IPv4 addresses are carried by other nodes"}}
 	}
-	full := floating.Answer{Err: &floating.UnavailableError{Pool: "web", Reason: "all its IPv4 addresses are in use", For: "the end of a pod"}}
-	const want = "0/5 nodes can carry an address of the pod: 1 IPPool web: all its IPv4 addresses are in use; it waits for the end of a pod, " +
-		"2 IPPool web: its free IPv4 addresses are carried by other nodes, 2 excluded by the pod's node selector, node affinity or tolerations"
+	full := floating.Answer{Err: &floating.UnavailableError{Pool: "web", For: "the end of a pod",
+		Reason: "all its IPv4 addresses are in use"}}
+	const want = "0/5 nodes can carry an address of the pod: 1 IPPool web: all its IPv4 addresses are in use; " +
+		"it waits for the end of a pod, 2 IPPool web: its free IPv4 addresses are carried by other nodes, " +
+		"2 excluded by the pod's node selector, node affinity or tolerations"
 	if got := Explain(0, nil); got != "there is no node" {
 		t.Errorf("got %s", got)
 	}
