@@ -152,6 +152,7 @@ generate: tools ## Generate deepcopy functions, CRDs, database models, the manif
 	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > dist/uninstall.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/install > dist/install.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/policy > dist/policies.yaml
+	$(WEFT_CACHE)/bin/kubectl kustomize config/scheduler > dist/scheduler.yaml
 	cd test/bundle && go run ./cmd/weft-bundle ../..
 	go run -trimpath ./test/apidocs/cmd/weft-apidocs .
 
@@ -161,7 +162,7 @@ fmt: ## Run gofmt
 
 ##@ Tools
 .PHONY: tools
-tools: ## Fetch OVN, and build etcd, kube-apiserver and kubectl for the tests, into $WEFT_CACHE
+tools: ## Fetch OVN, and build etcd, kube-apiserver, kube-scheduler and kubectl for the tests, into $WEFT_CACHE
 	$(LAB) tools ovn
 	$(LAB) tools envtest
 	@go mod download -modfile=test/tools/cni/go.mod # tests build these plugins in network namespaces without a way out

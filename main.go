@@ -30,6 +30,8 @@ func run(args []string) error {
 			return admin.Command(context.Background(), args[1:], os.Stdin, os.Stdout)
 		case "operands":
 			return program.Operands(args[1:])
+		case "extender":
+			return program.Extender(args[1:])
 		case "preflight":
 			return program.Preflight(args[1:])
 		}

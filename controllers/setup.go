@@ -17,6 +17,7 @@ import (
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/floatinggate"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/inspect"
@@ -43,6 +44,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	node.Kinds,
 	gateway.Kinds,
 	floatingip.Kinds,
+	floatinggate.Kinds,
 	pod.Kinds,
 	podnetwork.Kinds,
 	podports.Kinds,

@@ -7,6 +7,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/placement"
 )
 
 // StripPod keeps of a cached pod what the reconcilers read. At 10,000 pods the rest would be most of the operator's
@@ -17,13 +18,17 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	all := facts.WantsRandomHostPorts(pod)
+	all, gated, kept := facts.WantsRandomHostPorts(pod), placement.IsGated(pod), pod.Spec
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
 		InitContainers: withPorts(pod.Spec.InitContainers, all), Containers: withPorts(pod.Spec.Containers, all)}
+	if gated { // package floatinggate reads where the pod can go
+		pod.Spec.SchedulingGates, pod.Spec.NodeSelector = kept.SchedulingGates, kept.NodeSelector
+		pod.Spec.Affinity, pod.Spec.Tolerations = kept.Affinity, kept.Tolerations
+	}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
-			c.Type != networkv1alpha1.PodNetworksAllocated
+			c.Type != networkv1alpha1.PodNetworksAllocated && c.Type != networkv1alpha1.PodFloatingIP
 	})
 	if len(conditions) == 0 {
 		conditions = nil

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -54,10 +55,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if f.Spec.Holder.PodUID != "" {
 		lives, err := r.lives(ctx, f.Spec.Holder)
 		if err != nil || lives {
+			r.enqueueExtra(f.Spec.Holder)
 			return ctrl.Result{}, err
 		}
 	}
 	return r.decide(ctx, f)
+}
+
+// enqueueExtra enqueues a pod that has several addresses for one place. Its reconciler releases what the pod does not
+// use, once the pod is bound.
+func (r *Reconciler) enqueueExtra(h *networkv1alpha1.FloatingIPHolder) {
+	if !r.Floating.Book.HasExtra(h.PodUID) {
+		return
+	}
+	for _, kind := range []string{topology.KindPod, topology.KindPodPorts} {
+		r.Triggers.Enqueue(kind, types.NamespacedName{Namespace: h.Namespace, Name: h.Pod})
+	}
 }
 
 // count enqueues the pool, whose status counts its addresses.

@@ -204,6 +204,12 @@ func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
 	if was != nil && !newer(f.ResourceVersion, was.ResourceVersion) {
 		return false
 	}
+	b.put(address, f)
+	return true
+}
+
+// put replaces an address' FloatingIP.
+func (b *Book) put(address netip.Addr, f *networkv1alpha1.FloatingIP) {
 	b.drop(address)
 	b.ips[address] = f
 	b.shelf(f.Spec.Pool).count(f, 1)
@@ -213,7 +219,6 @@ func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
 			add(b.byPod, h.PodUID, address)
 		}
 	}
-	return true
 }
 
 // Forget removes a FloatingIP that was deleted, unless the book has a newer version of it.

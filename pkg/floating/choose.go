@@ -32,6 +32,7 @@ type Asker struct {
 
 // Node is where a pod is or may be scheduled.
 type Node struct {
+	// Name is empty when only the labels matter, as for a class of nodes.
 	Name   string
 	Labels labels.Set
 }
@@ -120,6 +121,27 @@ func (b *Book) Extra(pod types.UID, choices []Choice) (extra []*networkv1alpha1.
 		}
 	}
 	return extra
+}
+
+// HasExtra reports whether a pod has several addresses for one place, because processes gave it addresses at a time, or
+// on several nodes before it was bound.
+func (b *Book) HasExtra(pod types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	type place struct {
+		pool string
+		slot
+	}
+	seen := map[place]bool{}
+	for address := range b.byPod[pod] {
+		f := entry{b.ips[address], address}
+		at := place{f.Spec.Pool, slotOf(f)}
+		if seen[at] {
+			return true
+		}
+		seen[at] = true
+	}
+	return false
 }
 
 // Answer is what Choose would return for a node. It must not be changed, because nodes share it.

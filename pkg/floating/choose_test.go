@@ -283,18 +283,69 @@ func TestPoolsShrinkAndGrow(t *testing.T) {
 	}
 }
 
-// A pod that the scheduler gave addresses on a node can only go to nodes that carry them.
+// A pod that is not bound yet keeps the address of an earlier attempt on nodes that carry it. On another node it gets
+// another address, and what it drops does not count for the limit of its workload.
 func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w := newWorld(t)
-	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.20 rack=2")
-	w.is(w.get(askerOf("Deployment web", "a"), "1a"), "192.0.2.1")
-	w.is(w.get(askerOf("Deployment web", "a"), "1b"), "192.0.2.1")
-	w.is(w.get(askerOf("Deployment web", "a"), "2a"),
-		"IPPool web: 192.0.2.1, which this pod has, is carried by nodes with rack=1, not by node 2a")
-	w.is(w.get(askerOf("StatefulSet db", "db-0"), "2a"), "192.0.2.17")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"),
-		"IPPool web: 192.0.2.17, which this pod has, is carried by nodes with rack=2, not by node 1a")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"), "192.0.2.17 192.0.2.18")
+	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
+	a := askerOf("Deployment web", "a", "release-policy=immutable", "limit=1")
+	w.is(w.get(a, "1a"), "192.0.2.1")
+	w.is(w.get(a, "1b"), "192.0.2.1")
+	w.is(w.get(a, "2a"), "192.0.2.17")
+	w.is(w.get(a, "1b"), "192.0.2.1")
+	w.is(w.get(a, "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
+	w.is(w.drop(a, "2a"), "192.0.2.1")
+	w.is(w.get(a, "2b"), "192.0.2.17")
+	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"),
+		"IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
+	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "192.0.2.1 192.0.2.2")
+}
+
+// An address that was kept for a pod's name holds the pod on the nodes that carry it. A first address does not, even if
+// it is kept once the pod ends.
+func TestKeptAddressesOfAPodThatIsNotBound(t *testing.T) {
+	for _, policy := range []string{"immutable", "never"} {
+		w := newWorld(t)
+		w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
+		pod := func(uid string) floating.Asker {
+			return askerOf("StatefulSet db", "db-0", "release-policy="+policy, "uid="+uid)
+		}
+		w.is(w.get(pod("u1"), "1a"), "192.0.2.1")
+		w.is(w.get(pod("u1"), "2a"), "192.0.2.17")
+		w.is(w.drop(pod("u1"), "2a"), "192.0.2.1")
+		w.is(w.holders(), "192.0.2.1:- 192.0.2.17:u1")
+		w.end("u1", 1)
+		w.is(w.get(pod("u2"), "2b"), "192.0.2.17")
+		w.is(w.get(pod("u2"), "1a"), "IPPool web: 192.0.2.17, which is kept for this pod, is carried by nodes with rack=2, not by node 1a")
+	}
+}
+
+// What a Deployment keeps for ever returns to it when its pod goes to another segment.
+func TestNeverReleasedAddressReturnsToItsWorkload(t *testing.T) {
+	w := newWorld(t)
+	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
+	pod := func(name string) floating.Asker { return askerOf("Deployment web", name, "release-policy=never") }
+	w.get(pod("a"), "1a")
+	w.end("a", 1)
+	w.is(w.get(pod("b"), "1b"), "192.0.2.1")
+	w.is(w.get(pod("b"), "2b"), "192.0.2.17")
+	w.is(w.drop(pod("b"), "2b"), "192.0.2.1")
+	w.is(w.holders(), "192.0.2.1:(web) 192.0.2.17:b")
+}
+
+// A pod that may get nothing any more keeps what it has, on the nodes that carry it.
+func TestPodThatIsNotBoundWhenItsPoolIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	pool := poolOf(t, "web", "192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
+	w.SetPool(pool, "")
+	a := askerOf("Deployment web", "a")
+	w.is(w.get(a, "1a"), "192.0.2.1")
+	pool.Namespaces = labels.SelectorFromSet(labels.Set{"team": "web"})
+	w.SetPool(pool, "")
+	w.is(w.get(a, "1b"), "192.0.2.1")
+	w.is(w.get(a, "2a"), "IPPool web: spec.namespaces does not select namespace demo")
+	w.RemovePool("web")
+	w.is(w.get(a, "2a"), "192.0.2.1")
 }
 
 // A claim that was cut off after its first address goes on with it.

@@ -27,6 +27,8 @@ type chooser struct {
 	choices []Choice
 	// elsewhere is set when an address would be there on another node.
 	elsewhere bool
+	// nothing is why the pod gets no further address; nil: it can get more.
+	nothing error
 }
 
 // entry is a FloatingIP and its address.
@@ -47,17 +49,26 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 	for _, used := range a.Has {
 		c.has[one(used.Is4())]++
 	}
-	if c.isComplete() {
-		return c, nil
-	}
 	switch {
 	case c.isUnknown():
-		return nil, &UnavailableError{Pool: a.Request.Pool, Reason: "there is no IPPool of this name"}
+		c.nothing = &UnavailableError{Pool: a.Request.Pool, Reason: "there is no IPPool of this name"}
 	case !c.shelf.Namespaces.Matches(a.NamespaceLabels):
-		return nil, &UnavailableError{Pool: a.Request.Pool, Reason: "spec.namespaces does not select namespace " + a.Namespace}
+		c.nothing = &UnavailableError{Pool: a.Request.Pool, Reason: "spec.namespaces does not select namespace " + a.Namespace}
 	}
-	for address := range b.byWork[a.Workload] {
-		f := entry{b.ips[address], address}
+	switch {
+	case c.nothing == nil:
+		c.findKept()
+	case !c.isComplete():
+		return nil, c.nothing
+	}
+	return c, nil
+}
+
+// findKept finds the addresses that the workload has for this pod.
+func (c *chooser) findKept() {
+	a := c.asker
+	for address := range c.byWork[a.Workload] {
+		f := entry{c.ips[address], address}
 		h := f.Spec.Holder
 		switch {
 		case f.Spec.Pool != c.shelf.Name || h.PodUID == a.UID:
@@ -69,7 +80,6 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 	}
 	slices.SortFunc(c.named, byIndex)
 	slices.SortFunc(c.kept, byIndex)
-	return c, nil
 }
 
 func (c *chooser) isUnknown() bool { return c.shelf == nil || !c.shelf.known }
@@ -163,19 +173,27 @@ const maxFree = 1 << 56
 // on chooses the addresses on a node, in the order of their index, IPv4 first.
 func (c *chooser) on(node Node) ([]Choice, error) {
 	c.setNode(node)
+	dropped := false
 	for rest := c.held; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].Spec.Pool == rest[0].Spec.Pool && slotOf(rest[n]) == slotOf(rest[0]) {
 			n++
 		}
 		best := slices.MinFunc(rest[:n], c.byPreference)
-		if err := c.carried(best, "which this pod has"); err != nil && c.rank(best) > 1 {
-			return nil, err
+		rest = rest[n:]
+		if err := c.carried(best, "which is kept for this pod"); err != nil && c.rank(best) > 1 {
+			if c.asker.Workload.NamesPods() && wasKept(best.FloatingIP) {
+				return nil, err
+			}
+			dropped, c.elsewhere = true, true // the pod is on no node that carries it, and so does not use it
+			continue
 		}
 		c.choices = append(c.choices, Choice{best.address, best.Spec.Holder.Index, best.FloatingIP})
-		rest = rest[n:]
 	}
-	if !c.isComplete() {
+	if dropped && c.nothing != nil {
+		return nil, c.nothing
+	}
+	if dropped || !c.isComplete() {
 		for s := range c.slots() {
 			if slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Had != nil && o.Had.Spec.Pool == c.shelf.Name && o.slot() == s }) {
 				continue
@@ -205,7 +223,7 @@ func (c *chooser) rank(f entry) int {
 	switch {
 	case slices.Contains(c.asker.Has, f.address):
 		return 0
-	case f.Spec.Holder.Node == c.node.Name:
+	case c.node.Name != "" && f.Spec.Holder.Node == c.node.Name:
 		return 1
 	case c.carried(f, "") == nil:
 		return 2
@@ -298,10 +316,11 @@ func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 	return found
 }
 
-// countOf counts the addresses of the workload for an index and a family.
+// countOf counts the addresses of the workload for an index and a family, without what the pod itself drops.
 func (c *chooser) countOf(index int32, is4 bool) (n int) {
 	for a := range c.byWork[c.asker.Workload] {
-		if f := c.ips[a]; f.Spec.Pool == c.shelf.Name && f.Spec.Holder.Index == index && a.Is4() == is4 {
+		h := c.ips[a].Spec.Holder
+		if c.ips[a].Spec.Pool == c.shelf.Name && h.Index == index && a.Is4() == is4 && h.PodUID != c.asker.UID {
 			n++
 		}
 	}

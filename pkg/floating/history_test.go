@@ -162,16 +162,45 @@ func (h *history) start() {
 	h.pods[types.UID(uid)] = &livingPod{Asker: askerOf(w.Kind+" "+w.Name, name, append([]string{"uid=" + uid}, w.fields...)...), workload: w}
 }
 
-// claim gives a pod its addresses, as a scheduler's bind and the operator do. The process may crash between two writes.
-func (h *history) claim(p *process, pod *livingPod, node string, writes int) (*floating.UnavailableError, bool) {
-	if pod.node != "" {
-		node = pod.node
-	}
+// askerOf returns a pod as it is now.
+func (h *history) askerOf(pod *livingPod) floating.Asker {
 	a := pod.Asker
 	a.WorkloadUID, a.Has = pod.workload.state.UID, pod.wired
 	if a.Limited = pod.workload.Name == "roll" && a.Request.Policy != networkv1alpha1.ReleaseWithPod; a.Limited {
 		a.Limit = pod.workload.state.Replicas
 	}
+	return a
+}
+
+// reserve gives a pod that is not bound addresses that a node carries, as the extender does before it binds the pod, or
+// as the reconciler of gated pods does, which names no node. It releases nothing, because another process may bind the
+// pod meanwhile. The process may crash between two writes.
+func (h *history) reserve(p *process, pod *livingPod, node floating.Node, writes int) {
+	if pod.node != "" {
+		return
+	}
+	a := h.askerOf(pod)
+	choices, err := p.Reserve(a, node)
+	defer func() { p.Done(a.UID, choices) }()
+	if err != nil {
+		return
+	}
+	for _, c := range choices {
+		if c.IsHeld(a.UID) {
+			continue
+		}
+		if writes--; writes < 0 || !p.put(floating.Claimed(c, a, node.Name, metav1.NewTime(h.now))) {
+			return
+		}
+	}
+}
+
+// claim gives a pod that is bound its addresses, as the operator does. The process may crash between two writes.
+func (h *history) claim(p *process, pod *livingPod, node string, writes int) (*floating.UnavailableError, bool) {
+	if pod.node != "" {
+		node = pod.node
+	}
+	a := h.askerOf(pod)
 	choices, err := p.Reserve(a, nodeOf(node))
 	defer func() { p.Done(a.UID, choices) }()
 	var unavailable *floating.UnavailableError
@@ -188,7 +217,7 @@ func (h *history) claim(p *process, pod *livingPod, node string, writes int) (*f
 		}
 	}
 	for _, f := range p.Extra(a.UID, choices) {
-		if !p.put(floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(h.now))) {
+		if !p.put(floating.Ended(f, floating.Dropped(f), metav1.NewTime(h.now))) {
 			return nil, false
 		}
 	}
@@ -426,6 +455,15 @@ func TestHistories(t *testing.T) {
 			"claim": func(*rapid.T) {
 				if pod := h.pod(); pod != nil {
 					h.claim(h.process(), pod, rapid.SampledFrom(nodes).Draw(h.T, "node"), rapid.IntRange(0, 5).Draw(h.T, "writes"))
+				}
+			},
+			"reserve": func(*rapid.T) {
+				if pod := h.pod(); pod != nil {
+					node := nodeOf(rapid.SampledFrom(nodes).Draw(h.T, "node"))
+					if rapid.Bool().Draw(h.T, "gated") {
+						node.Name = ""
+					}
+					h.reserve(h.process(), pod, node, rapid.IntRange(0, 5).Draw(h.T, "writes"))
 				}
 			},
 			"end": func(*rapid.T) {

@@ -76,6 +76,23 @@ func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Fl
 	return before >= w.Replicas
 }
 
+// Dropped returns what becomes of an address that a pod has and does not use, because it got another one, as on a node
+// that does not carry the first. What a workload keeps until a person releases it returns to the workload.
+func Dropped(f *networkv1alpha1.FloatingIP) Outcome {
+	h := f.Spec.Holder
+	return Outcome{Released: h.ReleasePolicy != networkv1alpha1.ReleaseNever || !wasKept(f)}
+}
+
+// wasKept reports whether an address was kept for its holder before the pod of the holder got it.
+func wasKept(f *networkv1alpha1.FloatingIP) bool {
+	h := f.Spec.Holder
+	if h.ReleasePolicy == networkv1alpha1.ReleaseWithPod || len(f.Status.History) == 0 {
+		return false
+	}
+	last := f.Status.History[0]
+	return last.Kind == h.Kind && last.Namespace == h.Namespace && last.Name == h.Name && (!WorkloadOf(h).NamesPods() || last.Pod == h.Pod)
+}
+
 // Ended returns the FloatingIP after its pod has ended, with the outcome. The caller writes it.
 func Ended(f *networkv1alpha1.FloatingIP, o Outcome, now metav1.Time) *networkv1alpha1.FloatingIP {
 	after := f.DeepCopy()

@@ -104,6 +104,20 @@ func (w *world) get(a floating.Asker, node string) string {
 	return strings.Join(got, " ")
 }
 
+// drop ends what a pod has besides its addresses on a node, and returns it.
+func (w *world) drop(a floating.Asker, node string) string {
+	choices, err := w.Choose(a, nodeOf(node))
+	if err != nil {
+		return err.Error()
+	}
+	var dropped []string
+	for _, f := range w.Extra(a.UID, choices) {
+		dropped = append(dropped, string(f.Spec.Address))
+		w.write(floating.Ended(f, floating.Dropped(f), metav1.NewTime(w.now)))
+	}
+	return strings.Join(dropped, " ")
+}
+
 // end ends a pod of a workload that has replicas; a negative number says that the workload is gone.
 func (w *world) end(pod string, replicas int) {
 	for _, f := range w.Of(types.UID(pod)) {

@@ -13,6 +13,10 @@ const (
 	AgentMetrics    = 9443
 	OperandsHealth  = 9444
 	OperandsMetrics = 9445
+	// ExtenderHealth, ExtenderMetrics and Extender are in the extender's pod, not at a node.
+	ExtenderHealth  = 9446
+	ExtenderMetrics = 9447
+	Extender        = 9448
 )
 
 // TCP ports of OVN's databases.

@@ -80,9 +80,12 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 	return c.Book.SetPool(read, refused)
 }
 
-// Request returns what a pod requests, in Weft's annotations or in Galaxy's format; ok is false for a pod that requests nothing. The error
-// names the annotation.
+// Request returns what a pod requests, in Weft's annotations or in Galaxy's format; ok is false for a pod that requests
+// nothing, or has no network of its own. The error names the annotation.
 func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err error) {
+	if pod.Spec.HostNetwork {
+		return r, false, nil
+	}
 	return networkv1alpha1.FloatingRequestOf(pod)
 }
 
@@ -110,7 +113,9 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 }
 
 // Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves FloatingIPs that are right. has are the
-// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now.
+// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now. A pod that is
+// bound gives back what it had on other nodes. A pod that is not bound keeps it until then, because another process may
+// bind the pod with it meanwhile.
 func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node, has []netip.Addr) ([]netip.Addr, error) {
 	if err := c.Load(ctx); err != nil {
 		return nil, err
@@ -120,12 +125,18 @@ func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node
 		return nil, err
 	}
 	asker.Has = has
+	if err := c.recall(ctx, pod); err != nil {
+		return nil, err
+	}
 	for {
 		choices, err := c.Book.Reserve(asker, node)
 		if err != nil {
 			return nil, err
 		}
 		again, err := c.write(ctx, asker, node, choices)
+		if err == nil && !again && pod.Spec.NodeName != "" {
+			again, err = c.releaseExtra(ctx, asker.UID, choices)
+		}
 		c.Book.Done(asker.UID, choices)
 		if err != nil {
 			return nil, fmt.Errorf("IPPool %s: %w", asker.Request.Pool, err)
@@ -166,13 +177,14 @@ func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating
 		}
 		c.Book.Observe(want)
 	}
-	return c.releaseExtra(ctx, asker.UID, choices)
+	return false, nil
 }
 
-// releaseExtra releases what another process gave the pod at the same time.
+// releaseExtra releases what a pod has besides its choices: what another process gave it at the same time, or what it
+// got on another node before it was bound.
 func (c *Claimer) releaseExtra(ctx context.Context, pod types.UID, choices []floating.Choice) (again bool, err error) {
 	for _, f := range c.Book.Extra(pod, choices) {
-		after := floating.Ended(f, floating.Outcome{Released: true}, metav1.NewTime(c.Now()))
+		after := floating.Ended(f, floating.Dropped(f), metav1.NewTime(c.Now()))
 		err := c.Client.Update(ctx, after)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):

@@ -44,6 +44,7 @@ func Envtest() []Program {
 	return []Program{
 		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
 		kubernetesProgram("kube-apiserver"),
+		kubernetesProgram("kube-scheduler"), // for the tests of the extender
 		kubernetesProgram("kubectl"),
 	}
 }
@@ -53,7 +54,6 @@ func Node() []Program {
 	return []Program{
 		kubernetesProgram("kubelet"),
 		kubernetesProgram("kube-controller-manager"),
-		kubernetesProgram("kube-scheduler"),
 		containerdProgram("containerd"),
 		containerdProgram("containerd-shim-runc-v2"),
 		containerdProgram("ctr"),
