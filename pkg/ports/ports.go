@@ -13,6 +13,10 @@ const (
 	AgentMetrics    = 9443
 	OperandsHealth  = 9444
 	OperandsMetrics = 9445
+	// APIHealth, APIMetrics and API are in the pods of the addresses' API, not at a node.
+	APIHealth  = 9449
+	APIMetrics = 9450
+	API        = 9451
 )
 
 // TCP ports of OVN's databases.
