@@ -4,21 +4,75 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 )
+
+// bodyKey is the key of a request's capture in its context.
+type bodyKey struct{}
 
 // capture keeps what is read of a request's body, so that an error can name a field of it.
 type capture struct {
 	io.ReadCloser
-	text bytes.Buffer
+	text     bytes.Buffer
+	registry huma.Registry
 }
 
 func (c *capture) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.text.Write(p[:n])
 	return n, err
+}
+
+// codedKeys hides the characters that separate the parts of huma's locations. huma removes the last part of a location
+// at the last of them, so that a key with a dot, as labels have, makes the locations of all later errors wrong.
+var (
+	codedKeys = strings.NewReplacer(".", "\uE000", "[", "\uE001", "]", "\uE002")
+	plainKeys = strings.NewReplacer("\uE000", ".", "\uE001", "[", "\uE002", "]")
+)
+
+// locate replaces huma's errors of a body by those of the same body with coded keys.
+func (c *capture) locate(op *huma.Operation, errs []error) []error {
+	isOfBody := func(err error) bool {
+		var detail *huma.ErrorDetail
+		return errors.As(err, &detail) && strings.HasPrefix(detail.Location, "body")
+	}
+	var body any
+	if op.RequestBody == nil || !slices.ContainsFunc(errs, isOfBody) || json.Unmarshal(c.text.Bytes(), &body) != nil {
+		return errs
+	}
+	var result huma.ValidateResult
+	huma.Validate(c.registry, op.RequestBody.Content["application/json"].Schema, huma.NewPathBuffer([]byte("body"), len("body")),
+		huma.ModeWriteToServer, coded(body), &result)
+	if len(result.Errors) == 0 {
+		return errs
+	}
+	return append(slices.DeleteFunc(slices.Clone(errs), isOfBody), result.Errors...)
+}
+
+// coded copies a JSON value with coded keys.
+func coded(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		other := make(map[string]any, len(value))
+		for key, v := range value {
+			other[codedKeys.Replace(key)] = coded(v)
+		}
+		return other
+	case []any:
+		other := make([]any, len(value))
+		for i, v := range value {
+			other[i] = coded(v)
+		}
+		return other
+	}
+	return value
 }
 
 // ServeHTTP implements http.Handler.
@@ -31,7 +85,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Body != nil {
-		body := &capture{ReadCloser: http.MaxBytesReader(w, r.Body, largestBody+1)}
+		body := &capture{ReadCloser: http.MaxBytesReader(w, r.Body, largestBody+1), registry: a.huma.OpenAPI().Components.Schemas}
 		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
 		r.Body = body
 	}

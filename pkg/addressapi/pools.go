@@ -255,7 +255,7 @@ func setSpec(pool *networkv1alpha1.IPPool, spec PoolSpec) error {
 	}
 	if _, err := floating.ParsePool(pool); err != nil {
 		field, detail, _ := strings.Cut(err.Error(), ": ")
-		return problem(http.StatusUnprocessableEntity, err.Error(), ProblemField{Pointer: asPointer(field), Detail: detail})
+		return problem(http.StatusUnprocessableEntity, err.Error(), ProblemField{Pointer: pointer(field), Detail: detail})
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package addressapi
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -52,20 +49,19 @@ func problemf(status int, format string, args ...any) *Problem {
 func init() {
 	huma.ValidateStrictCasing = true // the document's names are case-sensitive
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
-		return invalid(nil, status, message, errs)
+		return invalid(status, message, errs)
 	}
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
-		var body any
-		if text := bodyOf(ctx.Context()); len(text) > 0 && json.Unmarshal(text, &body) != nil {
-			body = nil
+		if body, ok := ctx.Context().Value(bodyKey{}).(*capture); ok {
+			errs = body.locate(ctx.Operation(), errs)
 		}
-		return invalid(body, status, message, errs)
+		return invalid(status, message, errs)
 	}
 }
 
 // invalid returns the error of a request that huma refuses. huma's status 422 for what the document does not permit is
 // 400 here: 422 means that the API server refuses the object.
-func invalid(body any, status int, message string, errs []error) *Problem {
+func invalid(status int, message string, errs []error) *Problem {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
 	}
@@ -74,7 +70,7 @@ func invalid(body any, status int, message string, errs []error) *Problem {
 		field := ProblemField{Detail: err.Error()}
 		var detail *huma.ErrorDetail
 		if errors.As(err, &detail) {
-			field = fieldOf(body, detail)
+			field = fieldOf(detail)
 		}
 		p.Errors = append(p.Errors, field)
 	}
@@ -92,69 +88,37 @@ func (f ProblemField) String() string {
 	return f.Detail
 }
 
-// fieldOf names the field of an error of huma.
-func fieldOf(body any, detail *huma.ErrorDetail) ProblemField {
+// fieldOf names the field of an error of huma. A missing property is named itself, not the object that lacks it.
+func fieldOf(detail *huma.ErrorDetail) ProblemField {
 	field := ProblemField{Detail: detail.Message}
-	where, rest, _ := strings.Cut(detail.Location, ".")
-	switch {
-	case where == "path" || where == "query":
-		field.Parameter = rest
-	case strings.HasPrefix(where, "body"):
-		field.Pointer = pointer(body, strings.TrimPrefix(detail.Location, "body"))
+	if location, ok := strings.CutPrefix(detail.Location, "body"); ok {
+		field.Pointer = pointer(location)
 		if name, ok := strings.CutPrefix(detail.Message, "expected required property "); ok {
-			field.Pointer += "/" + escape(strings.TrimSuffix(name, " to be present"))
+			field.Pointer += pointer(strings.TrimSuffix(name, " to be present"))[1:]
 		}
+		return field
 	}
+	_, field.Parameter, _ = strings.Cut(detail.Location, ".")
 	return field
 }
 
-// pointer returns the JSON pointer of a location such as ".spec.ranges[0].addresses". Because a key such as that of a
-// label may have a dot, the body decides where it ends.
-func pointer(body any, location string) string {
+// pointer returns the JSON pointer of a location such as "spec.ranges[0].addresses".
+func pointer(location string) string {
 	var b strings.Builder
 	b.WriteString("#")
-	for location != "" {
+	for location = strings.TrimPrefix(location, "."); location != ""; location = strings.TrimPrefix(location, ".") {
 		var token string
-		token, body, location = step(body, location)
-		b.WriteString("/" + escape(token))
+		if inner, ok := strings.CutPrefix(location, "["); ok {
+			token, location, _ = strings.Cut(inner, "]")
+		} else if end := strings.IndexAny(location, ".["); end > 0 {
+			token, location = location[:end], location[end:]
+		} else {
+			token, location = location, ""
+		}
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(plainKeys.Replace(token)))
 	}
 	return b.String()
 }
-
-// step returns the first token of a location, the value there, and the rest.
-func step(body any, location string) (token string, value any, rest string) {
-	if index, after, ok := strings.Cut(strings.TrimPrefix(location, "["), "]"); ok && location[0] == '[' {
-		if items, isList := body.([]any); isList {
-			if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(items) {
-				value = items[i]
-			}
-		}
-		return index, value, after
-	}
-	location = strings.TrimPrefix(location, ".")
-	fields, _ := body.(map[string]any)
-	found := false
-	for key := range fields {
-		after, ok := strings.CutPrefix(location, key)
-		if ok && (after == "" || after[0] == '.' || after[0] == '[') && (!found || len(key) > len(token)) {
-			token, value, rest, found = key, fields[key], after, true
-		}
-	}
-	if found {
-		return token, value, rest
-	}
-	if end := strings.IndexAny(location, ".["); end > 0 {
-		return location[:end], nil, location[end:]
-	}
-	return location, nil, ""
-}
-
-func escape(token string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
-}
-
-// asPointer returns the JSON pointer of a field as the API server writes it: "spec.ranges[0].addresses".
-func asPointer(field string) string { return pointer(nil, "."+strings.TrimPrefix(field, ".")) }
 
 // fromServer returns the error for one of the API server. denied is the status of what an admission policy or webhook
 // refuses.
@@ -175,7 +139,7 @@ func fromServer(err error, denied int) error {
 		p := problem(http.StatusUnprocessableEntity, reply.Message)
 		if reply.Details != nil {
 			for _, cause := range reply.Details.Causes {
-				p.Errors = append(p.Errors, ProblemField{Pointer: asPointer(cause.Field), Detail: cause.Message})
+				p.Errors = append(p.Errors, ProblemField{Pointer: pointer(cause.Field), Detail: cause.Message})
 			}
 		}
 		return p
@@ -190,15 +154,4 @@ func fromServer(err error, denied int) error {
 // unavailable returns the error for an API server that cannot be reached.
 func unavailable(err error) error {
 	return problem(http.StatusServiceUnavailable, "the Kubernetes API server does not respond: "+err.Error())
-}
-
-// bodyKey is the key of a request's body in its context.
-type bodyKey struct{}
-
-func bodyOf(ctx context.Context) []byte {
-	read, ok := ctx.Value(bodyKey{}).(*capture)
-	if !ok {
-		return nil
-	}
-	return read.text.Bytes()
 }

@@ -23,7 +23,10 @@ func (m memory) learn(value any) {
 		}
 	case map[string]any:
 		for name, v := range value {
-			if name == "next" {
+			switch name {
+			case "holder", "history": // names of workloads are not those of pools
+				continue
+			case "next":
 				name = "cursor"
 			}
 			if text, ok := v.(string); ok && !slices.Contains(m[name], text) {

@@ -125,6 +125,7 @@ func TestWrongPoolsNameTheField(t *testing.T) {
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"Size":1}}`, 400, "#/spec/Size"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"namespaces":{"matchLabels":{"a.b/c":7}}}}`, 400,
 			"#/spec/namespaces/matchLabels/a.b~1c"},
+		{`{"name":"w","spec":{"location":"NAT","namespaces":{"matchLabels":{"a.b/c":"d"}},"ranges":[` + ok + `],"size":-1}}`, 400, "#/spec/size"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[{"addresses":"banana"}]}}`, 422, "#/spec/ranges/0/addresses"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `,` + ok + `]}}`, 422, "#/spec/ranges/1/addresses"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"namespaces":{"matchLabels":{"a b":"c"}}}}`, 422, "#/spec/namespaces"},
