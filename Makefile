@@ -8,7 +8,6 @@ GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/v
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 NODE ?= 1
-FUZZTIME ?= 30s
 # A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
 # 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
 # because they are no coincidence.
@@ -16,7 +15,7 @@ GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fai
 
 ##@ Try it
 .PHONY: demo
-demo: ## Start a two-node cluster with real Kubernetes, install Weft with its OVN, start pods, and show that they reach each other
+demo: ## Start a two-node cluster with real Kubernetes, install Weft with its OVN, start pods, and show that they reach each other (DEMO_FLAGS=--down removes it afterwards)
 	go run -trimpath ./test/demo/cmd/weft-demo $(DEMO_FLAGS)
 
 .PHONY: lab-up
@@ -87,7 +86,7 @@ e2e-upstream: ## Run Kubernetes' own network tests (SUITES="conformance netpol o
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
 
 .PHONY: bench
-bench: tools ## Benchmark the operator under the load of clusters (SIZES="100/2000 250/5000 500/10000", nodes/pods) against a lower bound; figures in _out/bench.json
+bench: tools ## Benchmark the operator under the load of clusters (SIZES="100/2000 250/5000 500/10000", nodes/pods; POLICIES=1000; BENCH_FLAGS) against a lower bound; figures in _out/bench.json
 	go test -tags e2e -count=1 -timeout 120m -v -run '^TestBench$$' ./test/bench/load -args -sizes "$(or $(SIZES),100/2000)" -policies $(or $(POLICIES),0) $(BENCH_FLAGS)
 
 .PHONY: bench-compare
@@ -99,7 +98,7 @@ bench-engine: tools ## Benchmark only the engine on a real database: speed, CPU 
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
 .PHONY: bench-central
-bench-central: tools ## Measure what ovn-northd and the southbound server need, in total and per change, at a size, its half and its quarter (NODES=250 PORTS=10000 LBS=2000); figures in _out/central.json
+bench-central: tools ## Measure what ovn-northd and the southbound server need, in total and per change, at a size, its half and its quarter (NODES=250 PORTS=10000 LBS=2000 BENCH_FLAGS=-largest); figures in _out/central.json
 	go test -tags e2e -count=1 -timeout 120m -v -run '^TestCentral$$' ./test/bench/central -args -nodes $(if $(filter command environment,$(firstword $(origin NODES))),$(NODES),250) -ports $(or $(PORTS),10000) -lbs $(or $(LBS),2000) $(BENCH_FLAGS)
 
 .PHONY: soak
@@ -116,7 +115,7 @@ check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE
 	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
-check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until a failure (BUG=no-fence for a single bug)
+check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until a failure (N=1000 SEED=1; BUG=no-fence for a single bug)
 	go run ./test/histories/planted $(if $(BUG),-bug $(BUG)) -n $(or $(N),1000) -seed $(or $(SEED),1)
 
 .PHONY: check-policy-start
@@ -159,7 +158,7 @@ generate: tools ## Generate deepcopy functions, CRDs, database models, the manif
 
 .PHONY: fmt
 fmt: ## Run gofmt
-	gofmt -w apis cmd controllers pkg test main.go
+	gofmt -w apis cmd config controllers pkg test main.go
 
 ##@ Tools
 .PHONY: tools
@@ -170,4 +169,4 @@ tools: ## Fetch OVN, and build etcd, kube-apiserver and kubectl for the tests, i
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // StripPod keeps of a cached pod what the reconcilers read. At 10,000 pods the rest would be most of the operator's
@@ -16,9 +17,10 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
+	all := facts.WantsRandomHostPorts(pod)
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
-		InitContainers: withPorts(pod.Spec.InitContainers), Containers: withPorts(pod.Spec.Containers)}
+		InitContainers: withPorts(pod.Spec.InitContainers, all), Containers: withPorts(pod.Spec.Containers, all)}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
 			c.Type != networkv1alpha1.PodNetworksAllocated
@@ -50,11 +52,12 @@ func statesOf(containers []corev1.ContainerStatus) (kept []corev1.ContainerStatu
 	return kept
 }
 
-// withPorts keeps of containers their host ports, named ports, and the restart policy that makes a sidecar.
-func withPorts(containers []corev1.Container) (kept []corev1.Container) {
+// withPorts keeps of containers their host ports and named ports, or all ports, and the restart policy that makes a
+// sidecar.
+func withPorts(containers []corev1.Container, all bool) (kept []corev1.Container) {
 	for i := range containers {
 		ports := slices.DeleteFunc(slices.Clone(containers[i].Ports), func(p corev1.ContainerPort) bool {
-			return p.HostPort == 0 && p.Name == ""
+			return !all && p.HostPort == 0 && p.Name == ""
 		})
 		if len(ports) > 0 {
 			kept = append(kept, corev1.Container{Name: containers[i].Name, Ports: slices.Clip(ports),

@@ -212,9 +212,7 @@ func TestReconcileDNS(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			b := newBed(t, topology.KindDNS, c.answers, aFirewall(toName(name)), kindtest.ClusterNetwork("46"))
 			rows := topology.AddressSetRows(key)
-			for _, address := range c.known {
-				b.Database.Sets[rows[0]] = append(b.Database.Sets[rows[0]], address)
-			}
+			b.Database.Sets[rows[0]] = append(b.Database.Sets[rows[0]], c.known...)
 			var addresses []netip.Addr
 			for _, address := range c.addresses {
 				addresses = append(addresses, netip.MustParseAddr(address))

@@ -53,7 +53,7 @@ func TestReconcile(t *testing.T) {
 		change   func(*corev1.Node, *networkv1alpha1.NodeNetwork)
 		others   []client.Object
 		fails    error // of the database
-		// gateway: the unit is that of the node's gateway. lines are those that differ from one gateway to another.
+		// gateway: the unit is that of the node's gateway. lines are the lines that differ from one gateway to another.
 		gateway bool
 		lines   []string
 		want    kindtest.Outcome // without Units, if gateway is set

@@ -116,7 +116,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		return ctrl.Result{}, nil // unchanged
 	}
 	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
-		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, PhysicalNetworks: physical}
+		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
@@ -149,14 +149,13 @@ func (r *Reconciler) remove(ctx context.Context, name string) (ctrl.Result, erro
 	nn := &networkv1alpha1.NodeNetwork{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, nn)
 	if err == nil {
-		exists, err := r.ownerExists(ctx, nn)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if exists {
+		var exists bool
+		if exists, err = r.ownerExists(ctx, nn); exists {
 			return ctrl.Result{RequeueAfter: cacheLag}, nil
 		}
-		err = r.Client.Delete(ctx, nn) // the deletion enqueues the node again
+		if err == nil {
+			err = r.Client.Delete(ctx, nn) // the deletion enqueues the node again
+		}
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err

@@ -309,6 +309,28 @@ func TestDeletion(t *testing.T) {
 	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{n1: nil}}, b.Reconcile("", "n1"))
 }
 
+// A NodeNetwork that the API server does not delete keeps its subnet, since its agent may still use it.
+func TestDeletionIsRetried(t *testing.T) {
+	node := aNode()
+	b := kindtest.New(t, Kinds, topology.KindNode, nil, aNetwork("10.244.0.0/16 24"), node)
+	var lost []string
+	b.Env.AddressesLost.Subscribe(func(owners []string) { lost = append(lost, owners...) })
+	b.Reconcile("", "n1")
+	if _, err := b.Env.Addresses.Allocate("n1", "demo/web/uid", alloc.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Delete(node)
+	b.Before = func(string) error { return errors.New("the API server is overloaded") }
+	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"delete NodeNetwork n1"}, Err: "the API server is overloaded"},
+		b.Reconcile("", "n1"))
+	if len(lost) != 0 {
+		t.Errorf("addresses of %q are lost", lost)
+	}
+	b.Before = nil
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{n1: nil}, Writes: []string{"delete NodeNetwork n1"}},
+		b.Reconcile("", "n1"))
+}
+
 // A NodeNetwork that a user deletes or changes is restored with its previous assignment.
 func TestNodeNetworkIsRestored(t *testing.T) {
 	first := another(1, "10.244.0.0/24")

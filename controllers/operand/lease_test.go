@@ -100,13 +100,6 @@ func TestLostLeaseIsNoCrash(t *testing.T) {
 		t.Errorf("written without the lease: %s", strings.Join(strays, ", "))
 	}
 
-	// Restore what the next test expects.
-	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
-	cn.Finalizers = nil
-	must(t, api.Update(ctx, cn))
-	must(t, api.Delete(ctx, cn))
-	for _, w := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &corev1.Secret{}} {
-		must(t, api.DeleteAllOf(ctx, w, client.InNamespace(namespace)))
-	}
+	deleteNetwork(t, cn)
 	must(t, api.Delete(ctx, node))
 }

@@ -173,14 +173,7 @@ func TestMembersOfTheDatabases(t *testing.T) {
 	}
 	stop()
 
-	// Restore what the next test expects.
-	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
-	cn.Finalizers = nil
-	must(t, api.Update(ctx, cn))
-	must(t, api.Delete(ctx, cn))
-	for _, w := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &corev1.Secret{}} {
-		must(t, api.DeleteAllOf(ctx, w, client.InNamespace(namespace)))
-	}
+	deleteNetwork(t, cn)
 	for _, name := range []string{"m1", "m3", "m4"} {
 		must(t, api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}

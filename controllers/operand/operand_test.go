@@ -193,6 +193,19 @@ func own(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
+// deleteNetwork deletes the ClusterNetwork and the workloads and Secrets made for it, as the next test expects.
+func deleteNetwork(t *testing.T, cn *networkv1alpha1.ClusterNetwork) {
+	t.Helper()
+	ctx := t.Context()
+	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
+	cn.Finalizers = nil
+	must(t, api.Update(ctx, cn))
+	must(t, api.Delete(ctx, cn))
+	for _, w := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &corev1.Secret{}} {
+		must(t, api.DeleteAllOf(ctx, w, client.InNamespace(namespace)))
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/podcondition"
 )
 
 // report writes the pod's conditions: whether the database refuses its port, with the error, and which of its host
@@ -20,14 +20,14 @@ import (
 func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, applied error, refused []string) error {
 	patched, changed := pod.DeepCopy(), false
 	if want, ok := portReady(pod, applied); ok {
-		setCondition(&patched.Status, want)
+		podcondition.Set(&patched.Status, want)
 		changed = true
 	}
 	if want, ok := hostPortsReady(pod, refused); ok {
 		if want.Status == corev1.ConditionFalse {
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "ReservedHostPort", "MapHostPort", "%s", health.Cut(want.Message))
 		}
-		setCondition(&patched.Status, want)
+		podcondition.Set(&patched.Status, want)
 		changed = true
 	}
 	if !changed {
@@ -46,33 +46,13 @@ func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, applied error,
 
 // hostPortsReady returns the condition to write; ok is false if there is nothing to report.
 func hostPortsReady(pod *corev1.Pod, refused []string) (want corev1.PodCondition, ok bool) {
-	have := findCondition(pod, networkv1alpha1.PodHostPortsReady)
-	if have == nil && len(refused) == 0 {
-		return want, false
-	}
-	want = corev1.PodCondition{Type: networkv1alpha1.PodHostPortsReady, LastTransitionTime: metav1.Now(),
-		Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected}
-	if len(refused) > 0 {
-		want.Status, want.Reason, want.Message = corev1.ConditionFalse, networkv1alpha1.ReasonReserved, strings.Join(refused, "; ")
-	}
-	return want, differs(have, &want)
-}
-
-// differs reports whether a condition must be written. It keeps the time of the last transition if there was none.
-func differs(have, want *corev1.PodCondition) bool {
-	if have == nil {
-		return true
-	}
-	if have.Status == want.Status {
-		want.LastTransitionTime = have.LastTransitionTime
-	}
-	return have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message
+	return podcondition.OfFailures(pod, networkv1alpha1.PodHostPortsReady, networkv1alpha1.ReasonReserved, strings.Join(refused, "; "))
 }
 
 // portReady returns the condition to write. ok is false if there is nothing to report.
 func portReady(pod *corev1.Pod, applied error) (want corev1.PodCondition, ok bool) {
-	have := findCondition(pod, networkv1alpha1.PodPortReady)
-	want = corev1.PodCondition{Type: networkv1alpha1.PodPortReady, LastTransitionTime: metav1.Now()}
+	have := podcondition.Find(pod, networkv1alpha1.PodPortReady)
+	want = corev1.PodCondition{Type: networkv1alpha1.PodPortReady}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):
@@ -82,24 +62,5 @@ func portReady(pod *corev1.Pod, applied error) (want corev1.PodCondition, ok boo
 	default:
 		return want, false
 	}
-	return want, differs(have, &want)
-}
-
-func findCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func setCondition(status *corev1.PodStatus, want corev1.PodCondition) {
-	for i := range status.Conditions {
-		if status.Conditions[i].Type == want.Type {
-			status.Conditions[i] = want
-			return
-		}
-	}
-	status.Conditions = append(status.Conditions, want)
+	return want, podcondition.Differs(have, &want)
 }

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
@@ -51,33 +53,57 @@ func IndexByNodePort(o client.Object) []string {
 	return nil
 }
 
-// hostPorts returns the host ports that a pod gets, and a sentence for each that is reserved or belongs to a service.
-func (r *Reconciler) hostPorts(ctx context.Context, pod *corev1.Pod) (kept []facts.HostPort, refused []string, err error) {
+// addHostPorts adds the host ports that a pod gets, and its requests for random host ports. It returns a sentence for each
+// port that is reserved, or belongs to a service or to another pod.
+func (r *Reconciler) addHostPorts(ctx context.Context, pod *corev1.Pod, want *topology.Pod) (refused []string, err error) {
 	ports, problems := facts.HostPorts(pod)
 	if len(problems) > 0 {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s",
 			health.Cut(strings.Join(problems, "; ")))
 	}
+	want.RandomHostPorts, _ = facts.RandomHostPorts(pod) // an error is among the problems
 	if len(ports) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	table, err := r.Reserved.ForNode(ctx, pod.Spec.NodeName)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	services := map[string]string{}
-	for _, port := range ports {
-		text := facts.NodePort(port.Protocol, port.Port)
-		var list corev1.ServiceList
-		if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodePort: text}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, err
-		}
-		if len(list.Items) > 0 { // the API server allocates a node port only once
-			services[text] = client.ObjectKeyFromObject(&list.Items[0]).String()
+	want.HostPorts, refused = facts.RefuseHostPorts(ports, table, func(port facts.HostPort) string {
+		holder, failure := r.holder(ctx, pod, port)
+		err = errors.Join(err, failure)
+		return holder
+	})
+	return refused, err
+}
+
+// holder returns the service or the other pod that has a host port, in words; empty if none has.
+func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.HostPort) (string, error) {
+	text := facts.NodePort(port.Protocol, port.Port)
+	var services corev1.ServiceList
+	err := r.Client.List(ctx, &services, client.MatchingFields{ByNodePort: text}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", err
+	}
+	found := map[string]string{}
+	if len(services.Items) > 0 { // the API server allocates a node port only once
+		found[text] = client.ObjectKeyFromObject(&services.Items[0]).String()
+	}
+	if holder := facts.NodePortHolder(port, found); holder != "" {
+		return holder, nil
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{ByHostPort: text}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", err
+	}
+	for i := range pods.Items {
+		other := &pods.Items[i]
+		if other.UID != pod.UID && other.Spec.NodeName == pod.Spec.NodeName && facts.WantsPort(other) &&
+			facts.YieldsHostPort(pod, other, port) {
+			return "the random host port of pod " + client.ObjectKeyFromObject(other).String(), nil
 		}
 	}
-	kept, refused = facts.RefuseHostPorts(ports, table, services)
-	return kept, refused, nil
+	return "", nil
 }
 
 // WithHostPorts returns a request for each pod that has a host port, because the reservations have changed.
@@ -118,6 +144,47 @@ func (r *Reconciler) contesting() handler.Funcs {
 	}
 }
 
+// yielding enqueues the other pods of a node that name or have a host port that a pod no longer has, or has now.
+func (r *Reconciler) yielding() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q queue, o client.Object, texts []string) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		for _, text := range texts {
+			for _, request := range r.withHostPort(ctx, text, pod.Spec.NodeName) {
+				q.Add(request)
+			}
+		}
+	}
+	return handler.Funcs{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			enqueue(ctx, q, e.Object, randomPorts(e.Object))
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if was, is := randomPorts(e.ObjectOld), randomPorts(e.ObjectNew); !slices.Equal(was, is) {
+				enqueue(ctx, q, e.ObjectNew, append(was, is...))
+			}
+		},
+	}
+}
+
+// randomPorts returns the random host ports of a pod, as facts.NodePort writes them, while the pod has a port.
+func randomPorts(o client.Object) (found []string) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || !facts.WantsRandomHostPorts(pod) || !facts.WantsPort(pod) {
+		return nil
+	}
+	ports, _ := facts.HostPorts(pod)
+	for _, port := range ports {
+		if port.Random {
+			found = append(found, facts.NodePort(port.Protocol, port.Port))
+		}
+	}
+	return found
+}
+
 // reservedChanged passes updates of the ClusterNetwork that change its reserved ports.
 func reservedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
@@ -133,13 +200,18 @@ func addressesChanged(e event.UpdateEvent) bool {
 }
 
 // onNodeWithHostPorts returns a request for each pod of a node that has a host port.
-func (r *Reconciler) onNodeWithHostPorts(ctx context.Context, node client.Object) (requests []reconcile.Request) {
+func (r *Reconciler) onNodeWithHostPorts(ctx context.Context, node client.Object) []reconcile.Request {
+	return r.withHostPort(ctx, anyPort, node.GetName())
+}
+
+// withHostPort returns a request for each pod of a node with this value in the index ByHostPort.
+func (r *Reconciler) withHostPort(ctx context.Context, value, node string) (requests []reconcile.Request) {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{ByHostPort: anyPort}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{ByHostPort: value}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
-		if pods.Items[i].Spec.NodeName == node.GetName() {
+		if pods.Items[i].Spec.NodeName == node {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}

@@ -176,7 +176,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	var refused []string
-	if want.HostPorts, refused, err = r.hostPorts(ctx, pod); err != nil {
+	if refused, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(want))
@@ -245,7 +245,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
-	if want.HostPorts, _, err = r.hostPorts(ctx, pod); err != nil {
+	if _, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
 	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))
@@ -303,13 +303,9 @@ func NameOf(owner string) types.NamespacedName {
 }
 
 func (r *Reconciler) facts(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, got alloc.Assignment) topology.Pod {
-	addresses := make([]netip.Addr, 0, len(got.Addresses))
-	for _, a := range got.Addresses {
-		addresses = append(addresses, a.Addr())
-	}
 	return topology.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
-		Addresses: addresses, MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
+		Addresses: ipam.Addresses(got.Addresses), MAC: got.MAC, Slot: got.Slot, Bandwidth: r.bandwidth(pod),
 	}
 }
 

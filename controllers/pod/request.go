@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -20,6 +21,7 @@ import (
 var (
 	errRequest   = errors.New("invalid request")
 	errBandwidth = errors.New("invalid bandwidth")
+	errHostPorts = errors.New("invalid random host ports")
 )
 
 // requestOf reads the addresses that a pod requests. The error also covers its other requests, so that it gets all or
@@ -37,6 +39,9 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 	}
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return request, fmt.Errorf("%w: %w", errBandwidth, err)
+	}
+	if _, err := facts.RandomHostPorts(pod); err != nil {
+		return request, fmt.Errorf("%w: %w", errHostPorts, err)
 	}
 	return request, nil
 }
@@ -79,6 +84,9 @@ func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	case errors.Is(err, errBandwidth):
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidBandwidth", "LimitBandwidth", "%v", err)
 		return nil
+	case errors.Is(err, errHostPorts):
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%v", err)
+		return nil
 	case errors.Is(err, alloc.ErrUnknownNode):
 		return nil
 	}
@@ -105,9 +113,10 @@ func requestChanged(before, after *corev1.Pod) bool {
 	for _, request := range []string{
 		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
 		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
-		networks.Annotation, networks.DefaultAnnotation,
 		networkv1alpha1.IPPoolAnnotation, networkv1alpha1.IPCountAnnotation, networkv1alpha1.IPRangesAnnotation,
 		networkv1alpha1.ReleasePolicyAnnotation, networkv1alpha1.IPTTLAnnotation,
+		networks.Annotation, networks.DefaultAnnotation, networkv1alpha1.RandomHostPortsAnnotation,
+		networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.HostPortsAnnotation,
 	} {
 		was, had := before.Annotations[request]
 		is, has := after.Annotations[request]

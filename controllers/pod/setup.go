@@ -61,6 +61,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.podsOf,
 			predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, onlyUpdates(policyChanged)),
+		kind.On(&corev1.Pod{}, r.yielding()),
 		kind.On(&corev1.Service{}, r.contesting()),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, onlyUpdates(reservedChanged)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.floatingOn, onlyUpdates(wayOutChanged)),

@@ -69,7 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if len(foreign) > 0 {
-		message := fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, which stays: %s", n.Name, strings.Join(foreign, ", "))
+		message := fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, which stays: %s",
+			n.Name, strings.Join(foreign, ", "))
 		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonDefinitionExists, message)
 	}
 	if unknown != nil {
@@ -91,8 +92,7 @@ func (r *Reconciler) unknown(ctx context.Context, n facts.PodNetwork) (unknown, 
 func (r *Reconciler) report(ctx context.Context, n *networkv1alpha1.Network, reason, message string) error {
 	before := n.DeepCopy()
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
-		Message:            health.Cut(message),
-		ObservedGeneration: n.Generation}
+		Message: health.Cut(message), ObservedGeneration: n.Generation}
 	if reason != networkv1alpha1.ReasonAsExpected {
 		ready.Status = metav1.ConditionFalse
 	}

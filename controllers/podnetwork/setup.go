@@ -24,8 +24,8 @@ const workers = 4
 
 // Kinds returns the kinds of Networks and of nodes' parts of them.
 func Kinds(env *kind.Env) []*kind.Kind {
-	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events,
-		Attached: func(network string) ([]string, bool) { return env.Attached(network) }}
+	attached := func(network string) ([]string, bool) { return env.Attached(network) } // package podports sets it later
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Attached: attached}
 	nodes := &Nodes{Client: env.Client, Database: env.Database}
 	return []*kind.Kind{r.kind(), nodes.kind()}
 }

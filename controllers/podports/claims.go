@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -115,15 +116,11 @@ func (r *Reconciler) reserve(claim *ipamclaimsv1alpha1.IPAMClaim) {
 // addressesOf returns the addresses of a claim's status.
 func addressesOf(claim *ipamclaimsv1alpha1.IPAMClaim) (kept []netip.Addr, err error) {
 	for _, text := range claim.Status.IPs {
-		prefix, err := netip.ParsePrefix(text)
+		address, err := networks.ParseAddress(text)
 		if err != nil {
-			address, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("status.ips: %q is not an IP address", text)
-			}
-			prefix = netip.PrefixFrom(address, address.BitLen())
+			return nil, fmt.Errorf("status.ips: %w", err)
 		}
-		kept = append(kept, prefix.Addr())
+		kept = append(kept, address.Addr())
 	}
 	return kept, nil
 }
@@ -211,23 +208,6 @@ func (r *Reconciler) inUse(pod types.NamespacedName, a *attempt) error {
 	}
 	return fmt.Errorf("IPAMClaim %s/%s is in use by pod %s: pod %s gets its addresses when that is gone",
 		a.claim.Namespace, a.claim.Name, userName(user), pod)
-}
-
-// userName returns the pod and interface of an owner in a network's allocator: "demo/web@net1".
-func userName(owner string) string {
-	const parts = 5 // ownerOf
-	if part := strings.Split(owner, "/"); len(part) == parts {
-		return part[0] + "/" + part[1] + "@" + part[3]
-	}
-	return owner
-}
-
-// podOf returns the name of the pod of an owner in a network's allocator.
-func podOf(owner string) string {
-	if part := strings.Split(owner, "/"); len(part) > 1 {
-		return part[1]
-	}
-	return ""
 }
 
 // recordClaim writes what the allocator keeps for a claim into its status, if it differs. A claim that never had

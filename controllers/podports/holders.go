@@ -23,6 +23,23 @@ func ownerOf(pod types.NamespacedName, uid, ifName, hash string) string {
 	return strings.Join([]string{pod.Namespace, pod.Name, uid, ifName, hash}, "/")
 }
 
+// userName returns the pod and interface of an owner in a network's allocator: "demo/web@net1".
+func userName(owner string) string {
+	const parts = 5
+	if part := strings.Split(owner, "/"); len(part) == parts {
+		return part[0] + "/" + part[1] + "@" + part[3]
+	}
+	return owner
+}
+
+// podOf returns the name of the pod of an owner in a network's allocator.
+func podOf(owner string) string {
+	if part := strings.Split(owner, "/"); len(part) > 1 {
+		return part[1]
+	}
+	return ""
+}
+
 // holders remembers which attachments each pod has, and which pods wait for an address of a Network. The zero value is empty.
 type holders struct {
 	mu      sync.Mutex

@@ -16,6 +16,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
@@ -104,7 +105,7 @@ func bandwidthOf(r networks.Request) networkv1alpha1.Bandwidth {
 	return networkv1alpha1.Bandwidth{}
 }
 
-// scope is the name under which a network's allocator knows the pods of a node: a Network of one switch has one scope.
+// scope returns the name of a node's pods in a network's allocator. All nodes of a Network of one switch have the same.
 func scope(n facts.PodNetwork, node string) string {
 	if n.PerNode() {
 		return node
@@ -161,10 +162,7 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	}
 	addresses, on := r.Addresses.Of(have.network), scope(a.port.Network, a.port.Node)
 	addresses.SetPools(on, a.pools)
-	request := alloc.Request{MAC: a.request.MAC}
-	for _, requested := range a.request.Addresses {
-		request.Addresses = append(request.Addresses, requested.Addr())
-	}
+	request := alloc.Request{MAC: a.request.MAC, Addresses: ipam.Addresses(a.request.Addresses)}
 	var got alloc.Assignment
 	err := r.granted(pod, have, func() (err error) {
 		if a.pool != "" {

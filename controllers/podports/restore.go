@@ -43,7 +43,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
 		}
 		if ok && err == nil {
-			r.claim(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
+			r.restorePort(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
 		}
 	}
 	if err := r.restoreClaims(ctx); err != nil {
@@ -102,8 +102,8 @@ func (r *Reconciler) restorePools(ctx context.Context) error {
 	return nil
 }
 
-// claim restores what a port says. Whether that succeeds or not, the pod has a port that must go with it.
-func (r *Reconciler) claim(ctx context.Context, port topology.PodPortRow, hash string) {
+// restorePort restores the addresses of a port. Even if that fails, the pod has a port, which must go with the pod.
+func (r *Reconciler) restorePort(ctx context.Context, port topology.PodPortRow, hash string) {
 	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
 	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface}
 	r.holders.add(pod, have)

@@ -56,7 +56,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
 			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.IPPool{}, r.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged())),
+			kind.Map(&networkv1alpha1.Network{}, r.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,12 +29,13 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	key, policy := unit.NewKey(r.Kind.Name, req.Name), r.Kind.object()
-	known, err := r.Served.Read(r.Kind.Name, func() error { return r.Client.Get(ctx, req.NamespacedName, policy) })
-	if !known || apierrors.IsNotFound(err) {
+	found, err := r.get(ctx, req.NamespacedName, policy)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !found {
 		r.Selectors.Read(key, nil)
 		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
-	} else if err != nil {
-		return ctrl.Result{}, err
 	}
 	read, invalid, err := r.use(ctx, policy)
 	if err != nil {

@@ -38,17 +38,8 @@ func nodeChanged(e event.UpdateEvent) bool {
 }
 
 // namingNodes returns a request for each policy that names nodes.
-func (r *Cluster) namingNodes(ctx context.Context, _ client.Object) (all []reconcile.Request) {
-	policies, err := r.list(ctx)
-	if err != nil {
-		return nil // if the kind has just appeared, its policies are reconciled when the cache is in sync
-	}
-	for _, policy := range policies {
-		if namesNodes(policy) {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
-		}
-	}
-	return all
+func (r *Cluster) namingNodes(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.requests(ctx, namesNodes)
 }
 
 func namesNodes(policy client.Object) (named bool) {

@@ -41,12 +41,13 @@ func (r *Multi) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	key, policy := topology.MultiNetworkPolicyKey(req.Namespace, req.Name), &cniv1beta1.MultiNetworkPolicy{}
-	known, err := r.Served.Read(r.Kind.Name, func() error { return r.Client.Get(ctx, req.NamespacedName, policy) })
-	if !known || apierrors.IsNotFound(err) {
+	found, err := r.get(ctx, req.NamespacedName, policy)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !found {
 		r.Selectors.Read(key, nil)
 		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
-	} else if err != nil {
-		return ctrl.Result{}, err
 	}
 	on, apart, err := networksOf(ctx, r.Client, policy)
 	if err != nil {

@@ -39,7 +39,7 @@ func multiPolicyChanged(e event.UpdateEvent) bool {
 // naming returns a request for each policy that lists a definition.
 func (r *Multi) naming(ctx context.Context, definition client.Object) []reconcile.Request {
 	name := client.ObjectKeyFromObject(definition)
-	return r.those(ctx, func(policy client.Object) bool {
+	return r.requests(ctx, func(policy client.Object) bool {
 		listed, _ := networks.PolicyFor(policy.GetAnnotations(), policy.GetNamespace())
 		return slices.Contains(listed, name)
 	})
@@ -47,18 +47,5 @@ func (r *Multi) naming(ctx context.Context, definition client.Object) []reconcil
 
 // in returns a request for each policy of a namespace.
 func (r *Multi) in(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.those(ctx, func(policy client.Object) bool { return policy.GetNamespace() == namespace.GetName() })
-}
-
-func (r *Multi) those(ctx context.Context, concerned func(client.Object) bool) (all []reconcile.Request) {
-	policies, err := r.list(ctx)
-	if err != nil {
-		return nil // if the kind has just appeared, its policies are reconciled when the cache is in sync
-	}
-	for _, policy := range policies {
-		if concerned(policy) {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
-		}
-	}
-	return all
+	return r.requests(ctx, func(policy client.Object) bool { return policy.GetNamespace() == namespace.GetName() })
 }

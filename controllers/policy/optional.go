@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,6 +106,30 @@ func (o *Optional) end(ctx context.Context, from cache.Cache) error {
 
 func (o *Optional) list(ctx context.Context) ([]client.Object, error) {
 	return o.Kind.listFrom(ctx, o.reader, o.Served)
+}
+
+// get reads a policy. found is false if the policy does not exist, or the API server does not serve the kind.
+func (o *Optional) get(ctx context.Context, name types.NamespacedName, policy client.Object) (found bool, err error) {
+	served, err := o.Served.Read(o.Kind.Name, func() error { return o.reader.Get(ctx, name, policy) })
+	if !served || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// requests returns a request for each policy that concerned reports. It returns none while the cache is not in sync,
+// because the policies are reconciled when it is.
+func (o *Optional) requests(ctx context.Context, concerned func(client.Object) bool) (all []reconcile.Request) {
+	policies, err := o.list(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, policy := range policies {
+		if concerned(policy) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
+		}
+	}
+	return all
 }
 
 // load calls use for each policy, if the API server serves the kind. It waits until the cache is in sync.

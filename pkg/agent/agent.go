@@ -42,10 +42,12 @@ import (
 	"github.com/weft-network/weft/pkg/agent/further"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/hostports"
 	"github.com/weft-network/weft/pkg/agent/idle"
 	"github.com/weft-network/weft/pkg/agent/kubelet"
 	"github.com/weft-network/weft/pkg/agent/node"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
+	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/prober"
 	"github.com/weft-network/weft/pkg/agent/toobig"
@@ -104,14 +106,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	sandboxes := attach.NewSandboxes(collector, a.bindings, a.options.Sandboxes, a.gateway.Exposes, a.changed)
 	a.gateway.Sandboxes, a.bindings.Unbound = sandboxes, sandboxes.Request
 	if o.Mover != nil {
-		o.Mover.Tell(gateway.ReportMoves(recorder, o.Node))
+		o.Mover.SetReport(gateway.ReportMoves(recorder, o.Node))
 	}
 	h := attach.NewHandler(attach.Options{
 		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector,
 		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace),
-		Passed: a.options.passed, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
+		Failpoint: a.options.failpoint, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
 	})
 	networks := a.makeNetworks(recorder, turns, h)
+	ports := a.makeHostPorts(h, networks.CompareAll)
 	idle := idle.New(mgr.GetClient(), recorder)
 	a.bindings.Bound, a.bindings.Present, a.bindings.Demanded = h.Bound, networks.Bound, idle.Demanded
 	a.bindings.Synced = networks.CompareAll
@@ -130,7 +133,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	decisions := &policylog.Log{Dir: o.ControllerDir, PodAt: a.attachments.PodAt, Log: ctrl.Log.WithName("policy")}
 	for _, run := range []manager.RunnableFunc{
-		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run,
+		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run, ports.Run,
 		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost,
 	} {
 		if err := mgr.Add(run); err != nil {
@@ -178,7 +181,7 @@ func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
 // makeNetworks makes what attaches further networks to pods.
 func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Turns, h *attach.Handler) *further.Networks {
 	o := a.options
-	networks := further.New(further.Options{API: further.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
+	networks := further.New(further.Options{API: podapi.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
 		Bindings: a.bindings, Turns: turns,
 		Events: recorder, MTU: a.state.MTU, Log: ctrl.Log.WithName("networks")})
 	if o.Delegates {
@@ -188,8 +191,26 @@ func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Tur
 			networks.Delegates.Devices = kubelet.New(filepath.Join(o.Root, o.PodResources)).Devices
 		}
 	}
-	h.Further, h.Collector.Further, a.attachments.Restored = networks, networks, networks.CompareAll
+	h.Further, h.Collector.Further = networks, networks
 	return networks
+}
+
+// makeHostPorts makes what gives pods random host ports. It binds the ports of the attachments when these change, and
+// when their record is read, which is also passed to restored.
+func (a *agent) makeHostPorts(h *attach.Handler, restored func()) *hostports.Ports {
+	ports := hostports.New(hostports.Options{API: podapi.Uncached(a.mgr), Bindings: a.bindings, Attachments: a.attachments,
+		Owner: a.gateway.OwnerOf, Range: a.state.HostPortRange, Log: ctrl.Log.WithName("hostports")})
+	h.HostPorts = ports
+	moved := a.attachments.Moved
+	a.attachments.Moved = func(interfaceID string) {
+		ports.Sync()
+		moved(interfaceID)
+	}
+	a.attachments.Restored = func() {
+		ports.Sync()
+		restored()
+	}
+	return ports
 }
 
 // makeGateway sets the node's gateway and its service reader, and returns the server that answers the health checks

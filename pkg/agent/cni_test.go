@@ -7,16 +7,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 )
-
-// shortly is how long a test waits for something that must not happen.
-const shortly = 300 * time.Millisecond
 
 func TestAddAndDel(t *testing.T) {
 	n := readyNode(t)
@@ -108,21 +104,11 @@ func TestDelWithoutThePodsName(t *testing.T) {
 	n.awaitPods(other)
 }
 
-// notYet fails the test if an ADD is answered too early.
-func notYet(t *testing.T, answers <-chan answer) {
-	t.Helper()
-	select {
-	case a := <-answers:
-		t.Fatalf("ADD was answered: %v", a)
-	case <-time.After(shortly):
-	}
-}
-
 func TestAddWaitsForThePort(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
 	answers, _ := n.startAdd(web)
-	notYet(t, answers)
+	n.awaitWait(web, answers, noPort)
 	n.givePort(web)
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)
@@ -138,7 +124,7 @@ func TestAddWaitsForThePortOfThisPod(t *testing.T) {
 	earlier.uid, earlier.slot = "uid-of-an-earlier-web", 4
 	n.givePort(earlier)
 	answers, _ := n.startAdd(web)
-	notYet(t, answers)
+	n.awaitWait(web, answers, "its port is still that of an earlier pod")
 	n.givePort(web)
 	a := <-answers
 	if a.err != nil {
@@ -156,12 +142,11 @@ func TestAddWaitsForThePortOfThisPod(t *testing.T) {
 func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 	n := readyNode(t)
 	web := n.newPod("web", 5)
-	giveUp := func(stage string, begun func() bool) {
+	giveUp := func(stage string) {
 		t.Helper()
 		before := log.length()
 		answers, cancel := n.startAdd(web)
-		n.until("the ADD", func() error { return isTrue(begun(), "not begun") })
-		notYet(t, answers)
+		n.awaitWait(web, answers, stage)
 		cancel()
 		<-answers
 		n.until("the log's "+stage, func() error {
@@ -169,14 +154,14 @@ func TestAnAddThatIsGivenUpLeavesNothing(t *testing.T) {
 		})
 		n.awaitPods()
 	}
-	giveUp("the operator has not given it a port yet", func() bool { return true })
+	giveUp(noPort)
 	earlier := web
 	earlier.uid = "uid-of-an-earlier-web"
 	n.givePort(earlier)
-	giveUp("its port is still that of an earlier pod (UID uid-of-an-earlier-web, want uid-web)", func() bool { return true })
+	giveUp("its port is still that of an earlier pod (UID uid-of-an-earlier-web, want uid-web)")
 	n.ovs.KillController()
 	n.givePort(web)
-	giveUp("ovn-controller has not claimed it yet", func() bool { return n.interfaces()["demo_web"] != nil })
+	giveUp("ovn-controller has not claimed it yet")
 
 	n.ovs.RunController()
 	n.add(web)
@@ -190,11 +175,12 @@ func TestAddSaysWhatIsWrongWithThePort(t *testing.T) {
 	n.givePortWith(web, []netip.Addr{netip.MustParseAddr("10.99.0.5")})
 	before := log.length()
 	answers, cancel := n.startAdd(web)
-	notYet(t, answers)
+	const wrong = "address 10.99.0.5 is in none of the node's subnets"
+	n.awaitWait(web, answers, wrong)
 	cancel()
 	n.until("the log", func() error {
 		entries := log.since(before)
-		return isTrue(strings.Contains(entries, "address 10.99.0.5 is in none of the node's subnets"), entries)
+		return isTrue(strings.Contains(entries, wrong), entries)
 	})
 	n.awaitPods()
 }
@@ -241,23 +227,30 @@ func TestPodsThatWaitDoNotHoldUpOthers(t *testing.T) {
 	n.givePort(gone)
 	n.add(gone)
 	before := inUse()
-	var waiting []<-chan answer
+	waiting := map[pod]<-chan answer{}
 	for i := range 250 {
 		name := fmt.Sprintf("waiting-%d", i)
-		answers, _ := n.startAdd(pod{name: name, uid: "uid-" + name, container: "sandbox-" + name, netNS: "/run/netns/sandbox-web"})
-		waiting = append(waiting, answers)
+		p := pod{name: name, uid: "uid-" + name, container: "sandbox-" + name, netNS: "/run/netns/sandbox-web"}
+		waiting[p], _ = n.startAdd(p)
 	}
-	notYet(t, waiting[249])
+	for p, answers := range waiting {
+		n.awaitWait(p, answers, noPort)
+	}
 	if held := int64(inUse()) - int64(before); held > 16<<20 {
 		t.Errorf("250 waiting ADDs use %d KiB", held>>10)
 	} else {
 		t.Logf("250 waiting ADDs use %d KiB", held>>10)
 	}
+	for p := range waiting {
+		n.waits.forget(p.port())
+	}
 	n.add(web)
 	n.wantTraffic(web)
 	n.del(gone)
 	n.awaitPods(web)
-	notYet(t, waiting[0])
+	for p, answers := range waiting {
+		n.awaitWait(p, answers, noPort) // again: the binding of web has woken the ADD
+	}
 }
 
 // CHECK fails after someone has removed the pod's link.

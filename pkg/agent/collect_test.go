@@ -68,7 +68,7 @@ func TestGCSparesWhatIsYoungerThanTheList(t *testing.T) {
 	n.givePort(web)
 	n.add(web)
 	answers, _ := n.startAdd(late)
-	notYet(t, answers)
+	n.awaitWait(late, answers, noPort)
 	n.gc("weft", []pod{})
 	n.givePort(late)
 	if a := <-answers; a.err != nil {

@@ -15,7 +15,7 @@ type death struct{ point atomic.Value }
 
 func (d *death) at(point string) { d.point.Store(point) }
 
-func (d *death) passed(point string) {
+func (d *death) failpoint(point string) {
 	if d.point.CompareAndSwap(point, "") {
 		panic("the agent dies here")
 	}
@@ -39,7 +39,7 @@ func (n *node) dies(d *death, point string, req cniwire.Request) {
 func TestTheAgentDiesAtAnyPoint(t *testing.T) {
 	d := &death{}
 	d.at("")
-	n := readyNodeWith(t, func(o *agent.Options) { o.SetPassed(d.passed) })
+	n := readyNodeWith(t, func(o *agent.Options) { o.AddFailpoint(d.failpoint) })
 	web, other := n.newPod("web", 5), n.newPod("other", 6)
 	n.givePort(web)
 	n.givePort(other)

@@ -1,5 +1,12 @@
 package agent
 
-// SetPassed sets what receives each point that a request passes, such as "ADD link" or "DEL record", before the request
-// goes on.
-func (o *Options) SetPassed(passed func(point string)) { o.passed = passed }
+// AddFailpoint adds a function to attach.Options.Failpoint.
+func (o *Options) AddFailpoint(failpoint func(point string)) {
+	earlier := o.failpoint
+	o.failpoint = func(point string) {
+		if earlier != nil {
+			earlier(point)
+		}
+		failpoint(point)
+	}
+}

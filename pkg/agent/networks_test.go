@@ -203,7 +203,7 @@ func TestNetworksArePlugged(t *testing.T) {
 	n := readyNodeWithNetworks(t)
 	web := n.newRequester("plugged", 5, "blue")
 	answers, _ := n.startAdd(web.pod)
-	notYet(t, answers)
+	n.awaitWait(web.pod, answers, noPort)
 	web.givePorts()
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)
@@ -355,7 +355,8 @@ func TestDelegates(t *testing.T) {
 	n := readyNodeWithNetworks(t)
 	n.plugin("main", "bridge")
 	n.plugin("ipam", "static")
-	const bridge = `{"cniVersion":"1.0.0","name":"lab","type":"bridge","bridge":"lab%[1]d","ipam":{"type":"static","addresses":[{"address":"10.50.0.%[1]d/24"}]}}`
+	const bridge = `{"cniVersion":"1.0.0","name":"lab","type":"bridge","bridge":"lab%[1]d",` +
+		`"ipam":{"type":"static","addresses":[{"address":"10.50.0.%[1]d/24"}]}}`
 	good := n.define("good", fmt.Sprintf(bridge, 1))
 	n.define("more", fmt.Sprintf(bridge, 2))
 	n.define("bad", `{"cniVersion":"1.0.0","name":"bad","type":"no-such-plugin"}`)

@@ -58,6 +58,7 @@ type node struct {
 	counter *counter
 	agent   *runningAgent
 	options func(*agent.Options) // changes the agent's options; may be nil
+	waits   waits
 }
 
 // counter is the observer of the agents' database connections.
@@ -301,6 +302,7 @@ func (n *node) startAgent() {
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
 		ControllerDir: n.ovs.RunDir(), SwitchDir: n.ovs.RunDir(),
 	}
+	options.AddFailpoint(n.waits.failpoint)
 	if n.options != nil {
 		n.options(&options)
 	}

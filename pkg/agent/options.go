@@ -68,9 +68,8 @@ type Options struct {
 	// ObserveRequest, if set, receives each CNI request after it was answered.
 	ObserveRequest func(command string, elapsed time.Duration, err error)
 
-	// passed receives each point that a request passes, such as "ADD link" or "DEL record", before the request goes on.
-	// Tests end the agent there.
-	passed func(point string)
+	// failpoint, if set, is attach.Options.Failpoint. Only tests set it.
+	failpoint func(point string)
 }
 
 func (o Options) withObservers() Options {
@@ -86,8 +85,8 @@ func (o Options) withObservers() Options {
 	if o.ObserveStageFailed == nil {
 		o.ObserveStageFailed = func(string) {}
 	}
-	if o.passed == nil {
-		o.passed = func(string) {}
+	if o.failpoint == nil {
+		o.failpoint = func(string) {}
 	}
 	if o.ObserveFailing == nil {
 		o.ObserveFailing = func(int) {}

@@ -149,6 +149,7 @@ func (n *node) startAdd(p pod) (answers <-chan answer, cancel context.CancelFunc
 	n.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	n.Cleanup(cancel)
+	n.waits.forget(p.port())
 	done := make(chan answer, 1)
 	go func() {
 		raw, err := n.send(ctx, p.request(n, cniwire.Add))

@@ -16,7 +16,7 @@ import (
 func TestALinkThatIsTakenDownDuringAdd(t *testing.T) {
 	var down atomic.Int32
 	n := readyNodeWith(t, func(o *agent.Options) {
-		o.SetPassed(func(point string) {
+		o.AddFailpoint(func(point string) {
 			if point != "ADD port" {
 				return
 			}

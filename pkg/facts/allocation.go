@@ -56,7 +56,7 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 		want.MTU = s.MTU
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
-	want.ReservedPorts, want.PhysicalNetworks = s.ReservedPorts, s.PhysicalNetworks
+	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
 	return want
 }
 
@@ -67,6 +67,7 @@ type Settings struct {
 	Gateway       networkv1alpha1.NodeGateway
 	DNS           networkv1alpha1.DNS
 	ReservedPorts []networkv1alpha1.ReservedPort
+	HostPorts     networkv1alpha1.HostPorts
 	// PhysicalNetworks are the node's own.
 	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
 }

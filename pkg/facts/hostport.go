@@ -15,10 +15,13 @@ type HostPort struct {
 	Address netip.Addr
 	// Port is the node's port, Target the pod's.
 	Port, Target uint16
+	// Random is true for a port that the pod did not name: the agent of its node chose it.
+	Random bool
 }
 
-// HostPorts returns the host ports of a pod in a fixed order, without duplicates. Init containers that keep running
-// count (KEP-753). problems names the container and the port of every host port that cannot be provided.
+// HostPorts returns the host ports of a pod in a fixed order, without duplicates: first the named ports, then the
+// random ports that the pod got. Init containers that keep running count (KEP-753). problems names the container and the port of
+// every host port that cannot be provided.
 func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 	if pod.Spec.HostNetwork {
 		return nil, nil // the ports are the pod's own
@@ -28,10 +31,7 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 			if p.HostPort == 0 {
 				continue
 			}
-			port := HostPort{Protocol: p.Protocol, Port: uint16(p.HostPort), Target: uint16(p.ContainerPort)}
-			if port.Protocol == "" {
-				port.Protocol = corev1.ProtocolTCP
-			}
+			port := HostPort{Protocol: protocolOf(p), Port: uint16(p.HostPort), Target: uint16(p.ContainerPort)}
 			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.IsUnspecified() {
 				port.Address = address
 			} else if p.HostIP != "" && err != nil {
@@ -51,5 +51,6 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 			}
 		}
 	}
-	return ports, problems
+	given, unreadable := givenHostPorts(pod)
+	return append(ports, given...), append(problems, unreadable...)
 }

@@ -88,22 +88,30 @@ func (v VIP) reservedFor(service *corev1.Service, protocol corev1.Protocol, tabl
 }
 
 // RefuseHostPorts returns the host ports that a pod gets, and a sentence for each refused host port. A host port is
-// refused if it is reserved or a service's node port. services maps node ports, in NodePort's notation, to the
-// service's namespace and name. table.Nodes are the addresses of the pod's own node.
-func RefuseHostPorts(ports []HostPort, table reserved.Table, services map[string]string) (kept []HostPort, refused []string) {
+// refused if it is reserved, or if holder returns words for another object that has it. table.Nodes are the addresses
+// of the pod's own node.
+func RefuseHostPorts(ports []HostPort, table reserved.Table, holder func(HostPort) string) (kept []HostPort, refused []string) {
 	for _, port := range ports {
 		text := NodePort(port.Protocol, port.Port)
-		owner, isReserved := table.OnNodes(string(port.Protocol), port.Port)
-		switch {
-		case isReserved:
+		if owner, isReserved := table.OnNodes(string(port.Protocol), port.Port); isReserved {
 			refused = append(refused, fmt.Sprintf("host port %s is reserved for %s", text, owner))
-		case services[text] != "" && !port.Address.IsLoopback():
-			refused = append(refused, fmt.Sprintf("host port %s is the node port of service %s", text, services[text]))
-		default:
+		} else if other := holder(port); other != "" {
+			refused = append(refused, fmt.Sprintf("host port %s is %s", text, other))
+		} else {
 			kept = append(kept, port)
 		}
 	}
 	return kept, refused
+}
+
+// NodePortHolder returns words for the service whose node port a host port is; empty: none. services maps node ports,
+// in NodePort's notation, to the service's namespace and name. Node ports are not served at the host's loopback address.
+func NodePortHolder(port HostPort, services map[string]string) string {
+	service := services[NodePort(port.Protocol, port.Port)]
+	if service == "" || port.Address.IsLoopback() {
+		return ""
+	}
+	return "the node port of service " + service
 }
 
 // EndpointDestinations returns the addresses and ports of a slice's endpoints, whether or not they are ready.

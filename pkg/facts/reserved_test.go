@@ -63,7 +63,9 @@ func TestReservedHostPortsAreRefused(t *testing.T) {
 		{Protocol: corev1.ProtocolTCP, Port: 30080, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
 		{Protocol: corev1.ProtocolTCP, Port: 8080, Target: 80},
 	}
-	kept, refused := facts.RefuseHostPorts(ports, reservations(), map[string]string{"TCP/30080": "demo/web"})
+	kept, refused := facts.RefuseHostPorts(ports, reservations(), func(port facts.HostPort) string {
+		return facts.NodePortHolder(port, map[string]string{"TCP/30080": "demo/web"})
+	})
 	if !slices.Equal(kept, ports[5:]) {
 		t.Errorf("kept %+v", kept)
 	}

@@ -59,7 +59,8 @@ func TestStatefulSetKeepsAddressesByPod(t *testing.T) {
 			continue
 		}
 		w.is(w.get(pod("db-2", "u3"), "1a"), "192.0.2.2 2001:db8::2")
-		w.is(w.get(pod("db-1", "u4"), "1a"), "IPPool web: 192.0.2.64, which is kept for this pod, is carried by nodes with rack=2, not by node 1a")
+		w.is(w.get(pod("db-1", "u4"), "1a"),
+			"IPPool web: 192.0.2.64, which is kept for this pod, is carried by nodes with rack=2, not by node 1a")
 		w.is(w.get(pod("db-1", "u4"), "2b"), "192.0.2.64 2001:db8::1")
 		w.is(w.get(pod("db-0", "u5"), "1b"), "192.0.2.1 2001:db8::")
 		w.is(w.get(pod("db-0", "u5"), "1b"), "192.0.2.1 2001:db8::")
@@ -191,8 +192,10 @@ func TestRangesForEachAddress(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.0/28", "2001:db8::/120")
 	w.is(w.get(askerOf("StatefulSet db", "db-0", ranges), "1a"), "192.0.2.10 2001:db8::10 192.0.2.11 2001:db8::")
-	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [192.0.2.10-192.0.2.11] is free")
-	w.is(w.get(askerOf("Pod x", "x", `ranges=[["198.51.100.1"]]`), "1a"), "IPPool web: no address of the requested ranges [198.51.100.1] is free")
+	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"),
+		"IPPool web: no address of the requested ranges [192.0.2.10-192.0.2.11] is free")
+	w.is(w.get(askerOf("Pod x", "x", `ranges=[["198.51.100.1"]]`), "1a"),
+		"IPPool web: no address of the requested ranges [198.51.100.1] is free")
 	w.end("db-0", 0)
 	w.is(w.get(askerOf("Pod x", "x", `ranges=[["192.0.2.10","2001:db8::10"]]`), "1a"), "192.0.2.10 2001:db8::10")
 	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [2001:db8::10] is free")
@@ -258,7 +261,7 @@ func TestPoolsThatGiveNothing(t *testing.T) {
 	}
 }
 
-// A pool that shrinks gives no address of what it lost; one that grows gives the new addresses.
+// A smaller pool gives no address of its former ranges; a larger pool gives the new addresses.
 func TestPoolsShrinkAndGrow(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.2", "192.0.2.16-192.0.2.17")
@@ -286,9 +289,11 @@ func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.20 rack=2")
 	w.is(w.get(askerOf("Deployment web", "a"), "1a"), "192.0.2.1")
 	w.is(w.get(askerOf("Deployment web", "a"), "1b"), "192.0.2.1")
-	w.is(w.get(askerOf("Deployment web", "a"), "2a"), "IPPool web: 192.0.2.1, which this pod has, is carried by nodes with rack=1, not by node 2a")
+	w.is(w.get(askerOf("Deployment web", "a"), "2a"),
+		"IPPool web: 192.0.2.1, which this pod has, is carried by nodes with rack=1, not by node 2a")
 	w.is(w.get(askerOf("StatefulSet db", "db-0"), "2a"), "192.0.2.17")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "IPPool web: 192.0.2.17, which this pod has, is carried by nodes with rack=2, not by node 1a")
+	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"),
+		"IPPool web: 192.0.2.17, which this pod has, is carried by nodes with rack=2, not by node 1a")
 	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"), "192.0.2.17 192.0.2.18")
 }
 

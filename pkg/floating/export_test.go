@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Faults compares every index of the book with one that is made anew, and returns the differences.
+// Faults compares every index of the book with a recomputed index, and returns the differences.
 func (b *Book) Faults() (faults []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

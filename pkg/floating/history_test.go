@@ -82,7 +82,8 @@ func newHistory(t *rapid.T, tt *testing.T) *history {
 
 func (h *history) create(w *workload) {
 	h.nextVersion++
-	w.state = floating.State{Exists: true, UID: types.UID(fmt.Sprintf("%s-%d", w.Name, h.nextVersion)), Replicas: rapid.IntRange(0, 3).Draw(h.T, "replicas")}
+	w.state = floating.State{Exists: true, UID: types.UID(fmt.Sprintf("%s-%d", w.Name, h.nextVersion)),
+		Replicas: rapid.IntRange(0, 3).Draw(h.T, "replicas")}
 	if w.Kind == "DaemonSet" {
 		w.state.Replicas = -1
 	}
@@ -90,7 +91,7 @@ func (h *history) create(w *workload) {
 
 func (h *history) process() *process { return rapid.SampledFrom(h.processes).Draw(h.T, "process") }
 
-// pod draws a living pod; nil if there is none.
+// pod draws a living pod; nil without any.
 func (h *history) pod() *livingPod {
 	if len(h.pods) == 0 {
 		return nil
@@ -98,7 +99,7 @@ func (h *history) pod() *livingPod {
 	return h.pods[rapid.SampledFrom(slices.Sorted(maps.Keys(h.pods))).Draw(h.T, "pod")]
 }
 
-// object draws a FloatingIP; nil if there is none.
+// object draws a FloatingIP; nil without any.
 func (h *history) object() *networkv1alpha1.FloatingIP {
 	if len(h.server.objects) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func (h *history) object() *networkv1alpha1.FloatingIP {
 	return h.server.objects[rapid.SampledFrom(slices.Sorted(maps.Keys(h.server.objects))).Draw(h.T, "object")].DeepCopy()
 }
 
-// changePool changes the ranges. One process knows it at once.
+// changePool changes the ranges. One process reads it immediately.
 func (h *history) changePool() {
 	h.ranges = nil
 	for _, block := range blocks {
@@ -232,7 +233,7 @@ func (h *history) stateOf(of floating.Workload) floating.State {
 	return floating.State{}
 }
 
-// person changes a FloatingIP by hand: it releases a kept address, reserves one, or deletes one that nobody has.
+// person changes a FloatingIP by hand: it releases a kept address, reserves an address, or deletes a FloatingIP without a holder.
 func (h *history) person() {
 	f := h.object()
 	if f == nil {
@@ -280,7 +281,11 @@ func (h *history) check() {
 				h.Fatalf("pod %s has %s, but its FloatingIP says %+v", pod.UID, a, f)
 			}
 			rack := pod.node[:1]
-			if !pod.blind && a.Is4() && a.Less(netip.MustParseAddr("192.0.2.8")) && rack != map[bool]string{true: "1", false: "2"}[a.Less(netip.MustParseAddr("192.0.2.4"))] {
+			inRacks, want := a.Is4() && a.Less(netip.MustParseAddr("192.0.2.8")), "2"
+			if a.Less(netip.MustParseAddr("192.0.2.4")) {
+				want = "1"
+			}
+			if !pod.blind && inRacks && rack != want {
 				h.Fatalf("pod %s on node %s has %s, which its rack does not carry", pod.UID, pod.node, a)
 			}
 		}
@@ -406,7 +411,7 @@ func (h *history) checkEmpty() {
 }
 
 // TestHistories runs random sequences of changes with processes that are behind. At every moment an address is at one
-// pod's port at most, at rest none is lost, and the counts of each book are those of a recount.
+// pod's port at most, at rest none is lost, and the counts of each book equal a recount.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(rt, t)

@@ -63,7 +63,7 @@ type process struct {
 	read int // how much of the server's log the book has
 }
 
-// restart begins anew with what the server has.
+// restart starts again with the objects of the server.
 func (p *process) restart() {
 	p.Book, p.read = floating.NewBook(), len(p.log)
 	for _, f := range p.objects {

@@ -58,7 +58,7 @@ func setOf(text string) labels.Set {
 
 func (w *world) pool(ranges ...string) { w.SetPool(poolOf(w, "web", ranges...), "") }
 
-// askerOf returns a pod of a workload, "StatefulSet db", which asks the pool web. The name of the pod is its UID.
+// askerOf returns a pod of a workload, "StatefulSet db", which requests an address of pool web. The name of the pod is its UID.
 func askerOf(workload, pod string, fields ...string) floating.Asker {
 	kind, name, _ := strings.Cut(workload, " ")
 	a := floating.Asker{Namespace: "demo", Name: pod, UID: types.UID(pod),

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
@@ -94,7 +95,7 @@ func networkPortOfPod(v *view) (found []Violation) {
 
 // wrongNetworkPort describes an error of a pod's port on a Network, or returns "".
 func (v *view) wrongNetworkPort(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string {
-	if want, have := networkv1alpha1.InterfaceUID(pod), port.Options["iface-id-ver"]; want != have {
+	if want, have := networkv1alpha1.InterfaceUID(pod), port.Options[names.InterfaceVersion]; want != have {
 		return fmt.Sprintf("has the UID %s, but the pod has %s", have, want)
 	}
 	for _, on := range v.onSwitch[port.UUID] {

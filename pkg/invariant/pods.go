@@ -50,7 +50,7 @@ func podHasPort(v *view) (found []Violation) {
 // wrongPlace describes an error of the place of a pod's only port, or returns "". It ignores a port that is on no
 // switch.
 func (v *view) wrongPlace(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string {
-	if want, have := networkv1alpha1.InterfaceUID(pod), port.Options["iface-id-ver"]; want != have {
+	if want, have := networkv1alpha1.InterfaceUID(pod), port.Options[names.InterfaceVersion]; want != have {
 		return fmt.Sprintf("has the UID %s, but the pod has %s", have, want)
 	}
 	on := v.onSwitch[port.UUID]
@@ -177,7 +177,7 @@ func portOnItsChassis(v *view) (found []Violation) {
 			continue
 		}
 		for _, port := range ports {
-			if have := port.Options["requested-chassis"]; port.Type == "" && have != nn.Status.Chassis {
+			if have := port.Options[names.RequestedChassis]; port.Type == "" && have != nn.Status.Chassis {
 				found = append(found, v.about([]any{port}, "port %s requests chassis %q, node %s has %q", port.Name,
 					have, node, nn.Status.Chassis).of("NodeNetwork "+node))
 			}

@@ -30,7 +30,8 @@ func NewAgent(registry prometheus.Registerer, stages ...string) *Agent {
 			[]string{"reason"}),
 		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weft_cni_stage_seconds",
 			Help: "Time that each stage of a successful ADD took after the one before it: node, address (the " +
-				"operator, northd), link, port (the node's OVSDB), interface (ovs-vswitchd), binding and flows (ovn-controller).",
+				"operator, northd), link, port (the node's OVSDB), interface (ovs-vswitchd), binding and flows (ovn-controller), " +
+				"and for pods with random host ports host-ports (the operator, northd).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18)}, []string{"stage"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_cni_stage_failures_total",
 			Help: "ADDs that failed, by the first incomplete stage."}, []string{"stage"}),

@@ -65,6 +65,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			t.Errorf("the page of %s does not say that it fires for %s with severity %s", a.Alert, a.For, a.Labels["severity"])
 		}
 		checkMetrics(t, a.Alert, a.Expr)
+		checkMetrics(t, "the page of "+a.Alert, string(page))
 	}
 	files, err := filepath.Glob(runbooks + "Weft*.md")
 	if err != nil || len(files) != len(pages) {

@@ -28,7 +28,6 @@ type Definition struct {
 
 // config is the part of a CNI configuration, or of a list, that says who serves it.
 type config struct {
-	Name    string   `json:"name"`
 	Type    string   `json:"type"`
 	Network string   `json:"network"`
 	Plugins []config `json:"plugins"`

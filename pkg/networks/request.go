@@ -168,7 +168,7 @@ func parseElement(element nadv1.NetworkSelectionElement, position int) (Request,
 		r.MAC = mac
 	}
 	for _, text := range element.IPRequest {
-		address, err := parseAddress(text)
+		address, err := ParseAddress(text)
 		if err != nil {
 			return r, fmt.Errorf("ips: %w", err)
 		}
@@ -201,7 +201,8 @@ func (r *Request) parseRest() error {
 	return nil
 }
 
-func parseAddress(text string) (netip.Prefix, error) {
+// ParseAddress reads an IP address with or without a prefix length. Without one, the length is that of a host.
+func ParseAddress(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil
 	}

@@ -147,7 +147,8 @@ func TestDefinitionsForOtherInterfaces(t *testing.T) {
 func TestAnyAnnotation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z/@, ]{0,30}`),
-			rapid.StringMatching(`\[(\{"name":"[a-z]{0,3}","interface":"[a-z0-9/.]{0,17}","ips":\["[0-9.:a-f/]{0,9}"\]\},?){0,3}\]`)).Draw(t, "annotation")
+			rapid.StringMatching(`\[(\{"name":"[a-z]{0,3}","interface":"[a-z0-9/.]{0,17}","ips":\["[0-9.:a-f/]{0,9}"\]\},?){0,3}\]`),
+		).Draw(t, "annotation")
 		requests, err := parse(text)
 		seen := map[string]bool{"eth0": true, "lo": true}
 		for _, r := range requests {

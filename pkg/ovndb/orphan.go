@@ -60,7 +60,7 @@ func (p *planner) isKept(row string) bool {
 	return !weak
 }
 
-// dropReferences removes the weak references to a row, including those that the plan would add.
+// dropReferences removes the weak references to a row, including references that the plan would add.
 func (p *planner) dropReferences(row string) {
 	p.plan.Adds = slices.DeleteFunc(p.plan.Adds, func(e Element) bool {
 		dropped := e.Element == row && p.isWeak(slot{e.Parent, e.Column})

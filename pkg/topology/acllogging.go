@@ -10,8 +10,8 @@ import (
 )
 
 // logACL configures the logging of an ACL and returns the rows of its meter: first the Meter, then its band. Every
-// rule has a meter of its own, so that a noisy rule does not hide the others, and the meter's counters are those of
-// the rule.
+// rule has a meter of its own, so that a noisy rule does not hide the others, and the meter counts that
+// rule alone.
 func logACL(logging networkv1alpha1.ACLLogging, owner unit.Key, rule string, acl *nbdb.ACL) []unit.Row {
 	verdict := verdictOf(acl.Action)
 	severity := logging.Allow

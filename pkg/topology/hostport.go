@@ -2,7 +2,6 @@ package topology
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,18 +12,29 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// textOf returns the host port in the notation of ovnexpr.HostPort.
-func textOf(h facts.HostPort) string {
-	return ovnexpr.HostPort{Protocol: strings.ToLower(string(h.Protocol)), Address: h.Address, Port: h.Port, Target: h.Target}.String()
+// elementOf returns the host port in the notation of ovnexpr.HostPort.
+func elementOf(h facts.HostPort) ovnexpr.HostPort {
+	return ovnexpr.HostPort{Protocol: strings.ToLower(string(h.Protocol)), Address: h.Address, Port: h.Port, Target: h.Target}
+}
+
+// listHostPorts writes host ports into the port's external_ids, if there are any.
+func listHostPorts(port *nbdb.LogicalSwitchPort, key string, ports []facts.HostPort) {
+	elements := make([]ovnexpr.HostPort, 0, len(ports))
+	for _, h := range ports {
+		elements = append(elements, elementOf(h))
+	}
+	if text := ovnexpr.FormatHostPorts(elements); text != "" {
+		port.ExternalIDs[key] = text
+	}
 }
 
 // addHostPorts adds a balancer for each protocol and family to the node's switch and gateway router. The pod is on
 // the node, so that its replies take the same path back and clients keep their source address.
 func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
-	var texts []string
+	listHostPorts(port, ovnexpr.HostPortsKey, p.HostPorts)
+	listHostPorts(port, ovnexpr.RandomHostPortsKey, p.RandomHostPorts)
 	balancers := map[string]*nbdb.LoadBalancer{}
 	for _, h := range p.HostPorts {
-		texts = append(texts, textOf(h))
 		if h.Address.IsLoopback() {
 			continue // only the host can reach it
 		}
@@ -35,10 +45,6 @@ func (p Pod) addHostPorts(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 			lb := p.hostPortBalancer(u, balancers, h, names.Family(address))
 			lb.Vips[vipOf(h, names.Family(address))] = netip.AddrPortFrom(address, h.Target).String()
 		}
-	}
-	if len(texts) > 0 {
-		slices.Sort(texts)
-		port.ExternalIDs[ovnexpr.HostPortsKey] = strings.Join(texts, ",")
 	}
 }
 

@@ -56,7 +56,7 @@ func addGroups(u *unit.Unit, to unit.Ref, groups ...string) {
 func managementPort(n facts.Node) *nbdb.LogicalSwitchPort {
 	options := map[string]string{requestedTunnelKey: key(managementPortKey)}
 	if n.Chassis != "" {
-		options["requested-chassis"] = n.Chassis
+		options[names.RequestedChassis] = n.Chassis
 	}
 	return &nbdb.LogicalSwitchPort{
 		UUID: switchPortUUID(names.ManagementPort(n.Name)), Name: names.ManagementPort(n.Name),

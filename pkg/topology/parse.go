@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
@@ -20,7 +21,7 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 	if !ok || found.Namespace == "" || found.Name == "" || strings.Contains(found.Name, "/") {
 		return found, false, fmt.Errorf("port %s: owner %q is not a pod", row.Name, owner)
 	}
-	found.UID, found.Chassis = row.Options["iface-id-ver"], row.Options["requested-chassis"]
+	found.UID, found.Chassis = row.Options[names.InterfaceVersion], row.Options[names.RequestedChassis]
 	if found.Slot, err = strconv.Atoi(row.Options[requestedTunnelKey]); err != nil {
 		return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)
 	}

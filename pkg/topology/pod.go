@@ -40,6 +40,8 @@ type Pod struct {
 	// Bandwidth limits the traffic that the pod sends and receives.
 	Bandwidth networkv1alpha1.Bandwidth
 	HostPorts []facts.HostPort
+	// RandomHostPorts are the requested random host ports, with the port 0, whether or not the pod has them yet.
+	RandomHostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
 	// Networks changes with the networks that the pod requests; empty if it requests none.
@@ -57,9 +59,9 @@ func PodUnit(p Pod) unit.Unit {
 		UUID: PodPortUUID(p.Namespace, p.Name, p.UID), Name: name,
 		Addresses: []string{address}, PortSecurity: []string{address},
 		Options: map[string]string{
-			"iface-id-ver":      p.UID,
-			"requested-chassis": p.Chassis,
-			requestedTunnelKey:  key(p.Slot),
+			names.InterfaceVersion: p.UID,
+			names.RequestedChassis: p.Chassis,
+			requestedTunnelKey:     key(p.Slot),
 		},
 		ExternalIDs: map[string]string{"namespace": p.Namespace, "pod": "true"},
 	}

@@ -28,7 +28,7 @@ type PodPort struct {
 	Interface string
 	// Request is the hash of the request that the port serves.
 	Request string
-	// Addresses are those of the pod with the length of their subnet; none if the pod configures itself.
+	// Addresses are the pod's addresses with the length of their subnet. They are empty if the pod configures itself.
 	Addresses []netip.Prefix
 	MAC       net.HardwareAddr
 	// Slot is the port's tunnel key; 0: northd chooses.
@@ -57,12 +57,12 @@ func PodPortsUnit(namespace, name string, ports []PodPort) unit.Unit {
 func (p PodPort) addTo(u *unit.Unit) {
 	port := &nbdb.LogicalSwitchPort{
 		UUID: NetworkPortUUID(p.PortName(), p.UID), Name: p.PortName(), ExternalIDs: map[string]string{"namespace": p.Namespace},
-		Options: map[string]string{"iface-id-ver": p.UID, "requested-chassis": p.Chassis},
+		Options: map[string]string{names.InterfaceVersion: p.UID, names.RequestedChassis: p.Chassis},
 	}
 	if p.Slot != 0 {
 		port.Options[requestedTunnelKey] = key(p.Slot)
 	}
-	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: plainAddresses(p.Addresses)}.String()
+	address := ovnexpr.PortAddress{MAC: p.MAC, Addresses: ipam.Addresses(p.Addresses)}.String()
 	port.Addresses, port.PortSecurity = []string{address}, []string{address}
 	if len(p.Addresses) == 0 {
 		port.Addresses = []string{p.MAC.String(), "unknown"}
@@ -73,7 +73,7 @@ func (p PodPort) addTo(u *unit.Unit) {
 	u.Members = append(u.Members, unit.Membership{Parent: on, Column: "ports", Element: port.UUID})
 	rows, members := Pod{Bandwidth: p.Bandwidth}.bandwidth(port, on)
 	u.Rows, u.Members = append(u.Rows, rows...), append(u.Members, members...)
-	addSelected(u, port.UUID, plainAddresses(p.Addresses), p.Selected)
+	addSelected(u, port.UUID, ipam.Addresses(p.Addresses), p.Selected)
 }
 
 // attachment is what the pod's node must know of the interface.
@@ -90,14 +90,6 @@ func (p PodPort) attachment() ovnexpr.Attachment {
 		}
 	}
 	return a
-}
-
-func plainAddresses(prefixes []netip.Prefix) []netip.Addr {
-	addresses := make([]netip.Addr, 0, len(prefixes))
-	for _, p := range prefixes {
-		addresses = append(addresses, p.Addr())
-	}
-	return addresses
 }
 
 // NetworkPortUUID is the UUID of a pod's port on a Network. It holds the pod's UID, so that a pod recreated under the
@@ -132,7 +124,7 @@ func ParsePodPortsRow(row *nbdb.LogicalSwitchPort) (found PodPortRow, ok bool, e
 		return found, false, fmt.Errorf("port %s: not the name, or not the addresses, of a port on a Network", row.Name)
 	}
 	found.Network, found.Namespace, found.Name, found.Interface = name[0], name[1], name[2], name[3]
-	found.UID = row.Options["iface-id-ver"]
+	found.UID = row.Options[names.InterfaceVersion]
 	if text := row.Options[requestedTunnelKey]; text != "" {
 		if found.Slot, err = strconv.Atoi(text); err != nil {
 			return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)

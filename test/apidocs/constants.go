@@ -23,8 +23,11 @@ const groupName = "GroupName"
 
 func readConstants(dir string) (constants, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no Go file in %s: %v", dir, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no Go file in %s", dir)
 	}
 	var found constants
 	for _, path := range files {

@@ -62,8 +62,11 @@ type kinds map[string]crd
 
 func readKinds(dir string) (kinds, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no CRD in %s: %v", dir, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no CRD in %s", dir)
 	}
 	found := kinds{}
 	for _, file := range files {

@@ -39,6 +39,9 @@ func services(cidrs string) string {
 	return `{clusterNetwork: [{cidr: 10.244.0.0/16}, {cidr: "fd00:10:244::/48"}], serviceNetwork: [` + cidrs + "]}"
 }
 
+// hostPortRange is the refusal of a range of host ports.
+func hostPortRange(says string) refusal { return refusal{"spec.hostPorts.range", []string{says}} }
+
 func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec string
@@ -176,6 +179,22 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 			refusal{"spec.serviceNetwork", []string{"fd69::/112 contains", "fd69::4"}}},
 		"joinSubnet around link-local": {with4(`joinSubnet: [169.0.0.0/8]`),
 			refusal{"spec.joinSubnet", []string{"169.0.0.0/8 contains"}}},
+
+		"the default range of host ports":  {spec: with4(`hostPorts: {}`)},
+		"a range of host ports":            {spec: with4(`hostPorts: {range: 20000-20001}`)},
+		"one host port":                    {spec: with4(`hostPorts: {range: 20000-20000}`)},
+		"the widest range below":           {spec: with4(`hostPorts: {range: 1024-29999}`)},
+		"the widest range above":           {spec: with4(`hostPorts: {range: 32768-65535}`)},
+		"host ports among the node ports":  {with4(`hostPorts: {range: 25000-30000}`), hostPortRange("25000-30000 overlaps 30000-32767")},
+		"host ports within the node ports": {with4(`hostPorts: {range: 31000-31999}`), hostPortRange("31000-31999 overlaps 30000-32767")},
+		"host ports around the node ports": {with4(`hostPorts: {range: 20000-40000}`), hostPortRange("20000-40000 overlaps 30000-32767")},
+		"privileged host ports":            {with4(`hostPorts: {range: 1023-2000}`), hostPortRange(`"1023-2000" is not a range of ports`)},
+		"host ports beyond the last":       {with4(`hostPorts: {range: 40000-65536}`), hostPortRange(`"40000-65536" is not a range of ports`)},
+		"host ports backwards":             {with4(`hostPorts: {range: 21000-20000}`), hostPortRange(`"21000-20000" is not a range of ports`)},
+		"host ports that are a word":       {with4(`hostPorts: {range: some}`), hostPortRange(`"some" is not a range of ports`)},
+		"host ports that are a number":     {with4(`hostPorts: {range: "20000"}`), hostPortRange(`"20000" is not a range of ports`)},
+		"empty host ports":                 {with4(`hostPorts: {range: ""}`), hostPortRange(`"" is not a range of ports`)},
+		"host ports with more numbers":     {with4(`hostPorts: {range: 2000-3000-4}`), hostPortRange(`is not a range of ports`)},
 
 		"mtu detected":          {spec: with6(`mtu: 0`)},
 		"smallest mtu for IPv4": {spec: with4(`mtu: 576`)},

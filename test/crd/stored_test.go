@@ -9,7 +9,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,14 +71,7 @@ func storeUnvalidated(t *testing.T, plural string, o *unstructured.Unstructured)
 	if err := api.Create(t.Context(), refused.DeepCopy(), client.DryRunAll); !apierrors.IsInvalid(err) {
 		t.Fatalf("the object is not refused: %v", err)
 	}
-	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	definitions, err := client.New(restConfig, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	definitions := definitionsClient(t)
 	var rules apiextensionsv1.CustomResourceDefinitionSpec
 	change := func(ctx context.Context, to func(*apiextensionsv1.CustomResourceDefinition)) {
 		definition := &apiextensionsv1.CustomResourceDefinition{}

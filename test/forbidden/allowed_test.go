@@ -137,6 +137,9 @@ func TestAnAgentWritesItsOwnStatus(t *testing.T) {
 		}
 	}
 	allowed(t, w.agent["n1"], []attempt{
+		{"host ports of its pod", request{"PATCH", pods + "/plain/status", annotation(v1alpha1.HostPortsAnnotation, "[]")}, nil},
+		{"host ports for Galaxy's users", request{"PATCH", pods + "/plain/status",
+			annotation(v1alpha1.GalaxyPortMappingAnnotation, "[]")}, nil},
 		{"its first conditions", request{"PATCH", networks + "/n1/status", status(`"conditions":[]`)}, nil},
 		{"an event about a pod", request{"POST", eventsPath, eventBody("e1", "n1", "weft-agent", "Pod", "plain")}, nil},
 		{"a repeated event", request{"PATCH", eventsPath + "/e1", repeated}, nil},
@@ -172,7 +175,8 @@ func TestUsersDoAsBefore(t *testing.T) {
 		{"a request for addresses", request{"PATCH", pods + "/recorded", annotation(v1alpha1.RequestedIPsAnnotation, "10.244.1.77")}, nil},
 		{"a request of a pod that has a record", request{"PATCH", pods + "/recorded",
 			annotation(v1alpha1.PodRecordAnnotation, "true")}, nil},
-		{"a pod with a request", request{"POST", pods, podBody("new", `{"network.weft.dev/pod-record":"true"}`)}, nil},
+		{"a pod with requests", request{"POST", pods, podBody("new",
+			`{"network.weft.dev/pod-record":"true","network.weft.dev/random-host-ports":"true","tkestack.io/portmapping":""}`)}, nil},
 		{"a pod without a name", request{"POST", pods,
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-"},"spec":{"containers":[{"name":"c",` +
 				`"image":"example.org/c:1"}]}}`}, nil},
@@ -236,7 +240,8 @@ func TestUninstall(t *testing.T) {
 	}
 	endNamespace(t, system)
 	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=30s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
-		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev"); err != nil {
+		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev",
+		"crd/ippools.network.weft.dev", "crd/floatingips.network.weft.dev"); err != nil {
 		t.Error(err)
 	}
 	left, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})

@@ -68,6 +68,10 @@ func TestAnAgentWritesNothingButItsOwnStatus(t *testing.T) {
 		{"a VIF record", request{"PATCH", pods + "/plain", annotation("network.weft.dev/pod-networks", record)}, []string{`"plain"`}},
 		{"a VIF record through the status", request{"PATCH", pods + "/plain/status",
 			annotation("network.weft.dev/pod-networks", record)}, []string{`"plain"`}},
+		{"host ports of a pod that is not its own", request{"PATCH", pods + "/unbound/status",
+			annotation("network.weft.dev/host-ports", "[]")}, []string{"pod team-a/unbound", "n1"}},
+		{"a request for host ports", request{"PATCH", pods + "/plain/status",
+			annotation("network.weft.dev/random-host-ports", "true")}, []string{"pod team-a/plain"}},
 		{"a pod", request{"POST", pods, podBody("new", "{}")}, []string{"pods"}},
 		{"deletion of a pod", request{"DELETE", pods + "/plain", ""}, []string{`"plain"`}},
 		{"an eviction", request{"POST", pods + "/plain/eviction",
@@ -197,6 +201,10 @@ func TestAUserWritesNoRecordAndNoNetwork(t *testing.T) {
 		{"another record beside a request", request{"PATCH", pods + "/recorded",
 			`{"metadata":{"annotations":{"network.weft.dev/pod-record":"true",` +
 				`"network.weft.dev/pod-networks":"x"}}}`}, []string{"pod team-a/recorded"}},
+		{"a pod with host ports", request{"POST", pods, podBody("new", `{"network.weft.dev/host-ports":"[]"}`)},
+			[]string{"pod team-a/new", "network.weft.dev/host-ports", "team-a:developer", "network.weft.dev/random-host-ports"}},
+		{"host ports", request{"PATCH", pods + "/plain", annotation("network.weft.dev/host-ports", "[]")},
+			[]string{"pod team-a/plain", "network.weft.dev/host-ports"}},
 		{"a NodeNetwork's status", request{"PATCH", networks + "/n1/status", status(`"pods":5`)}, []string{`"n1"`}},
 		{"a NodeNetwork", request{"PATCH", networks + "/n1", `{"spec":{"mtu":600}}`}, []string{`"n1"`}},
 		{"the ClusterNetwork", request{"PATCH", clusterNetwork + "/default", `{"spec":{"mtu":600}}`}, []string{`"default"`}},
@@ -218,6 +226,8 @@ func TestNobodyBringsARecordByASideDoor(t *testing.T) {
 	})
 	kubelet := person(t, "kubelet", "", rule("", "pods/status", "patch update"))
 	refused(t, kubelet, []attempt{
+		{"host ports with the status", request{"PATCH", pods + "/plain/status",
+			annotation("network.weft.dev/host-ports", "[]")}, []string{"pod team-a/plain", "network.weft.dev/host-ports"}},
 		{"a record with the status", request{"PATCH", pods + "/plain/status",
 			annotation("network.weft.dev/pod-networks", "x")}, []string{"pod team-a/plain"}},
 		{"a removed record with the status", request{"PATCH", pods + "/recorded/status",

@@ -208,7 +208,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 	}
 	for _, policy := range m.policies {
 		want := operator
-		if strings.HasSuffix(policy.Name, "weft-agents") {
+		if strings.HasSuffix(policy.Name, "weft-agents") || strings.HasSuffix(policy.Name, "weft-hostports") {
 			want = agent
 		}
 		i := slices.IndexFunc(m.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
@@ -238,7 +238,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 9 || len(m.bindings) != 9 {
-		t.Errorf("%d policies and %d bindings, want 9 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 10 || len(m.bindings) != 10 {
+		t.Errorf("%d policies and %d bindings, want 10 each", len(m.policies), len(m.bindings))
 	}
 }

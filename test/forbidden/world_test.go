@@ -160,7 +160,7 @@ func clear(t *testing.T) {
 func versions(t *testing.T) string {
 	t.Helper()
 	var lines []string
-	for _, path := range []string{nodes, networks, clusterNetwork, pods, eventsPath,
+	for _, path := range []string{nodes, networks, clusterNetwork, pools, floating, pods, eventsPath,
 		"/api/v1/namespaces/weft-system/pods", "/api/v1/namespaces/weft-system/serviceaccounts",
 		"/apis/coordination.k8s.io/v1/namespaces/weft-system/leases", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",

@@ -232,7 +232,9 @@ func (o *oracle) hostPortsOf(pod *corev1.Pod) []facts.HostPort {
 			services[port] = o.services[i].Name
 		}
 	}
-	kept, _ := facts.RefuseHostPorts(ports, o.reserved(), services)
+	kept, _ := facts.RefuseHostPorts(ports, o.reserved(), func(port facts.HostPort) string {
+		return facts.NodePortHolder(port, services)
+	})
 	return kept
 }
 

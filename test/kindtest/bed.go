@@ -263,7 +263,7 @@ func (b *Bed) Seed(units ...unit.Unit) {
 	}
 }
 
-// Create, Update and Delete change objects as users or agents do.
+// Create creates objects as users or agents do.
 func (b *Bed) Create(objects ...client.Object) {
 	b.t.Helper()
 	for _, o := range objects {
@@ -271,7 +271,7 @@ func (b *Bed) Create(objects ...client.Object) {
 	}
 }
 
-// Update writes the object, including its status, whatever version of it the API server has; see Create.
+// Update writes the object, including its status, whatever version of it the API server has.
 func (b *Bed) Update(o client.Object) {
 	b.t.Helper()
 	stored, status := o.DeepCopyObject().(client.Object), o.DeepCopyObject().(client.Object)
@@ -285,7 +285,7 @@ func (b *Bed) Update(o client.Object) {
 	b.must(b.API.Get(b.t.Context(), client.ObjectKeyFromObject(o), o))
 }
 
-// Delete deletes the object; see Create.
+// Delete deletes the object.
 func (b *Bed) Delete(o client.Object) {
 	b.t.Helper()
 	b.must(b.API.Delete(b.t.Context(), o))

@@ -249,7 +249,8 @@ func TestPoolsThatOverlap(t *testing.T) {
 				return err
 			}
 			for _, ready := range p.Status.Conditions {
-				if ready.Status == metav1.ConditionFalse && !slices.ContainsFunc(c.want, func(s string) bool { return !strings.Contains(ready.Message, s) }) {
+				lacks := func(s string) bool { return !strings.Contains(ready.Message, s) }
+				if ready.Status == metav1.ConditionFalse && !slices.ContainsFunc(c.want, lacks) {
 					return nil
 				}
 			}
@@ -270,7 +271,8 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 	o := w.start()
 	w.network(dualStack()...)
 	w.join("n1", "n2")
-	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/29", "fd00:100::/64")})
+	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2,
+		Subnets: subnets("10.100.0.0/29", "fd00:100::/64")})
 	w.poolOn("blue", "segment", networkv1alpha1.LocationUnderlay, "10.100.0.1-10.100.0.2")
 	asking := func(name, node string) *corev1.Pod {
 		p := pod(name, node)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,8 +66,11 @@ func TestAttachmentsStay(t *testing.T) {
 	w.delete(definition)
 	w.until(func() error { // the operator restores it
 		var have nadv1.NetworkAttachmentDefinition
-		if err := view.Get(t.Context(), keyOf(definition), &have); err != nil || have.UID == definition.UID {
-			return fmt.Errorf("the definition is not restored: %v", err)
+		if err := view.Get(t.Context(), keyOf(definition), &have); err != nil {
+			return fmt.Errorf("the definition is not restored: %w", err)
+		}
+		if have.UID == definition.UID {
+			return errors.New("the definition is not deleted yet")
 		}
 		return nil
 	})

@@ -108,8 +108,11 @@ func TestPortsOnNetworks(t *testing.T) {
 		t.Error("the pod's own port does not say that it requests networks")
 	}
 	w.until(func() error {
-		if err := view.Get(t.Context(), keyOf(blue), blue); err != nil || blue.Status.Attachments != 1 {
-			return fmt.Errorf("%d attachments, %v", blue.Status.Attachments, err)
+		if err := view.Get(t.Context(), keyOf(blue), blue); err != nil {
+			return err
+		}
+		if blue.Status.Attachments != 1 {
+			return fmt.Errorf("%d attachments, want 1", blue.Status.Attachments)
 		}
 		return nil
 	})

@@ -2,12 +2,13 @@ package style
 
 import (
 	"go/ast"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A doc comment of a function or type begins with its name, so that no comment stays behind when its function moves. Test functions may say what
-// they prove instead, but not begin with the name of something else.
+// A doc comment of a function or type begins with its name, so that no comment stays behind when its function moves.
+// Test functions may say what they prove instead, but not begin with the name of something else.
 func TestDocCommentsBeginWithTheName(t *testing.T) {
 	for _, s := range sources(t) {
 		declared := map[string]bool{}
@@ -31,7 +32,9 @@ func TestDocCommentsBeginWithTheName(t *testing.T) {
 }
 
 func isTest(name string) bool {
-	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Benchmark") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example")
+	return slices.ContainsFunc([]string{"Test", "Benchmark", "Fuzz", "Example"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }
 
 // docOf returns the doc comment of a function, or of types that are declared alone.

@@ -155,6 +155,11 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	ReservedPorts []ReservedPort `json:"reservedPorts,omitempty"`
 
+	// hostPorts configures the ports of nodes that pods get by the annotation network.weft.dev/random-host-ports.
+	// +optional
+	// +kubebuilder:default={}
+	HostPorts HostPorts `json:"hostPorts,omitempty,omitzero"`
+
 	// drift configures what happens to Weft's rows of the OVN northbound database that another program changed.
 	// +optional
 	// +kubebuilder:default={}

@@ -42,9 +42,9 @@ const (
 	// PodPortReady of a Pod: false while the database refuses its port. A pod whose port was never refused does not
 	// have it.
 	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
-	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved or is the node port of a
-	// service. The message names each such port. The pod's other host ports work. A pod that never requested such a
-	// port does not have the condition.
+	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved, is the node port of a
+	// service or is the random host port of another pod. The message names each such port. The pod's other host ports
+	// work. A pod that never requested such a port does not have the condition.
 	PodHostPortsReady corev1.PodConditionType = GroupName + "/HostPortsReady"
 	// PodNetworksAllocated of a Pod: false while the operator cannot give the pod what it requests of a Network; the
 	// message names each request and why. The pod's other networks work. A pod whose requests were all granted does

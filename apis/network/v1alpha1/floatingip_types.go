@@ -32,6 +32,7 @@ const HistoryLength = 16
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.holder.releasePolicy`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.spec.holder.since`
 // +kubebuilder:selectablefield:JSONPath=`.spec.pool`
+// +kubebuilder:validation:XValidation:rule="!isIP(self.spec.address) || self.metadata.name == self.spec.address || self.metadata.name.size() == 39 && isIP(self.metadata.name.replace('-', ':')) && ip(self.metadata.name.replace('-', ':')) == ip(self.spec.address)",message="metadata.name: it must be made of spec.address: the address itself, or for IPv6 all eight groups of four digits with dashes between, because the name is the address' lock"
 type FloatingIP struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -73,13 +74,16 @@ type FloatingIPSpec struct {
 
 // FloatingIPHolder is a workload that has an address, and its pod.
 type FloatingIPHolder struct {
-	// apiVersion, kind and name are those of the workload: a Deployment, StatefulSet, DaemonSet, Job, another workload
-	// with a scale subresource, or the Pod itself.
+	// apiVersion is the workload's API group and version, "apps/v1".
 	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace"`
-	Name       string `json:"name"`
-	// uid is the workload's UID, so that a workload that is made anew is another one.
+	// kind is the workload's kind: Deployment, StatefulSet, DaemonSet, Job, another workload with a scale subresource,
+	// or Pod for a pod without a workload.
+	Kind string `json:"kind"`
+	// namespace is the workload's namespace.
+	Namespace string `json:"namespace"`
+	// name is the workload's name.
+	Name string `json:"name"`
+	// uid is the workload's UID, so that a recreated workload is another workload.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
@@ -136,14 +140,20 @@ type FloatingIPStatus struct {
 
 // FloatingIPUse is a former use of an address.
 type FloatingIPUse struct {
-	Kind      string `json:"kind"`
+	// kind is the kind of the workload that had the address.
+	Kind string `json:"kind"`
+	// namespace is the workload's namespace.
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// name is the workload's name.
+	Name string `json:"name"`
+	// pod is the name of the pod that had the address.
 	// +optional
 	Pod string `json:"pod,omitempty"`
+	// node is the pod's node.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// from and until are when the pod had the address.
-	From  metav1.Time `json:"from"`
+	// from is when the pod got the address.
+	From metav1.Time `json:"from"`
+	// until is when the pod lost the address.
 	Until metav1.Time `json:"until"`
 }

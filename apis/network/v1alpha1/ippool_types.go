@@ -96,6 +96,7 @@ type IPPoolRange struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=79
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || isCIDR(self) || self.split('-').size() == 2 && self.split('-').all(a, isIP(a.trim()))",messageExpression="'\"' + self + '\" is not an address, a CIDR, or the first and the last address with a dash between'"
 	Addresses string `json:"addresses"`
 
 	// nodeSelector selects the nodes whose pods can have the addresses, as a segment of the data centre may reach only

@@ -119,6 +119,10 @@ type NodeNetworkSpec struct {
 	// +listMapKey=port
 	// +kubebuilder:validation:MaxItems=64
 	ReservedPorts []ReservedPort `json:"reservedPorts,omitempty"`
+
+	// hostPorts is a copy of ClusterNetwork's hostPorts.
+	// +optional
+	HostPorts HostPorts `json:"hostPorts,omitempty,omitzero"`
 }
 
 // NodeGateway is the desired configuration of the node's link to the outside.

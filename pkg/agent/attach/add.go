@@ -17,6 +17,7 @@ import (
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -29,7 +30,9 @@ type adding struct {
 	network string // the name of the CNI network
 	port    string // the logical port
 	request string // the hash of the request that the port must serve; empty: any
-	clock   *stageClock
+	// hostPorts are the random host ports of the pod.
+	hostPorts []ovnexpr.HostPort
+	clock     *stageClock
 }
 
 // Sandbox is a pod's sandbox as the runtime names it.
@@ -59,7 +62,7 @@ func (h *Handler) Add(ctx context.Context, req cniwire.Request) (*types100.Resul
 		return nil, err
 	}
 	a := &adding{Handler: h, sandbox: sandboxOf(req), ifName: req.IfName, network: config.Name, port: portOf(req,
-		config), clock: newStageClock(h.Passed)}
+		config), clock: newStageClock(h.Failpoint)}
 	defer h.clocks.watch(a.port, a.clock)()
 	result, err := a.run(ctx, req, config)
 	if err != nil {
@@ -96,9 +99,16 @@ func (a *adding) run(ctx context.Context, req cniwire.Request, config cniwire.Co
 	if err != nil {
 		return nil, err
 	}
+	if err := a.claimHostPorts(ctx, vif); err != nil {
+		return nil, err
+	}
+	defer a.releaseHostPorts()
 	made, err := a.makeInterface(ctx, vif, plan)
 	if err != nil {
 		return nil, err
+	}
+	if err := a.awaitHostPorts(ctx); err != nil {
+		return nil, errors.Join(err, a.undo())
 	}
 	if plan != nil {
 		if err := plan.Attach(ctx); err != nil {
@@ -109,13 +119,14 @@ func (a *adding) run(ctx context.Context, req cniwire.Request, config cniwire.Co
 }
 
 // makeInterface makes the link and makes it a port of br-int. It leaves nothing if it fails.
-func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan FurtherPlan) (made Interface, err error) {
+func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan FurtherPlan) (made madeInterface, err error) {
 	if err := a.clear(ctx); err != nil {
 		return made, err
 	}
 	record := desired.Attachment{
 		InterfaceID: a.port, PodUID: vif.PodUID, Network: a.network, ContainerID: a.sandbox.ContainerID, NetNS: a.sandbox.NetNS,
 		IfName: a.ifName, MAC: vif.MAC.String(), Addresses: vif.Addresses, Request: vif.Request, MTU: vif.MTU,
+		HostPorts: a.hostPorts,
 	}
 	if plan != nil {
 		record.OtherDefaultRoutes = plan.DefaultRoutes()
@@ -135,8 +146,8 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	return made, nil
 }
 
-// Interface is a pod's interface as it was made.
-type Interface struct {
+// madeInterface is a pod's interface as it was made.
+type madeInterface struct {
 	cni.Attachment
 	Want cni.PodInterface
 }
@@ -163,6 +174,7 @@ func (a *adding) awaitReady(ctx context.Context) error {
 			a.clock.reached(stageNode)
 			return nil
 		}
+		a.waits(err.Error())
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -176,6 +188,7 @@ func (a *adding) awaitAddress(ctx context.Context) (vif desired.VIF, err error) 
 	state := ""
 	err = a.Bindings.Wait(ctx, func() (bool, error) {
 		vif, state = a.findAddress()
+		a.waits(state)
 		return state == "", nil
 	})
 	if err != nil {
@@ -192,7 +205,7 @@ func (a *adding) findAddress() (vif desired.VIF, missing string) {
 		return vif, "the operator has not given it a port yet"
 	}
 	want := a.sandbox.UID
-	if have := binding.Options["iface-id-ver"]; want != "" && have != want {
+	if have := binding.Options[names.InterfaceVersion]; want != "" && have != want {
 		return vif, fmt.Sprintf("its port is still that of an earlier pod (UID %s, want %s)", have, want)
 	}
 	spec, _, _ := a.State.forPods()
@@ -260,6 +273,7 @@ func (a *adding) plug(ctx context.Context, want desired.Attachment) error {
 	state := ""
 	err := a.OVS.Wait(ctx, func() (bool, error) {
 		state = a.observe(want)
+		a.waits(state)
 		return state == "", nil
 	})
 	if err != nil {
@@ -296,6 +310,13 @@ func (a *adding) observe(want desired.Attachment) (missing string) {
 		return "ovn-controller has not claimed it yet" + because(a.Controller)
 	}
 	return "ovn-controller has claimed it and not installed its flows yet" + because(a.Controller)
+}
+
+// waits passes the failpoint of an ADD that waits for the end of a state. An empty state is no wait.
+func (a *adding) waits(state string) {
+	if state != "" {
+		a.Failpoint("ADD of " + a.port + " waits: " + state)
+	}
 }
 
 // because returns why a daemon that should have acted did not, if it does not answer.

@@ -47,14 +47,15 @@ func (a *adding) planFurther(ctx context.Context) (FurtherPlan, error) {
 
 // AttachPort gives a sandbox an interface on a Network. It waits until the port serves the request with this hash,
 // and leaves nothing if it fails.
-func (h *Handler) AttachPort(ctx context.Context, sandbox Sandbox, port, ifName, network, request string) (Interface, error) {
+func (h *Handler) AttachPort(ctx context.Context, sandbox Sandbox, port, ifName, network, request string) error {
 	a := &adding{Handler: h, sandbox: sandbox, ifName: ifName, network: network, port: port, request: request,
-		clock: newStageClock(h.Passed)}
+		clock: newStageClock(h.Failpoint)}
 	vif, err := a.awaitAddress(ctx)
 	if err != nil {
-		return Interface{}, err
+		return err
 	}
-	return a.makeInterface(ctx, vif, nil)
+	_, err = a.makeInterface(ctx, vif, nil)
+	return err
 }
 
 // HasPort reports whether the node has a logical port that serves a request of a pod.

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -39,10 +40,13 @@ type Options struct {
 	Counted func()
 	// Further attaches what pods request beside the cluster network; nil: nothing.
 	Further Further
+	// HostPorts gives pods random host ports; nil: none.
+	HostPorts HostPorts
 	// Grace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
 	Grace time.Duration
-	// Passed receives each point that a request passes, before the request goes on.
-	Passed func(point string)
+	// Failpoint is called at each point of a request, such as "ADD link" or "DEL record", before the request goes on, and
+	// when an ADD waits, with the reason. Tests delay a request or end the agent there.
+	Failpoint func(point string)
 	// Observe receives the duration of each stage of an ADD that succeeded. Failed receives the stage at which an ADD
 	// failed.
 	Observe func(stage string, took time.Duration)
@@ -91,11 +95,11 @@ func (h *Handler) Del(ctx context.Context, req cniwire.Request) error {
 		return err
 	}
 	h.Counted()
-	h.Passed("DEL record")
+	h.Failpoint("DEL record")
 	if err := h.detach(ctx, req); err != nil {
 		return err
 	}
-	h.Passed("DEL link")
+	h.Failpoint("DEL link")
 	return h.Attachments.Tombstones.Remove(req.ContainerID, req.IfName)
 }
 
@@ -155,7 +159,7 @@ func (h *Handler) verify(have desired.Attachment) error {
 		return cniwire.Errorf(cniwire.CodeInternal, "port %s: its flows are not in Open vSwitch", port)
 	}
 	binding, ok := h.Bindings.Find(port)
-	if !ok || binding.Options["iface-id-ver"] != have.PodUID {
+	if !ok || binding.Options[names.InterfaceVersion] != have.PodUID {
 		return cniwire.Errorf(cniwire.CodeInternal, "port %s: the southbound database does not have it for pod UID %s", port, have.PodUID)
 	}
 	spec, mtu, datapath := h.State.forPods()

@@ -12,7 +12,7 @@ import (
 )
 
 // result returns the CNI result of an ADD.
-func result(req cniwire.Request, made Interface, dns types.DNS) *types100.Result {
+func result(req cniwire.Request, made madeInterface, dns types.DNS) *types100.Result {
 	pod, want := 1, made.Want
 	r := &types100.Result{DNS: dns, Interfaces: []*types100.Interface{
 		{Name: made.HostName, Mac: made.HostMAC.String()},

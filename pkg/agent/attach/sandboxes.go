@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/bindings"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // Sandboxes compares the attachments with the runtime's sandboxes, because runtimes may never send GC. It removes an
@@ -146,5 +147,5 @@ func (w *Sandboxes) setLost(sandboxes []string) {
 // disconnected. The next connection requests another comparison.
 func (w *Sandboxes) isPortless(a desired.Attachment) bool {
 	binding, ok := w.bindings.Find(a.InterfaceID)
-	return w.bindings.Connected() && (!ok || binding.Options["iface-id-ver"] != a.PodUID)
+	return w.bindings.Connected() && (!ok || binding.Options[names.InterfaceVersion] != a.PodUID)
 }

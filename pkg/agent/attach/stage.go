@@ -7,8 +7,8 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
 
-// stage is a step of an ADD. The stages are in their usual order. The last three can be seen in another order, because
-// two databases report them.
+// stage is a step of an ADD. The stages are in their usual order. Interface, binding and flows can be seen in another
+// order, because two databases report them. Only pods with random host ports have the last stage.
 type stage int
 
 const (
@@ -19,6 +19,7 @@ const (
 	stageInterface              // the Interface has an OpenFlow port
 	stageBinding                // the chassis has claimed the Port_Binding
 	stageFlows                  // the Interface is marked ovn-installed
+	stageHostPorts              // the pod's random host ports are in the southbound database
 	stages                      // number of stages
 )
 
@@ -31,6 +32,7 @@ var stageNames = [stages]struct{ name, owner string }{
 	stageInterface: {"interface", "ovs-vswitchd"},
 	stageBinding:   {"binding", "ovn-controller"},
 	stageFlows:     {"flows", "ovn-controller"},
+	stageHostPorts: {"host-ports", "the operator and ovn-northd"},
 }
 
 // StageNames returns the names of all stages of an ADD, in their order.
@@ -50,14 +52,14 @@ func (s stage) owner() string { return stageNames[s].owner }
 
 // stageClock records when an ADD reaches each stage.
 type stageClock struct {
-	passed func(point string) // receives each stage before the ADD goes on
-	mu     sync.Mutex
-	began  time.Time
-	at     [stages]time.Time // zero: not reached
+	failpoint func(point string) // Options.Failpoint
+	mu        sync.Mutex
+	began     time.Time
+	at        [stages]time.Time // zero: not reached
 }
 
-func newStageClock(passed func(point string)) *stageClock {
-	return &stageClock{began: time.Now(), passed: passed}
+func newStageClock(failpoint func(point string)) *stageClock {
+	return &stageClock{began: time.Now(), failpoint: failpoint}
 }
 
 // reached records a stage. Only the first call for a stage counts.
@@ -69,7 +71,7 @@ func (c *stageClock) reached(s stage) {
 	}
 	c.mu.Unlock()
 	if first {
-		c.passed("ADD " + s.String())
+		c.failpoint("ADD " + s.String())
 	}
 }
 

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"sync"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -55,6 +56,12 @@ func (s *State) forPods() (networkv1alpha1.NodeNetworkSpec, int, networkv1alpha1
 func (s *State) MTU() int {
 	_, mtu, _ := s.forPods()
 	return mtu
+}
+
+// HostPortRange returns the ports from which pods get random host ports.
+func (s *State) HostPortRange() networkv1alpha1.PortRange {
+	spec, _, _ := s.forPods()
+	return cmp.Or(spec.HostPorts.Range, networkv1alpha1.DefaultHostPortRange)
 }
 
 // hasNodeNetwork reports whether the node has a NodeNetwork.

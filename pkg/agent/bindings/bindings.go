@@ -76,7 +76,7 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 		return
 	}
 	s.systemID = systemID
-	requested := ovsdb.OvsMap{GoMap: map[any]any{"requested-chassis": systemID}}
+	requested := ovsdb.OvsMap{GoMap: map[any]any{names.RequestedChassis: systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
 		Schema: sbschema.Schema(), Endpoints: s.Remotes, TLS: s.TLS, Observer: s.Observer, Log: s.Log,
 		Where: map[string][]ovsdb.Condition{

@@ -16,7 +16,7 @@ import (
 const Name = "05-weft.conflist"
 
 const (
-	pluginName  = "weft-cni"
+	pluginName  = networks.Plugin
 	networkName = networks.ClusterNetwork
 )
 

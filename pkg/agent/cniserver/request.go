@@ -144,7 +144,7 @@ func (s *Server) add(ctx context.Context, req cniwire.Request) (json.RawMessage,
 func wireError(err error) *cniwire.Error {
 	var coded *cniwire.Error
 	switch {
-	case errors.As(err, &coded) && err == error(coded): // not wrapped, and passed on unchanged
+	case errors.As(err, &coded) && err == error(coded): //nolint:errorlint // not wrapped, and passed on unchanged
 		return coded
 	case coded != nil:
 		return cniwire.Errorf(coded.Code, "%v", err)

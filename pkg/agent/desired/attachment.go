@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -53,7 +54,7 @@ func NewVIF(binding *sbdb.PortBinding, spec networkv1alpha1.NodeNetworkSpec) (VI
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
-	vif := VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"]}
+	vif := VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion]}
 	for _, a := range address.Addresses {
 		place := vif.place
 		if slices.Contains(floating, a) {
@@ -76,7 +77,8 @@ func newNetworkVIF(binding *sbdb.PortBinding, a ovnexpr.Attachment) (VIF, error)
 	if err != nil {
 		return VIF{}, fmt.Errorf("Port_Binding %s: %w", binding.LogicalPort, err)
 	}
-	return VIF{PortAddress: address, PodUID: binding.Options["iface-id-ver"], Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
+	return VIF{PortAddress: address, PodUID: binding.Options[names.InterfaceVersion],
+		Prefixes: a.Prefixes, Gateways: a.Gateways, Routes: a.Routes,
 		MTU: a.MTU, Request: a.Request}, nil
 }
 
@@ -138,6 +140,8 @@ type Attachment struct {
 	Request string
 	// MTU in bytes, if the Network has its own; 0: it follows the node's.
 	MTU int
+	// HostPorts are the pod's random host ports.
+	HostPorts []ovnexpr.HostPort
 	// OtherDefaultRoutes are the families ("IPv4", "IPv6") whose default route goes through another interface of the
 	// pod.
 	OtherDefaultRoutes []string
@@ -146,7 +150,7 @@ type Attachment struct {
 // Keys in external_ids of a pod's Interface. ovn-controller reads the first two. The others are the agent's record.
 const (
 	keyInterfaceID = "iface-id"
-	keyVersion     = "iface-id-ver"
+	keyVersion     = names.InterfaceVersion
 	keyMAC         = "attached_mac"
 	keySandbox     = "sandbox"
 	keyIfName      = "pod-if-name"
@@ -156,6 +160,7 @@ const (
 	keyRequest     = "request"
 	keyMTU         = "mtu"
 	keyOtherRoutes = "other-default-routes"
+	keyHostPorts   = "host-ports"
 )
 
 // AttachmentKey returns the key of the unit with a logical port's interface.
@@ -174,7 +179,7 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyAddresses: strings.Join(addresses, ","),
 	}}
 	optional := map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
-		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ",")}
+		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ","), keyHostPorts: ovnexpr.FormatHostPorts(a.HostPorts)}
 	if a.MTU != 0 {
 		optional[keyMTU] = strconv.Itoa(a.MTU)
 	}
@@ -206,7 +211,8 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
 		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS], Request: row.ExternalIDs[keyRequest],
 	}
-	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU]) // absent, the MTU is the node's
+	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU])                       // absent, the MTU is the node's
+	a.HostPorts, _ = ovnexpr.ParseHostPorts(row.ExternalIDs[keyHostPorts]) // the agent wrote them
 	if families := row.ExternalIDs[keyOtherRoutes]; families != "" {
 		a.OtherDefaultRoutes = strings.Split(families, ",")
 	}

@@ -7,13 +7,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// uncached reads from the API server: a node's agent watches neither pods nor definitions.
+// uncached gets objects from the API server. The agent watches neither pods nor definitions.
 type uncached struct {
 	client.Client
 	live client.Reader
 }
 
-// Uncached returns a manager's client, with reads past the cache.
+// Uncached returns a manager's client whose Get reads from the API server and not from the cache.
 func Uncached(mgr manager.Manager) client.Client {
 	return uncached{Client: mgr.GetClient(), live: mgr.GetAPIReader()}
 }

@@ -139,7 +139,7 @@ func (d *Delegates) removeShared(ctx context.Context, containerID, ifName string
 }
 
 // removeAll runs DEL of all interfaces of a sandbox, the last that was made first.
-func (d *Delegates) removeAll(ctx context.Context, containerID string) (failures error) {
+func (d *Delegates) removeAll(ctx context.Context, containerID string) error {
 	records, err := d.records(containerID)
 	for _, r := range slices.Backward(records) {
 		err = errors.Join(err, d.remove(ctx, containerID, r.Interface))

@@ -33,7 +33,7 @@ const (
 
 // Ports attaches interfaces on Networks: attach.Handler.
 type Ports interface {
-	AttachPort(ctx context.Context, sandbox attach.Sandbox, port, ifName, network, request string) (attach.Interface, error)
+	AttachPort(ctx context.Context, sandbox attach.Sandbox, port, ifName, network, request string) error
 	DetachPort(ctx context.Context, port, containerID, ifName string) error
 	UnplugPort(ctx context.Context, port, containerID, ifName string) error
 	HasPort(sandbox attach.Sandbox, port, request string) bool

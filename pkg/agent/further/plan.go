@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/attach"
+	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -43,7 +43,7 @@ func (e element) port(sandbox attach.Sandbox) string {
 
 // Plan implements attach.Further.
 func (n *Networks) Plan(ctx context.Context, sandbox attach.Sandbox) (attach.FurtherPlan, error) {
-	pod, err := n.podOf(ctx, sandbox)
+	pod, err := podapi.Read(ctx, n.API, sandbox)
 	if err != nil {
 		return nil, err
 	}
@@ -63,24 +63,6 @@ func (n *Networks) Plan(ctx context.Context, sandbox attach.Sandbox) (attach.Fur
 		p.elements = append(p.elements, e)
 	}
 	return p, nil
-}
-
-// errReplaced says that the sandbox's pod does not exist any more.
-var errReplaced = errors.New("the pod of this sandbox does not exist any more")
-
-// podOf reads the pod of a sandbox from the API server.
-func (n *Networks) podOf(ctx context.Context, sandbox attach.Sandbox) (*corev1.Pod, error) {
-	var pod corev1.Pod
-	name := types.NamespacedName{Namespace: sandbox.Namespace, Name: sandbox.Pod}
-	if err := n.API.Get(ctx, name, &pod); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("pod %s: %w", name, errReplaced)
-	} else if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", name, err)
-	}
-	if sandbox.UID != "" && networkv1alpha1.InterfaceUID(&pod) != sandbox.UID {
-		return nil, fmt.Errorf("pod %s has UID %s, not %s: %w", name, pod.UID, sandbox.UID, errReplaced)
-	}
-	return &pod, nil
 }
 
 // resolve reads the definition of a request. The error does not name the request.
@@ -170,8 +152,7 @@ func (n *Networks) attach(ctx context.Context, sandbox attach.Sandbox, e element
 	if e.network == "" {
 		return n.Delegates.add(ctx, sandbox, e)
 	}
-	_, err := n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, attach.RecordedNetwork(e.network), e.Hash())
-	return err
+	return n.Ports.AttachPort(ctx, sandbox, e.port(sandbox), e.Interface, attach.RecordedNetwork(e.network), e.Hash())
 }
 
 func (n *Networks) detachElement(ctx context.Context, sandbox attach.Sandbox, e element) error {

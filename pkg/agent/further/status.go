@@ -11,13 +11,12 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -54,28 +53,13 @@ func (n *Networks) publish(ctx context.Context, sandbox attach.Sandbox, pod *cor
 	return n.patch(ctx, pod, patched)
 }
 
-// patch writes a pod's status and, with it, its annotations. The UID makes the patch fail on a pod that was recreated
-// under this name.
+// patch writes a pod's status and, with it, its annotations. A pod that does not exist any more needs neither.
 func (n *Networks) patch(ctx context.Context, pod, patched *corev1.Pod) error {
-	before := pod.DeepCopy()
-	before.ResourceVersion, before.UID, patched.ResourceVersion = "", "", ""
-	err := n.API.Status().Patch(ctx, patched, client.StrategicMergeFrom(before))
-	if err == nil {
-		patched.DeepCopyInto(pod)
+	err := podapi.Patch(ctx, n.API, pod, patched)
+	if errors.Is(err, podapi.ErrReplaced) {
+		return nil
 	}
-	if isOfAnother(err) {
-		return nil // the sandbox's pod does not exist any more
-	}
-	return client.IgnoreNotFound(err)
-}
-
-// isOfAnother reports whether the API server refuses a patch because the object has another UID.
-func isOfAnother(err error) bool {
-	var refused apierrors.APIStatus
-	if !errors.As(err, &refused) || refused.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(refused.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	return err
 }
 
 // status lists the interfaces of a sandbox, that on the cluster network first.

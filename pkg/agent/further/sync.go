@@ -11,6 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
+	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -31,7 +32,7 @@ func (n *Networks) sync(ctx context.Context, port string) error {
 	namespace, pod, _ := names.ParsePodPort(port)
 	main, attached := n.Attachments.Get(port)
 	binding, bound := n.Bindings.Find(port)
-	if !attached || !bound || binding.Options["iface-id-ver"] != main.PodUID {
+	if !attached || !bound || binding.Options[names.InterfaceVersion] != main.PodUID {
 		n.note(port, "")
 		return nil // its ADD, or its DEL, is to come
 	}
@@ -49,8 +50,8 @@ func (n *Networks) sync(ctx context.Context, port string) error {
 		return nil // it was replaced meanwhile
 	}
 	sandbox := attach.Sandbox{Namespace: namespace, Pod: pod, UID: main.PodUID, ContainerID: main.ContainerID, NetNS: main.NetNS}
-	object, err := n.podOf(ctx, sandbox)
-	if errors.Is(err, errReplaced) {
+	object, err := podapi.Read(ctx, n.API, sandbox)
+	if errors.Is(err, podapi.ErrReplaced) {
 		return nil
 	}
 	if err != nil {
@@ -81,7 +82,7 @@ func (n *Networks) have(containerID string) (all []has, err error) {
 func (n *Networks) plug(ctx context.Context, sandbox attach.Sandbox, pod *corev1.Pod, have []has, generation string) error {
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		return errors.Join(n.reportFailures(ctx, pod, []error{err}))
+		return n.reportFailures(ctx, pod, []error{err})
 	}
 	var failed []error
 	for _, h := range slices.Backward(have) {

@@ -9,6 +9,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/reserved"
 )
@@ -52,7 +53,7 @@ func (o *outside) exposes(interfaceID string) bool {
 func (r *Gateway) attached(bindings []*sbdb.PortBinding) []*sbdb.PortBinding {
 	return slices.DeleteFunc(slices.Clone(bindings), func(b *sbdb.PortBinding) bool {
 		a, ok := r.Attachments.Get(b.LogicalPort)
-		return !ok || a.PodUID != b.Options["iface-id-ver"] || r.Sandboxes.IsLost(a.ContainerID)
+		return !ok || a.PodUID != b.Options[names.InterfaceVersion] || r.Sandboxes.IsLost(a.ContainerID)
 	})
 }
 
@@ -75,6 +76,21 @@ func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec, addresses []net
 		}
 	}
 	return table.WithPorts(desired.ReservedPorts(spec)...).WithPorts(r.Listens...)
+}
+
+// OwnerOf returns who has a port of this node's addresses: a reservation, or a service's node port. Until the
+// reconciler has computed the reservations, they are the defaults, and the operator refuses what is reserved. Any
+// goroutine may call OwnerOf.
+func (r *Gateway) OwnerOf(protocol string, port uint16) (owner string, ok bool) {
+	table := r.outside.reserved.Load()
+	if table == nil {
+		defaults := reserved.Table{Ports: reserved.Defaults()}.WithPorts(r.Listens...)
+		table = &defaults
+	}
+	if owner, ok = table.OnNodes(protocol, port); ok {
+		return owner, true
+	}
+	return r.Services.ownerOf(protocol, port)
 }
 
 // Configured returns the reserved destinations from an agent's configuration: the databases and the API server.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -236,6 +237,20 @@ func (s *Services) frontends() (all []desired.Frontend, ok bool) {
 		all = append(all, s.byName[name]...)
 	}
 	return all, s.byName != nil
+}
+
+// ownerOf returns the service whose node port a port is.
+func (s *Services) ownerOf(protocol string, port uint16) (owner string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, frontends := range s.byName {
+		for i := range frontends {
+			if f := &frontends[i]; f.NodePort == port && strings.EqualFold(string(f.Protocol), protocol) {
+				return "the node port of service " + name.String(), true
+			}
+		}
+	}
+	return "", false
 }
 
 // Register adds the services' controller to a manager.

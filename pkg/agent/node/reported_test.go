@@ -14,21 +14,27 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// The operator has a condition in the same list. A report that is based on an older list must not remove it.
-func TestReportKeepsTheOperatorsCondition(t *testing.T) {
+// newAPI returns a client of an API server with NodeNetwork n1, and a function that reads n1.
+func newAPI(t *testing.T) (c client.Client, read func() *networkv1alpha1.NodeNetwork) {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := networkv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(nn).WithStatusSubresource(nn).Build()
-	read := func() *networkv1alpha1.NodeNetwork {
+	c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(nn).WithStatusSubresource(nn).Build()
+	return c, func() *networkv1alpha1.NodeNetwork {
 		var nn networkv1alpha1.NodeNetwork
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, &nn); err != nil {
 			t.Fatal(err)
 		}
 		return &nn
 	}
+}
+
+// The operator has a condition in the same list. A report that is based on an older list must not remove it.
+func TestReportKeepsTheOperatorsCondition(t *testing.T) {
+	c, read := newAPI(t)
 	stale, operators := read(), read()
 	meta.SetStatusCondition(&operators.Status.Conditions, metav1.Condition{
 		Type: networkv1alpha1.ConditionTopologyReady, Status: metav1.ConditionTrue, Reason: "AsExpected",
@@ -52,19 +58,7 @@ func TestReportKeepsTheOperatorsCondition(t *testing.T) {
 
 // A report does not wait for the cache. It is based on the version that this agent wrote last.
 func TestReportsAreComparedWithWhatWasWritten(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := networkv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(nn).WithStatusSubresource(nn).Build()
-	read := func() *networkv1alpha1.NodeNetwork {
-		var nn networkv1alpha1.NodeNetwork
-		if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, &nn); err != nil {
-			t.Fatal(err)
-		}
-		return &nn
-	}
+	c, read := newAPI(t)
 	r := &Reconciler{Client: c}
 	report := func(cached *networkv1alpha1.NodeNetwork, pods int32) {
 		t.Helper()

@@ -21,8 +21,8 @@ import (
 // host applies steps to this host.
 type host struct {
 	rows *rows // nil: no connection to Open vSwitch
-	// passed is called after each change. These are the points at which a death leaves a move half done.
-	passed func(point string)
+	// failpoint is Config.failpoint. A death at one of these points leaves a move half done.
+	failpoint func(point string)
 	// left collects the errors of Open vSwitch that undoing has skipped.
 	left error
 }
@@ -36,7 +36,7 @@ func (h *host) do(ctx context.Context, steps []Step) error {
 		if err := h.step(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}
-		h.passed(step.String())
+		h.failpoint(step.String())
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (h *host) doAll(ctx context.Context, steps []Step) error {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
 			continue
 		}
-		h.passed(step.String())
+		h.failpoint(step.String())
 	}
 	return failed
 }
@@ -135,7 +135,7 @@ func (h *host) applySettings(ctx context.Context, s Settings) error {
 		if err := netlink.LinkSetMTU(found, s.MTU); err != nil {
 			return fmt.Errorf("MTU %d: %w", s.MTU, err)
 		}
-		h.passed("MTU of " + s.Link)
+		h.failpoint("MTU of " + s.Link)
 	}
 	if _, ipv6 := s.Sysctls[disableIPv6]; ipv6 {
 		if err := netlink.LinkSetIP6AddrGenMode(found, s.AddrGenMode); err != nil {
@@ -193,7 +193,7 @@ func (h *host) applySysctls(s Settings) error {
 		if err != nil {
 			return fmt.Errorf("sysctl %s: %w", key, err)
 		}
-		h.passed("sysctl " + key + " of " + s.Link)
+		h.failpoint("sysctl " + key + " of " + s.Link)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (h *host) carry(name string, want Layer3) error {
 			failed = errors.Join(failed, fmt.Errorf("add address %s: %w", m.Text, err))
 			continue
 		}
-		h.passed("address " + m.Text + " on " + name)
+		h.failpoint("address " + m.Text + " on " + name)
 	}
 	failed = errors.Join(failed, h.addRoutes(on, lacking(want.Routes, have.Routes, Message.routeKey)))
 	for _, m := range want.Neighbors {
@@ -244,13 +244,13 @@ func (h *host) takeOff(on link, want Layer3) error {
 		if err := send(unix.RTM_DELROUTE, 0, m.deletedOn(on), unix.ESRCH); err != nil {
 			return fmt.Errorf("remove route %s: %w", m.Text, err)
 		}
-		h.passed("no route " + m.Text + " on " + on.name)
+		h.failpoint("no route " + m.Text + " on " + on.name)
 	}
 	for _, m := range slices.Backward(lacking(have.Addresses, want.Addresses, Message.addressKey)) {
 		if err := send(unix.RTM_DELADDR, 0, m.addressOn(on), unix.EADDRNOTAVAIL); err != nil {
 			return fmt.Errorf("remove address %s: %w", m.Text, err)
 		}
-		h.passed("no address " + m.Text + " on " + on.name)
+		h.failpoint("no address " + m.Text + " on " + on.name)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (h *host) addRoutes(on link, routes []Message) error {
 				left, failed = append(left, m), errors.Join(failed, fmt.Errorf("add route %s: %w", m.Text, err))
 				continue
 			}
-			h.passed("route " + m.Text + " on " + on.name)
+			h.failpoint("route " + m.Text + " on " + on.name)
 		}
 		if len(left) == len(routes) {
 			return failed
@@ -301,7 +301,7 @@ func (h *host) applyRules(s RuleCopies) error {
 		if err := send(kind, flags, m.ruleOn(link{name: s.Link}), fine); err != nil {
 			return fmt.Errorf("%s: %w", m.Text, err)
 		}
-		h.passed(fmt.Sprintf("%s of %s %t", m.Text, s.Link, s.Present))
+		h.failpoint(fmt.Sprintf("%s of %s %t", m.Text, s.Link, s.Present))
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func childRole(text string) error {
 		cfg.GuardCommand = []string{"/bin/true"}
 	}
 	changes := 0
-	cfg.passed = func(point string) {
+	cfg.failpoint = func(point string) {
 		changes++
 		fmt.Println(point)
 		if changes == o.DieAt {

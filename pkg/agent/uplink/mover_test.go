@@ -182,7 +182,7 @@ func TestASignalDuringAMoveUndoesIt(t *testing.T) {
 	before := w.view(nic)
 	ctx, signal := context.WithCancel(context.Background())
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
-	cfg.passed = func(point string) {
+	cfg.failpoint = func(point string) {
 		if point == "eth0 carries 0 addresses" {
 			signal()
 		}
@@ -217,13 +217,13 @@ func TestAMoveThatCutsOffTheNodeIsRolledBack(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
-	cfg.passed = func(point string) {
+	cfg.failpoint = func(point string) {
 		if point == "eth0 is a port of breth0" { // from now on, no target answers
 			must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
 		}
 	}
 	var reported error
-	cfg.Tell = func(_, _ string, err error) { reported = err }
+	cfg.Report = func(_, _ string, err error) { reported = err }
 	_, err := New(cfg).Ensure(context.Background(), w.request())
 	for _, target := range []string{"gateway 192.0.2.1", "API server 192.0.2.2:6443"} {
 		if !errors.Is(err, ErrRolledBack) || !strings.Contains(err.Error(), target) {
@@ -328,7 +328,7 @@ func TestARecreatedBridgeLinkGetsItsAddressesAgain(t *testing.T) {
 	w := newWorld(t)
 	before := w.view(nic)
 	w.move()
-	must(t, (&host{passed: func(string) {}}).carry(bridge, Layer3{}))
+	must(t, (&host{failpoint: func(string) {}}).carry(bridge, Layer3{}))
 	must(t, w.mover().Recover(context.Background()))
 	w.expectCarries(bridge, before, "after Recover")
 	must(t, w.answers())

@@ -122,7 +122,7 @@ func TestAPhysicalLinkWithAddressesIsConfirmed(t *testing.T) {
 	must(t, w.ns.Do(func(ns.NetNS) error { return addresses(wire, append(gateway, "192.0.2.2/24")...) }))
 
 	cfg := configOf(w.dir, w.ovs.Endpoint(), w.boot)
-	cfg.passed = func(point string) {
+	cfg.failpoint = func(point string) {
 		if point == "eth0 is a port of breth0" {
 			must(t, w.ns.Do(func(ns.NetNS) error { return dropAddresses(wire, append(gateway, "192.0.2.2/24")...) }))
 		}

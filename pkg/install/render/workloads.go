@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// Namespace is the placeholder in the manifests; Facts.Namespace replaces it.
-	Namespace = "weft-system"
 	// Central is the name of the databases' StatefulSet.
 	Central = "weft-central"
 	// AnnotationNode on the StatefulSet is the node of the databases, or their nodes by slot, separated by commas.
@@ -51,6 +49,7 @@ const (
 
 // Facts are the inputs of the workloads.
 type Facts struct {
+	// Namespace is where the workloads run. It replaces the namespace of the manifests.
 	Namespace string
 	// Image is the image of the operator's own container. PullSecrets are the pull secrets of its pod.
 	Image       string

@@ -3,6 +3,7 @@ package ovnexpr
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,6 +11,11 @@ import (
 // HostPortsKey is the external_ids key of a pod's port that lists the host ports that lead to the pod, separated by
 // commas. northd copies it to the southbound database, so that the node has the list even without other programs.
 const HostPortsKey = "weft.dev/host-ports"
+
+// RandomHostPortsKey is the external_ids key of a pod's port that lists the random host ports that the pod requests, in
+// the notation of HostPortsKey with the port 0: "tcp/:0/8080". The node's agent chooses the ports; HostPortsKey has
+// them once the operator has read the choice.
+const RandomHostPortsKey = "weft.dev/random-host-ports"
 
 // HostPort is a port of a node that leads to a pod: "tcp/:8088/8080", "udp/172.18.0.11:53/5353".
 type HostPort struct {
@@ -27,6 +33,16 @@ func (h HostPort) String() string {
 		at = netip.AddrPortFrom(h.Address, h.Port).String()
 	}
 	return h.Protocol + "/" + at + "/" + strconv.Itoa(int(h.Target))
+}
+
+// FormatHostPorts returns the value of HostPortsKey; empty without host ports.
+func FormatHostPorts(ports []HostPort) string {
+	texts := make([]string, 0, len(ports))
+	for _, port := range ports {
+		texts = append(texts, port.String())
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ",")
 }
 
 // ParseHostPorts parses the value of HostPortsKey. The empty text has no host ports.

@@ -8,6 +8,6 @@
 // Transactions and rows are counted in the database's own log, API calls in the API server's audit log, and CPU time
 // in /proc. So another controller can replace the operator, as the floor (test/bench/floor) does.
 //
-// With agents, ovn-northd fills a southbound database, which monitors like those of ovn-controllers watch
+// With agents, ovn-northd fills a southbound database, which monitors watch as ovn-controllers do
 // (test/bench/probe).
 package load

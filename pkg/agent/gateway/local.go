@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
+)
+
+// applyLocal applies Local mode, in which egress goes through the host and needs no bridge.
+func (r *Gateway) applyLocal(
+	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
+	status *networkv1alpha1.NodeNetworkStatus,
+) (string, error) {
+	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	r.outside.link.Store(link.Name)
+	found, err := desired.Gateway(spec.Gateway, link, desired.InternalIPs(node))
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	if row, err := r.bridgeOf(ctx, link.Name); err == nil {
+		r.outside.bridge(row.Name) // may still have flows of Shared mode
+	}
+	if err := hostnet.Forward(link.Name, families(spec)); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	if reason, err := r.leaveBridge(ctx, ids, ""); err != nil {
+		return reason, err
+	}
+	if err := r.relayTooBig(externalBridge{}, found); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	found.Interface = link.Name
+	status.Gateway = &found
+	if err := r.giveBack(spec.Gateway); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	return "", nil
+}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// applyShared shares the bridge between the gateway router and the host. The flows come before the mapping, which makes
+// ovn-controller connect the router. The mapping comes before the status, from which the operator builds the router.
+func (r *Gateway) applyShared(
+	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
+	status *networkv1alpha1.NodeNetworkStatus,
+) (string, error) {
+	bridge, link, err := r.findOutside(ctx, node, spec)
+	if err != nil {
+		if r.OVS.Connected() {
+			status.Gateway = nil
+		}
+		return reasonOfOutside(err), err
+	}
+	r.outside.link.Store(link.Name)
+	found, err := desired.Gateway(spec.Gateway, link, desired.InternalIPs(node))
+	if err != nil {
+		return networkv1alpha1.ReasonNoUplink, err
+	}
+	facts := r.externalFacts(bridge, node, spec, found)
+	if _, err := r.outside.bridge(bridge.name).Apply(facts.Flows()); errors.Is(err, openflow.ErrAbsent) {
+		return networkv1alpha1.ReasonDatabaseUnavailable, err
+	} else if err != nil {
+		return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", bridge.name, err)
+	}
+	if reason, err := r.leaveBridge(ctx, ids, bridge.name); err != nil {
+		return reason, err
+	}
+	if err := r.forwardShared(spec, link.Name, facts.Frontends); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	found.Bridge, found.Interface = bridge.name, bridge.nic
+	status.Gateway = &found
+	if err := r.relayTooBig(bridge, found); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	if bridge.patch == 0 {
+		return networkv1alpha1.ReasonWaitingForTopology,
+			fmt.Errorf("ovn-controller has not connected bridge %s with the node's gateway router", bridge.name)
+	}
+	return "", nil
+}
+
+// forwardShared lets the host forward packets from outside if a frontend needs that.
+func (r *Gateway) forwardShared(spec networkv1alpha1.NodeNetworkSpec, linkName string, frontends []desired.Frontend) error {
+	if isApart(spec.Gateway) {
+		return forwardApart(spec)
+	}
+	if slices.ContainsFunc(frontends, desired.Frontend.SpreadsOutside) {
+		return hostnet.Forward(linkName, families(spec))
+	}
+	return nil
+}
+
+// forwardApart lets the host serve clients over links that the gateway router does not use.
+func forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
+	link, err := hostnet.OutsideOf("")
+	if errors.Is(err, hostnet.ErrNoDefaultRoute) {
+		return nil // no clients come over other links
+	} else if err != nil {
+		return err
+	}
+	return hostnet.Forward(link.Name, families(spec))
+}
+
+// externalFacts returns the facts from which the bridge's flows are computed.
+func (r *Gateway) externalFacts(
+	bridge externalBridge, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus,
+) desired.ExternalBridge {
+	facts := desired.ExternalBridge{
+		Alone: isApart(spec.Gateway), Userspace: r.Datapath == networkv1alpha1.DatapathNetdev, Physical: bridge.physical,
+		Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found),
+	}
+	facts.Reserved = r.reserved(spec, append(desired.InternalIPs(node), facts.Addresses...))
+	facts.Frontends, facts.Translated = r.frontends(facts.Reserved), desired.Translated(r.outside.bindings)
+	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
+		facts.Hidden = desired.Prefixes(spec.ClusterSubnets)
+	}
+	return facts
+}
+
+// leaveBridge maps the outside network to a bridge, or to none if bridge is empty. ids are the present external_ids of
+// Open_vSwitch. It removes our flows from the previously mapped bridge after the router is disconnected from it.
+func (r *Gateway) leaveBridge(ctx context.Context, ids map[string]string, bridge string) (string, error) {
+	if err := r.mapBridges(ctx, ids, bridge); err != nil {
+		return desired.ReasonOf(ovndb.IsPending(err)), err
+	}
+	if former := desired.MappedBridge(ids); former != "" && former != bridge {
+		r.outside.bridge(former) // is kept until its flows are removed
+	}
+	for name, former := range r.outside.bridges {
+		if name == bridge {
+			continue
+		}
+		patch := names.PatchToIntegration(names.Localnet(name, r.Node))
+		if _, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: patch}); ok {
+			continue // the removal of the patch enqueues another reconciliation
+		}
+		if _, err := former.Apply(nil); err != nil && !errors.Is(err, openflow.ErrAbsent) {
+			return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", name, err)
+		}
+		delete(r.outside.bridges, name)
+	}
+	return "", nil
+}
+
+// families returns the IP families of the node's pods.
+func families(spec networkv1alpha1.NodeNetworkSpec) (found hostnet.Families) {
+	for _, network := range desired.Prefixes(spec.PodSubnets) {
+		found.IPv4, found.IPv6 = found.IPv4 || network.Addr().Is4(), found.IPv6 || network.Addr().Is6()
+	}
+	return found
+}
