@@ -242,7 +242,7 @@ func (a *API) checkUnused(ctx context.Context, pool string) error {
 		}
 	}
 	if held > 0 {
-		return problemf(http.StatusConflict, "pool %s has %d addresses in use, such as %s: release them first", pool, held, example)
+		return problemf(http.StatusConflict, "pool %s has addresses in use: %s and %d others: release them first", pool, example, held-1)
 	}
 	return nil
 }
