@@ -81,7 +81,7 @@ func (a *API) refuse(ctx huma.Context, err error) {
 	_ = huma.WriteErr(a.huma, ctx, p.Status, p.Detail) // a client that went away reads nothing
 }
 
-// authenticate asks the API server whose token it is.
+// authenticate returns the user of a token, by a TokenReview. The error is a Problem with status 401 if the token is not valid.
 func (a *API) authenticate(ctx context.Context, header string) (user authenticationv1.UserInfo, err error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -99,7 +99,7 @@ func (a *API) authenticate(ctx context.Context, header string) (user authenticat
 	return review.Status.User, nil
 }
 
-// review asks the API server whether a user has a right. The error is a Problem with status 403 if not.
+// review returns an error unless a user has a right, by a SubjectAccessReview. It is a Problem with status 403 if RBAC denies.
 func (a *API) review(ctx context.Context, user authenticationv1.UserInfo, needed right, name string) error {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {

@@ -59,11 +59,12 @@ type AddressDetailOutput struct {
 
 func (a *API) addresses() {
 	register(a, operation{id: "list-addresses", method: http.MethodGet, path: "/v1/addresses", tag: "addresses",
-		summary: "List addresses", description: "Lists the addresses that are in use, kept, reserved or preallocated. Other addresses of a pool are free and not listed.",
-		needs: right{verb: "list", resource: floatingIPs}}, a.listAddresses)
-	register(a, operation{id: "get-address", method: http.MethodGet, path: "/v1/addresses/{address}", tag: "addresses", summary: "Get an address",
-		description: "Returns an address with its holder and its earlier holders.", errors: []int{http.StatusNotFound},
-		needs: right{verb: "get", resource: floatingIPs, parameter: "address"}}, a.getAddress)
+		summary:     "List addresses",
+		description: "Lists the addresses that are used, kept, reserved or preallocated. Other addresses of a pool are free and not listed.",
+		needs:       right{verb: "list", resource: floatingIPs}}, a.listAddresses)
+	register(a, operation{id: "get-address", method: http.MethodGet, path: "/v1/addresses/{address}", tag: "addresses",
+		summary: "Get an address", description: "Returns an address with its holder and its earlier holders.",
+		errors: []int{http.StatusNotFound}, needs: right{verb: "get", resource: floatingIPs, parameter: "address"}}, a.getAddress)
 	register(a, operation{id: "release-address", method: http.MethodPost, path: "/v1/addresses/{address}/release", tag: "addresses",
 		summary: "Release an address", description: "Takes a kept address from its holder. " + releaseRule,
 		errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity},

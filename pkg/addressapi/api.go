@@ -23,7 +23,7 @@ type Options struct {
 	Client client.Client
 	// Live reads past the caches, before a write.
 	Live client.Reader
-	// Audiences are those that a token must be for, at least one of them. Empty: those of the API server.
+	// Audiences lists the accepted audiences: a token must be for at least one. Empty: the audiences of the API server.
 	Audiences []string
 	// Now is the clock, for the history of addresses.
 	Now func() time.Time
@@ -80,7 +80,7 @@ func New(o Options) (api *API, document []byte, err error) {
 type operation struct {
 	id, method, path, tag, summary, description string
 	needs                                       right
-	// errors are the status codes besides those of all operations.
+	// errors lists the status codes of this operation. The codes of all operations are added.
 	errors []int
 	// success is the status code without an error; 0: 200, or 204 without a body.
 	success int

@@ -37,7 +37,7 @@ var (
 	plainKeys = strings.NewReplacer("\uE000", ".", "\uE001", "[", "\uE002", "]")
 )
 
-// locate replaces huma's errors of a body by those of the same body with coded keys.
+// locate replaces huma's errors of a body by the errors of the same body with coded keys.
 func (c *capture) locate(op *huma.Operation, errs []error) []error {
 	isOfBody := func(err error) bool {
 		var detail *huma.ErrorDetail

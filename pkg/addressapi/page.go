@@ -28,8 +28,8 @@ type position struct {
 	ID   string `json:"i"`
 }
 
-// paginate sorts entries, and returns those of a page and the cursor of the next one, which is empty at the end. A
-// leading minus of the order reverses it.
+// paginate sorts entries, and returns the entries of a page and the cursor of the next page. The cursor is empty at the
+// end. A leading minus of the order reverses it.
 func paginate[T any](entries []entry[T], order string, p Paging) (page []entry[T], next string, err error) {
 	compare := func(x, y entry[T]) int { return cmp.Or(strings.Compare(x.key, y.key), strings.Compare(x.id, y.id)) }
 	if strings.HasPrefix(order, "-") {

@@ -199,7 +199,7 @@ func (a *API) update(ctx context.Context, name, version string, change func(*net
 	return &PoolOutput{body}, err
 }
 
-// readPool reads a pool past the cache. Another version than the one that is asked for is an error.
+// readPool reads a pool past the cache. If version is not empty, another version of the pool is an error.
 func (a *API) readPool(ctx context.Context, name, version string, pool *networkv1alpha1.IPPool) error {
 	*pool = networkv1alpha1.IPPool{}
 	if err := a.live.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {

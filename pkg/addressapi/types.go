@@ -58,12 +58,12 @@ type PoolSpec struct {
 	Network    string      `json:"network,omitempty" minLength:"1" maxLength:"63" doc:"The Network of an Underlay pool. Immutable."`
 	Ranges     []PoolRange `json:"ranges" minItems:"1" maxItems:"64" nullable:"false" doc:"The addresses. A range in use cannot be removed."`
 	Namespaces *Selector   `json:"namespaces,omitempty" doc:"Namespaces that may use it. Empty: all. Absent: none."`
-	Size       int32       `json:"size,omitempty" minimum:"0" maximum:"4096" doc:"How many addresses of each family exist at least."`
+	Size       int32       `json:"size,omitempty" minimum:"0" maximum:"4096" doc:"Addresses of each family to preallocate."`
 }
 
 // PoolRange is a range of addresses, and the nodes that can carry it.
 type PoolRange struct {
-	Addresses    string    `json:"addresses" minLength:"1" maxLength:"79" example:"192.0.2.10-192.0.2.99" doc:"An address, a CIDR, or first-last."`
+	Addresses    string    `json:"addresses" minLength:"1" maxLength:"79" example:"192.0.2.10-192.0.2.99" doc:"Address, CIDR or first-last."`
 	NodeSelector *Selector `json:"nodeSelector,omitempty" doc:"Nodes whose pods can have the addresses. Absent: all."`
 }
 

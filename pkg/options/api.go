@@ -14,7 +14,7 @@ type API struct {
 	Listen string
 	// PrivateKey and Certificate are PEM files.
 	PrivateKey, Certificate string
-	// Audiences are those that a token must be for. Empty: those of the API server.
+	// Audiences lists the accepted audiences of tokens. Empty: the audiences of the API server.
 	Audiences []string
 	// Health and Metrics are listen addresses. "0" switches metrics off.
 	Health, Metrics string

@@ -2,6 +2,7 @@ package addressapi
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 type errCount struct{ got, want int }
@@ -80,7 +85,8 @@ func TestRightsDecide(t *testing.T) {
 		w.wants(r, http.StatusForbidden, c.right+".network.weft.dev", "system:serviceaccount:rights:nobody")
 		w.refused(r, http.StatusForbidden, "")
 		verb, _, _ := strings.Cut(c.right, " ")
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[verb == "list"]; w.call(viewer, c.method, c.path, c.body).status != want {
+		want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[verb == "list"]
+		if w.call(viewer, c.method, c.path, c.body).status != want {
 			t.Errorf("%s %s by one who may only list is not %d", c.method, c.path, want)
 		}
 	}
@@ -124,5 +130,26 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	w.refused(r, http.StatusMethodNotAllowed, "")
 	if allow := r.header.Get("Allow"); !strings.Contains(allow, "GET") {
 		t.Errorf("Allow: %q", allow)
+	}
+}
+
+// The API's own rights are for every user together. The admission policy keeps even the API from giving an address away.
+func TestTheAPICannotNameAHolder(t *testing.T) {
+	w := newWorld(t, "holders")
+	w.pool("holders", "192.0.2.112/28")
+	f := w.hold("holders", "192.0.2.113", nil)
+	own, err := client.New(as("weft-api"), client.Options{Scheme: api.Scheme()})
+	w.do(err)
+	w.eventually(func() error { // until the API server enforces the policy
+		taken := f.DeepCopy()
+		taken.Spec.Holder = w.kept("thief", "thief-0")
+		err := own.Update(t.Context(), taken, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "names a holder") {
+			return fmt.Errorf("an update that names a holder: %w", errors.Join(err, errors.New("it is not refused")))
+		}
+		return nil
+	})
+	if err := own.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}}); !apierrors.IsForbidden(err) {
+		t.Error("the API creates pods:", err)
 	}
 }

@@ -102,9 +102,7 @@ func TestReleaseRefusesAnAddressWhosePodRuns(t *testing.T) {
 
 	// Of a pod that was recreated under its name, the address is that of the pod before.
 	w.do(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	again := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	again.ResourceVersion, again.UID = "", ""
-	w.do(api.Create(t.Context(), again))
+	w.used("db", "db-0")
 	var after addressapi.AddressDetail
 	w.wants(w.call(w.all, "POST", "/v1/addresses/192.0.2.65/release", nil), http.StatusOK).into(w, &after)
 	if after.State != "free" || len(after.History) != 1 || after.History[0].Pod != "db-0" || after.History[0].Node != "n1" {
@@ -123,10 +121,11 @@ func TestReleaseOfAVersion(t *testing.T) {
 	w.pool("versions", "192.0.2.80/28")
 	f := w.hold("versions", "192.0.2.81", w.kept("db", "db-0"))
 	stale := f.ResourceVersion
-	w.do(api.Patch(t.Context(), f, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"network.weft.dev/reserved":""}}}`))))
-	w.wants(w.call(w.all, "POST", "/v1/addresses/192.0.2.81/release?resourceVersion="+stale, nil), http.StatusConflict, stale, f.ResourceVersion)
-	r := w.call(w.all, "POST", "/v1/addresses/192.0.2.81/release?resourceVersion="+f.ResourceVersion, nil)
-	w.wants(r, http.StatusOK, `"state":"free"`, `"reserved":true`)
+	reserve := []byte(`{"metadata":{"labels":{"network.weft.dev/reserved":""}}}`)
+	w.do(api.Patch(t.Context(), f, client.RawPatch(types.MergePatchType, reserve)))
+	const path = "/v1/addresses/192.0.2.81/release?resourceVersion="
+	w.wants(w.call(w.all, "POST", path+stale, nil), http.StatusConflict, stale, f.ResourceVersion)
+	w.wants(w.call(w.all, "POST", path+f.ResourceVersion, nil), http.StatusOK, `"state":"free"`, `"reserved":true`)
 	w.wants(w.call(w.all, "POST", "/v1/addresses/192.0.2.81/release", nil), http.StatusOK, `"state":"free"`)
 	w.refused(w.call(w.all, "POST", "/v1/addresses/192.0.2.82/release", nil), http.StatusNotFound, "")
 }
@@ -158,6 +157,7 @@ func TestReleaseOfSeveral(t *testing.T) {
 		t.Errorf("results %v, not %s", got, want)
 	}
 	w.listed("pool=several&state=free", 3)
-	w.refused(w.call(w.all, "POST", "/v1/release", `{"addresses":[{"address":"192.0.2.97"},{"address":"x"}]}`), http.StatusBadRequest, "#/addresses/1/address")
+	wrong := `{"addresses":[{"address":"192.0.2.97"},{"address":"x"}]}`
+	w.refused(w.call(w.all, "POST", "/v1/release", wrong), http.StatusBadRequest, "#/addresses/1/address")
 	w.refused(w.call(w.all, "POST", "/v1/release", `{"addresses":[]}`), http.StatusBadRequest, "#/addresses")
 }

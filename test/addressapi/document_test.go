@@ -15,8 +15,8 @@ import (
 // schema is a JSON Schema.
 type schema = map[string]any
 
-// document is the OpenAPI document that the API serves, read by a JSON Schema library that shares no code with the one
-// that wrote it.
+// document is the OpenAPI document that the API serves, read by a JSON Schema library that shares no code with the
+// library that wrote it.
 type document struct {
 	root       map[string]any
 	compiler   *jsonschema.Compiler

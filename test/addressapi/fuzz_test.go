@@ -52,7 +52,8 @@ func TestAPIKeepsToItsDocument(t *testing.T) {
 	for i := range 8 {
 		w.pool(fmt.Sprintf("fuzz-%d", i), fmt.Sprintf("203.0.113.%d/30", 96+4*i))
 	}
-	for _, path := range []string{"/v1/addresses?pool=fuzz", "/v1/addresses?pool=fuzz&limit=5", "/v1/pools?text=fuzz&limit=5", "/v1/pools?text=fuzz"} {
+	for _, path := range []string{"/v1/addresses?pool=fuzz", "/v1/addresses?pool=fuzz&limit=5", "/v1/pools?text=fuzz&limit=5",
+		"/v1/pools?text=fuzz"} {
 		var body any
 		w.wants(w.call(w.all, "GET", path, nil), http.StatusOK).into(w, &body)
 		f.learn(body)

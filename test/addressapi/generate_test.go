@@ -24,7 +24,7 @@ func (m memory) learn(value any) {
 	case map[string]any:
 		for name, v := range value {
 			switch name {
-			case "holder", "history": // names of workloads are not those of pools
+			case "holder", "history": // workloads have other names than pools
 				continue
 			case "next":
 				name = "cursor"
@@ -239,6 +239,7 @@ func (g generator) spoilObject(s schema, value map[string]any, where string, put
 		if !ok {
 			inner = further
 		}
-		g.spoil(inner, value[name], where+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), func(v any) any { return with(name, v) }, all)
+		at := where + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		g.spoil(inner, value[name], at, func(v any) any { return with(name, v) }, all)
 	}
 }

@@ -102,7 +102,7 @@ func TestPoolsFromCreationToDeletion(t *testing.T) {
 	w.refused(w.call(w.all, "PUT", "/v1/pools/life/size", map[string]any{"size": 1}), http.StatusNotFound, "")
 }
 
-// A pool that the document does not permit is 400, and one that Weft or the API server refuses is 422. Both name the field.
+// A body that the document does not permit is 400. A pool that Weft or the API server refuses is 422. Both name the field.
 func TestWrongPoolsNameTheField(t *testing.T) {
 	w := newWorld(t, "wrong")
 	const ok = `{"addresses":"198.51.100.1"}`
@@ -125,7 +125,8 @@ func TestWrongPoolsNameTheField(t *testing.T) {
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"Size":1}}`, 400, "#/spec/Size"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"namespaces":{"matchLabels":{"a.b/c":7}}}}`, 400,
 			"#/spec/namespaces/matchLabels/a.b~1c"},
-		{`{"name":"w","spec":{"location":"NAT","namespaces":{"matchLabels":{"a.b/c":"d"}},"ranges":[` + ok + `],"size":-1}}`, 400, "#/spec/size"},
+		{`{"name":"w","spec":{"location":"NAT","namespaces":{"matchLabels":{"a.b/c":"d"}},"ranges":[` + ok + `],"size":-1}}`, 400,
+			"#/spec/size"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[{"addresses":"banana"}]}}`, 422, "#/spec/ranges/0/addresses"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `,` + ok + `]}}`, 422, "#/spec/ranges/1/addresses"},
 		{`{"name":"w","spec":{"location":"NAT","ranges":[` + ok + `],"namespaces":{"matchLabels":{"a b":"c"}}}}`, 422, "#/spec/namespaces"},
@@ -139,7 +140,8 @@ func TestWrongPoolsNameTheField(t *testing.T) {
 		})
 	}
 	w.refused(w.call(w.all, "POST", "/v1/pools", `{"name":"`+strings.Repeat("a", 300<<10)+`"}`), http.StatusRequestEntityTooLarge, "")
-	r, err := w.send("POST", "/v1/pools", http.Header{"Authorization": {"Bearer " + w.all}, "Content-Type": {"text/yaml"}}, strings.NewReader("a: b"))
+	header := http.Header{"Authorization": {"Bearer " + w.all}, "Content-Type": {"text/yaml"}}
+	r, err := w.send("POST", "/v1/pools", header, strings.NewReader("a: b"))
 	w.do(err)
 	w.refused(r, http.StatusUnsupportedMediaType, "#")
 
@@ -184,14 +186,14 @@ func TestPoolsAreListed(t *testing.T) {
 		}
 		return nil
 	})
-	for query, want := range map[string]string{"": "abc of 3, more false", "sort=-name": "cba of 3, more false", "sort=-total": "bac of 3, more false",
-		"limit=2": "ab of 3, more true"} {
+	for query, want := range map[string]string{"": "abc of 3, more false", "sort=-name": "cba of 3, more false",
+		"sort=-total": "bac of 3, more false", "limit=2": "ab of 3, more true"} {
 		if got := names(query); got != want {
 			t.Errorf("%s: %s, not %s", query, got, want)
 		}
 	}
-	for query, where := range map[string]string{"sort=size": "sort", "limit=0": "limit", "limit=501": "limit", "limit=x": "limit", "cursor=x": "cursor",
-		"page=2": "page"} {
+	for query, where := range map[string]string{"sort=size": "sort", "limit=0": "limit", "limit=501": "limit", "limit=x": "limit",
+		"cursor=x": "cursor", "page=2": "page"} {
 		w.refused(w.call(w.all, "GET", "/v1/pools?"+query, nil), http.StatusBadRequest, where)
 	}
 }
@@ -207,7 +209,8 @@ func TestThePolicyGuardsPools(t *testing.T) {
 		pool.Status.Used = 1
 		pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{Type: "Test", Status: metav1.ConditionTrue, Reason: "Test",
 			LastTransitionTime: metav1.Now()})
-		if err := operator.Status().Patch(context.Background(), &pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := operator.Status().Patch(context.Background(), &pool, patch); err != nil {
 			return err
 		}
 		r := w.call(w.all, "DELETE", "/v1/pools/guarded", nil)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +48,10 @@ func newWorld(t *testing.T, name string, audiences ...string) *world {
 	w.serve(audiences)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority.Cert)
-	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}, Timeout: patience}
+	w.client = &http.Client{Timeout: patience, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	t.Cleanup(w.client.CloseIdleConnections)
-	w.all = w.user("all", rbacv1.PolicyRule{APIGroups: []string{"network.weft.dev"}, Resources: []string{"ippools", "floatingips"}, Verbs: []string{"*"}})
+	w.all = w.user("all", rule("ippools", []string{"*"}), rule("floatingips", []string{"*"}))
 	return w
 }
 
@@ -103,7 +106,7 @@ func (w *world) serve(audiences []string) {
 	}
 }
 
-// user creates a ServiceAccount with rights, and returns its token once the API server knows them.
+// user creates a ServiceAccount with rights, and returns its token when the rights are in force.
 func (w *world) user(name string, rules ...rbacv1.PolicyRule) string {
 	w.Helper()
 	full := w.name + "-" + name
@@ -113,7 +116,26 @@ func (w *world) user(name string, rules ...rbacv1.PolicyRule) string {
 	w.do(api.Create(w.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: full},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: full},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: name}}}))
+	for _, r := range rules {
+		w.eventually(func() error { return w.grants("system:serviceaccount:"+w.name+":"+name, r) })
+	}
 	return w.token(name)
+}
+
+// grants returns an error until the API server grants a user the first right of a rule.
+func (w *world) grants(user string, r rbacv1.PolicyRule) error {
+	needed := &authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0]}
+	if len(r.ResourceNames) > 0 {
+		needed.Name = r.ResourceNames[0]
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: needed}}
+	if err := api.Create(w.Context(), review); err != nil {
+		return err
+	}
+	if !review.Status.Allowed {
+		return fmt.Errorf("user %s is not granted %v yet", user, needed)
+	}
+	return nil
 }
 
 func (w *world) token(name string, audiences ...string) string {
