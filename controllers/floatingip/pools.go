@@ -78,7 +78,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, r.report(ctx, &pool, networkv1alpha1.ReasonAsExpected, "pods can get addresses of the pool")
 }
 
-// refuse leaves a pool that gives no new addresses. Pods keep those that they have.
+// refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
 func (r *Pools) refuse(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool, why *floating.RefusedError) error {
 	if r.Floating.Book.SetPool(read, why.Message) {
 		r.changed(pool.Name)
@@ -229,14 +229,15 @@ func (r *Pools) egressIPs(ctx context.Context) (taken []floating.Taken, err erro
 	for i := range all.Items {
 		for _, text := range all.Items[i].Spec.EgressIPs {
 			if a, err := netip.ParseAddr(string(text)); err == nil {
-				taken = append(taken, floating.Taken{AddressRange: networkv1alpha1.AddressRange{First: a, Last: a}, Of: "EgressIP " + all.Items[i].Name})
+				at := networkv1alpha1.AddressRange{First: a, Last: a}
+				taken = append(taken, floating.Taken{AddressRange: at, Of: "EgressIP " + all.Items[i].Name})
 			}
 		}
 	}
 	return taken, nil
 }
 
-// keepSize creates the FloatingIPs that spec.size requires, and deletes those that nobody has outside of the ranges.
+// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody has.
 func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 	for _, address := range r.Floating.Book.Missing(read) {
 		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address),

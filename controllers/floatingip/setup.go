@@ -49,7 +49,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.And[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: subnetsChanged})),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all,
+				predicate.And[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: subnetsChanged})),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
 		},
@@ -165,7 +166,7 @@ func (r *Reconciler) ofWorkload(kind string) handler.MapFunc {
 // all returns a request for each IPPool.
 func (r *Pools) all(ctx context.Context, _ client.Object) []reconcile.Request { return r.list(ctx, "") }
 
-// others returns a request for each IPPool besides the one that changed.
+// others returns a request for each IPPool but the changed pool.
 func (r *Pools) others(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.list(ctx, o.GetName())
 }

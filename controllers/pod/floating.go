@@ -24,7 +24,7 @@ import (
 
 // given are the addresses that a pod has of an IPPool, by what becomes of them.
 type given struct {
-	// own are addresses of eth0, translated those that the node's gateway router translates.
+	// own are addresses of eth0, translated the addresses that the node's gateway router translates.
 	own, translated []netip.Addr
 }
 
@@ -101,7 +101,9 @@ func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 }
 
 // addFloating adds the pod's addresses of IPPools to its facts.
-func (r *Reconciler) addFloating(ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, own, translated []netip.Addr) (err error) {
+func (r *Reconciler) addFloating(
+	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, own, translated []netip.Addr,
+) (err error) {
 	to.Floating, to.Translated = own, translated
 	if len(own) > 0 {
 		to.WaysOut, err = r.waysOut(ctx, nn)

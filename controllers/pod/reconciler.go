@@ -234,9 +234,9 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	// The port stays unchanged, including its groups, which remove unwanted references by themselves.
 	want := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
-	var err error
 	nn := networkv1alpha1.NodeNetwork{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err := r.addFloating(ctx, &want, &nn, got.Floating, r.held(pod, got).translated); err != nil {

@@ -78,7 +78,8 @@ func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) er
 // gets a subnet, or its request changes.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {
 	switch {
-	case errors.As(err, new(*floating.UnavailableError)) || errors.Is(err, ipam.ErrExhausted) || errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
+	case errors.As(err, new(*floating.UnavailableError)) || errors.Is(err, ipam.ErrExhausted) ||
+		errors.Is(err, alloc.ErrUnavailable) || errors.Is(err, errRequest):
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FailedAddressAllocation", "AllocateAddress", "%v", err)
 		return nil
 	case errors.Is(err, errBandwidth):

@@ -52,7 +52,7 @@ func (r *Reconciler) resolveFloating(ctx context.Context, pod *corev1.Pod, a *at
 	return r.claimFloating(ctx, pod, a)
 }
 
-// exclude takes the ranges of an IPPool from those that pods get by themselves.
+// exclude keeps the ranges of an IPPool from pods that request no address.
 func (a *attempt) exclude(pool *networkv1alpha1.IPPool) {
 	read, err := floating.ParsePool(pool)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *attempt) exclude(pool *networkv1alpha1.IPPool) {
 	}
 }
 
-// claimFloating claims the pod's addresses of its IPPool. If there is none, the attempt fails and the pod waits.
+// claimFloating claims the pod's addresses of its IPPool. If no address is free, the attempt fails and the pod waits.
 func (r *Reconciler) claimFloating(ctx context.Context, pod *corev1.Pod, a *attempt) error {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node); client.IgnoreNotFound(err) != nil {

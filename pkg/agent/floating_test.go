@@ -256,7 +256,7 @@ func TestAFloatingAddressMoves(t *testing.T) {
 }
 
 // A host outside reaches a pod at its translated addresses and sees the pod's connections with them. When the pod has
-// moved to this node, the segment is told: a host that knows the other node's MAC learns the new one.
+// moved to this node, the node announces it: a host that has the other node's MAC in its table gets the new one.
 func TestATranslatedAddressIsAnnounced(t *testing.T) {
 	s := newSegmented(t)
 	translated, next := ips("172.18.0.201", "fd00:18::201"), ips(nextHop, "fd00:18::1")

@@ -154,7 +154,7 @@ func (g Gateway) HasRouter() bool {
 }
 
 // WaysOut returns the next hops, at most one per family, by which floating addresses of the node's pods leave: the join
-// address of the gateway router, or in Local mode the address of the management port. There are none while the node
+// address of the gateway router, or in Local mode the address of the management port. The list is empty while the node
 // has no connection to the outside.
 func (g Gateway) WaysOut() []netip.Addr {
 	switch {

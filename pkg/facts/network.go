@@ -16,7 +16,7 @@ type Network struct {
 	Join []netip.Prefix
 	// Clusters are the CIDRs of all pods.
 	Clusters []netip.Prefix
-	// FloatingNetworks are those of Clusters that have floating addresses of pods. No node may have all of one of them.
+	// FloatingNetworks are the networks in Clusters that have floating addresses of pods. No node may have all of one of them.
 	FloatingNetworks []netip.Prefix
 	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
 	Cluster string

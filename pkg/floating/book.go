@@ -111,7 +111,7 @@ type vacancy struct {
 // byAge orders the longest free address first.
 func byAge(a, b vacancy) int { return cmp.Or(a.since.Compare(b.since), a.address.Compare(b.address)) }
 
-// recount makes the index of a pool anew, after a change of its segments.
+// recount rebuilds the index of a pool after a change of its segments.
 func (b *Book) recount(s *shelf) {
 	n := len(s.Segments)
 	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
@@ -191,7 +191,7 @@ func isReserved(f *networkv1alpha1.FloatingIP) bool {
 	return reserved
 }
 
-// Observe records a FloatingIP. It ignores a version that is older than the one that it has, because caches are
+// Observe records a FloatingIP. It ignores a version that is older than the recorded version, because caches are
 // behind what this process writes. changed reports whether it was new.
 func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
 	address, err := addressOf(f)
@@ -282,7 +282,7 @@ func (b *Book) Counts(pool string) Counts {
 	return Counts{s.Total(), s.used, s.kept}
 }
 
-// Pool returns a pool; ok is false if there is none of the name.
+// Pool returns a pool; ok is false if no pool has the name.
 func (b *Book) Pool(name string) (p Pool, refused string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

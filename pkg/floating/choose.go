@@ -22,10 +22,10 @@ type Asker struct {
 	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, if
 	// nobody else has them.
 	Has []netip.Addr
-	// NamespaceLabels are those of the pod's namespace.
+	// NamespaceLabels are the labels of the pod's namespace.
 	NamespaceLabels labels.Set
 	// Limited says that the workload gets no more than Limit addresses of a pool for each index and family: it has a
-	// pod more during a rolling update, which waits for one that is replaced.
+	// pod more during a rolling update, which waits for the pod that it replaces.
 	Limited bool
 	Limit   int
 }
@@ -72,7 +72,7 @@ func (e *UnavailableError) Error() string {
 	return text
 }
 
-// Choose returns the addresses that a pod gets on a node: those that it has, else those that its name or its workload
+// Choose returns the addresses that a pod gets on a node: the addresses that it has, else addresses that its name or its workload
 // kept, else free ones. The error is an *UnavailableError that names the pool and the reason. A pod that has its
 // addresses keeps them, whatever its request says now.
 func (b *Book) Choose(a Asker, node Node) ([]Choice, error) {
@@ -130,7 +130,7 @@ type Answer struct {
 	Free int64
 }
 
-// Survey returns what Choose would return for each node, as a scheduler asks. It evaluates nodes that carry the same
+// Survey returns what Choose would return for each node, for a scheduler. It evaluates nodes that carry the same
 // segments once.
 func (b *Book) Survey(a Asker, nodes []Node) []Answer {
 	b.mu.Lock()
@@ -178,7 +178,8 @@ func Claimed(c Choice, a Asker, node string, now metav1.Time) *networkv1alpha1.F
 	metav1.SetMetaDataLabel(&f.ObjectMeta, networkv1alpha1.PoolLabel, f.Spec.Pool)
 	f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{
 		APIVersion: a.Workload.APIVersion, Kind: a.Workload.Kind, Namespace: a.Workload.Namespace, Name: a.Workload.Name,
-		UID: a.WorkloadUID, Pod: a.Name, PodUID: a.UID, Index: c.Index, Node: node, ReleasePolicy: a.Request.Policy, TTL: ttlOf(a.Request), Since: now,
+		UID: a.WorkloadUID, Pod: a.Name, PodUID: a.UID, Index: c.Index, Node: node,
+		ReleasePolicy: a.Request.Policy, TTL: ttlOf(a.Request), Since: now,
 	}
 	return f
 }

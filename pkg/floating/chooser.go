@@ -15,8 +15,8 @@ type chooser struct {
 	*Book
 	shelf *shelf
 	asker Asker
-	// held are the addresses that the pod has, kept those that its workload has without a pod, IPv4 first, by their
-	// index; named those of another pod of its name. The pool of the latter two is the requested one.
+	// held are the addresses that the pod has, kept the addresses that its workload has without a pod, IPv4 first, by their
+	// index; named the addresses of another pod of its name. The pool of the latter two is the requested one.
 	held, kept, named []entry
 	// has counts the addresses of IPv6 and of IPv4 that the running pod uses.
 	has [2]int
@@ -74,7 +74,7 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 
 func (c *chooser) isUnknown() bool { return c.shelf == nil || !c.shelf.known }
 
-// isComplete reports whether the pod has all its addresses: those that it uses, else those of its request. A pod that has
+// isComplete reports whether the pod has all its addresses: the addresses that it uses, else as many as it requests. A pod that has
 // addresses of another pool than it requests now keeps those.
 func (c *chooser) isComplete() bool {
 	switch {
@@ -101,7 +101,7 @@ type slot struct {
 
 func slotOf(f entry) slot { return slot{f.Spec.Holder.Index, f.address.Is4()} }
 
-// slots iterates over the addresses that the pod needs: those of its request, or as many as it uses already.
+// slots iterates over the addresses that the pod needs: as many as it requests, or as many as it uses already.
 func (c *chooser) slots() iter.Seq[slot] {
 	families := []bool{true, false}
 	wanted := func(index, family int) bool { return index < c.has[family] }
@@ -200,7 +200,7 @@ func (c *chooser) byPreference(x, y entry) int {
 	return cmp.Or(cmp.Compare(c.rank(x), c.rank(y)), x.Spec.Holder.Since.Compare(y.Spec.Holder.Since.Time), x.address.Compare(y.address))
 }
 
-// rank is 0 for an address that the pod uses, 1 for one that it got on this node, 2 for one that the node carries, else 3.
+// rank is 0 for an address that the pod uses, 1 if it got it on this node, 2 if the node carries it, else 3.
 func (c *chooser) rank(f entry) int {
 	switch {
 	case slices.Contains(c.asker.Has, f.address):
@@ -219,7 +219,8 @@ func (c *chooser) one(index int32, is4 bool) (choice Choice, err error) {
 		if address, ok := c.running(index, is4); ok {
 			return Choice{address, index, c.ips[address]}, nil
 		}
-		return choice, &UnavailableError{Pool: c.shelf.Name, Reason: fmt.Sprintf("the pod uses %v, which cannot be given to it again", c.asker.Has)}
+		return choice, &UnavailableError{Pool: c.shelf.Name,
+			Reason: fmt.Sprintf("the pod uses %v, which cannot be given to it again", c.asker.Has)}
 	}
 	for _, f := range c.named {
 		if f.Spec.Holder.Index == index && f.address.Is4() == is4 {
@@ -272,7 +273,8 @@ func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
 			continue
 		}
 		f := c.ips[address]
-		if f == nil || f.Spec.Pool == c.shelf.Name && (f.Spec.Holder == nil || f.Spec.Holder.PodUID == "" && WorkloadOf(f.Spec.Holder) == c.asker.Workload) {
+		if f == nil || f.Spec.Pool == c.shelf.Name &&
+			(f.Spec.Holder == nil || f.Spec.Holder.PodUID == "" && WorkloadOf(f.Spec.Holder) == c.asker.Workload) {
 			return address, true
 		}
 	}
@@ -379,7 +381,7 @@ func (c *chooser) unavailable(index int32, is4 bool) error {
 	return err
 }
 
-// leaving names the pod of the workload whose address this pod can get when it ends: in a rolling update, one that is
+// leaving names the pod of the workload whose address this pod can get when it ends: in a rolling update, a pod that is
 // replaced.
 func (c *chooser) leaving(index int32, is4 bool) string {
 	if c.asker.Workload.NamesPods() {
@@ -388,7 +390,8 @@ func (c *chooser) leaving(index int32, is4 bool) string {
 	var first entry
 	for a := range c.byWork[c.asker.Workload] {
 		f := entry{c.ips[a], a}
-		if f.Spec.Holder.PodUID != "" && f.Spec.Pool == c.shelf.Name && c.fits(a, index, is4) && (first.FloatingIP == nil || byIndex(f, first) < 0) {
+		if f.Spec.Holder.PodUID != "" && f.Spec.Pool == c.shelf.Name && c.fits(a, index, is4) &&
+			(first.FloatingIP == nil || byIndex(f, first) < 0) {
 			first = f
 		}
 	}

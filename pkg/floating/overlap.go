@@ -19,7 +19,7 @@ type RefusedError struct{ Reason, Message string }
 
 func (e *RefusedError) Error() string { return e.Message }
 
-// Check reports what is wrong with where a pool's ranges lie. within are the networks that must contain them: those of
+// Check reports what is wrong with where a pool's ranges lie. within are the networks that must contain them: the entries of
 // ClusterNetwork for an Overlay pool, of the Network for an Underlay pool; a NAT pool has none. taken is what they must
 // not overlap.
 func (p Pool) Check(within []netip.Prefix, where string, taken []Taken) error {

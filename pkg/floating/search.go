@@ -63,7 +63,8 @@ func (c *chooser) unknown(i int, index int32) (netip.Addr, bool) {
 		if !r.Overlaps(segment.AddressRange) {
 			continue
 		}
-		if address, ok := c.search(networkv1alpha1.AddressRange{First: later(r.First, next), Last: earlier(r.Last, segment.Last)}); ok && next.IsValid() {
+		common := networkv1alpha1.AddressRange{First: later(r.First, next), Last: earlier(r.Last, segment.Last)}
+		if address, ok := c.search(common); ok && next.IsValid() {
 			return address, true
 		}
 	}

@@ -330,7 +330,8 @@ var violations = []violation{
 		w.FloatingIPs = append(w.FloatingIPs, double)
 	}},
 	{"FloatingWhereHeld", "an address that another node routes",
-		[]string{"pod/default/floating 10.245.0.5 rtos-n2 is missing", "pod/default/floating 10.245.0.5 rtos-n1 should not be there"}, func(w *world) {
+		[]string{"pod/default/floating 10.245.0.5 rtos-n2 is missing", "pod/default/floating 10.245.0.5 rtos-n1 should not be there"},
+		func(w *world) {
 			for _, row := range w.Northbound[nbdb.LogicalRouterStaticRouteTable] {
 				if route := row.(*nbdb.LogicalRouterStaticRoute); route.IPPrefix == "10.245.0.5/32" {
 					route.OutputPort = pointerTo(names.RouterToSwitch("n1"))

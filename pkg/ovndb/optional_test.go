@@ -71,7 +71,10 @@ func TestARowComesAndGoesWithItsOptionalParent(t *testing.T) {
 	gateway := unit.Unit{Key: "gateway/n1", Rows: []unit.Row{{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: "gr"}}}}
 	r.apply(t, switchUnit("n1", 10))
 	pod := portUnit("n1", "p", "uid", 16)
-	nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "192.0.2.5"), Type: nbdb.NATTypeDNATAndSNAT, ExternalIP: "192.0.2.5", LogicalIP: "10.0.0.3"}
+	nat := &nbdb.NAT{
+		UUID: unit.UUID(nbdb.NATTable, "192.0.2.5"), Type: nbdb.NATTypeDNATAndSNAT,
+		ExternalIP: "192.0.2.5", LogicalIP: "10.0.0.3",
+	}
 	pod.Rows = append(pod.Rows, unit.Row{Model: nat})
 	pod.Members = append(pod.Members, unit.Membership{Parent: router, Column: "nat", Element: nat.UUID, Optional: true})
 	translations := func() string { return strings.TrimSpace(nb.Ctl("--bare", "--columns=nat", "list", "Logical_Router")) }

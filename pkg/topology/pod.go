@@ -23,7 +23,7 @@ type Pod struct {
 	Chassis string
 	// Addresses are the pod's addresses of both families.
 	Addresses []netip.Addr
-	// Floating are those of the addresses that are floating. They are in a network of the cluster and in no node's
+	// Floating are the floating addresses among Addresses. They are in a network of the cluster and in no node's
 	// subnet.
 	Floating []netip.Addr
 	// WaysOut are the next hops, at most one per family, by which floating addresses leave: in Shared mode the join
@@ -93,7 +93,7 @@ func PodPortUUID(namespace, name, uid string) string {
 type PortAssignment struct {
 	Namespace, Name, UID string
 	Addresses            []netip.Addr
-	// Floating are those of the addresses that no subnet of the node has.
+	// Floating are the addresses that no subnet of the node has.
 	Floating []netip.Addr
 	MAC      net.HardwareAddr
 	Slot     int

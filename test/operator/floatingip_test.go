@@ -48,8 +48,8 @@ func (w *world) forget(p *networkv1alpha1.IPPool) {
 	}
 }
 
-// asking creates a pod that requests addresses of a pool; owner may be nil.
-func (w *world) asking(name, node, pool string, policy networkv1alpha1.ReleasePolicy, owner client.Object) *corev1.Pod {
+// inPool creates a pod that requests addresses of a pool; owner may be nil.
+func (w *world) inPool(name, node, pool string, policy networkv1alpha1.ReleasePolicy, owner client.Object) *corev1.Pod {
 	w.Helper()
 	p := pod(name, node)
 	p.Annotations = map[string]string{networkv1alpha1.IPPoolAnnotation: pool, networkv1alpha1.ReleasePolicyAnnotation: string(policy)}
@@ -149,12 +149,12 @@ func TestFloatingIPsOfAStatefulSet(t *testing.T) {
 	w.must(api.Create(w.Context(), s))
 	w.Cleanup(func() { _ = api.Delete(context.Background(), s) })
 
-	zero := w.asking("db-0", "n1", "web", networkv1alpha1.ReleaseImmutable, s)
+	zero := w.inPool("db-0", "n1", "web", networkv1alpha1.ReleaseImmutable, s)
 	w.has(zero, "10.244.200.1 fd00:10:244:c8::1")
-	one := w.asking("db-1", "n2", "web", networkv1alpha1.ReleaseImmutable, s)
+	one := w.inPool("db-1", "n2", "web", networkv1alpha1.ReleaseImmutable, s)
 	w.has(one, "10.244.200.2 fd00:10:244:c8::2")
 	w.holders(map[string]string{"10.244.200.1": "db-0", "fd00:10:244:c8::1": "db-0", "10.244.200.2": "db-1", "fd00:10:244:c8::2": "db-1"})
-	late := w.asking("late", "n1", "web", "", nil)
+	late := w.inPool("late", "n1", "web", "", nil)
 	w.says(w.event("late", "FailedAddressAllocation"), "IPPool web", "all its IPv4 addresses are in use")
 
 	w.delete(zero)
@@ -164,7 +164,7 @@ func TestFloatingIPsOfAStatefulSet(t *testing.T) {
 		o.stop()
 		o = w.start()
 	})
-	zero = w.asking("db-0", "n2", "web", networkv1alpha1.ReleaseImmutable, s)
+	zero = w.inPool("db-0", "n2", "web", networkv1alpha1.ReleaseImmutable, s)
 	w.has(zero, "10.244.200.1 fd00:10:244:c8::1")
 
 	t.Run("a restart writes nothing", func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestFloatingIPsOfAStatefulSet(t *testing.T) {
 	w.scale(s, 1)
 	w.delete(one)
 	w.holders(map[string]string{"10.244.200.1": "db-0", "fd00:10:244:c8::1": "db-0"})
-	other := w.asking("other", "n1", "web", "", nil)
+	other := w.inPool("other", "n1", "web", "", nil)
 	w.has(other, "10.244.200.2 fd00:10:244:c8::2")
 	w.must(api.Delete(w.Context(), s))
 	w.delete(zero)
@@ -208,7 +208,7 @@ func TestFloatingIPsByTranslation(t *testing.T) {
 	w.port(w.create("n1", "ordinary")[0])
 	o.settle()
 	transactions := o.transactions()
-	p := w.asking("one", "n1", "edge", "", nil)
+	p := w.inPool("one", "n1", "edge", "", nil)
 	w.port(p)
 	o.settle()
 	if n := o.transactions() - transactions; n != 1 {
@@ -265,7 +265,7 @@ func TestPoolsThatOverlap(t *testing.T) {
 	}
 }
 
-// The addresses of an Underlay pool are those of the pod's interface on the pool's Network, and nobody else gets them.
+// The addresses of an Underlay pool are the addresses of the pod's interface on the pool's Network, and nobody else gets them.
 func TestFloatingIPsOnANetwork(t *testing.T) {
 	w := newWorld(t)
 	o := w.start()
@@ -295,7 +295,7 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 		"blue_default_two_net1": "10.100.0.2"})
 	w.delete(two)
 	w.holders(map[string]string{"10.100.0.1": "three"})
-	alone := w.asking("alone", "n1", "segment", "", nil)
+	alone := w.inPool("alone", "n1", "segment", "", nil)
 	w.says(w.event("alone", "FailedAddressAllocation"), "IPPool segment", "Network blue", "k8s.v1.cni.cncf.io/networks")
 	w.delete(alone)
 }

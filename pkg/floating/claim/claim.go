@@ -109,8 +109,8 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 	return a, true, nil
 }
 
-// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves those that are right. has are the
-// addresses at the pod's port. The error is a *floating.UnavailableError if there is none for it now.
+// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves FloatingIPs that are right. has are the
+// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now.
 func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node, has []netip.Addr) ([]netip.Addr, error) {
 	if err := c.Load(ctx); err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (w *Workloads) top(ctx context.Context, direct owner) (owner, error) {
 	return found, nil
 }
 
-// memory is how many ReplicaSets and Jobs are remembered. When there are more, it begins anew.
+// memory is how many ReplicaSets and Jobs are remembered. With more, it forgets all.
 const memory = 4096
 
 // State reads what a workload wants now.
@@ -109,8 +109,10 @@ func (w *Workloads) State(ctx context.Context, of floating.Workload) (floating.S
 	return w.other(ctx, of, name)
 }
 
-// read reads a workload. One that the cache does not have may be new, so that the API server decides.
-func (w *Workloads) read(ctx context.Context, name types.NamespacedName, object client.Object, state func() floating.State) (floating.State, error) {
+// read reads a workload. A workload that the cache does not have may be new, so that the API server decides.
+func (w *Workloads) read(
+	ctx context.Context, name types.NamespacedName, object client.Object, state func() floating.State,
+) (floating.State, error) {
 	err := w.Cached.Get(ctx, name, object)
 	if apierrors.IsNotFound(err) {
 		err = w.Live.Get(ctx, name, object)

@@ -36,7 +36,7 @@ type Assignment struct {
 	// Addresses has one address per family, with the length of their subnet, or the floating addresses of that family,
 	// with the length of an address. In a Claim the floating addresses may be left out.
 	Addresses []netip.Prefix
-	// Floating are those of the addresses that no subnet of the node has. The allocator does not check that they have
+	// Floating are the addresses that no subnet of the node has. The allocator does not check that they have
 	// only one owner.
 	Floating []netip.Addr
 	MAC      net.HardwareAddr

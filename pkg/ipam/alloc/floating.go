@@ -16,8 +16,8 @@ func (got Assignment) own() []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(got.Addresses), got.isFloating)
 }
 
-// complete returns the assignment with all its addresses: in the order of the node's families, each with those that the
-// node gave or else those that are floating.
+// complete returns the assignment with all its addresses: in the order of the node's families, each with the addresses that the
+// node gave or else its floating addresses.
 func (got Assignment) complete(families []bool) Assignment {
 	own := got.own()
 	got.Addresses = nil
@@ -37,7 +37,7 @@ func (got Assignment) complete(families []bool) Assignment {
 }
 
 // checkFloating returns an error if floating addresses cannot be combined with what the node gives: an address of a
-// family that the node does not have or is asked for, or an address of the node's own subnets.
+// family that the node does not have or that is requested twice, or an address of the node's own subnets.
 func (n *node) checkFloating(floating, requested []netip.Addr) error {
 	for i, address := range floating {
 		same := func(a netip.Addr) bool { return a.Is4() == address.Is4() }

@@ -110,10 +110,14 @@ func TestAFloatingAddressIsClaimed(t *testing.T) {
 func TestFloatingAddressesThatCannotBe(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
 	for want, request := range map[string]alloc.Request{
-		"10.244.0.9 is not available: it is in a subnet of the node, 10.244.0.0/24, fd00:10:244::/64": {Floating: addrs("10.244.0.9")},
-		"10.244.200.5 is not available: another of its family is requested too":                       {Floating: addrs("10.244.200.5"), Addresses: addrs("10.244.0.9")},
-		"10.244.200.5 is not available: it is listed twice":                                           {Floating: addrs("10.244.200.5", "10.244.200.5")},
-		"MAC 02:00:00:00:00:01 is not available: a floating IPv4 address determines the MAC":          {Floating: addrs("10.244.200.5"), MAC: mac},
+		"10.244.0.9 is not available: it is in a subnet of the node, 10.244.0.0/24, fd00:10:244::/64": {
+			Floating: addrs("10.244.0.9")},
+		"10.244.200.5 is not available: another of its family is requested too": {
+			Floating: addrs("10.244.200.5"), Addresses: addrs("10.244.0.9")},
+		"10.244.200.5 is not available: it is listed twice": {
+			Floating: addrs("10.244.200.5", "10.244.200.5")},
+		"MAC 02:00:00:00:00:01 is not available: a floating IPv4 address determines the MAC": {
+			Floating: addrs("10.244.200.5"), MAC: mac},
 	} {
 		a := floatingNode()
 		if got, err := a.Allocate("n1", "pod", request); !errors.Is(err, alloc.ErrUnavailable) || !strings.Contains(err.Error(), want) {

@@ -14,7 +14,7 @@ const (
 // JoinAddresses writes the value of one of these keys.
 func JoinAddresses(addresses []netip.Addr) string { return joined(addresses) }
 
-// ParseAddresses reads the value of one of these keys from a port's external_ids. Without the key there are none.
+// ParseAddresses reads the value of one of these keys from a port's external_ids. Without the key the list is empty.
 func ParseAddresses(ids map[string]string, key string) ([]netip.Addr, error) {
 	return split(ids, key, netip.ParseAddr)
 }
