@@ -153,6 +153,7 @@ generate: tools ## Generate deepcopy functions, CRDs, database models, the manif
 	$(WEFT_CACHE)/bin/kubectl kustomize config/install > dist/install.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/policy > dist/policies.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/scheduler > dist/scheduler.yaml
+	$(WEFT_CACHE)/bin/kubectl kustomize config/api > dist/api.yaml
 	cd test/bundle && go run ./cmd/weft-bundle ../..
 	go run -trimpath ./test/apidocs/cmd/weft-apidocs .
 

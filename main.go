@@ -28,6 +28,8 @@ func run(args []string) error {
 		switch args[0] {
 		case "admin":
 			return admin.Command(context.Background(), args[1:], os.Stdin, os.Stdout)
+		case "api":
+			return program.API(args[1:])
 		case "operands":
 			return program.Operands(args[1:])
 		case "extender":

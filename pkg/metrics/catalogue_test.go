@@ -66,6 +66,7 @@ func catalogue() []metric {
 	NewOperator(registry{prometheus.NewRegistry(), "operator", &found})
 	NewAgent(registry{prometheus.NewRegistry(), "agent", &found})
 	NewPolicies(registry{prometheus.NewRegistry(), "agent", &found}, nil)
+	NewAPI(registry{prometheus.NewRegistry(), "api", &found})
 	slices.SortStableFunc(found, func(a, b metric) int { return strings.Compare(a.name, b.name) })
 	var all []metric
 	for _, m := range found {
@@ -82,11 +83,11 @@ func catalogue() []metric {
 func TestCatalogueIsFresh(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, an agent at `:%d/metrics`. "+
-			"The metrics of Go and of controller-runtime\nare there too. Alerts that use them have "+
+		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, an agent at `:%d/metrics`, the API of addresses at `:%d/metrics`.\n"+
+			"The metrics of Go and of controller-runtime are there too. Alerts that use them have "+
 			"[runbooks](../runbooks/README.md). What to watch: [operate.md](operate.md#metrics-and-alerts).\n\n"+
 			"This page is generated from the code: `go test ./pkg/metrics -run Catalogue -update`.\n\n",
-		ports.OperatorMetrics, ports.AgentMetrics)
+		ports.OperatorMetrics, ports.AgentMetrics, ports.APIMetrics)
 	for _, m := range catalogue() {
 		labels := ""
 		if m.labels != "" {

@@ -47,3 +47,16 @@ func TestControllersRemotesDefaultToTheAgents(t *testing.T) {
 		t.Errorf("a bad remote gives %v", err)
 	}
 }
+
+func TestAudiencesOfTokensAreAList(t *testing.T) {
+	o, err := ParseAPI([]string{"--token-audiences= weft, ,other"})
+	if err != nil || !slices.Equal(o.Audiences, []string{"weft", "other"}) {
+		t.Errorf("audiences are %q, with %v", o.Audiences, err)
+	}
+	if o, err = ParseAPI(nil); err != nil || len(o.Audiences) != 0 {
+		t.Errorf("without the flag, audiences are %q, with %v", o.Audiences, err)
+	}
+	if _, err = ParseAPI([]string{"--certificate="}); err == nil {
+		t.Error("an API without a certificate is not refused")
+	}
+}

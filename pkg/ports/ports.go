@@ -17,6 +17,10 @@ const (
 	ExtenderHealth  = 9446
 	ExtenderMetrics = 9447
 	Extender        = 9448
+	// APIHealth, APIMetrics and API are in the pods of the addresses' API, not at a node.
+	APIHealth  = 9449
+	APIMetrics = 9450
+	API        = 9451
 )
 
 // TCP ports of OVN's databases.

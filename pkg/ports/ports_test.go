@@ -18,7 +18,7 @@ import (
 
 // probed maps workloads to the port that their probes must call.
 var probed = map[string]int{"weft-operator": ports.OperatorHealth, "weft-agent": ports.AgentHealth, "weft-operands": ports.OperandsHealth,
-	"weft-extender": ports.ExtenderHealth}
+	"weft-extender": ports.ExtenderHealth, "weft-api": ports.APIHealth}
 
 // manifests returns the manifests that are applied: the sources and the generated files.
 func manifests(t *testing.T) []string {

@@ -1,0 +1,159 @@
+// Package addressapi tests the HTTPS API of addresses with a real API server, the manifests of dist with the rights and
+// policies that they give, and the operator's reconcilers of IPPools and FloatingIPs.
+package addressapi
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/controllers/floatingip"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/test/lab/tools"
+)
+
+// patience bounds what the API server and the operator may need.
+const patience = 2 * time.Minute
+
+var (
+	admin *rest.Config  // of an administrator
+	api   client.Client // an administrator's
+	// operator writes as the operator, which alone names holders.
+	operator  client.Client
+	authority *pki.Authority
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	log := logr.Discard()
+	if testing.Verbose() {
+		log = zap.New(zap.UseDevMode(true))
+	}
+	ctrl.SetLogger(log)
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "addressapi:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	programs, err := tools.DefaultCache()
+	if err != nil {
+		return 0, err
+	}
+	assets, err := programs.Envtest()
+	if err != nil {
+		return 0, err
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
+	if admin, err = environment.Start(); err != nil {
+		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	admin.QPS, admin.Burst = 1000, 1000
+	if err := install(environment, programs); err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if err := runOperator(ctx); err != nil {
+		return 0, err
+	}
+	if authority, err = pki.NewAuthority("weft-api-ca", time.Now()); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// install applies the manifests.
+func install(environment *envtest.Environment, programs tools.Cache) error {
+	folder, err := os.MkdirTemp("", "weft-addressapi-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	master, err := environment.ControlPlane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return err
+	}
+	text, err := master.KubeConfig()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(folder, "kubeconfig")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	kubectl := func(args ...string) error {
+		command := exec.CommandContext(context.Background(), programs.Bin("kubectl"), append([]string{"--kubeconfig", file}, args...)...)
+		if text, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %v: %w: %s", args, err, text)
+		}
+		return nil
+	}
+	if err := kubectl("apply", "--server-side", "-f", "../../dist/weft.yaml", "-f", "../../dist/api.yaml"); err != nil {
+		return err
+	}
+	return kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "ippools.network.weft.dev", "floatingips.network.weft.dev")
+}
+
+// as returns the configuration of a client with the rights of a ServiceAccount of Weft.
+func as(account string) *rest.Config {
+	own := rest.CopyConfig(admin)
+	own.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:weft-system:" + account,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	return own
+}
+
+// runOperator runs the operator's reconcilers of IPPools and FloatingIPs.
+func runOperator(ctx context.Context) error {
+	options, err := controllers.ManagerOptions()
+	if err != nil {
+		return err
+	}
+	if api, err = client.New(admin, client.Options{Scheme: options.Scheme}); err != nil {
+		return err
+	}
+	if operator, err = client.New(as("weft-operator"), client.Options{Scheme: options.Scheme}); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(as("weft-operator"), options)
+	if err != nil {
+		return err
+	}
+	env := &kind.Env{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Triggers: &trigger.Set{}, Events: mgr.GetEventRecorder("weft")}
+	env.Floating = claim.New(env.Client, env.Live, time.Now)
+	for _, k := range floatingip.Kinds(env) {
+		if err := k.Register(mgr, env.Triggers, nil); err != nil {
+			return err
+		}
+	}
+	go func() {
+		if err := mgr.Start(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "operator:", err)
+		}
+	}()
+	return nil
+}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
