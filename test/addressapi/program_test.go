@@ -48,7 +48,7 @@ func TestTheProgramEndsAfterItsRequests(t *testing.T) {
 	w.wants(w.call(w.all, "GET", "/v1/pools?limit=1", nil), http.StatusOK)
 	w.do(get("http://"+metrics+"/metrics", `weft_api_request_duration_seconds_count{code="200",operation="list-pools"} 1`))
 
-	// The server sends "100 Continue" when the handler reads the body. Then the client asks for the body's first byte.
+	// The server sends "100 Continue" when the handler reads the body. Then the client reads the body's first byte.
 	body := &lateBody{Reader: strings.NewReader(`{}`), before: func() {
 		w.do(process.Process.Signal(syscall.SIGTERM))
 		w.do(poll.Wait{Timeout: patience, Interval: poll.Interval}.Until(context.Background(), func() error {

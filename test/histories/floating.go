@@ -187,7 +187,8 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 // overlays are the formats of Overlay pools' addresses in the last subnets of each shape, and overlayFirst are their
 // first numbers.
 var (
-	overlays     = [][]string{{"10.244.255.%d"}, {"10.244.0.%d"}, {"10.244.0.%d", "fd00:10:244:3::%d"}, {"fd00:10:244:f::%d"}, {"10.244.0.%d", "fd00:10:244:f::%d"}}
+	overlays = [][]string{{"10.244.255.%d"}, {"10.244.0.%d"}, {"10.244.0.%d", "fd00:10:244:3::%d"}, {"fd00:10:244:f::%d"},
+		{"10.244.0.%d", "fd00:10:244:f::%d"}}
 	overlayFirst = []int{16, 25, 50, 16, 240}
 )
 
