@@ -283,7 +283,7 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 			if id := memberOf(m); !p.touched[id] && !p.holds(m) {
 				p.touched[id] = true
 				if m.Optional {
-					p.revive(st.unit, m.Element)
+					p.revive(other.unit, m.Element)
 				}
 				p.plan.Adds = append(p.plan.Adds, Element{key, m})
 			}
