@@ -145,7 +145,7 @@ func (s *Selectors) join(key unit.Key, since uint64, pods []types.NamespacedName
 	}
 	use.listed, use.decided = true, nil
 	delete(s.listing, key)
-	s.Units.Join(settled, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, use.selector, key) })
+	s.Units.Join(settled, topology.SelectedMembers(use.selector, key))
 }
 
 // Drop removes the selectors that a policy no longer uses, and ends the groups and sets that no policy uses now.

@@ -40,25 +40,28 @@ func SelectedRows(key unit.Key) []unit.Ref {
 	return refs
 }
 
-// SelectedMembers returns the memberships that a pod's unit (SelectedUnit) gains when a selector selects the pod: in
-// the selector's group or sets, whose unit is key.
-func SelectedMembers(pod unit.Unit, s facts.PodSelector, key unit.Key) []unit.Membership {
-	joined := unit.Unit{}
-	for _, row := range pod.Rows {
-		port, ok := row.Model.(*nbdb.LogicalSwitchPort)
-		if !ok || len(port.Addresses) == 0 {
-			continue
+// SelectedMembers returns a function of a pod's unit (SelectedUnit): the memberships that the unit gains when a selector
+// selects the pod, in the selector's group or sets, whose unit is key.
+func SelectedMembers(s facts.PodSelector, key unit.Key) func(pod unit.Unit) []unit.Membership {
+	rows := rowsOf(key)
+	return func(pod unit.Unit) []unit.Membership {
+		joined := unit.Unit{}
+		for _, row := range pod.Rows {
+			port, ok := row.Model.(*nbdb.LogicalSwitchPort)
+			if !ok || len(port.Addresses) == 0 {
+				continue
+			}
+			if on, _, _ := strings.Cut(port.Name, "_"); s.Network != "" && on != s.Network {
+				continue
+			}
+			address, err := ovnexpr.ParsePortAddress(port.Addresses[0])
+			if err != nil {
+				continue // not made by PodUnit or PodPortsUnit
+			}
+			rows.add(&joined, port.UUID, address.Addresses)
 		}
-		if on, _, _ := strings.Cut(port.Name, "_"); s.Network != "" && on != s.Network {
-			continue
-		}
-		address, err := ovnexpr.ParsePortAddress(port.Addresses[0])
-		if err != nil {
-			continue // not made by PodUnit or PodPortsUnit
-		}
-		addSelected(&joined, port.UUID, address.Addresses, []unit.Key{key})
+		return joined.Members
 	}
-	return joined.Members
 }
 
 // SelectorUnit returns the unit of a selector's group or sets.
@@ -73,17 +76,40 @@ func podGroupName(key unit.Key) string { return names.PodGroup(key.Name()) }
 
 func podGroupRef(key unit.Key) unit.Ref { return portGroupRef(podGroupName(key)) }
 
+// selectedRows are the rows of a selector's group, or of its sets by family. A group has no sets.
+type selectedRows struct {
+	group unit.Ref
+	sets  map[string]unit.Ref
+}
+
+func rowsOf(key unit.Key) (rows selectedRows) {
+	switch key.Kind() {
+	case KindPodGroup:
+		rows.group = podGroupRef(key)
+	case KindPodSet:
+		rows.sets = map[string]unit.Ref{}
+		for _, family := range families {
+			rows.sets[names.Family(family)] = unit.Ref{Table: nbdb.AddressSetTable, UUID: addressSetUUID(key, family)}
+		}
+	}
+	return rows
+}
+
 // addSelected adds a port and its addresses to the existing groups and sets of its selectors.
 func addSelected(u *unit.Unit, port string, addresses []netip.Addr, selected []unit.Key) {
 	for _, key := range selected {
-		switch key.Kind() {
-		case KindPodGroup:
-			u.Members = append(u.Members, unit.Membership{Parent: podGroupRef(key), Column: "ports", Element: port, Optional: true})
-		case KindPodSet:
-			for _, address := range addresses {
-				set := unit.Ref{Table: nbdb.AddressSetTable, UUID: addressSetUUID(key, address)}
-				u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String(), Optional: true})
-			}
+		rowsOf(key).add(u, port, addresses)
+	}
+}
+
+// add adds a port and its addresses to the rows.
+func (r selectedRows) add(u *unit.Unit, port string, addresses []netip.Addr) {
+	if r.group.UUID != "" {
+		u.Members = append(u.Members, unit.Membership{Parent: r.group, Column: "ports", Element: port, Optional: true})
+	}
+	for _, address := range addresses {
+		if set, ok := r.sets[names.Family(address)]; ok {
+			u.Members = append(u.Members, unit.Membership{Parent: set, Column: "addresses", Element: address.String(), Optional: true})
 		}
 	}
 }

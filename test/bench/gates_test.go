@@ -111,7 +111,7 @@ func TestASelectorCostsItsPods(t *testing.T) {
 			var rows []unit.Ref
 			var units []unit.Unit
 			for _, key := range keys {
-				e.Join(members, func(u unit.Unit) []unit.Membership { return topology.SelectedMembers(u, selector, key) })
+				e.Join(members, topology.SelectedMembers(selector, key))
 				units, rows = append(units, topology.SelectorUnit(key)), append(rows, topology.SelectedRows(key)...)
 			}
 			if err := e.ApplyAll(t.Context(), units...); err != nil {
