@@ -65,7 +65,8 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
 	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newTrace(target), newWhy(target),
-		newTopology(target), newLog(target), newBundle(target), newDatabase(target), newIP(target), newRemove(target))
+		newTopology(target), newLint(target), newLog(target), newBundle(target), newDatabase(target), newIP(target),
+		newRemove(target))
 	return root
 }
 

@@ -186,12 +186,6 @@ func (t *traceCommand) each(w trace.World, q trace.Question) ([]trace.Question, 
 // outside also concern egress IPs.
 func (e *ends) notes(questions []trace.Question) (notes []string) {
 	for _, q := range questions {
-		for _, p := range e.problems {
-			ofEgress := q.To.Kind == trace.Outside && strings.HasPrefix(p.Object, "EgressIP/")
-			if ofEgress || strings.HasPrefix(p.Object, "ClusterNetwork/") {
-				notes = append(notes, linesOf(p.Object, []networkv1alpha1.Problem{p})...)
-			}
-		}
 		nodes := []string{q.From.Node, q.To.Node}
 		if q.From.Kind == trace.Outside {
 			nodes = append(nodes, q.Entry)
@@ -204,9 +198,28 @@ func (e *ends) notes(questions []trace.Question) (notes []string) {
 				notes = append(notes, linesOf("node "+name, nn.Status.Problems)...)
 			}
 		}
+		for _, p := range e.problems {
+			if concerns(p, q, nodes) {
+				notes = append(notes, linesOf(p.Object, []networkv1alpha1.Problem{p})...)
+			}
+		}
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)
+}
+
+// concerns reports whether a problem of the ClusterNetwork's status is about the whole network, an egress IP of packets
+// to the outside, or the tunnel to one of the nodes.
+func concerns(p networkv1alpha1.Problem, q trace.Question, nodes []string) bool {
+	switch {
+	case strings.HasPrefix(p.Object, "ClusterNetwork/"):
+		return true
+	case strings.HasPrefix(p.Object, "EgressIP/"):
+		return q.To.Kind == trace.Outside
+	}
+	return p.Reason == networkv1alpha1.ReasonTunnelSilent && slices.ContainsFunc(strings.Split(p.Object, ", "), func(object string) bool {
+		return slices.Contains(nodes, strings.TrimPrefix(object, "NodeNetwork/"))
+	})
 }
 
 // linesOf returns a line for each problem of an object.

@@ -71,6 +71,16 @@ func traces(t *testing.T) {
 		"unknown: default/started and 2001:db8::1 have no address of the same family")
 	weft(t, failed, []string{"trace", "started", "2001:db8::1", "--port=80", "-o", "json"}, `"result": "unknown"`, `"findings": []`)
 
+	manifest := filepath.Join(t.TempDir(), "lint.yaml")
+	text := "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {selector: {app: nobody}, ports: [{port: 80}]}\n"
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weft(t, different, []string{"lint", "-f", manifest}, "spec.selector: no pod in namespace default has the labels app=nobody")
+	weft(t, different, []string{"lint", "--offline", "-f", manifest, "-o", "json"}, `"field": "spec.selector"`)
+	weft(t, failed, []string{"lint"}, `required flag(s) "filename" not set`)
+	weft(t, failed, []string{"lint", "-f", "/nope.yaml"}, "/nope.yaml")
+
 	weft(t, failed, []string{"topology", "nope"}, "error: there is no pod default/nope")
 	weft(t, failed, []string{"topology", "192.0.2.1"}, "192.0.2.1 is outside the cluster: want a pod, a service or a node")
 	weft(t, failed, []string{"topology", "-o", "png"}, "want text, json, dot, mermaid or svg")

@@ -70,7 +70,7 @@ func (f *flows) test(t *testing.T, plugin *weft, fault flowFault) {
 	w := &wound{T: t}
 	t.Cleanup(w.heal)
 	fault.inject(w)
-	eventually(t, recoveryTimeout, func() error {
+	eventually(t, 2*recoveryTimeout, func() error {
 		out, errs, code := plugin.run("", strings.Fields(fault.args)...)
 		if code != fault.code || !strings.Contains(out, fault.says) {
 			return fmt.Errorf("exit code %d, want %d and %q:\n%s%s", code, fault.code, fault.says, out, errs)
