@@ -301,6 +301,26 @@ func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "192.0.2.1 192.0.2.2")
 }
 
+// A pod that got its address without a node, by its gate, gets another address where nodes do not carry it.
+func TestAddressesOfAPodWithoutANode(t *testing.T) {
+	w := newWorld(t)
+	w.pool("192.0.2.1 rack=1", "192.0.2.17 rack=2")
+	a, rack := askerOf("Pod a", "a"), func(name string) floating.Node { return floating.Node{Labels: nodeOf(name).Labels} }
+	choices, err := w.Choose(a, rack("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(floating.Claimed(choices[0], a, "", metav1.NewTime(w.now)))
+	choices, err = w.Choose(a, rack("2"))
+	if err != nil || len(choices) != 1 || choices[0].Address.String() != "192.0.2.17" {
+		t.Errorf("in rack 2: %v, %v", choices, err)
+	}
+	w.is(w.get(a, "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
+	w.is(w.get(askerOf("Pod b", "b"), "2a"), "192.0.2.17")
+	w.is(w.get(a, "2a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
+	w.is(w.get(a, "1a"), "192.0.2.1")
+}
+
 // An address that was kept for a pod's name holds the pod on the nodes that carry it. A first address does not, even if
 // it is kept once the pod ends.
 func TestKeptAddressesOfAPodThatIsNotBound(t *testing.T) {

@@ -299,3 +299,43 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 	w.says(w.event("alone", "FailedAddressAllocation"), "IPPool segment", "Network blue", "k8s.v1.cni.cncf.io/networks")
 	w.delete(alone)
 }
+
+// A gated pod has its address before it has a node. What another process gives it beside that is released, also when the
+// operator reads of it after the pod has its port.
+func TestFloatingIPOfAGatedPod(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1", "n2")
+	w.pool("web", networkv1alpha1.LocationOverlay, "10.244.200.1-10.244.200.4", "fd00:10:244:c8::1")
+	only := map[string]string{"10.244.200.1": "gated", "fd00:10:244:c8::1": "gated"}
+	p := pod("gated", "")
+	p.Annotations = map[string]string{networkv1alpha1.IPPoolAnnotation: "web"}
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: networkv1alpha1.FloatingGate}}
+	p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // no kubelet says that the nodes are ready
+	w.run(p)
+	w.until(func() error {
+		w.must(api.Get(w.Context(), client.ObjectKeyFromObject(p), p))
+		if len(p.Spec.SchedulingGates) > 0 {
+			return fmt.Errorf("the pod has the gates %v and the conditions %+v", p.Spec.SchedulingGates, p.Status.Conditions)
+		}
+		return nil
+	})
+	w.holders(only)
+	extra := func(address string) {
+		f := &networkv1alpha1.FloatingIP{}
+		w.must(api.Get(w.Context(), client.ObjectKey{Name: "10.244.200.1"}, f))
+		f.ObjectMeta = metav1.ObjectMeta{Name: address, Labels: f.Labels}
+		f.Spec.Address = networkv1alpha1.EgressAddress(address)
+		w.must(api.Create(w.Context(), f))
+	}
+	extra("10.244.200.2")
+	w.must(api.SubResource("binding").Create(w.Context(), p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n2"}}))
+	w.holders(only)
+	w.has(p, "10.244.200.1 fd00:10:244:c8::1")
+	extra("10.244.200.3")
+	w.holders(only)
+	w.has(p, "10.244.200.1 fd00:10:244:c8::1")
+	w.delete(p)
+	w.holders(map[string]string{})
+}
