@@ -27,11 +27,14 @@ const (
 // floatingWatched are the resources that decide who has which floating address.
 var floatingWatched = []string{ippools, floatingIPs, floatingIPs, "deployments", "statefulsets", "pods"}
 
-func anIPPool(r *rand.Rand) string { return fmt.Sprintf("f%d", r.IntN(3)) }
+func anIPPool(r *rand.Rand) string { return oneOf(r, "f0", "f0", "f0", "f0", "f1", "f2") }
+
+// aCarrier names a node for a pod that requests a floating address, mostly one that every history has.
+func aCarrier(r *rand.Rand) string { return oneOf(r, "n0", "n0", "n0", "n1", "n1", "n1", aNode(r)) }
 
 // aWorkload names a Deployment d<n> or a StatefulSet s<n>.
 func aWorkload(r *rand.Rand) string {
-	return oneOf(r, "a", "b") + "/" + oneOf(r, "d0", "d1", "s0", "s1")
+	return oneOf(r, "a/d0", "a/d0", "a/d0", "a/s0", "a/s0", "a/d1", "b/s1", "b/d0")
 }
 
 // aFloater names a pod that requests floating addresses: <workload>-<n>, or bare-<n> without a workload.
@@ -66,12 +69,10 @@ var floatingChoices = []choice{
 	{4, func(r *rand.Rand) Step { return Step{Do: "scale", Name: aWorkload(r), N: r.IntN(4)} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "delete-workload", Name: aWorkload(r)} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "renew-workload", Name: aWorkload(r), N: r.IntN(4)} }},
-	{24, func(r *rand.Rand) Step {
-		return Step{Do: "floater", Name: aFloater(r), Node: aNode(r), What: aFloatingRequest(r)}
-	}},
+	{24, aFloaterStep},
 	{8, func(r *rand.Rand) Step { return Step{Do: "delete-pod", Name: aFloater(r)} }},
 	{8, func(r *rand.Rand) Step {
-		return Step{Do: "renew-floater", Name: aFloater(r), Node: aNode(r), What: aFloatingRequest(r)}
+		return Step{Do: "renew-floater", Name: aFloater(r), Node: aCarrier(r), What: aFloatingRequest(r)}
 	}},
 	{3, func(r *rand.Rand) Step {
 		return Step{Do: "end-pod", Name: aFloater(r), What: oneOf(r, "Succeeded", "Failed")}
@@ -98,16 +99,27 @@ var floatingChoices = []choice{
 	{6, func(r *rand.Rand) Step { return Step{Do: "wait", N: 1 + r.IntN(6)} }},
 }
 
+// aFloaterStep creates a pod that requests floating addresses.
+func aFloaterStep(r *rand.Rand) Step {
+	return Step{Do: "floater", Name: aFloater(r), Node: aCarrier(r), What: aFloatingRequest(r)}
+}
+
 // withFloating inserts steps of IPPools into two of three histories. They begin with a pool and a node of each rack.
 func withFloating(p Plan) Plan {
 	r := rand.New(rand.NewPCG(p.Seed, 12))
 	if r.IntN(3) == 0 {
 		return p
 	}
-	begin := []Step{{Do: "ippool", Name: "f0", What: oneOf(r, poolVariants[:7]...), N: r.IntN(3)},
+	begin := []Step{{Do: "network"}, {Do: "node", Name: "n0"}, {Do: "node", Name: "n1"}, {Do: "wait", N: 20},
+		{Do: "agent", Name: "n0", N: r.IntN(3)}, {Do: "agent", Name: "n1", N: r.IntN(3)},
 		{Do: "rack", Name: "/n0", What: "1"}, {Do: "rack", Name: "/n1", What: "2"},
-		{Do: "workload", Name: "a/d0", N: 2}, {Do: "workload", Name: "a/s0", N: 2}}
-	at := r.IntN(min(len(p.Steps), 12) + 1)
+		{Do: "ippool", Name: "f0", What: oneOf(r, poolVariants[:7]...), N: 1 + r.IntN(2)},
+		{Do: "workload", Name: "a/d0", N: 1 + r.IntN(3)}, {Do: "workload", Name: "a/s0", N: 1 + r.IntN(3)}, {Do: "wait", N: 4}}
+	for range 5 {
+		begin = append(begin, aFloaterStep(r))
+	}
+	begin = append(begin, Step{Do: "wait", N: 6})
+	at := r.IntN(min(len(p.Steps), 6) + 1)
 	p.Steps = slices.Insert(p.Steps, at, begin...)
 	for range 15 + r.IntN(40) {
 		p.Steps = slices.Insert(p.Steps, at+len(begin)+r.IntN(len(p.Steps)-at-len(begin)+1), draw(r, floatingChoices))

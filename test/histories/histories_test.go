@@ -39,12 +39,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// gained counts the floating addresses that ports got in all attempts.
+var gained atomic.Int64
+
 // attempt runs a plan once, with its own servers.
 func attempt(t *testing.T, name string, p Plan) (trace []string, err error) {
 	t.Run(name, func(t *testing.T) {
 		var w *world
 		if w, err = newWorld(t, p, nil); err == nil {
 			err, trace = w.run(context.Background()), w.trace
+			gained.Add(int64(w.observer.count()))
 		}
 	})
 	return trace, err
@@ -77,7 +81,8 @@ func TestHistories(t *testing.T) {
 	}
 	close(seeds)
 	workers.Wait()
-	t.Logf("%d histories passed in %s; %d failed once and not again", passed.Load(), time.Since(started).Round(time.Second), seldom.Load())
+	t.Logf("%d histories passed in %s; %d failed once and not again; ports got a floating address %d times", passed.Load(),
+		time.Since(started).Round(time.Second), seldom.Load(), gained.Load())
 }
 
 // TestRecordedHistories repeats every history that ever found a bug. Some found it only in some of the runs.

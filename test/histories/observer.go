@@ -64,6 +64,13 @@ func (o *observer) err() error {
 	return errors.Join(o.wrong...)
 }
 
+// count returns how many floating addresses ports got.
+func (o *observer) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gains
+}
+
 // spoil records that a vandal changed the addresses of a port.
 func (o *observer) spoil(port string) {
 	o.mu.Lock()
