@@ -29,7 +29,7 @@ var floatingWatched = []string{ippools, floatingIPs, floatingIPs, "deployments",
 
 func anIPPool(r *rand.Rand) string { return oneOf(r, "f0", "f0", "f0", "f0", "f1", "f2") }
 
-// aCarrier names a node for a pod that requests a floating address, mostly one that every history has.
+// aCarrier names a node for a pod that requests a floating address, mostly a node of every history.
 func aCarrier(r *rand.Rand) string { return oneOf(r, "n0", "n0", "n0", "n1", "n1", "n1", aNode(r)) }
 
 // aWorkload names a Deployment d<n> or a StatefulSet s<n>.
