@@ -29,7 +29,7 @@ var floatingWatched = []string{ippools, floatingIPs, floatingIPs, "deployments",
 
 func anIPPool(r *rand.Rand) string { return oneOf(r, "f0", "f0", "f0", "f0", "f1", "f2") }
 
-// aCarrier names a node for a pod that requests a floating address, mostly one that every history has.
+// aCarrier names a node for a pod that requests a floating address, mostly a node that every history has.
 func aCarrier(r *rand.Rand) string { return oneOf(r, "n0", "n0", "n0", "n1", "n1", "n1", aNode(r)) }
 
 // aWorkload names a Deployment d<n> or a StatefulSet s<n>.
@@ -199,7 +199,8 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 // overlays are the formats of Overlay pools' addresses in the last subnets of each shape, and overlayFirst are their
 // first numbers.
 var (
-	overlays     = [][]string{{"10.244.255.%d"}, {"10.244.0.%d"}, {"10.244.0.%d", "fd00:10:244:3::%d"}, {"fd00:10:244:f::%d"}, {"10.244.0.%d", "fd00:10:244:f::%d"}}
+	overlays = [][]string{{"10.244.255.%d"}, {"10.244.0.%d"}, {"10.244.0.%d", "fd00:10:244:3::%d"}, {"fd00:10:244:f::%d"},
+		{"10.244.0.%d", "fd00:10:244:f::%d"}}
 	overlayFirst = []int{16, 25, 50, 16, 240}
 )
 

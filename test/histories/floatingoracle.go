@@ -97,7 +97,7 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 	return ""
 }
 
-// outside returns the addresses that no NAT pool may have, besides those of other pools.
+// outside returns the addresses that no NAT pool may have, besides the ranges of other pools.
 func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
 		taken = append(taken, floating.Of(n))
@@ -111,7 +111,7 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 	return taken
 }
 
-// givenTo returns the floating addresses at a pod's port, and checks that they are those that its FloatingIPs give.
+// givenTo returns the floating addresses at a pod's port, and compares them with its FloatingIPs.
 func (o *oracle) givenTo(pod *corev1.Pod, r row) (given givenAddresses) {
 	marks := mapOf(r["external_ids"])
 	var err, err2 error

@@ -18,7 +18,7 @@ type database map[string]map[string]row
 // mirror follows the northbound database with its own monitor, independent of the operator under test.
 type mirror struct {
 	notify func()
-	// observe is called at each change with all rows, and with those that changed as they were; nil: nobody observes.
+	// observe is called at each change with all rows, and with the former content of the changed rows; nil: nobody observes.
 	observe func(rows, before database)
 
 	mu   sync.Mutex

@@ -67,7 +67,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var nads nadv1.NetworkAttachmentDefinitionList
 	var pools networkv1alpha1.IPPoolList
 	var ips networkv1alpha1.FloatingIPList
-	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
+	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips),
+		w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))

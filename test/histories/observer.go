@@ -38,7 +38,7 @@ type observer struct {
 	// person is the FloatingIP that a person changes now.
 	person string
 	wrong  []error
-	// gains counts the addresses that ports got, so that a test can tell that something was observed.
+	// gains counts the addresses that ports got, which shows that there was something to observe.
 	gains int
 }
 
@@ -139,7 +139,7 @@ func podOf(f *networkv1alpha1.FloatingIP) types.UID {
 	return f.Spec.Holder.PodUID
 }
 
-// hasSlot reports whether a pod has an address besides the one that it lost, for the same index and family.
+// hasSlot reports whether a pod has another address than the lost one, for the same index and family.
 func (o *observer) hasSlot(pod types.UID, lost *networkv1alpha1.FloatingIP) bool {
 	is4 := func(f *networkv1alpha1.FloatingIP) bool { return netip.MustParseAddr(string(f.Spec.Address)).Is4() }
 	for _, f := range o.ips {

@@ -63,7 +63,8 @@ func newMapper() meta.RESTMapper {
 	core, own := corev1.SchemeGroupVersion, networkv1alpha1.GroupVersion
 	admins := schema.GroupVersion{Group: policyv1alpha2.GroupName, Version: policyv1alpha2.GroupVersion.Version}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
-		networkingv1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion,
+		networkingv1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion,
+		admins, nadv1.SchemeGroupVersion, ipamclaimsv1alpha1.SchemeGroupVersion,
 		cniv1beta1.GroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)

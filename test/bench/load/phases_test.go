@@ -42,7 +42,8 @@ func (w *world) join(first, n int) {
 }
 
 func (w *world) createNode(ctx context.Context, i int) error {
-	_, err := w.api.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: rackOf(i)}}, metav1.CreateOptions{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: rackOf(i)}}
+	_, err := w.api.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	return err
 }
 
