@@ -23,6 +23,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -50,6 +51,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if apierrors.IsNotFound(err) {
 		r.Floating.Book.RemovePool(req.Name)
 		r.changed(req.Name)
+		r.enqueuePods(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -69,9 +71,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		}
 		return ctrl.Result{}, err
 	}
-	if r.Floating.Book.SetPool(read, "") {
-		r.changed(pool.Name)
-	}
+	r.set(read, "")
 	if err := r.keepSize(ctx, read); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -80,10 +80,29 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 
 // refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
 func (r *Pools) refuse(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool, why *floating.RefusedError) error {
-	if r.Floating.Book.SetPool(read, why.Message) {
-		r.changed(pool.Name)
-	}
+	r.set(read, why.Message)
 	return r.report(ctx, pool, why.Reason, why.Message)
+}
+
+// set records the pool.
+func (r *Pools) set(read floating.Pool, refused string) {
+	_, _, known := r.Floating.Book.Pool(read.Name)
+	if r.Floating.Book.SetPool(read, refused) {
+		r.changed(read.Name)
+	}
+	if !known {
+		r.enqueuePods(read.Name)
+	}
+}
+
+// enqueuePods enqueues the pods that have addresses of a pool that was created or deleted, because translations exist
+// only while the pool does.
+func (r *Pools) enqueuePods(pool string) {
+	for _, f := range r.Floating.Book.InPool(pool) {
+		if h := f.Spec.Holder; h != nil && h.PodUID != "" {
+			r.Triggers.Enqueue(topology.KindPod, types.NamespacedName{Namespace: h.Namespace, Name: h.Pod})
+		}
+	}
 }
 
 // changed enqueues the pool's FloatingIPs, and publishes that pods may get an address now.

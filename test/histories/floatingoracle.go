@@ -213,10 +213,20 @@ func (o *oracle) checkFloating() {
 			continue // the pod's addresses follow the agent's report
 		}
 		addresses, requests, err := o.choose(pod)
+		addresses = slices.DeleteFunc(addresses, func(a netip.Addr) bool { // the translations of a deleted pool have gone with it
+			f := o.truth.Book.Get(a)
+			return f != nil && !o.exists(f.Spec.Pool) && !slices.Contains(given.own, a)
+		})
 		if has := slices.Concat(given.own, given.translated); requests && err == nil && !sameSet(addresses, has) {
 			o.complain("pod %s/%s would be given %v, and has %v", pod.Namespace, pod.Name, addresses, has)
 		}
 	}
+}
+
+// exists reports whether an IPPool exists.
+func (o *oracle) exists(pool string) bool {
+	_, known := o.refused[pool]
+	return known
 }
 
 func (o *oracle) checkIPPool(pool *networkv1alpha1.IPPool) {
@@ -244,7 +254,7 @@ func (o *oracle) checkIPPool(pool *networkv1alpha1.IPPool) {
 func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 	h := f.Spec.Holder
 	if h == nil {
-		if _, known := o.refused[f.Spec.Pool]; !known {
+		if !o.exists(f.Spec.Pool) {
 			o.complain("FloatingIP %s is nobody's and of IPPool %s, which does not exist", f.Name, f.Spec.Pool)
 		}
 		return

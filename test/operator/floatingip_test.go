@@ -15,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
@@ -223,6 +224,33 @@ func TestFloatingIPsByTranslation(t *testing.T) {
 	if found := w.natOf(); len(found) > 0 {
 		t.Errorf("translations are left: %v", found)
 	}
+}
+
+// Translations exist only while their pool does. The address stays the pod's, so that it returns with the pool.
+func TestTranslationsOfADeletedPool(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	pool := w.pool("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30")
+	p := w.inPool("one", "n1", "edge", networkv1alpha1.ReleaseImmutable, nil)
+	w.port(p)
+	translated := func(want string) {
+		t.Helper()
+		w.until(func() error {
+			port, err := w.findPort(p)
+			if err == nil && port.ExternalIDs[ovnexpr.TranslatedKey] != want {
+				err = fmt.Errorf("the port's mark of translations is %q, want %q", port.ExternalIDs[ovnexpr.TranslatedKey], want)
+			}
+			return err
+		})
+	}
+	translated("192.0.2.64")
+	w.must(api.Delete(w.Context(), pool))
+	translated("")
+	w.holders(map[string]string{"192.0.2.64": "one"})
+	w.pool("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30")
+	translated("192.0.2.64")
 }
 
 // What a pool cannot be is said in its status with both names.
