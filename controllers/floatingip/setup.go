@@ -137,7 +137,7 @@ func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) f
 				continue
 			}
 			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.ofWorkload(kind)),
-				predicate.Predicate(trigger.SpecChanged()))); err != nil {
+				trigger.SpecChanged())); err != nil {
 				return err
 			}
 			begun[kind] = true

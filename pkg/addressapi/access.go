@@ -55,7 +55,7 @@ func (a *API) authorize(needed right) func(huma.Context, func(huma.Context)) {
 			name = objectName(needed.resource, ctx.Param(needed.parameter))
 		}
 		err = a.review(ctx.Context(), user, needed, name)
-		if err != nil && !(needed.perObject && isForbidden(err)) {
+		if err != nil && (!needed.perObject || !isForbidden(err)) {
 			a.refuse(ctx, err)
 			return
 		}

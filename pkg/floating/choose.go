@@ -1,6 +1,7 @@
 package floating
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -179,7 +180,8 @@ func (b *Book) Survey(a Asker, nodes []Node) []Answer {
 			}
 		}
 		answers[i] = answer
-		if e, _ := answer.Err.(*UnavailableError); e != nil && e.Node != "" && e.Node != node.Name {
+		var e *UnavailableError
+		if errors.As(answer.Err, &e) && e.Node != "" && e.Node != node.Name {
 			here := *e
 			here.Node = node.Name
 			answers[i].Err = &here

@@ -211,7 +211,7 @@ func (c *chooser) on(node Node) ([]Choice, error) {
 	return c.choices, nil
 }
 
-func (o Choice) slot() slot { return slot{o.Index, o.Address.Is4()} }
+func (c Choice) slot() slot { return slot{c.Index, c.Address.Is4()} }
 
 // byPreference orders what a pod has twice for one slot, because two processes gave it an address at a time.
 func (c *chooser) byPreference(x, y entry) int {

@@ -27,9 +27,10 @@ var (
 )
 
 const (
-	// ConfigMapName is the ConfigMap with Galaxy's ranges, ConfigMapKey the key in it.
+	// ConfigMapName is the ConfigMap with Galaxy's ranges.
 	ConfigMapName = "floatingip-config"
-	ConfigMapKey  = "floatingips"
+	// ConfigMapKey is the key of the ranges in the ConfigMap.
+	ConfigMapKey = "floatingips"
 	// reservedLabel on Galaxy's FloatingIP keeps its address from pods.
 	reservedLabel = "reserved"
 )

@@ -317,7 +317,7 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 	w.says(w.event("three", "FailedNetworkAllocation"), "IPPool segment", "in use")
 	w.holders(map[string]string{"10.100.0.1": "one", "10.100.0.2": "two"})
 	o.stop()
-	o = w.start()
+	w.start()
 	w.delete(one)
 	w.wantPorts(map[string]string{"blue_default_three_net1": "10.100.0.1", "blue_default_ordinary_net1": "10.100.0.3 fd00:100::1",
 		"blue_default_two_net1": "10.100.0.2"})

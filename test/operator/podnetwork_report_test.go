@@ -111,10 +111,10 @@ func TestCountOfAPreviousLeader(t *testing.T) {
 			w.must(api.Status().Patch(t.Context(), blue, stale))
 			w.start()
 			w.until(func() error {
-				if err := view.Get(t.Context(), keyOf(blue), blue); err != nil || blue.Status.Attachments != 0 {
-					return fmt.Errorf("%d attachments without a port, %v", blue.Status.Attachments, err)
+				if err := view.Get(t.Context(), keyOf(blue), blue); err != nil {
+					return err
 				}
-				return nil
+				return isTrue(blue.Status.Attachments == 0, fmt.Sprintf("%d attachments without a port", blue.Status.Attachments))
 			})
 		})
 	}

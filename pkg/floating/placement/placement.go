@@ -4,6 +4,7 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,7 +93,8 @@ func count(choices []floating.Choice, has func(floating.Choice) bool) (n int) {
 func Explain(all int, answers []floating.Answer) string {
 	nodes := map[string]int{} // reason -> number of nodes
 	for _, a := range answers {
-		if unavailable, ok := a.Err.(*floating.UnavailableError); ok {
+		var unavailable *floating.UnavailableError
+		if errors.As(a.Err, &unavailable) {
 			reason := *unavailable
 			reason.Node = ""
 			nodes[reason.Error()]++
