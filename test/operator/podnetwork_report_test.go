@@ -114,7 +114,10 @@ func TestCountOfAPreviousLeader(t *testing.T) {
 				if err := view.Get(t.Context(), keyOf(blue), blue); err != nil {
 					return err
 				}
-				return isTrue(blue.Status.Attachments == 0, fmt.Sprintf("%d attachments without a port", blue.Status.Attachments))
+				if n := blue.Status.Attachments; n != 0 {
+					return fmt.Errorf("%d attachments without a port", n)
+				}
+				return nil
 			})
 		})
 	}
