@@ -61,6 +61,10 @@ e2e-faults: ## Break each part of the cluster, including slow faults: the status
 e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
+.PHONY: e2e-trace
+e2e-trace: ## Ask kubectl weft trace N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
+	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
+
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'
