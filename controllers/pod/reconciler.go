@@ -168,7 +168,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	addresses, err := r.give(ctx, pod)
 	if err != nil {
-		return r.lack(ctx, pod, err)
+		if err := r.lack(ctx, pod, err); err != nil || !r.hasAssignment(pod) {
+			return err
+		}
 	}
 	got, err := r.allocate(ctx, pod, addresses.own)
 	if err != nil {

@@ -132,7 +132,10 @@ func floatingWhereHeld(v *view) []Violation {
 		}
 		router := names.GatewayRouter(pod.Spec.NodeName)
 		for _, address := range v.heldBy(pod, networkv1alpha1.LocationNAT) {
-			if routers[router] {
+			same := func(element ovnexpr.PortAddress) bool {
+				return slices.ContainsFunc(element.Addresses, func(a netip.Addr) bool { return a.Is4() == address.Is4() })
+			}
+			if routers[router] && slices.ContainsFunc(addressesOf(v.owned[key][0]), same) {
 				want[fmt.Sprint(key, " ", address, " ", router)] = true
 			}
 		}
