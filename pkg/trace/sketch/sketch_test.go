@@ -92,7 +92,8 @@ func ways() []Way {
 	return []Way{
 		{Title: `IPv4 TCP demo/client -> <"web"> port 8080`,
 			Verdict: trace.Verdict{Result: trace.Dropped, By: policy,
-				Why: "NetworkPolicy demo/deny-all, which isolates web-1 for ingress; no rule allows client-1 port 8080"},
+				Why: "NetworkPolicy demo/deny-all, which isolates web-1 for ingress; " +
+					"no rule allows client-1 port 8080"},
 			Hops: []trace.Hop{{What: "from demo/client on node n1"},
 				{Where: "n2", What: "switch of node n2, through the tunnel between the nodes"},
 				{Where: "n2", What: "NetworkPolicy demo/deny-all denies it by ingress isolation", By: policy}}},
