@@ -41,7 +41,7 @@ test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
-test-modules: ## Run the tests in separate modules: the alerts with Prometheus' rule engine, and the OLM bundle with OLM's validators
+test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, and the OLM bundle with OLM's validators
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
 

@@ -79,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.Floating.Load(ctx); err != nil { // also without a request a pod may have floating addresses
+		return ctrl.Result{}, err
+	}
 	key := topology.PodKey(req.Namespace, req.Name)
 	r.Selectors.Started(key)
 	defer r.Selectors.Reconciled(key)
