@@ -41,7 +41,7 @@ test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
-test-modules: ## Run the tests in separate modules: the alerts with Prometheus' rule engine, and the OLM bundle with OLM's validators
+test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, and the OLM bundle with OLM's validators
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
 
@@ -62,7 +62,7 @@ e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=2
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
 .PHONY: e2e-trace
-e2e-trace: ## Ask kubectl weft trace N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
+e2e-trace: ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
 	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
 
 .PHONY: e2e-install

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,7 +47,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
+			kind.Of(&networkv1alpha1.IPPool{},
+				predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: reported})),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -105,6 +107,13 @@ func (r *Reconciler) lost(before, after client.Object) {
 		return
 	}
 	r.enqueuePod(had.Spec.Holder)
+}
+
+// reported passes the updates of a pool's status, which may be the late write of an earlier leader.
+func reported(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
+	return ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // ended passes the updates with which a pod ends, or is replaced by another of its name.

@@ -67,6 +67,9 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 // waitsFor is the key under which pods wait for an address of a pool.
 func waitsFor(pool string) string { return "IPPool " + pool }
 
+// waitsForPort is the key under which a pod waits for the end of another pod's port with its floating address.
+func waitsForPort(address netip.Addr) string { return "address " + address.String() }
+
 // freed enqueues the pods that wait for an address of a pool.
 func (r *Reconciler) freed(pool string) { r.Wake(waitsFor(pool)) }
 

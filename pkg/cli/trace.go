@@ -24,7 +24,7 @@ type traceCommand struct {
 	allBackends bool
 	reply       bool
 	raw         bool
-	format      format
+	output      string
 }
 
 const traceLong = `Show what the network does with a packet, and which object decides.
@@ -53,7 +53,8 @@ func newTrace(target *cluster) *cobra.Command {
 		Example: `  kubectl weft trace demo/client demo/web-0 --port 8080
   kubectl weft trace demo/client svc/demo/web --all-backends
   kubectl weft trace outside node/worker-1 --port 30080
-  kubectl weft trace demo/web-0 192.0.2.10 --protocol udp --port 53 --family IPv4 -o json`,
+  kubectl weft trace demo/web-0 192.0.2.10 --protocol udp --port 53 --family IPv4 -o json
+  kubectl weft trace outside svc/demo/web -o svg > trace.svg`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("want two arguments, FROM and TO, not %d: %s", len(args), c.UseLine())
@@ -70,7 +71,7 @@ func newTrace(target *cluster) *cobra.Command {
 	flags.BoolVar(&t.allBackends, "all-backends", false, "trace a packet to each backend of a service, instead of to one")
 	flags.BoolVar(&t.reply, "reply", true, "also trace the reply")
 	flags.BoolVar(&t.raw, "raw", false, "also show the output of ovn-trace")
-	t.format.bind(c)
+	flags.StringVarP(&t.output, "output", "o", string(formatText), "text, json, dot or svg")
 	return c
 }
 
@@ -82,7 +83,10 @@ func (t *traceCommand) check() error {
 	if !slices.Contains([]string{"", "IPv4", "IPv6"}, t.family) {
 		return fmt.Errorf("--family %q: want IPv4 or IPv6", t.family)
 	}
-	return t.format.check()
+	if _, ok := answers[t.output]; !ok {
+		return fmt.Errorf("invalid output %q: want text, json, dot or svg", t.output)
+	}
+	return nil
 }
 
 func (t *traceCommand) run(c *cobra.Command, from, to string) error {
@@ -231,7 +235,7 @@ func linesOf(object string, problems []networkv1alpha1.Problem) (lines []string)
 }
 
 func (t *traceCommand) write(c *cobra.Command, a traceAnswer) error {
-	if err := t.format.write(c.OutOrStdout(), a, a.text); err != nil {
+	if err := answers[t.output](c.OutOrStdout(), a); err != nil {
 		return err
 	}
 	switch a.Result {

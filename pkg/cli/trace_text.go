@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/weft-network/weft/pkg/trace"
+	"github.com/weft-network/weft/pkg/trace/sketch"
 )
 
 // traceAnswer is the answer of the command trace.
@@ -58,6 +60,27 @@ func newTraceAnswer(w trace.World, findings []trace.Finding, notes []string, raw
 		}
 	}
 	return a
+}
+
+// answers are the forms of the answer.
+var answers = map[string]func(io.Writer, traceAnswer) error{
+	"text": func(out io.Writer, a traceAnswer) error { return formatText.write(out, a, a.text) },
+	"json": func(out io.Writer, a traceAnswer) error { return formatJSON.write(out, a, nil) },
+	"dot":  func(out io.Writer, a traceAnswer) error { return a.draw(out, sketch.WaysDOT) },
+	"svg":  func(out io.Writer, a traceAnswer) error { return a.draw(out, sketch.WaysSVG) },
+}
+
+// draw writes a picture of all findings. An answer without findings is a picture of its reason.
+func (a traceAnswer) draw(out io.Writer, render func([]sketch.Way) string) error {
+	var ways []sketch.Way
+	for _, f := range a.Findings {
+		ways = append(ways, sketch.Way{Title: f.title(), Verdict: f.Verdict, Hops: f.Way, Reply: f.Reply})
+	}
+	if len(ways) == 0 {
+		ways = []sketch.Way{{Verdict: trace.Verdict{Result: a.Result, Why: a.Why}}}
+	}
+	_, err := io.WriteString(out, render(ways))
+	return err
 }
 
 // text renders the answer for people: the verdict in the first line. Findings with the same verdict share it.

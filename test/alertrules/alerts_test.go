@@ -1,4 +1,5 @@
-// Package alertrules runs the unit tests of config/monitoring/tests with Prometheus' own rules and engine. promtool runs the same files:
+// Package alertrules runs the unit tests of config/monitoring/tests with Prometheus' own rules and engine, and the queries of
+// config/grafana. promtool runs the same files of tests:
 //
 //	promtool test rules config/monitoring/tests/*.yaml
 package alertrules

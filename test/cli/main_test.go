@@ -112,6 +112,7 @@ func weftReads(t *testing.T, in string, code int, args []string, texts ...string
 	var out, errs bytes.Buffer
 	got := cli.Run(append([]string{"--kubeconfig", kubeconfig}, args...), strings.NewReader(in), &out, &errs)
 	all := out.String() + errs.String()
+	checkSchema(t, args, out.Bytes())
 	if got != code {
 		t.Errorf("weft %v has exit code %d, want %d:\n%s", args, got, code, all)
 	}

@@ -60,7 +60,7 @@ func traces(t *testing.T) {
 		{"started svc/two --port=http", "want a number from 1 to 65535"},
 		{"started svc/two --protocol=ip", "want tcp, udp, sctp or icmp"},
 		{"started svc/two --family=ipv5", "want IPv4 or IPv6"},
-		{"started svc/two --port=80 -o yaml", "want text or json"},
+		{"started svc/two --port=80 -o yaml", "want text, json, dot or svg"},
 		{"started svc/two --port=80", "error: namespace weft-system has no running pod of the OVN databases"},
 	} {
 		weft(t, failed, append([]string{"trace"}, strings.Fields(bad.args)...), bad.says)
@@ -70,6 +70,7 @@ func traces(t *testing.T) {
 	weft(t, failed, []string{"trace", "started", "2001:db8::1", "--port=80"},
 		"unknown: default/started and 2001:db8::1 have no address of the same family")
 	weft(t, failed, []string{"trace", "started", "2001:db8::1", "--port=80", "-o", "json"}, `"result": "unknown"`, `"findings": []`)
+	weft(t, failed, []string{"trace", "started", "2001:db8::1", "--port=80", "-o", "svg"}, "<svg ", "have no address of the same family")
 
 	manifest := filepath.Join(t.TempDir(), "lint.yaml")
 	text := "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {selector: {app: nobody}, ports: [{port: 80}]}\n"

@@ -22,6 +22,8 @@ const (
 	Pod     Shape = "pod"
 	Service Shape = "service"
 	Outside Shape = "outside"
+	// Decision is a hop at which a policy or another object decides. No graph of the network has it.
+	Decision Shape = "decision"
 )
 
 // Vertex is a part of the network.

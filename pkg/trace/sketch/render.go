@@ -64,7 +64,8 @@ func ids(all []*Vertex) map[*Vertex]string {
 	return found
 }
 
-var dotShapes = map[Shape]string{Router: "diamond", Switch: "box", Host: "house", Pod: "ellipse", Service: "hexagon", Outside: "plaintext"}
+var dotShapes = map[Shape]string{Router: "diamond", Switch: "box", Host: "house", Pod: "ellipse", Service: "hexagon", Outside: "plaintext",
+	Decision: "octagon"}
 
 // DOT renders a graph for Graphviz.
 func (g Graph) DOT() string {
@@ -115,7 +116,8 @@ const (
 	margin, letters, inset = 20, 42, 8
 )
 
-var fills = map[Shape]string{Router: "#fde9c9", Switch: "#d7e8fb", Host: "#e6e6e6", Pod: "#dcf3d8", Service: "#eadcf7", Outside: "#ffffff"}
+var fills = map[Shape]string{Router: "#fde9c9", Switch: "#d7e8fb", Host: "#e6e6e6", Pod: "#dcf3d8", Service: "#eadcf7", Outside: "#ffffff",
+	Decision: "#fbf3b9"}
 
 // SVG renders a graph as a picture: a row for each vertex, and a column for each depth. It refers to nothing outside.
 func (g Graph) SVG() string {
@@ -150,7 +152,10 @@ func (g Graph) SVG() string {
 }
 
 // short cuts a text to the width of a box.
-func short(text string) string {
+func short(text string) string { return cut(text, letters) }
+
+// cut shortens a text to a number of letters.
+func cut(text string, letters int) string {
 	if runes := []rune(text); len(runes) > letters {
 		return string(runes[:letters-1]) + "…"
 	}

@@ -65,28 +65,64 @@ func TestGoldens(t *testing.T) {
 	} {
 		g := Draw(in)
 		for ending, got := range map[string]string{"txt": g.Text(), "dot": g.DOT(), "mmd": g.Mermaid(), "svg": g.SVG()} {
-			path := filepath.Join("testdata", name+"."+ending)
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil || string(want) != got {
-				t.Errorf("%s: error %v; go test -update writes it. Got\n%s", path, err, got)
-			}
+			golden(t, name+"."+ending, got)
 		}
 	}
 }
 
+// golden compares a picture with its file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || string(want) != got {
+		t.Errorf("%s: error %v; go test -update writes it. Got\n%s", path, err, got)
+	}
+}
+
+// ways are a packet that is dropped, with a name that is markup, and a packet that passes with its reply.
+func ways() []Way {
+	policy := trace.Object{Kind: "NetworkPolicy", Namespace: "demo", Name: "deny-all"}
+	service := trace.Object{Kind: "Service", Namespace: "demo", Name: "web"}
+	return []Way{
+		{Title: `IPv4 TCP demo/client -> <"web"> port 8080`,
+			Verdict: trace.Verdict{Result: trace.Dropped, By: policy,
+				Why: "NetworkPolicy demo/deny-all, which isolates web-1 for ingress; " +
+					"no rule allows client-1 port 8080"},
+			Hops: []trace.Hop{{What: "from demo/client on node n1"},
+				{Where: "n2", What: "switch of node n2, through the tunnel between the nodes"},
+				{Where: "n2", What: "NetworkPolicy demo/deny-all denies it by ingress isolation", By: policy}}},
+		{Title: "IPv6 TCP outside -> Service demo/web port 80", Verdict: trace.Verdict{Result: trace.Allowed},
+			Hops: []trace.Hop{{What: "from 2001:db8::1 by node n1"}, {Where: "GR_n1", What: "Service demo/web: backend [fd00::3]:8080", By: service},
+				{Where: "GR_n1", What: "source becomes fd69::2"}, {What: "delivered to pod demo/web-1"}},
+			Reply: []trace.Hop{{Where: "GR_n1", What: "gateway of node n1, through the tunnel between the nodes"},
+				{What: "delivered to the network outside, by bridge and node br-ex_n1"}}},
+		{Title: "IPv6 UDP demo/client -> 2001:db8::1", Verdict: trace.Verdict{Result: trace.Unknown, Why: "the host decides"}},
+	}
+}
+
+func TestWays(t *testing.T) {
+	golden(t, "ways.dot", WaysDOT(ways()))
+	golden(t, "ways.svg", WaysSVG(ways()))
+	golden(t, "no-ways.dot", WaysDOT(nil))
+	golden(t, "no-ways.svg", WaysSVG(nil))
+}
+
 // Names from the cluster do not break out of the picture's markup.
 func TestSVGIsXML(t *testing.T) {
-	decoder := xml.NewDecoder(strings.NewReader(Draw(cluster()).SVG()))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
+	for _, picture := range []string{Draw(cluster()).SVG(), WaysSVG(ways())} {
+		decoder := xml.NewDecoder(strings.NewReader(picture))
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
