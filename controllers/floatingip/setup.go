@@ -51,8 +51,10 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: reported})),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all,
-				predicate.And[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: subnetsChanged})),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+				return trigger.SpecChanged().Update(e) && subnetsChanged(e) || hostChanged(e)
+			}}),
+			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
 		},

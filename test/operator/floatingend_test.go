@@ -2,6 +2,9 @@ package operator
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -123,4 +126,40 @@ func TestPersonTakesAnAddressInUse(t *testing.T) {
 	}
 	w.holders(held)
 	w.wantPorts(map[string]string{"blue_default_one_net1": "10.100.0.1"})
+}
+
+// A NAT pool must not have an address of a node or of a router outside: the pods' traffic would take it away.
+func TestPoolsWithAddressesOfNodes(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.pool("node", networkv1alpha1.LocationNAT, "192.0.2.11")
+	w.pool("router", networkv1alpha1.LocationNAT, "192.0.2.1-192.0.2.3")
+	w.pool("all", networkv1alpha1.LocationNAT, "192.0.2.255")
+	w.pool("internal", networkv1alpha1.LocationNAT, "198.51.100.0/29")
+	w.pool("good", networkv1alpha1.LocationNAT, "192.0.2.64/30")
+	w.registerAt("outside", "198.51.100.7")
+	w.joinShared("n1")
+	for name, words := range map[string][]string{
+		"node":     {"range 192.0.2.11", "overlaps 192.0.2.11", "node n1"},
+		"router":   {"192.0.2.1-192.0.2.3", "a router that node n1 sends to"},
+		"all":      {"192.0.2.255", "all hosts", "node n1"},
+		"internal": {"198.51.100.7", "node outside"},
+	} {
+		w.until(func() error {
+			var p networkv1alpha1.IPPool
+			if err := view.Get(w.Context(), client.ObjectKey{Name: name}, &p); err != nil {
+				return err
+			}
+			for _, ready := range p.Status.Conditions {
+				lacks := func(s string) bool { return !strings.Contains(ready.Message, s) }
+				if ready.Status == metav1.ConditionFalse && !slices.ContainsFunc(words, lacks) {
+					return nil
+				}
+			}
+			return fmt.Errorf("IPPool %s has the conditions %+v, want %v", name, p.Status.Conditions, words)
+		})
+	}
+	w.inPool("one", "n1", "good", "", nil)
+	w.holders(map[string]string{"192.0.2.64": "one"})
 }
