@@ -61,6 +61,10 @@ e2e-faults: ## Break each part of the cluster, including slow faults: the status
 e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
+.PHONY: e2e-floating
+e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
+	WEFT_E2E_MOVES=$(or $(N),20) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestFloating$$'
+
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'

@@ -22,13 +22,17 @@ import (
 // rackLabel is the label of the nodes that selects the ranges which they carry: n1 is in rack 1, n2 in rack 2.
 const rackLabel = "rack"
 
-// TestFloating runs pods with addresses of IPPools on two nodes with different segments, and exchanges
-// packets with them from inside and outside the cluster.
+// TestFloating runs pods with addresses of IPPools on two nodes with different segments: packets of each location, who
+// has which address while workloads change, and how long an address does not answer while it moves.
 func TestFloating(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		bed.setLabel(t, node, rackLabel, strings.TrimPrefix(node, "n"))
 	}
+	results := &floatingResults{}
+	t.Cleanup(func() { writeReport(t, "floating.json", results) })
 	t.Run("packets", testFloatingPackets)
+	t.Run("policies", func(t *testing.T) { testFloatingPolicies(t, results) })
+	t.Run("moves", func(t *testing.T) { testFloatingMoves(t, results) })
 	bed.awaitConsistent(t)
 }
 
