@@ -67,7 +67,8 @@ func rangesOf(texts ...string) (ranges []networkv1alpha1.IPPoolRange) {
 func ipPool(t *testing.T, name string, location networkv1alpha1.IPPoolLocation, network string, ranges ...string) {
 	t.Helper()
 	p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	p.Spec = networkv1alpha1.IPPoolSpec{Location: location, Network: network, Ranges: rangesOf(ranges...), Namespaces: &metav1.LabelSelector{}}
+	p.Spec = networkv1alpha1.IPPoolSpec{Location: location, Network: network, Ranges: rangesOf(ranges...),
+		Namespaces: &metav1.LabelSelector{}}
 	must(t, bed.api.Create(t.Context(), p))
 	t.Cleanup(func() { must(t, removePool(p)) })
 	eventually(t, readyTimeout, func() error {

@@ -76,7 +76,7 @@ func floatingTable() []floatingStep {
 type floatingWorkload struct {
 	kind, name string
 	policy     networkv1alpha1.ReleasePolicy
-	gate       bool // its pods have the scheduling gate, others ask the extender
+	gate       bool // its pods have the scheduling gate; without it, their scheduler has the extender
 	replicas   int
 	object     client.Object
 
