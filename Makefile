@@ -65,6 +65,10 @@ e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=2
 e2e-trace: ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
 	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
 
+.PHONY: e2e-floating
+e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
+	WEFT_E2E_MOVES=$(or $(N),20) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestFloating$$'
+
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'

@@ -26,11 +26,11 @@ var (
 	parallel  = flag.Int("histories", 8, "histories run in parallel")
 	shrinking = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a failed history")
 	rare      = flag.Int("rare", 1, "number of histories that may fail once if they pass three repetitions; they are logged")
-	recent    = flag.Bool("recent", false, "also IPPools, IPAMClaims, MultiNetworkPolicies and Localnet Networks")
 	keep      = flag.String("keep", "", "folder for the files of failed histories; empty: a temporary folder")
 )
 
 func TestMain(m *testing.M) {
+	flag.BoolVar(&recent, "recent", false, "also IPPools, IPAMClaims, MultiNetworkPolicies and Localnet Networks")
 	flag.Parse()
 	log := logr.Discard()
 	if *replay != "" {
