@@ -30,8 +30,8 @@ type pinged struct {
 	Sent int
 	Lost int
 	Gaps []struct {
-		At   time.Time
-		Lost int
+		At, Until time.Time
+		Lost      int
 	}
 }
 

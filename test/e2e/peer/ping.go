@@ -100,8 +100,9 @@ type report struct {
 
 // gap is a run of lost requests.
 type gap struct {
-	At   time.Time `json:"at"` // when the first was sent
-	Lost int       `json:"lost"`
+	At    time.Time `json:"at"`    // when the first was sent
+	Until time.Time `json:"until"` // when the next answered request was sent, or the last lost one
+	Lost  int       `json:"lost"`
 }
 
 // stream is the requests to one address.
@@ -212,6 +213,9 @@ func (s *stream) report() report {
 	inGap := false
 	for i, answered := range slices.All(s.answered[s.first:]) {
 		r.Sent++
+		if inGap {
+			r.Gaps[len(r.Gaps)-1].Until = s.sent[s.first+i]
+		}
 		if !answered {
 			if !inGap {
 				r.Gaps = append(r.Gaps, gap{At: s.sent[s.first+i]})
