@@ -62,8 +62,12 @@ e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=2
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
 .PHONY: e2e-trace
-e2e-trace: ## Ask kubectl weft trace N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
+e2e-trace: ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
 	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
+
+.PHONY: e2e-floating
+e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
+	WEFT_E2E_MOVES=$(or $(N),20) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestFloating$$'
 
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
@@ -114,9 +118,9 @@ bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, aga
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories
-check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; REAL=20 uses a real API server
+check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; RECENT=1 adds IPPools, IPAMClaims, MultiNetworkPolicies and Localnet Networks; REAL=20 uses a real API server
 	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
-	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
+	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(RECENT),-recent) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until a failure (N=1000 SEED=1; BUG=no-fence for a single bug)

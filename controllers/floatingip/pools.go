@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,11 +148,15 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 		where = "the subnets of Network " + read.Network
 	default:
 		taken = append(taken, networksOf(plan)...)
+		hosts, err := r.hosts(ctx, read)
+		if err != nil {
+			return err
+		}
 		egress, err := r.egressIPs(ctx)
 		if err != nil {
 			return err
 		}
-		taken = append(taken, egress...)
+		taken = slices.Concat(taken, hosts, egress)
 	}
 	if err := errors.Join(read.CheckFamilies(plan.PodNetworks()), read.Check(within, where, taken)); err != nil {
 		return err

@@ -65,9 +65,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // enqueueExtra enqueues a pod that has several addresses for one place. Its reconciler releases what the pod does not
 // use, once the pod is bound.
 func (r *Reconciler) enqueueExtra(h *networkv1alpha1.FloatingIPHolder) {
-	if !r.Floating.Book.HasExtra(h.PodUID) {
-		return
+	if r.Floating.Book.HasExtra(h.PodUID) {
+		r.enqueuePod(h)
 	}
+}
+
+// enqueuePod enqueues the pod of a holder. Which of its units has the address depends on the pool.
+func (r *Reconciler) enqueuePod(h *networkv1alpha1.FloatingIPHolder) {
 	for _, kind := range []string{topology.KindPod, topology.KindPodPorts} {
 		r.Triggers.Enqueue(kind, types.NamespacedName{Namespace: h.Namespace, Name: h.Pod})
 	}
@@ -128,7 +132,11 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 // free deletes the FloatingIP of a pool that does not exist, and publishes an address that pods can get.
 func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) error {
 	var pool networkv1alpha1.IPPool
-	err := r.Floating.Live.Get(ctx, types.NamespacedName{Name: f.Spec.Pool}, &pool)
+	name := types.NamespacedName{Name: f.Spec.Pool}
+	err := r.Client.Get(ctx, name, &pool, client.UnsafeDisableDeepCopy) // only its existence matters
+	if apierrors.IsNotFound(err) {                                      // the cache may be behind
+		err = r.Floating.Live.Get(ctx, name, &pool)
+	}
 	if apierrors.IsNotFound(err) {
 		return client.IgnoreNotFound(r.Client.Delete(ctx, f, client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}))
 	}

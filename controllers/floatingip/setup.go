@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,7 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -46,11 +47,14 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
+			kind.Of(&networkv1alpha1.IPPool{},
+				predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: reported})),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all,
-				predicate.And[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: subnetsChanged})),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+				return trigger.SpecChanged().Update(e) && subnetsChanged(e) || hostChanged(e)
+			}}),
+			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
 		},
@@ -102,7 +106,14 @@ func (r *Reconciler) lost(before, after client.Object) {
 	if now, ok := after.(*networkv1alpha1.FloatingIP); ok && now.Spec.Holder != nil && now.Spec.Holder.PodUID == had.Spec.Holder.PodUID {
 		return
 	}
-	r.Triggers.Enqueue(topology.KindPod, types.NamespacedName{Namespace: had.Spec.Holder.Namespace, Name: had.Spec.Holder.Pod})
+	r.enqueuePod(had.Spec.Holder)
+}
+
+// reported passes the updates of a pool's status, which may be the late write of an earlier leader.
+func reported(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
+	return ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // ended passes the updates with which a pod ends, or is replaced by another of its name.
@@ -112,9 +123,11 @@ func ended(e event.UpdateEvent) bool {
 	return ok && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase)
 }
 
-// ofPod returns a request for each address of a pod.
+// ofPod returns a request for each address of a pod, and for each that is kept for it, because a pod without a workload
+// is the workload.
 func (r *Reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
-	return requests(r.Floating.Book.Of(o.GetUID()))
+	kept := r.Floating.Book.OfWorkload(floating.Workload{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName()})
+	return requests(append(r.Floating.Book.Of(o.GetUID()), kept...))
 }
 
 func requests(of []*networkv1alpha1.FloatingIP) (all []reconcile.Request) {
@@ -132,12 +145,12 @@ func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) f
 		once.Lock()
 		defer once.Unlock()
 		for kind, object := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "StatefulSet": &appsv1.StatefulSet{},
-			"DaemonSet": &appsv1.DaemonSet{}, "Job": &batchv1.Job{}} {
+			"DaemonSet": &appsv1.DaemonSet{}, "Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{}} {
 			if begun[kind] {
 				continue
 			}
 			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.ofWorkload(kind)),
-				trigger.SpecChanged())); err != nil {
+				predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded)))); err != nil {
 				return err
 			}
 			begun[kind] = true
@@ -146,10 +159,23 @@ func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) f
 	}
 }
 
+// jobEnded passes the updates with which a Job completes or fails.
+func jobEnded(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*batchv1.Job)
+	after, ok2 := e.ObjectNew.(*batchv1.Job)
+	return ok && ok2 && claim.IsFinished(before) != claim.IsFinished(after)
+}
+
+// onlyUpdates passes the updates for which the function returns true, and no creation or deletion.
+func onlyUpdates(passes func(event.UpdateEvent) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: passes,
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}
+}
+
 // ofWorkload returns requests for the addresses of a workload that was changed or deleted, and wakes its pods that
 // wait for an address.
 func (r *Reconciler) ofWorkload(kind string) handler.MapFunc {
-	versions := map[string]string{"Job": "batch/v1"}
+	versions := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1"}
 	return func(_ context.Context, o client.Object) []reconcile.Request {
 		version := versions[kind]
 		if version == "" {

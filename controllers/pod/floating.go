@@ -31,23 +31,24 @@ type given struct {
 // give gives a pod the addresses of the IPPool that it requests, if any.
 func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err error) {
 	request, ok, err := claim.Request(pod)
-	_, had, _ := r.Addresses.Get(ownerOf(pod))
+	_, had, runs := r.Addresses.Get(ownerOf(pod))
 	if err != nil {
 		return r.held(pod, had), errors.Join(errRequest, err)
 	}
 	if !ok {
 		return r.held(pod, had), nil
 	}
-	if err := r.Floating.Load(ctx); err != nil {
-		return g, err
-	}
-	if pool, _, ok := r.Floating.Book.Pool(request.Pool); ok && pool.Location == networkv1alpha1.LocationUnderlay {
+	pool, _, _ := r.Floating.Book.Pool(request.Pool)
+	switch {
+	case pool.Location == networkv1alpha1.LocationUnderlay:
 		// Package podports reports an annotation that cannot be read.
 		if requests, err := networks.Parse(pod.Annotations, pod.Namespace); err == nil && len(requests) == 0 {
 			return g, &floating.UnavailableError{Pool: pool.Name, Reason: "its addresses live on Network " + pool.Network +
 				", which the pod does not request in its annotation " + networks.Annotation}
 		}
-		return g, nil // package podports gives the address
+		return r.held(pod, had), nil // package podports gives the address
+	case pool.Location == networkv1alpha1.LocationOverlay && runs && len(had.Floating) == 0:
+		return r.held(pod, had), nil // its interface has another address already
 	}
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); client.IgnoreNotFound(err) != nil {
@@ -66,11 +67,14 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 // waitsFor is the key under which pods wait for an address of a pool.
 func waitsFor(pool string) string { return "IPPool " + pool }
 
+// waitsForPort is the key under which a pod waits for the end of another pod's port with its floating address.
+func waitsForPort(address netip.Addr) string { return "address " + address.String() }
+
 // freed enqueues the pods that wait for an address of a pool.
 func (r *Reconciler) freed(pool string) { r.Wake(waitsFor(pool)) }
 
-// held returns the addresses that the pod has of IPPools. The location of a pool that was deleted follows from what
-// the pod has.
+// held returns the addresses that the pod has of IPPools. What its interface has stays so, also when the pool was
+// deleted or recreated elsewhere.
 func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 	for _, f := range r.Floating.Book.Of(pod.UID) {
 		address, err := netip.ParseAddr(string(f.Spec.Address))
@@ -79,7 +83,7 @@ func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 		}
 		pool, _, ok := r.Floating.Book.Pool(f.Spec.Pool)
 		switch {
-		case ok && pool.Location == networkv1alpha1.LocationOverlay, !ok && slices.Contains(had.Floating, address):
+		case slices.Contains(had.Floating, address), ok && pool.Location == networkv1alpha1.LocationOverlay && len(had.Addresses) == 0:
 			g.own = append(g.own, address)
 		case ok && pool.Location == networkv1alpha1.LocationNAT:
 			g.translated = append(g.translated, address)

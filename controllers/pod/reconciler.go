@@ -79,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Restore(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.Floating.Load(ctx); err != nil { // also without a request a pod may have floating addresses
+		return ctrl.Result{}, err
+	}
 	key := topology.PodKey(req.Namespace, req.Name)
 	r.Selectors.Started(key)
 	defer r.Selectors.Reconciled(key)
@@ -116,9 +119,13 @@ func (r *Reconciler) removePort(ctx context.Context, name types.NamespacedName) 
 // free frees the addresses of earlier pods of the name, and enqueues pods that wait for an address of their node.
 func (r *Reconciler) free(name types.NamespacedName, keep string) {
 	for _, owner := range r.holders.take(name, keep) {
+		held := r.Addresses.Held(owner)
 		if node, ok := r.Addresses.Release(owner); ok {
 			r.counted()
 			r.Wake(node)
+		}
+		for _, address := range held {
+			r.Wake(waitsForPort(address))
 		}
 	}
 }
@@ -168,7 +175,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	addresses, err := r.give(ctx, pod)
 	if err != nil {
-		return r.lack(ctx, pod, err)
+		if err := r.lack(ctx, pod, err); err != nil || !r.hasAssignment(pod) {
+			return err
+		}
 	}
 	got, err := r.allocate(ctx, pod, addresses.own)
 	if err != nil {
@@ -276,6 +285,9 @@ func (r *Reconciler) allocate(ctx context.Context, pod *corev1.Pod, own []netip.
 	got, err := r.Addresses.Allocate(pod.Spec.NodeName, owner, request)
 	if err != nil {
 		r.holders.wait(pod.Spec.NodeName, name)
+		for _, address := range own {
+			r.holders.wait(waitsForPort(address), name)
+		}
 		// An address that was freed before the pod was recorded as waiting enqueued no pod.
 		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner, request)
 	}

@@ -74,6 +74,13 @@ func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) er
 	return r.wait(ctx, pod, reason)
 }
 
+// hasAssignment reports whether a pod that lacks an address of its IPPool has a port, which stays without the
+// translations that the pod lost: another pod may have them now.
+func (r *Reconciler) hasAssignment(pod *corev1.Pod) bool {
+	_, _, has := r.Addresses.Get(ownerOf(pod))
+	return has
+}
+
 // explain records an event with the reason why the pod has no port. The pod waits until an address is freed, the node
 // gets a subnet, or its request changes.
 func (r *Reconciler) explain(pod *corev1.Pod, err error) error {

@@ -219,6 +219,7 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 // a port that must be removed with it.
 func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
 	r.holders.add(pod, owner)
+	r.Addresses.Hold(owner, had.Floating) // also if the claim fails, because the port has them
 	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, had.Addresses), Floating: had.Floating, Slot: had.Slot}
 	if ipam.CheckMAC(had.MAC) == nil {
 		want.MAC = had.MAC

@@ -88,7 +88,19 @@ func indexByRequest(o client.Object) []string {
 
 func requestsNetworks(o client.Object) bool { return o.GetAnnotations()[networks.Annotation] != "" }
 
-func created(e event.CreateEvent) bool { return requestsNetworks(e.Object) }
+// created passes pods that request networks, and pods whose condition is of a request that they do not have any more:
+// the process that should have ended it may have ended before.
+func created(e event.CreateEvent) bool { return requestsNetworks(e.Object) || isRefused(e.Object) }
+
+// isRefused reports whether a pod's condition PodNetworksAllocated is False.
+func isRefused(o client.Object) bool {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return false
+	}
+	c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated)
+	return c != nil && c.Status == corev1.ConditionFalse
+}
 
 func deleted(e event.DeleteEvent) bool { return requestsNetworks(e.Object) }
 
@@ -100,7 +112,7 @@ func changed(e event.UpdateEvent) bool {
 		return true
 	}
 	if !requestsNetworks(before) && !requestsNetworks(after) {
-		return false
+		return isRefused(after)
 	}
 	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||

@@ -185,9 +185,13 @@ func on[T client.Object](set func(before, after T), remove func(T)) toolscache.R
 	}
 }
 
-// observe records a FloatingIP. An address without a pod, which had one before, may be what a pod waits for.
+// observe records a FloatingIP. An address without a pod, which had one before, may be what a pod waits for. When a pod
+// gets an address, others may be left, because few pods are woken at once.
 func (e *Extender) observe(before, f *networkv1alpha1.FloatingIP) {
 	e.Floating.Book.Observe(f)
+	if (before == nil || !hasPod(before)) && hasPod(f) && e.waiting.has(f.Spec.Pool) {
+		e.waiting.publish(f.Spec.Pool)
+	}
 	if before != nil && hasPod(before) && !hasPod(f) || before != nil && before.Spec.Holder != nil && f.Spec.Holder == nil {
 		e.waiting.publish(f.Spec.Pool)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// wokenAtOnce is how many pods try again when an address becomes free. It is more than one, because another
-	// reason may keep the first from being scheduled.
+	// wokenAtOnce is how many pods try again when an address becomes free, or when a pod got one. It is more than one,
+	// because another reason may keep the first from being scheduled.
 	wokenAtOnce = 8
 	// mostWaiting bounds the memory. A pod beyond waits for another event of the cluster, or for kube-scheduler's
 	// own retry after five minutes.
@@ -57,6 +57,13 @@ func (w *waiting) of(pool string) (pods []floating.Asker) {
 		}
 	}
 	return pods
+}
+
+// has reports whether a pod waits for a pool.
+func (w *waiting) has(pool string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.pods, func(a floating.Asker) bool { return a.Request.Pool == pool })
 }
 
 // channel returns the channel that has an element while pools are to be looked at.

@@ -166,6 +166,8 @@ func TestDecisions(t *testing.T) {
 		"Immutable of a bare pod":     {"Pod a", "a", immutable, floating.State{}, 0, released},
 		"Immutable, pod 1 of 1":       {"StatefulSet db", "db-1", immutable, exists, 0, released},
 		"Immutable, pod 0 of 1":       {"StatefulSet db", "db-0", immutable, exists, 0, floating.Outcome{}},
+		"Immutable, pod 0 of 1 from 1": {"StatefulSet db", "db-0", immutable, floating.State{Exists: true, Replicas: 1, FirstOrdinal: 1}, 0,
+			released},
 		"Immutable, pod without an ordinal": {"StatefulSet db", "db", immutable, exists, 0,
 			released},
 		"Never":               {"Deployment web", "a", []string{"release-policy=Never"}, floating.State{}, time.Hour, floating.Outcome{}},

@@ -75,7 +75,7 @@ func TestStatefulSetScaledAndDeleted(t *testing.T) {
 	}{
 		{"Immutable", "192.0.2.0:(db-0) 192.0.2.1:(db-1) 192.0.2.2:(db-2)", floating.State{Exists: true, Replicas: 3}},
 		{"Immutable", "192.0.2.0:(db-0) 192.0.2.1:- 192.0.2.2:-", floating.State{Exists: true, Replicas: 1}},
-		{"Immutable", "192.0.2.0:(db-0) 192.0.2.1:(db-1) 192.0.2.2:(db-2)", floating.State{Exists: true, Replicas: 2, FirstOrdinal: 1}},
+		{"Immutable", "192.0.2.0:- 192.0.2.1:(db-1) 192.0.2.2:(db-2)", floating.State{Exists: true, Replicas: 2, FirstOrdinal: 1}},
 		{"Immutable", "192.0.2.0:- 192.0.2.1:- 192.0.2.2:-", floating.State{Exists: true}},
 		{"Immutable", "192.0.2.0:- 192.0.2.1:- 192.0.2.2:-", floating.State{}},
 		{"Never", "192.0.2.0:(db-0) 192.0.2.1:(db-1) 192.0.2.2:(db-2)", floating.State{Exists: true}},

@@ -56,7 +56,7 @@ func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Fl
 	}
 	if h.Kind == "StatefulSet" {
 		ordinal, err := strconv.Atoi(h.Pod[strings.LastIndex(h.Pod, "-")+1:])
-		return err != nil || ordinal >= w.FirstOrdinal+w.Replicas
+		return err != nil || ordinal < w.FirstOrdinal || ordinal >= w.FirstOrdinal+w.Replicas
 	}
 	if h.Kind == "Pod" {
 		return false

@@ -23,15 +23,31 @@ func floatingInvariants() []Invariant {
 	}
 }
 
-// heldBy returns the floating addresses of a pod in pools of a location, from the FloatingIPs.
+// heldBy returns the floating addresses of a pod in pools of a location, from the FloatingIPs. A pod keeps an Overlay
+// address after the deletion of its pool; its port's mark says so then.
 func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) (held []netip.Addr) {
 	for _, ip := range v.floating[string(pod.UID)] {
-		if address, err := netip.ParseAddr(string(ip.Spec.Address)); err == nil && v.pools[ip.Spec.Pool].Location == location &&
-			ip.Spec.Holder.Namespace == pod.Namespace && ip.Spec.Holder.Pod == pod.Name {
+		address, err := netip.ParseAddr(string(ip.Spec.Address))
+		if err != nil || ip.Spec.Holder.Namespace != pod.Namespace || ip.Spec.Holder.Pod != pod.Name {
+			continue
+		}
+		pool, known := v.pools[ip.Spec.Pool]
+		if pool.Location == location || !known && location == networkv1alpha1.LocationOverlay && v.hasMark(pod, address) {
 			held = append(held, address)
 		}
 	}
 	return held
+}
+
+// hasMark reports whether the pod's port has an address as a floating address.
+func (v *view) hasMark(pod *corev1.Pod, address netip.Addr) bool {
+	for _, port := range v.owned[topology.PodKey(pod.Namespace, pod.Name)] {
+		marked, _ := ovnexpr.ParseAddresses(port.ExternalIDs, ovnexpr.FloatingKey)
+		if slices.Contains(marked, address) {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsFloating reports whether a pod requests floating addresses that it does not all hold on its node yet. A pod
@@ -132,7 +148,10 @@ func floatingWhereHeld(v *view) []Violation {
 		}
 		router := names.GatewayRouter(pod.Spec.NodeName)
 		for _, address := range v.heldBy(pod, networkv1alpha1.LocationNAT) {
-			if routers[router] {
+			same := func(element ovnexpr.PortAddress) bool {
+				return slices.ContainsFunc(element.Addresses, func(a netip.Addr) bool { return a.Is4() == address.Is4() })
+			}
+			if routers[router] && slices.ContainsFunc(addressesOf(v.owned[key][0]), same) {
 				want[fmt.Sprint(key, " ", address, " ", router)] = true
 			}
 		}

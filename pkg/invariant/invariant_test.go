@@ -347,7 +347,7 @@ var violations = []violation{
 			w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
 		}},
 	{"PodAddressInSubnet", "a pod that does not hold its address", []string{"default_floating", "10.245.0.5"}, func(w *world) {
-		w.FloatingIPs[1].Spec.Pool = "gone"
+		w.FloatingIPs[1].Spec.Holder = nil
 		w.routeGone("10.245.0.5/32")
 	}},
 	{"OwnerLives", "ports of a pod that requests no network", []string{"podports/default/a"}, func(w *world) {
@@ -485,6 +485,9 @@ func TestWhatIsNoViolation(t *testing.T) {
 		{"a pod with an Underlay address", func(w *world) {
 			w.holds(&w.Pods[1], networkv1alpha1.LocationUnderlay, netip.MustParseAddr("10.244.0.6"))
 			w.IPPools[len(w.IPPools)-1].Spec.Network = "blue"
+		}},
+		{"an Overlay address of a pool that was deleted", func(w *world) {
+			w.FloatingIPs[1].Spec.Pool = "gone"
 		}},
 		{"rows of a node that is gone while there is no ClusterNetwork", func(w *world) {
 			w.ClusterNetwork, w.Nodes = nil, w.Nodes[:1]

@@ -135,7 +135,7 @@ func unknownLabels(expr parser.Expr, labels map[string][]string) (wrong []string
 }
 
 // TestDashboards runs each query with Prometheus' engine on series of the programs' metrics. It must have a result whose
-// labels are those of the legend.
+// labels are the labels of the legend.
 func TestDashboards(t *testing.T) {
 	load, labels := exported(t)
 	storage := promqltest.LoadedStorage(t, load)

@@ -102,10 +102,32 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
 		taken = append(taken, floating.Of(n))
 	}
+	add := func(a netip.Addr) { taken = append(taken, networkv1alpha1.AddressRange{First: a, Last: a}) }
 	for i := range o.egress {
 		addresses, _ := facts.EgressAddresses(&o.egress[i])
 		for _, a := range addresses {
-			taken = append(taken, networkv1alpha1.AddressRange{First: a, Last: a})
+			add(a)
+		}
+	}
+	for _, node := range o.nodes {
+		for _, text := range node.Status.Addresses {
+			if a, err := netip.ParseAddr(text.Address); err == nil {
+				add(a)
+			}
+		}
+	}
+	for _, nn := range o.networks {
+		if gateway := nn.Status.Gateway; gateway != nil {
+			for _, text := range gateway.Addresses {
+				if own, err := text.Prefix(); err == nil {
+					add(own.Addr())
+				}
+			}
+			for _, text := range gateway.NextHops {
+				if hop, err := text.Addr(); err == nil {
+					add(hop)
+				}
+			}
 		}
 	}
 	return taken

@@ -17,11 +17,23 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/podcondition"
 )
 
 // flat is a Layer2 network of six addresses.
 func flat() networkv1alpha1.NetworkSpec {
 	return networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/29")}
+}
+
+// routed is a Layer3 Network.
+func routed() networkv1alpha1.NetworkSpec {
+	return networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer3,
+		Subnets: []networkv1alpha1.NetworkSubnet{{CIDR: "10.101.0.0/16", HostPrefix: 24}}}
+}
+
+// invalidate gives a Layer3 Network a spec that the API server admits and the operator cannot read.
+func invalidate(n *networkv1alpha1.Network) {
+	n.Spec.Subnets = append(n.Spec.Subnets, networkv1alpha1.NetworkSubnet{CIDR: "fd00:101::/48", HostPrefix: 12})
 }
 
 // awaitNetwork waits until a Network's condition has a reason.
@@ -86,26 +98,23 @@ func TestAttachmentsStay(t *testing.T) {
 	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.Subnets = append(n.Spec.Subnets, subnets("fd00:100::/64")...) })
 	w.awaitNetwork(blue, networkv1alpha1.ReasonAsExpected)
 	again()
-	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"} })
-	w.awaitNetwork(blue, networkv1alpha1.ReasonInvalidSpec)
-	again()
 }
 
 // A leader that removed the last port of a Network and ended before it wrote the count leaves the count to the next leader, although
 // no pod requests a Network then.
 func TestCountOfAPreviousLeader(t *testing.T) {
-	for name, exclude := range map[string][]networkv1alpha1.CIDR{"valid": nil, "invalid": {"192.0.2.0/24"}} {
+	for name, change := range map[string]func(*networkv1alpha1.Network){"valid": func(*networkv1alpha1.Network) {}, "invalid": invalidate} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			o := w.start()
 			w.network(dualStack()...)
 			w.join("n1")
-			blue := w.podNetwork("blue", flat())
+			blue := w.podNetwork("blue", routed())
 			w.awaitNetwork(blue, networkv1alpha1.ReasonAsExpected)
 			o.settle()
 			o.stop()
 
-			patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = exclude })
+			patch(w, blue, change)
 			stale := client.MergeFrom(blue.DeepCopy())
 			blue.Status.Attachments = 2
 			w.must(api.Status().Patch(t.Context(), blue, stale))
@@ -144,12 +153,11 @@ func TestInvalidNetworkKeepsItsSwitches(t *testing.T) {
 	w.start()
 	w.network(dualStack()...)
 	w.join("n1")
-	green := w.podNetwork("green", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer3,
-		Subnets: []networkv1alpha1.NetworkSubnet{{CIDR: "10.101.0.0/16", HostPrefix: 24}}})
+	green := w.podNetwork("green", routed())
 	w.requesting("web", "n1", "green")
 	want := map[string]string{"green_default_web_net1": "10.101.0.3"}
 	w.wantPorts(want)
-	patch(w, green, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"} })
+	patch(w, green, invalidate)
 	w.awaitNetwork(green, networkv1alpha1.ReasonInvalidSpec)
 	w.port(w.create("n1", "later")[0])
 	w.wantPorts(want)
@@ -163,18 +171,20 @@ func TestStatusNamesNetworks(t *testing.T) {
 	w.join("n1")
 	blue := w.podNetwork("blue", flat())
 	web := w.requesting("web", "n1", `[{"name":"blue","ips":["10.100.9.9"]}]`)
-	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"} })
+	bad := w.podNetwork("bad", routed())
+	patch(w, bad, invalidate)
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
-		i := slices.IndexFunc(s.Problems, func(p networkv1alpha1.Problem) bool { return p.Object == "Network/blue" })
+		i := slices.IndexFunc(s.Problems, func(p networkv1alpha1.Problem) bool { return p.Object == "Network/bad" })
 		if i < 0 || s.Problems[i].Reason != networkv1alpha1.ReasonInvalidSpec || s.Problems[i].NextStep == "" ||
-			!strings.Contains(s.Problems[i].Message, "192.0.2.0/24") {
+			!strings.Contains(s.Problems[i].Message, "hostPrefix") {
 			return fmt.Errorf("problems are %+v", s.Problems)
 		}
 		return nil
 	})
 	w.refuses("Pod/default/web", "default/blue@net1")
 
-	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.ExcludeSubnets, n.Spec.Namespaces = nil, nil })
+	w.delete(bad)
+	patch(w, blue, func(n *networkv1alpha1.Network) { n.Spec.Namespaces = nil })
 	w.until(func() error {
 		return isGone(&nadv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "blue"}})
 	})
@@ -266,4 +276,32 @@ func TestDriftOfAPortOnANetwork(t *testing.T) {
 		return nil
 	})
 	w.wantPorts(want)
+}
+
+// The condition of a request that was refused ends with the request, also if that went while no operator ran.
+func TestRefusalEndsWithItsRequest(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	web := w.requesting("web", "n1", "absent")
+	refused := func(want corev1.ConditionStatus) {
+		t.Helper()
+		w.until(func() error {
+			if err := view.Get(t.Context(), keyOf(web), web); err != nil {
+				return err
+			}
+			c := podcondition.Find(web, networkv1alpha1.PodNetworksAllocated)
+			if c == nil || c.Status != want {
+				return fmt.Errorf("the condition is %+v, want %s", c, want)
+			}
+			return nil
+		})
+	}
+	refused(corev1.ConditionFalse)
+	o.settle()
+	o.stop()
+	w.request(web, "")
+	w.start()
+	refused(corev1.ConditionTrue)
 }

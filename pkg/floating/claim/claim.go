@@ -65,10 +65,12 @@ func (c *Claimer) Load(ctx context.Context) error {
 	return nil
 }
 
-// ObservePool records a pool as its status says whether it is in force. changed reports whether that is new.
+// ObservePool records a pool as its status says whether it is in force. A status of an earlier spec says nothing about
+// the ranges. changed reports whether that is new.
 func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 	refused := "it was not checked yet"
-	if ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady); ready != nil {
+	ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
+	if ready != nil && ready.ObservedGeneration == pool.Generation {
 		if refused = ready.Message; ready.Status == metav1.ConditionTrue {
 			refused = ""
 		}

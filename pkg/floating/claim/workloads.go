@@ -4,12 +4,14 @@ package claim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +23,7 @@ import (
 
 // Workloads reads the workloads of pods.
 type Workloads struct {
-	// Cached reads Deployments, StatefulSets, DaemonSets and Jobs. Live reads ReplicaSets and other workloads.
+	// Cached reads Deployments, StatefulSets, DaemonSets, Jobs and CronJobs. Live reads ReplicaSets and other workloads.
 	Cached, Live client.Reader
 
 	mu sync.Mutex
@@ -98,15 +100,24 @@ func (w *Workloads) State(ctx context.Context, of floating.Workload) (floating.S
 	case "batch/v1 Job":
 		var j batchv1.Job
 		return w.read(ctx, name, &j, func() floating.State {
-			if j.Status.CompletionTime != nil {
+			if IsFinished(&j) {
 				return floating.State{}
 			}
 			return floating.State{Replicas: orOne(j.Spec.Parallelism)}
 		})
+	case "batch/v1 CronJob":
+		return w.read(ctx, name, &batchv1.CronJob{}, func() floating.State { return floating.State{Replicas: -1} })
 	case "v1 Pod":
 		return w.read(ctx, name, &corev1.Pod{}, func() floating.State { return floating.State{Replicas: 1} })
 	}
 	return w.other(ctx, of, name)
+}
+
+// IsFinished reports whether a Job has completed or failed, so that it gets no further pods.
+func IsFinished(j *batchv1.Job) bool {
+	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
 }
 
 // read reads a workload. A workload that the cache does not have may be new, so that the API server decides.
@@ -141,7 +152,7 @@ func (w *Workloads) other(ctx context.Context, of floating.Workload, name types.
 	object.SetAPIVersion(of.APIVersion)
 	object.SetKind(of.Kind)
 	err := w.Live.Get(ctx, name, object)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) { // with the kind, its objects went
 		return floating.State{}, nil
 	}
 	if err != nil {

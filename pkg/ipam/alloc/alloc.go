@@ -36,8 +36,7 @@ type Assignment struct {
 	// Addresses has one address per family, with the length of their subnet, or the floating addresses of that family,
 	// with the length of an address. In a Claim the floating addresses may be left out.
 	Addresses []netip.Prefix
-	// Floating are the addresses that no subnet of the node has. The allocator does not check that they have
-	// only one owner.
+	// Floating are the addresses that no subnet of the node has. Only one owner holds one (Hold), on any node.
 	Floating []netip.Addr
 	MAC      net.HardwareAddr
 	// Slot is the tunnel key of the pod's port, FirstSlot..LastSlot. With 0 in a Claim the allocator chooses it. A
@@ -55,6 +54,9 @@ type Allocator struct {
 	later  map[string][]laterClaim // node without subnets -> claims, in order
 	// reservations has the addresses that are kept for requests, by the reservation's name.
 	reservations map[string][]netip.Addr
+	// holder and held have the floating addresses of ports: address -> owner, owner -> addresses.
+	holder map[netip.Addr]string
+	held   map[string][]netip.Addr
 
 	complete bool
 }
@@ -191,10 +193,14 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 	if err := request.require(a.reservations[request.Reservation]); err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
+	if err := a.checkHeld(owner, request.Floating); err != nil {
+		return Assignment{}, err
+	}
 	got, err := n.take(owner, a.now(), request)
 	if err != nil {
 		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
 	}
+	a.hold(owner, got.Floating)
 	a.reserveFor(request.Reservation, got)
 	a.release(owner)
 	n.owners[owner] = got
@@ -453,6 +459,7 @@ func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forgetAwaiting(owner)
+	a.drop(owner)
 	nodeName, ok = a.owners[owner]
 	a.release(owner)
 	return nodeName, ok

@@ -25,6 +25,10 @@ func (a *Allocator) CopyTo(c *Allocator) {
 		c.later[name] = slices.Clone(claims)
 	}
 	c.reservations = maps.Clone(a.reservations) // addresses are immutable
+	c.holder, c.held = maps.Clone(a.holder), maps.Clone(a.held)
+	for owner := range c.held {
+		c.held[owner] = slices.Clip(c.held[owner])
+	}
 	for name, n := range a.nodes {
 		// An Assignment's slices are immutable.
 		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners),

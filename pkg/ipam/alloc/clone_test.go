@@ -61,6 +61,7 @@ func TestCloneHasEveryField(t *testing.T) {
 	a.Complete()
 	a.Reserve("kept", []netip.Addr{netip.MustParseAddr("10.0.0.9")})
 	a.ClaimLater("n2", "w", []netip.Addr{netip.MustParseAddr("10.0.1.3")}, Assignment{})
+	a.Hold("f", []netip.Addr{netip.MustParseAddr("10.0.2.1")})
 	clone := a.Clone()
 	for _, part := range []any{clone, clone.nodes["n1"], clone.nodes["n1"].pools[0]} {
 		value := reflect.ValueOf(part).Elem()

@@ -59,3 +59,49 @@ func (n *node) checkFloating(floating, requested []netip.Addr) error {
 func floats(floating []netip.Addr, is4 bool) bool {
 	return slices.ContainsFunc(floating, func(a netip.Addr) bool { return a.Is4() == is4 })
 }
+
+// Hold records that a port has floating addresses, until Release of its owner. Of two ports with an address, the first
+// holds it. Allocate holds what it gives.
+func (a *Allocator) Hold(owner string, floating []netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hold(owner, floating)
+}
+
+func (a *Allocator) hold(owner string, floating []netip.Addr) {
+	for _, address := range floating {
+		if _, held := a.holder[address]; held {
+			continue
+		}
+		if a.holder == nil {
+			a.holder, a.held = map[netip.Addr]string{}, map[string][]netip.Addr{}
+		}
+		a.holder[address] = owner
+		a.held[owner] = append(a.held[owner], address)
+	}
+}
+
+// Held returns the floating addresses that an owner holds.
+func (a *Allocator) Held(owner string) []netip.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.held[owner])
+}
+
+// drop ends all holds of an owner.
+func (a *Allocator) drop(owner string) {
+	for _, address := range a.held[owner] {
+		delete(a.holder, address)
+	}
+	delete(a.held, owner)
+}
+
+// checkHeld returns an error if another owner holds a floating address.
+func (a *Allocator) checkHeld(owner string, floating []netip.Addr) error {
+	for _, address := range floating {
+		if other, held := a.holder[address]; held && other != owner {
+			return fmt.Errorf("floating address %s is %w: the port of %s still has it", address, ErrUnavailable, other)
+		}
+	}
+	return nil
+}

@@ -141,3 +141,40 @@ func TestFloatingAddressesThatCannotBe(t *testing.T) {
 		t.Errorf("a claim with two IPv4 addresses of which one is floating: %v", got)
 	}
 }
+
+// A floating address has one port at a time, on any node: the next owner gets it when the former one's port is gone,
+// also if that port is on a node without subnets.
+func TestAFloatingAddressHasOneHolder(t *testing.T) {
+	a := floatingNode()
+	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")})
+	wants := alloc.Request{Floating: addrs("10.244.200.5")}
+	refused := func(owner, holder string) {
+		t.Helper()
+		want := "10.244.200.5 is not available: the port of " + holder + " still has it"
+		if _, err := a.Allocate("n2", owner, wants); !errors.Is(err, alloc.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	given := func(node, owner string) {
+		t.Helper()
+		if _, err := a.Allocate(node, owner, wants); err != nil {
+			t.Error(err)
+		}
+	}
+	given("n1", "first")
+	refused("second", "first")
+	a.Release("first")
+	given("n2", "second")
+	a.Release("second")
+
+	a.Hold("gone", addrs("10.244.200.5", "fd00:10:244:f::5"))
+	a.Hold("late", addrs("10.244.200.5")) // of two ports, the first holds it
+	refused("third", "gone")
+	if got := a.Held("gone"); !slices.Equal(got, addrs("10.244.200.5", "fd00:10:244:f::5")) || len(a.Held("late")) > 0 {
+		t.Errorf("held %v and %v", got, a.Held("late"))
+	}
+	a.Release("late")
+	refused("third", "gone")
+	a.Release("gone")
+	given("n1", "third")
+}

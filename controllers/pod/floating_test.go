@@ -1,0 +1,86 @@
+package pod
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+// poolOf returns an IPPool in force of all namespaces.
+func poolOf(name string, location networkv1alpha1.IPPoolLocation, addresses string) *networkv1alpha1.IPPool {
+	pool := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec = networkv1alpha1.IPPoolSpec{Location: location, Namespaces: &metav1.LabelSelector{},
+		Ranges: []networkv1alpha1.IPPoolRange{{Addresses: addresses}}}
+	if location == networkv1alpha1.LocationUnderlay {
+		pool.Spec.Network = "blue"
+	}
+	pool.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	return pool
+}
+
+// heldByWeb returns an address of a pool that the pod demo/web has.
+func heldByWeb(address networkv1alpha1.EgressAddress, pool string) *networkv1alpha1.FloatingIP {
+	f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: string(address)}}
+	f.Spec = networkv1alpha1.FloatingIPSpec{Address: address, Pool: pool, Holder: &networkv1alpha1.FloatingIPHolder{
+		APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "web", UID: "uid-web", Pod: "web", PodUID: "uid-web", Node: "n1"}}
+	return f
+}
+
+// existing is the port of demo/web with a translated address.
+func existing() *nbdb.LogicalSwitchPort {
+	return &nbdb.LogicalSwitchPort{Name: "demo_web", Addresses: []string{v4}, PortSecurity: []string{v4},
+		Options:     map[string]string{"iface-id-ver": "uid-web", "requested-chassis": "chassis-n1", "requested-tnl-key": "16"},
+		ExternalIDs: map[string]string{unit.OwnerKey: string(web), "namespace": "demo", "pod": "true", "weft.dev/translated": "192.0.2.64"}}
+}
+
+// expectTranslated expects the translation of 192.0.2.64 in the unit of demo/web.
+func expectTranslated(t *testing.T, b *kindtest.Bed) {
+	t.Helper()
+	lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
+	for _, part := range []string{"weft.dev/translated:192.0.2.64", "NAT", v4} {
+		if !strings.Contains(lines, part) {
+			t.Errorf("the pod's unit has no %s: %s", part, lines)
+		}
+	}
+}
+
+// A pod keeps its translated address over a start of the operator, whatever its annotations say now, and whichever kind
+// the operator reconciles first.
+func TestStartWithAFloatingAddressThatIsNotRequestedAnyMore(t *testing.T) {
+	for name, annotations := range map[string][]string{
+		"no request":           nil,
+		"of an Underlay pool":  {networkv1alpha1.IPPoolAnnotation, "segment", "k8s.v1.cni.cncf.io/networks", "blue"},
+		"of another NAT pool":  {networkv1alpha1.IPPoolAnnotation, "other"},
+		"of an Overlay pool":   {networkv1alpha1.IPPoolAnnotation, "web"},
+		"of a pool in absence": {networkv1alpha1.IPPoolAnnotation, "absent"},
+	} {
+		for chassis, state := range map[string]string{"chassis-n1": "with an agent", "": "without an agent"} {
+			t.Run(name+" "+state, func(t *testing.T) {
+				node := onNode("10.244.0.0/24")
+				node.Status.Chassis = chassis
+				b := newBed(t, node, aPod(annotated(annotations...)), heldByWeb("192.0.2.64", "edge"),
+					poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"), poolOf("other", networkv1alpha1.LocationNAT, "192.0.2.80/30"),
+					poolOf("segment", networkv1alpha1.LocationUnderlay, "10.100.0.1"), poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1"))
+				b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing()}
+				expectTranslated(t, b)
+			})
+		}
+	}
+}
+
+// A running pod that begins to request an Overlay address keeps the address that it has, because it cannot change it.
+func TestRequestOfARunningPod(t *testing.T) {
+	b := newBed(t, onNode("10.244.0.0/24"), aPod(), poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1"))
+	want := kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}
+	kindtest.Expect(t, want, b.Reconcile("demo", "web"))
+	b.Update(aPod(annotated(networkv1alpha1.IPPoolAnnotation, "web")))
+	want.Enqueued = nil
+	kindtest.Expect(t, want, b.Reconcile("demo", "web"))
+}
