@@ -85,8 +85,8 @@ func (c completion) list(kind schema.GroupVersionKind, namespace string) (found 
 	return found, err
 }
 
-// named returns the names of a namespaced kind behind a prefix, as the start names the namespace: those of the
-// context's namespace and all namespaces, or those of the namespace before the slash.
+// named returns the names of a namespaced kind, each with a prefix. A start with a slash names the namespace. Otherwise
+// the result is the names in the context's namespace, and all namespaces.
 func (c completion) named(kind schema.GroupVersionKind, prefix, start string) ([]string, error) {
 	if namespace, _, ok := strings.Cut(strings.TrimPrefix(start, prefix), "/"); ok {
 		found, err := c.list(kind, namespace)

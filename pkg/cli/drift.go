@@ -13,7 +13,8 @@ type query struct {
 }
 
 func (q *query) command(use, short, long, example string, run func(c *cobra.Command, o *operator) error) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: noArguments, RunE: func(c *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: noArguments}
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.format.check(); err != nil {
 			return err
 		}
@@ -22,7 +23,7 @@ func (q *query) command(use, short, long, example string, run func(c *cobra.Comm
 			return err
 		}
 		return run(c, o)
-	}}
+	}
 	q.format.bind(c)
 	return c
 }

@@ -94,7 +94,9 @@ func traces(t *testing.T) {
 		"why|": "started\nwaiting\ndefault/\n", "why|sta": "started\n", "why|default/w": "default/waiting\n", "why|defa": "default/\n",
 		"trace|started|svc/t": "svc/two\n", "trace|started|svc/default/": "svc/default/headless\nsvc/default/kubernetes\n",
 		"trace|node/t": "node/t1\n", "trace|out": "outside\n", "topology|pod/default/s": "pod/default/started\n",
-		"trace|--node|t": "t1\n", "plan|--node|t": "t1\n", "ip|import|--network|": ":4\n", "status|-n|weft": system + "\n", "log|default/st": "default/started\n",
+		"trace|--node|t": "t1\n", "plan|--node|t": "t1\n", "ip|import|--network|": ":4\n",
+		"status|-n|weft": system + "\n",
+		"log|default/st": "default/started\n",
 	} {
 		out := weftReads(t, "", fine, append([]string{"__complete"}, strings.Split(args, "|")...))
 		if !strings.HasPrefix(out, want) {
