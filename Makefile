@@ -149,6 +149,17 @@ build: ## Build the programs into bin/
 	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/weft .
 	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/ ./cmd/... github.com/containernetworking/plugins/plugins/main/loopback
 
+.PHONY: plugin
+plugin: ## Build the archives of kubectl-weft and the manifest for krew into _out/plugin
+	rm -rf _out/plugin && mkdir -p _out/plugin
+	sed "s/VERSION/$(VERSION)/" config/krew/weft.yaml | grep -v '^#' > _out/plugin/weft.yaml
+	set -e; for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build $(GOFLAGS_BUILD) -o _out/plugin/kubectl-weft ./cmd/kubectl-weft; \
+		archive=_out/plugin/kubectl-weft_linux_$$arch.tar.gz; \
+		tar -czf $$archive -C $(CURDIR) LICENSE -C config/krew kubectl_complete-weft -C $(CURDIR)/_out/plugin kubectl-weft; \
+		sed -i "s/SHA256_$$arch/$$(sha256sum $$archive | cut -d' ' -f1)/" _out/plugin/weft.yaml; \
+	done; rm _out/plugin/kubectl-weft
+
 .PHONY: image
 image: ## Build the container image with docker or a compatible builder (BUILDER=podman)
 	$(or $(BUILDER),docker) build --build-arg VERSION=$(VERSION) -t weft:$(VERSION) .

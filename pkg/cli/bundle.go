@@ -25,6 +25,8 @@ containers are replaced by REDACTED. The archive contains the names and addresse
 
 errors.txt names what could not be read. Exit codes: 0 everything was collected, 1 something is
 missing, 2 an error.`,
+		Example: `  kubectl weft bundle
+  kubectl weft bundle -f - | tar tz`,
 	}
 	c.Flags().StringVarP(&name, "file", "f", "", `file to write, "-" for standard output (default weft-bundle-TIME.tar.gz)`)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -18,7 +18,8 @@ import (
 )
 
 func newDatabase(target *cluster) *cobra.Command {
-	cmd := &cobra.Command{Use: "db", Short: "Repair the OVN databases"}
+	cmd := &cobra.Command{Use: "db", Short: "Repair the OVN databases",
+		Example: "  kubectl weft db rebuild --local"}
 	cmd.AddCommand(newRebuild(target))
 	return cmd
 }
@@ -52,7 +53,9 @@ func newRebuild(target *cluster) *cobra.Command {
 		Use:   "rebuild --local",
 		Short: "Recreate the OVN databases while the network runs",
 		Long:  rebuildLong,
-		Args:  noArguments,
+		Example: `  kubectl weft db rebuild --local
+  kubectl weft db rebuild --local --nb -o json`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := outlive()
 			defer stop()
@@ -62,6 +65,7 @@ func newRebuild(target *cluster) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&c.local, "local", false, "the databases are on this host")
 	flags.StringVarP(&c.output, "output", "o", "text", "text or json")
+	completeWords(cmd, "output", "text", "json")
 	flags.BoolVar(&c.Northbound, "nb", false, "also recreate the northbound database; the operator fills it")
 	flags.BoolVar(&c.DropForeign, "drop-foreign-rows", false, "with --nb: drop the northbound rows that are not Weft's")
 	flags.BoolVar(&c.NewKeys, "allow-new-keys", false, "continue if tunnel keys change: packets are lost until all chassis have followed")

@@ -12,8 +12,9 @@ type query struct {
 	format  format
 }
 
-func (q *query) command(use, short, long string, run func(c *cobra.Command, o *operator) error) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArguments, RunE: func(c *cobra.Command, _ []string) error {
+func (q *query) command(use, short, long, example string, run func(c *cobra.Command, o *operator) error) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: noArguments}
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := q.format.check(); err != nil {
 			return err
 		}
@@ -22,7 +23,7 @@ func (q *query) command(use, short, long string, run func(c *cobra.Command, o *o
 			return err
 		}
 		return run(c, o)
-	}}
+	}
 	q.format.bind(c)
 	return c
 }
@@ -35,6 +36,8 @@ operator would change to repair it. The command writes nothing. The operator usu
 before this command can show it; with drift.mode Report in the ClusterNetwork it does not.
 
 Exit codes are those of "kubectl diff": 0 no difference, 1 a difference, more than 1 an error.`,
+		`  kubectl weft drift
+  kubectl weft drift -o json | jq '.changes[].owner'`,
 		func(c *cobra.Command, o *operator) error {
 			var answer admin.Changes
 			if err := o.query(c.Context(), nil, &answer, "drift"); err != nil {
@@ -55,6 +58,8 @@ of the cluster's objects, and compare the operator's copy of the database with a
 command writes nothing.
 
 Exit codes: 0 all invariants hold, 1 some do not, more than 1 an error.`,
+		`  kubectl weft check
+  kubectl weft check -o json > violations.json`,
 		func(c *cobra.Command, o *operator) error {
 			var answer admin.Violations
 			if err := o.query(c.Context(), nil, &answer, "check"); err != nil {

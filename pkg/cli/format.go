@@ -18,6 +18,7 @@ const (
 
 func (f *format) bind(c *cobra.Command) {
 	c.Flags().StringVarP((*string)(f), "output", "o", string(formatText), "text or json")
+	completeWords(c, "output", string(formatText), string(formatJSON))
 }
 
 func (f format) check() error {

@@ -20,7 +20,9 @@ import (
 )
 
 func newIP(target *cluster) *cobra.Command {
-	cmd := &cobra.Command{Use: "ip", Short: "Show, release and import the addresses of IPPools"}
+	cmd := &cobra.Command{Use: "ip", Short: "Show, release and import the addresses of IPPools",
+		Example: `  kubectl weft ip list
+  kubectl weft ip history 192.0.2.10`}
 	cmd.AddCommand(newIPList(target), newIPRelease(target), newIPHistory(target), newIPLeaks(target), newIPImport(target))
 	return cmd
 }

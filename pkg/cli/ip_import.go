@@ -59,6 +59,10 @@ Exit codes: 0 success, 2 an error.`,
 	c.Flags().StringVar(&i.location, "location", "", "where the addresses live: Overlay, Underlay or NAT")
 	c.Flags().StringVar(&i.network, "network", "", "with --location Underlay: the Network of the addresses")
 	c.Flags().BoolVar(&i.apply, "apply", false, "create the objects")
+	completeFlag(c, "network", target.completing(unlimited, completion.networks))
+	completeWords(c, "location", string(networkv1alpha1.LocationOverlay), string(networkv1alpha1.LocationUnderlay),
+		string(networkv1alpha1.LocationNAT))
+	completeWords(c, "output", "yaml", "json")
 	_ = c.MarkFlagRequired("location") // fails only if the flag does not exist
 	return c
 }

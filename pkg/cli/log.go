@@ -36,9 +36,6 @@ func newLog(target *cluster) *cobra.Command {
 		Long: `Show the decisions of policies and the packets they concern, from the logs of all agents: by default
 those of the last 10 minutes, oldest first.
 
-  kubectl weft log demo --denied
-  kubectl weft log demo/web-0 --follow
-
 Only decisions of policies that have the annotation ` + networkv1alpha1.ACLLoggingAnnotation + `, or whose namespace has it, are logged:
 
   kubectl annotate namespace demo ` + networkv1alpha1.ACLLoggingAnnotation + `='{"deny": "info"}'
@@ -48,6 +45,8 @@ NAMESPACE/POD may also be a policy. If there is nothing to show, a line on stand
 
 Exit codes: 0 the logs of all agents were read, 1 some could not be read, 2 an error, such as a
 namespace or a pod that does not exist.`,
+		Example: `  kubectl weft log demo --denied
+  kubectl weft log demo/web-0 --follow`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.about = args
 			return showLog(c, target, o)
@@ -56,6 +55,8 @@ namespace or a pod that does not exist.`,
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "keep showing new decisions")
 	c.Flags().BoolVar(&o.denied, "denied", false, "show only dropped and rejected packets")
 	c.Flags().StringVarP((*string)(&o.format), "output", "o", string(formatText), "text, or json with one object per line")
+	completeWords(c, "output", string(formatText), string(formatJSON))
+	c.ValidArgsFunction = target.completing(unlimited, completion.pods)
 	return c
 }
 

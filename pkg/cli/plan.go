@@ -50,6 +50,7 @@ Exit codes are those of "kubectl diff": 0 nothing would change, 1 something woul
 	c.Flags().StringSliceVarP(&p.files, "filename", "f", nil, `files or folders with manifests; "-" is standard input`)
 	c.Flags().BoolVar(&p.remove, "delete", false, "plan the deletion of the objects instead")
 	c.Flags().StringVar(&p.node, "node", "", "plan as if pods without a node were scheduled to this node")
+	completeFlag(c, "node", target.completing(unlimited, completion.nodes))
 	p.format.bind(c)
 	_ = c.MarkFlagRequired("filename") // fails only if the flag does not exist
 	return c

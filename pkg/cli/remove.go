@@ -52,6 +52,8 @@ of the ClusterNetwork and delete it. The network is then removed from every node
 it. "kubectl weft status" shows what delays it.
 
 Exit codes: 0 success, 2 an error.`,
+		Example: `  kubectl weft remove
+  kubectl weft remove --confirm "$(kubectl get clusternetwork default -o jsonpath='{.metadata.uid}')"`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			api, err := r.cluster.watchClient()
 			if err != nil {

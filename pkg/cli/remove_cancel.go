@@ -42,6 +42,8 @@ If the command is interrupted, complete it with "kubectl create -f FILE". Once t
 begun, it cannot be taken back.
 
 Exit codes: 0 the ClusterNetwork is not being deleted, 2 an error.`,
+		Example: `  kubectl weft remove cancel
+  kubectl weft remove cancel --save network.yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			api, err := r.cluster.watchClient()
 			if err != nil {

@@ -57,8 +57,11 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 
 func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "kubectl-weft",
-		Short:         "Inspect the Weft network and repair its databases",
+		Use:   "kubectl-weft",
+		Short: "Inspect the Weft network and repair its databases",
+		Example: `  kubectl weft status
+  kubectl weft trace demo/client svc/demo/web
+  kubectl weft why demo/web-0`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -67,6 +70,7 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newTrace(target), newWhy(target),
 		newTopology(target), newLint(target), newLog(target), newBundle(target), newDatabase(target), newIP(target),
 		newRemove(target))
+	completeFlag(root, "namespace", target.completing(unlimited, completion.namespaces))
 	return root
 }
 

@@ -89,6 +89,9 @@ writes nothing.
 Exit codes: 0 the network is ready for its present spec, without problems and without changes in
 progress; 1 it is not (with --wait: not within --timeout); 2 an error, such as a cluster without a
 ClusterNetwork.`,
+		Example: `  kubectl weft status
+  kubectl weft status --wait --timeout 5m
+  kubectl weft status -o json | jq .problems`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c) }}
 	s.format.bind(c)
 	c.Flags().BoolVar(&s.wait, "wait", false, "wait until the network is healthy")

@@ -32,7 +32,8 @@ func newTopology(target *cluster) *cobra.Command {
   kubectl weft topology svc/demo/web -o mermaid
   kubectl weft topology node/worker-1 -o svg > worker-1.svg
   kubectl weft topology -o dot | dot -Tpdf > network.pdf`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: target.completing(1, completion.objects),
 		RunE: func(c *cobra.Command, args []string) error {
 			write, ok := drawings[output]
 			if !ok {
@@ -46,6 +47,7 @@ func newTopology(target *cluster) *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", output, "text, json, dot, mermaid or svg")
+	completeWords(c, "output", "text", "json", "dot", "mermaid", "svg")
 	return c
 }
 

@@ -61,7 +61,8 @@ func newTrace(target *cluster) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return t.run(c, args[0], args[1]) },
+		RunE:              func(c *cobra.Command, args []string) error { return t.run(c, args[0], args[1]) },
+		ValidArgsFunction: target.completing(2, completion.ends),
 	}
 	flags := c.Flags()
 	flags.StringVar(&t.protocol, "protocol", string(trace.TCP), "tcp, udp, sctp or icmp")
@@ -72,6 +73,10 @@ func newTrace(target *cluster) *cobra.Command {
 	flags.BoolVar(&t.reply, "reply", true, "also trace the reply")
 	flags.BoolVar(&t.raw, "raw", false, "also show the output of ovn-trace")
 	flags.StringVarP(&t.output, "output", "o", string(formatText), "text, json, dot or svg")
+	completeWords(c, "output", "text", "json", "dot", "svg")
+	completeWords(c, "protocol", string(trace.TCP), string(trace.UDP), string(trace.SCTP), string(trace.ICMP))
+	completeWords(c, "family", "IPv4", "IPv6")
+	completeFlag(c, "node", target.completing(unlimited, completion.nodes))
 	return c
 }
 

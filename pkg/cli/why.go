@@ -39,7 +39,8 @@ func newWhy(target *cluster) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return runWhy(c, target, output, args[0]) },
+		RunE:              func(c *cobra.Command, args []string) error { return runWhy(c, target, output, args[0]) },
+		ValidArgsFunction: target.completing(1, completion.pods),
 	}
 	output.bind(c)
 	return c

@@ -90,6 +90,20 @@ func traces(t *testing.T) {
 	weft(t, fine, []string{"topology", "started", "-o", "json"}, `"name": "pod default/started"`)
 	weft(t, fine, []string{"topology", "node/t1", "-o", "svg"}, "<svg ", "pod default/started")
 
+	for args, want := range map[string]string{
+		"why|": "started\nwaiting\ndefault/\n", "why|sta": "started\n", "why|default/w": "default/waiting\n", "why|defa": "default/\n",
+		"trace|started|svc/t": "svc/two\n", "trace|started|svc/default/": "svc/default/headless\nsvc/default/kubernetes\n",
+		"trace|node/t": "node/t1\n", "trace|out": "outside\n", "topology|pod/default/s": "pod/default/started\n",
+		"trace|--node|t": "t1\n", "plan|--node|t": "t1\n", "ip|import|--network|": ":4\n",
+		"status|-n|weft": system + "\n",
+		"log|default/st": "default/started\n",
+	} {
+		out := weftReads(t, "", fine, append([]string{"__complete"}, strings.Split(args, "|")...))
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("complete %s: %q, want %q", args, out, want)
+		}
+	}
+
 	weft(t, failed, []string{"why"}, "want one argument, NAMESPACE/POD, not 0")
 	weft(t, failed, []string{"why", "demo/nope"}, "error: there is no pod demo/nope")
 	weft(t, failed, []string{"why", "a/b/c"}, "want NAMESPACE/POD")
