@@ -232,14 +232,14 @@ func TestPoliciesGoWithTheOperator(t *testing.T) {
 
 func TestUninstall(t *testing.T) {
 	newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	withoutNetwork(t)
 	if err := kubectl(ctx, "delete", "-f", bundle, "--wait=false"); err != nil {
 		t.Fatal(err)
 	}
 	endNamespace(t, system)
-	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=30s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
+	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=120s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
 		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev",
 		"crd/ippools.network.weft.dev", "crd/floatingips.network.weft.dev"); err != nil {
 		t.Error(err)
