@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -24,19 +25,30 @@ func floatingInvariants() []Invariant {
 }
 
 // heldBy returns the floating addresses of a pod in pools of a location, from the FloatingIPs. A pod keeps an Overlay
-// address after the deletion of its pool; its port's mark says so then.
+// address when its pool is deleted, or recreated elsewhere; its port's mark says so then.
 func (v *view) heldBy(pod *corev1.Pod, location networkv1alpha1.IPPoolLocation) (held []netip.Addr) {
 	for _, ip := range v.floating[string(pod.UID)] {
 		address, err := netip.ParseAddr(string(ip.Spec.Address))
 		if err != nil || ip.Spec.Holder.Namespace != pod.Namespace || ip.Spec.Holder.Pod != pod.Name {
 			continue
 		}
-		pool, known := v.pools[ip.Spec.Pool]
-		if pool.Location == location || !known && location == networkv1alpha1.LocationOverlay && v.hasMark(pod, address) {
+		if v.locationOf(pod, v.pools[ip.Spec.Pool], address) == location {
 			held = append(held, address)
 		}
 	}
 	return held
+}
+
+// locationOf returns where a pod has a floating address; empty: nowhere.
+func (v *view) locationOf(pod *corev1.Pod, pool floating.Pool, address netip.Addr) networkv1alpha1.IPPoolLocation {
+	_, inside := pool.SegmentOf(address)
+	switch {
+	case v.hasMark(pod, address):
+		return networkv1alpha1.LocationOverlay
+	case pool.Location == networkv1alpha1.LocationOverlay && !inside:
+		return ""
+	}
+	return pool.Location
 }
 
 // hasMark reports whether the pod's port has an address as a floating address.

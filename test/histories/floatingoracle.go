@@ -148,10 +148,13 @@ func (o *oracle) givenTo(pod *corev1.Pod, r row) (given givenAddresses) {
 	for _, f := range o.truth.Book.Of(pod.UID) {
 		address := netip.MustParseAddr(string(f.Spec.Address))
 		pool, _, known := o.truth.Book.Pool(f.Spec.Pool)
+		_, inside := pool.SegmentOf(address)
 		switch {
+		case slices.Contains(given.own, address): // a pod keeps what it has of a pool that was deleted or recreated elsewhere
+			own = append(own, address)
 		case known && pool.Location == networkv1alpha1.LocationNAT:
 			translated = append(translated, address)
-		case known, slices.Contains(given.own, address): // a pod keeps what it has of a deleted pool
+		case known && inside:
 			own = append(own, address)
 		}
 	}
@@ -221,6 +224,17 @@ func (o *oracle) mayHavePort(pod *corev1.Pod) bool {
 	return requests && err == nil
 }
 
+// ranBefore reports whether a pod with a port requests an Overlay pool that did not exist when it started: its
+// interface keeps its address.
+func (o *oracle) ranBefore(pod *corev1.Pod, given givenAddresses) bool {
+	request, ok, err := networkv1alpha1.FloatingRequestOf(pod)
+	if err != nil || !ok || len(given.own) > 0 {
+		return false
+	}
+	pool, _, known := o.truth.Book.Pool(request.Pool)
+	return known && pool.Location == networkv1alpha1.LocationOverlay
+}
+
 // checkFloating checks IPPools and FloatingIPs: none is held by what is gone, and each pod with a port has what it
 // would be given.
 func (o *oracle) checkFloating() {
@@ -233,6 +247,9 @@ func (o *oracle) checkFloating() {
 	for pod, given := range o.given {
 		if node := o.nodesOf[pod.Spec.NodeName]; node.Chassis == "" {
 			continue // the pod's addresses follow the agent's report
+		}
+		if o.ranBefore(pod, given) {
+			continue
 		}
 		addresses, requests, err := o.choose(pod)
 		addresses = slices.DeleteFunc(addresses, func(a netip.Addr) bool { // the translations of a deleted pool have gone with it
