@@ -1,17 +1,11 @@
 package program
 
 import (
-	"context"
-	"errors"
 	"net"
-	"net/http"
-	"sync/atomic"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/weft-network/weft/controllers/campaign"
 	"github.com/weft-network/weft/pkg/addressapi"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
@@ -25,36 +19,10 @@ func API(args []string) error {
 		return err
 	}
 	ctrl.Log.Info("starting API of addresses", "version", version.String())
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return err
-	}
-	config.QPS, config.Burst = 500, 1000 // a request is two reviews and a few reads; the API server's own fairness is the limit
-	managerOptions, err := addressapi.ManagerOptions()
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(config, managerOptions)
-	if err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", o.Listen)
-	if err != nil {
-		return err
-	}
-	var ready atomic.Bool
-	if err := addressapi.Setup(mgr, addressapi.Settings{Listener: listener, Audiences: o.Audiences,
-		Certificate: &addressapi.Certificate{PrivateKey: o.PrivateKey, Certificate: o.Certificate},
-		Observe:     metrics.NewAPI(ctrlmetrics.Registry).Request, Ready: func() { ready.Store(true) }}); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	isReady := func(*http.Request) error {
-		if !ready.Load() {
-			return errors.New("the caches are not in sync yet")
-		}
-		return nil
-	}
-	return together(ctrl.SetupSignalHandler(), mgr.Start, serveMetrics(config, o.Metrics), func(ctx context.Context) error {
-		return campaign.ServeHealth(ctx, o.Health, "caches", healthz.Ping, isReady)
-	})
+	return aside{listen: o.Listen, health: o.Health, metrics: o.Metrics, options: addressapi.ManagerOptions,
+		setup: func(mgr ctrl.Manager, listener net.Listener, ready func()) error {
+			return addressapi.Setup(mgr, addressapi.Settings{Listener: listener, Audiences: o.Audiences, Ready: ready,
+				Certificate: &addressapi.Certificate{PrivateKey: o.PrivateKey, Certificate: o.Certificate},
+				Observe:     metrics.NewAPI(ctrlmetrics.Registry).Request})
+		}}.run()
 }

@@ -1,16 +1,10 @@
 package program
 
 import (
-	"context"
-	"errors"
 	"net"
-	"net/http"
-	"sync/atomic"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"github.com/weft-network/weft/controllers/campaign"
 	"github.com/weft-network/weft/pkg/extender"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/version"
@@ -24,35 +18,10 @@ func Extender(args []string) error {
 		return err
 	}
 	ctrl.Log.Info("starting extender", "version", version.String())
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return err
-	}
-	config.QPS, config.Burst = 500, 1000 // a bind is a read and up to three writes; the API server's own fairness is the limit
-	managerOptions, err := extender.ManagerOptions()
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(config, managerOptions)
-	if err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", o.Listen)
-	if err != nil {
-		return err
-	}
-	var ready atomic.Bool
-	if _, err := extender.Setup(mgr, extender.Options{Listener: listener, Ready: func() { ready.Store(true) },
-		TLS: extender.TLS{PrivateKey: o.PrivateKey, Certificate: o.Certificate, ClientCA: o.ClientCA}}); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	isReady := func(*http.Request) error {
-		if !ready.Load() {
-			return errors.New("the caches are not in sync yet")
-		}
-		return nil
-	}
-	return together(ctrl.SetupSignalHandler(), mgr.Start, serveMetrics(config, o.Metrics), func(ctx context.Context) error {
-		return campaign.ServeHealth(ctx, o.Health, "caches", healthz.Ping, isReady)
-	})
+	return aside{listen: o.Listen, health: o.Health, metrics: o.Metrics, options: extender.ManagerOptions,
+		setup: func(mgr ctrl.Manager, listener net.Listener, ready func()) error {
+			_, err := extender.Setup(mgr, extender.Options{Listener: listener, Ready: ready,
+				TLS: extender.TLS{PrivateKey: o.PrivateKey, Certificate: o.Certificate, ClientCA: o.ClientCA}})
+			return err
+		}}.run()
 }
