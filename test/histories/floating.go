@@ -106,7 +106,7 @@ func aFloaterStep(r *rand.Rand) Step {
 
 // withFloating inserts steps of IPPools into two of three histories. They begin with a pool and a node of each rack.
 func withFloating(p Plan) Plan {
-	r := rand.New(rand.NewPCG(p.Seed, 12))
+	r := rand.New(rand.NewPCG(p.Seed, 15))
 	if r.IntN(3) == 0 {
 		return p
 	}
