@@ -26,7 +26,9 @@ func anExtender(r *rand.Rand) string { return oneOf(r, "0", "1") }
 // schedulerChoices are the steps of two kube-schedulers and their extenders, drawn separately from the others.
 var schedulerChoices = []choice{
 	{16, func(r *rand.Rand) Step { return Step{Do: "floater", Name: aFloater(r), What: aFloatingRequest(r)} }},
-	{4, func(r *rand.Rand) Step { return Step{Do: "renew-floater", Name: aFloater(r), What: aFloatingRequest(r)} }},
+	{4, func(r *rand.Rand) Step {
+		return Step{Do: "renew-floater", Name: aFloater(r), What: aFloatingRequest(r)}
+	}},
 	{18, func(r *rand.Rand) Step {
 		return Step{Do: "place", Name: anExtender(r), Node: aCarrier(r), What: oneOf(r, "", "", "both", "both", "twice", "blind"), N: r.IntN(100)}
 	}},
@@ -126,7 +128,9 @@ func waitingPods(pods []corev1.Pod) (found []*corev1.Pod) {
 			found = append(found, pod)
 		}
 	}
-	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(found, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return found
 }
 

@@ -59,7 +59,7 @@ type world struct {
 	extenders   []*extenderProcess          // all that ever ran
 	// staleExtender is the age in revisions of the next extender's first lists.
 	staleExtender int64
-	trace       []string
+	trace         []string
 }
 
 // newWorld starts a database, and an API server in memory unless real is set.
