@@ -119,7 +119,7 @@ bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, aga
 
 .PHONY: check-histories
 check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; REAL=20 uses a real API server
-	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
+	go test ./test/histories -count=1 -timeout 90m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
 	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
