@@ -71,7 +71,7 @@ const cacheLag = 10 * time.Second
 // Reconciler reconciles the ClusterNetwork.
 type Reconciler struct {
 	Client client.Client
-	// Floating knows which addresses of deleted pools are still in use.
+	// Floating has the addresses of deleted pools that are still in use.
 	Floating  *claim.Claimer
 	Database  Database
 	Addresses Addresses

@@ -33,7 +33,8 @@ func TestNodeNetworkStaysWhileTheCacheLacksItsNode(t *testing.T) {
 			ownerOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid}})}}}
 		cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owned).Build()
 		r := &Reconciler{Client: cache, Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build(),
-			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, Floating: claim.New(cache, cache, time.Now), AddressesLost: &kind.Topic[[]string]{}}
+			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, Floating: claim.New(cache, cache, time.Now),
+			AddressesLost: &kind.Topic[[]string]{}}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ type Reconciler struct {
 	// SubnetsSet publishes a node whose subnets Addresses now has. AddressesLost publishes the owners of addresses
 	// that went with their node, or with its subnet.
 	SubnetsSet *kind.Topic[string]
-	// Floating knows which addresses of deleted pools are still in use.
+	// Floating has the addresses of deleted pools that are still in use.
 	Floating      *claim.Claimer
 	AddressesLost *kind.Topic[[]string]
 

@@ -120,8 +120,8 @@ func certificates(dir string) (files extender.TLS, of *tls.Config, err error) {
 		ServerName: "127.0.0.1"}, nil
 }
 
-// ask posts a request as kube-scheduler does, and reads the answer.
-func (e *extenderProcess) ask(ctx context.Context, path string, args, answer any) error {
+// post posts a request as kube-scheduler does, and reads the answer.
+func (e *extenderProcess) post(ctx context.Context, path string, args, answer any) error {
 	body, err := json.Marshal(args)
 	if err != nil {
 		return err

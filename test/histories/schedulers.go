@@ -30,7 +30,8 @@ var schedulerChoices = []choice{
 		return Step{Do: "renew-floater", Name: aFloater(r), What: aFloatingRequest(r)}
 	}},
 	{18, func(r *rand.Rand) Step {
-		return Step{Do: "place", Name: anExtender(r), Node: aCarrier(r), What: oneOf(r, "", "", "both", "both", "twice", "blind"), N: r.IntN(100)}
+		return Step{Do: "place", Name: anExtender(r), Node: aCarrier(r), N: r.IntN(100),
+			What: oneOf(r, "", "", "both", "both", "twice", "blind")}
 	}},
 	{7, func(r *rand.Rand) Step {
 		return Step{Do: "extender-api", Name: anExtender(r), What: oneOf(r, apiFaults...), N: r.IntN(3)}
@@ -187,7 +188,7 @@ func (w *world) schedulePod(ctx context.Context, e *extenderProcess, pod *corev1
 		names = append(names, nodes.Items[i].Name)
 	}
 	var fit extenderv1.ExtenderFilterResult
-	err := e.ask(ctx, extender.PathFilter, &extenderv1.ExtenderArgs{Pod: pod, NodeNames: &names}, &fit)
+	err := e.post(ctx, extender.PathFilter, &extenderv1.ExtenderArgs{Pod: pod, NodeNames: &names}, &fit)
 	switch {
 	case err != nil:
 		return err
@@ -197,7 +198,7 @@ func (w *world) schedulePod(ctx context.Context, e *extenderProcess, pod *corev1
 		return nil
 	}
 	var scores extenderv1.HostPriorityList
-	if err := e.ask(ctx, extender.PathPrioritize, &extenderv1.ExtenderArgs{Pod: pod, NodeNames: fit.NodeNames}, &scores); err != nil {
+	if err := e.post(ctx, extender.PathPrioritize, &extenderv1.ExtenderArgs{Pod: pod, NodeNames: fit.NodeNames}, &scores); err != nil {
 		return err
 	}
 	best := slices.MaxFunc(scores, func(a, b extenderv1.HostPriority) int { return cmp.Compare(a.Score, b.Score) })
@@ -208,7 +209,7 @@ func (w *world) schedulePod(ctx context.Context, e *extenderProcess, pod *corev1
 func bind(ctx context.Context, e *extenderProcess, pod *corev1.Pod, node string) error {
 	var result extenderv1.ExtenderBindingResult
 	args := &extenderv1.ExtenderBindingArgs{PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, Node: node}
-	if err := e.ask(ctx, extender.PathBind, args, &result); err != nil {
+	if err := e.post(ctx, extender.PathBind, args, &result); err != nil {
 		return err
 	}
 	if result.Error != "" {

@@ -223,7 +223,7 @@ func (m *message) purpose() purpose {
 	return found
 }
 
-// text returns the operations of a transaction without those that only read.
+// text returns the operations of a transaction without operations that only read.
 func (m *message) text() string {
 	var texts []string
 	for _, p := range m.Params[1:] {
