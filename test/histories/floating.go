@@ -175,6 +175,9 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 		spec.Ranges = append(spec.Ranges, r)
 	}
 	for _, format := range first {
+		if location == "nat" && what != "egress" && what != "wrong" && !w.hasFamily(format) {
+			continue // such a pool is refused
+		}
 		from, n := overlayFirst[w.plan.Shape]+2*number, 1+s.N/2
 		if location == "nat" {
 			from, n = 64+8*number, 1+2*s.N
@@ -202,6 +205,13 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 		spec.Ranges[0].Addresses = "192.0.2.300"
 	}
 	return spec
+}
+
+// hasFamily reports whether the pods of the history have addresses of the family of a format.
+func (w *world) hasFamily(format string) bool {
+	return slices.ContainsFunc(shapes[w.plan.Shape].first, func(e networkv1alpha1.ClusterNetworkEntry) bool {
+		return strings.Contains(string(e.CIDR), ":") == strings.Contains(format, ":")
+	})
 }
 
 // overlays are the formats of Overlay pools' addresses in the last subnets of each shape, and overlayFirst are their

@@ -64,8 +64,8 @@ func withSchedulers(p Plan) Plan {
 	return p
 }
 
-// doScheduler executes steps of schedulers and the faults of their extenders. A fault of an extender that does not run
-// has no effect.
+// doScheduler executes steps of schedulers and the faults of their extenders. A fault of an extender that never ran has no
+// effect. One that crashed is started again for it.
 func (w *world) doScheduler(ctx context.Context, s Step) (handled bool, err error) {
 	e := w.schedulers[s.Name]
 	switch s.Do {
@@ -77,6 +77,9 @@ func (w *world) doScheduler(ctx context.Context, s Step) (handled bool, err erro
 	}
 	if e == nil {
 		return true, nil
+	}
+	if e, err = w.extender(s.Name); err != nil {
+		return true, err
 	}
 	switch s.Do {
 	case "extender-api":
