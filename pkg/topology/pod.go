@@ -98,7 +98,7 @@ type PortAssignment struct {
 	// Translated are the addresses that the gateway router of the node translates.
 	Translated []netip.Addr
 	MAC        net.HardwareAddr
-	Slot     int
+	Slot       int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }

@@ -93,7 +93,8 @@ func (w *world) clear(ctx context.Context) error {
 		var nodes corev1.NodeList
 		var networks networkv1alpha1.NodeNetworkList
 		err := errors.Join(w.api.DeleteAllOf(ctx, &networkv1alpha1.IPPool{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.FloatingIP{}),
-			w.api.DeleteAllOf(ctx, &networkv1alpha1.Network{}), w.api.DeleteAllOf(ctx, &corev1.Node{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.Network{}), w.api.DeleteAllOf(ctx, &corev1.Node{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
 			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods),
 			w.api.List(ctx, &nodes), w.api.List(ctx, &networks))
 		if left = len(pods.Items) + len(nodes.Items) + len(networks.Items); err == nil && left > 0 {

@@ -65,7 +65,7 @@ func withSchedulers(p Plan) Plan {
 }
 
 // doScheduler executes steps of schedulers and the faults of their extenders. A fault of an extender that never ran has no
-// effect. One that crashed is started again for it.
+// effect. An extender that crashed is started again for it.
 func (w *world) doScheduler(ctx context.Context, s Step) (handled bool, err error) {
 	e := w.schedulers[s.Name]
 	switch s.Do {
