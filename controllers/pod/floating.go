@@ -92,6 +92,26 @@ func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 	return g
 }
 
+// hold holds the addresses that the gateway router translates to a pod, before its port has them. It leaves out an address
+// that the port of another pod still has, for which the pod waits.
+func (r *Reconciler) hold(pod *corev1.Pod, translated []netip.Addr) (free []netip.Addr) {
+	owner := ownerOf(pod)
+	others := r.Addresses.Hold(owner, translated)
+	for _, address := range others {
+		r.holders.wait(waitsForPort(address), client.ObjectKeyFromObject(pod))
+	}
+	// An address that was freed before the pod was recorded as waiting enqueued no pod.
+	others = r.Addresses.Hold(owner, others)
+	return slices.DeleteFunc(slices.Clone(translated), func(a netip.Addr) bool { return slices.Contains(others, a) })
+}
+
+// holdOnly ends the holds of addresses that a pod's port does not have any more, and enqueues the pods that wait for them.
+func (r *Reconciler) holdOnly(owner string, has given) {
+	for _, address := range r.Addresses.HoldOnly(owner, slices.Concat(has.own, has.translated)) {
+		r.Wake(waitsForPort(address))
+	}
+}
+
 // waysOut returns the next hops by which floating addresses of a node's pods leave.
 func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwork) ([]netip.Addr, error) {
 	var node corev1.Node
@@ -107,10 +127,10 @@ func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 
 // addFloating adds the pod's addresses of IPPools to its facts.
 func (r *Reconciler) addFloating(
-	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, own, translated []netip.Addr,
+	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, has given,
 ) (err error) {
-	to.Floating, to.Translated = own, translated
-	if len(own) > 0 {
+	to.Floating, to.Translated = has.own, has.translated
+	if len(has.own) > 0 {
 		to.WaysOut, err = r.waysOut(ctx, nn)
 	}
 	return err

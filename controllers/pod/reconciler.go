@@ -184,7 +184,8 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return r.wait(ctx, pod, err)
 	}
 	want := r.facts(pod, &nn, got)
-	if err := r.addFloating(ctx, &want, &nn, got.Floating, addresses.translated); err != nil {
+	has := given{got.Floating, r.hold(pod, addresses.translated)}
+	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
@@ -196,6 +197,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(want))
+	if ovndb.IgnorePending(applied) == nil {
+		r.holdOnly(ownerOf(pod), has)
+	}
 	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
 	reportErr := r.report(ctx, pod, applied, refused)
 	if applied != nil && !ovndb.IsPending(applied) {
@@ -255,7 +259,8 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err := r.addFloating(ctx, &want, &nn, got.Floating, r.held(pod, got).translated); err != nil {
+	has := given{got.Floating, r.hold(pod, r.held(pod, got).translated)}
+	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
@@ -264,7 +269,11 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if _, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
-	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))
+	if err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want))); err != nil {
+		return err
+	}
+	r.holdOnly(owner, has)
+	return nil
 }
 
 // allocate gives a pod addresses of its node, besides its floating addresses.

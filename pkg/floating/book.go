@@ -55,6 +55,8 @@ type shelf struct {
 	// free are the FloatingIPs of each segment without holder and reservation, the longest free first.
 	free       [][]vacancy
 	used, kept int64
+	// outside counts the addresses with a holder that are in no segment.
+	outside int64
 }
 
 // NewBook returns an empty book.
@@ -115,6 +117,7 @@ func byAge(a, b vacancy) int { return cmp.Or(a.since.Compare(b.since), a.address
 func (b *Book) recount(s *shelf) {
 	n := len(s.Segments)
 	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
+	s.outside = 0
 	s.selectors, s.selector = nil, make([]int, n)
 	texts := map[string]int{}
 	for i := range s.Segments {
@@ -149,6 +152,9 @@ func (s *shelf) count(f *networkv1alpha1.FloatingIP, by int64) {
 	}
 	address, _ := addressOf(f)
 	i := s.segmentOf(address)
+	if i < 0 && f.Spec.Holder != nil {
+		s.outside += by
+	}
 	if i < 0 {
 		return
 	}

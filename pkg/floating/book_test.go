@@ -221,3 +221,47 @@ func TestHistoryOfAnAddress(t *testing.T) {
 		t.Errorf("history %+v of %s", f.Status.History, f.Name)
 	}
 }
+
+// What pods have of Overlay pools stays theirs when a pool is deleted or recreated with other ranges, also while the book does
+// not know that yet.
+func TestOverlayAddressesInUse(t *testing.T) {
+	pool := func(name, addresses string) networkv1alpha1.IPPool {
+		p := networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec = networkv1alpha1.IPPoolSpec{Location: networkv1alpha1.LocationOverlay,
+			Ranges: []networkv1alpha1.IPPoolRange{{Addresses: addresses}}}
+		return p
+	}
+	book := floating.NewBook()
+	set := func(p networkv1alpha1.IPPool) {
+		read, err := floating.ParsePool(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		book.SetPool(read, "")
+	}
+	web, moved := pool("web", "10.244.9.0-10.244.9.1"), pool("web", "10.244.8.0-10.244.8.1")
+	set(web)
+	for i, address := range []networkv1alpha1.EgressAddress{"10.244.9.0", "10.244.9.1"} {
+		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: string(address), ResourceVersion: "1"},
+			Spec: networkv1alpha1.FloatingIPSpec{Address: address, Pool: "web"}}
+		if i == 0 {
+			f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}
+		}
+		book.Observe(f)
+	}
+	want := func(text string, pools ...networkv1alpha1.IPPool) {
+		t.Helper()
+		if have := fmt.Sprint(book.Overlay(pools)); have != text {
+			t.Errorf("%s, want %s", have, text)
+		}
+	}
+	want("[10.244.9.0/31]", web)
+	want("[10.244.9.0/32]")
+	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	set(moved)
+	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	book.RemovePool("web")
+	want("[10.244.9.0/32]")
+	set(web)
+	want("[10.244.9.0/31]", web)
+}

@@ -95,8 +95,10 @@ type PortAssignment struct {
 	Addresses            []netip.Addr
 	// Floating are the addresses that no subnet of the node has.
 	Floating []netip.Addr
-	MAC      net.HardwareAddr
-	Slot     int
+	// Translated are the addresses that the gateway router of the node translates.
+	Translated []netip.Addr
+	MAC        net.HardwareAddr
+	Slot       int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }

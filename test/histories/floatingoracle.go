@@ -238,6 +238,7 @@ func (o *oracle) ranBefore(pod *corev1.Pod, given givenAddresses) bool {
 // checkFloating checks IPPools and FloatingIPs: none is held by what is gone, and each pod with a port has what it
 // would be given.
 func (o *oracle) checkFloating() {
+	o.checkPlaced()
 	for i := range o.ippools {
 		o.checkIPPool(&o.ippools[i])
 	}
@@ -313,7 +314,10 @@ func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 		o.complain("FloatingIP %s: %w", f.Name, err)
 		return
 	}
-	if floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()).Released {
+	switch outcome := floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()); {
+	case outcome.Released:
 		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
+	case outcome.Again > 0 && outcome.Again < patience: // a pod that waits would get it after the check
+		o.complain("FloatingIP %s is kept for %s, but only for %s more", f.Name, workload, outcome.Again)
 	}
 }

@@ -31,6 +31,8 @@ type oracle struct {
 	addressed map[types.UID][]string
 	// reached are the nodes that ever reported a connection with a segment.
 	reached map[string]bool
+	// overlaid are the Networks that ever had a topology other than Localnet.
+	overlaid map[string]bool
 
 	units   []unit.Unit
 	nodesOf map[string]facts.Node
