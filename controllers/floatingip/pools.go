@@ -152,11 +152,15 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 		if err != nil {
 			return err
 		}
-		egress, err := r.egressIPs(ctx)
+		egress, err := r.egressIPs(ctx, pool)
 		if err != nil {
 			return err
 		}
-		taken = slices.Concat(taken, hosts, egress)
+		services, err := r.services(ctx, pool)
+		if err != nil {
+			return err
+		}
+		taken = slices.Concat(taken, hosts, egress, services)
 	}
 	if err := errors.Join(read.CheckFamilies(plan.PodNetworks()), read.Check(within, where, taken)); err != nil {
 		return err
@@ -164,8 +168,8 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 	return r.Floating.Book.Outside(read)
 }
 
-// otherPools returns the ranges of the pools that were created before. Underlay pools of other Networks do not count,
-// because Networks may have the addresses of each other.
+// otherPools returns the ranges of the pools that were created before, at whatever location, because a FloatingIP is
+// named by its address.
 func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all networkv1alpha1.IPPoolList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
@@ -173,7 +177,7 @@ func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (t
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.Name == pool.Name || !isBefore(other, pool) {
+		if other.Name == pool.Name || !floating.IsBefore(other, pool) {
 			continue
 		}
 		read, err := floating.ParsePool(other)
@@ -185,14 +189,6 @@ func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (t
 		}
 	}
 	return taken, nil
-}
-
-// isBefore orders pools by their creation, and then by their name.
-func isBefore(a, b *networkv1alpha1.IPPool) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 func (r *Pools) nodeSubnets(ctx context.Context) (taken []floating.Taken, err error) {
@@ -243,22 +239,6 @@ func networksOf(plan facts.Plan) (taken []floating.Taken) {
 		taken = append(taken, floating.Taken{AddressRange: floating.Of(join), Of: "ClusterNetwork's spec.joinSubnet"})
 	}
 	return taken
-}
-
-func (r *Pools) egressIPs(ctx context.Context) (taken []floating.Taken, err error) {
-	var all networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil, err
-	}
-	for i := range all.Items {
-		for _, text := range all.Items[i].Spec.EgressIPs {
-			if a, err := netip.ParseAddr(string(text)); err == nil {
-				at := networkv1alpha1.AddressRange{First: a, Last: a}
-				taken = append(taken, floating.Taken{AddressRange: at, Of: "EgressIP " + all.Items[i].Name})
-			}
-		}
-	}
-	return taken, nil
 }
 
 // keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody has.

@@ -70,7 +70,7 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 			taken = append(taken, floating.Of(subnet))
 		}
 	} else {
-		taken = append(taken, o.outside()...)
+		taken = append(taken, o.outside(pool)...)
 	}
 	for _, s := range read.Segments {
 		if pods := o.plan.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
@@ -97,8 +97,9 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 	return ""
 }
 
-// outside returns the addresses that no NAT pool may have, besides the addresses of other pools.
-func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
+// outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs and
+// Services that are younger than the pool yield to it.
+func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
 		taken = append(taken, floating.Of(n))
 	}
@@ -106,7 +107,16 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 	for i := range o.egress {
 		addresses, _ := facts.EgressAddresses(&o.egress[i])
 		for _, a := range addresses {
-			add(a)
+			if !pool.CreationTimestamp.Before(&o.egress[i].CreationTimestamp) {
+				add(a)
+			}
+		}
+	}
+	for i := range o.services {
+		for _, a := range facts.ExternalAddresses(&o.services[i]) {
+			if !pool.CreationTimestamp.Before(&o.services[i].CreationTimestamp) {
+				add(a)
+			}
 		}
 	}
 	for _, node := range o.nodes {
@@ -131,6 +141,24 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 		}
 	}
 	return taken
+}
+
+// poolOf returns the NAT pool that has an address and is older than an object, or "". A refused pool has its addresses
+// only while they are in use.
+func (o *oracle) poolOf(address netip.Addr, created metav1.Time) string {
+	for i := range o.ippools {
+		pool := &o.ippools[i]
+		read, err := floating.ParsePool(pool)
+		_, has := read.SegmentOf(address)
+		inUse := slices.ContainsFunc(o.floatingIPs, func(f networkv1alpha1.FloatingIP) bool {
+			return f.Spec.Pool == pool.Name && f.Spec.Holder != nil
+		})
+		if err == nil && has && read.Location == networkv1alpha1.LocationNAT && pool.CreationTimestamp.Before(&created) &&
+			(o.refused[pool.Name] == "" || inUse) {
+			return pool.Name
+		}
+	}
+	return ""
 }
 
 // givenTo returns the floating addresses at a pod's port, and checks that its FloatingIPs give exactly these.
