@@ -305,6 +305,28 @@ func (b *Book) Of(pod types.UID) []*networkv1alpha1.FloatingIP {
 	return b.sorted(b.byPod[pod])
 }
 
+// Has reports whether a pod has a FloatingIP.
+func (b *Book) Has(pod types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.byPod[pod]) > 0
+}
+
+// Pods returns the pods with an address of a pool at a location, in no order, some more than once.
+func (b *Book) Pods(location networkv1alpha1.IPPoolLocation) (pods []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, addresses := range b.byPod {
+		for address := range addresses {
+			f := b.ips[address]
+			if s := b.pools[f.Spec.Pool]; s != nil && s.Location == location {
+				pods = append(pods, types.NamespacedName{Namespace: f.Spec.Holder.Namespace, Name: f.Spec.Holder.Pod})
+			}
+		}
+	}
+	return pods
+}
+
 // OfWorkload returns the FloatingIPs of a workload, IPv4 first, by their index. They must not be changed.
 func (b *Book) OfWorkload(w Workload) []*networkv1alpha1.FloatingIP {
 	b.mu.Lock()

@@ -224,6 +224,27 @@ func (o *oracle) waysOut(node facts.Node, own []netip.Addr) (ways []netip.Addr) 
 	return gateway.WaysOut()
 }
 
+// waysBack reads from the rows how pods reach the translated addresses of a pod, because without a report of the agent
+// the previous rows stay in force.
+func (o *oracle) waysBack(pod []netip.Addr) (ways []netip.Addr, clusters []netip.Prefix) {
+	for _, nat := range o.rows["NAT"] {
+		for _, address := range pod {
+			if !slices.Contains(atoms(nat["match"]), ovnexpr.ToNetworks(netip.PrefixFrom(address, address.BitLen())).String()) {
+				continue
+			}
+			way, err := netip.ParseAddr(oneAtom(nat["external_ip"]))
+			cluster, err2 := netip.ParsePrefix(oneAtom(nat["logical_ip"]))
+			if err == nil && err2 == nil {
+				clusters = append(clusters, cluster)
+				if !hasFamily(ways, way.Is4()) {
+					ways = append(ways, way)
+				}
+			}
+		}
+	}
+	return ways, clusters
+}
+
 // choose returns the addresses that a pod with a request gets now; requests is false for a pod without a request that
 // can be read.
 func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool, err error) {
