@@ -22,8 +22,8 @@ const (
 	floatingLastPolicy   = 99  // packets that no EgressIP takes, of pods with an EgressIP
 )
 
-// wayBackNAT is the priority of the translations for pods that call a translated address. It precedes those of
-// EgressIPs.
+// wayBackNAT is the priority of the translations for pods that call a translated address. They precede the translations
+// of EgressIPs.
 const wayBackNAT = 300
 
 // addFloating adds the routes that floating addresses need on the cluster router. OVN drops a packet without a route
