@@ -1,13 +1,18 @@
 package floatingip
 
 import (
+	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/google/go-cmp/cmp"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/test/kindtest"
 )
 
@@ -79,5 +84,48 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 				t.Errorf("a second reconciliation writes %v", have.Writes)
 			}
 		})
+	}
+}
+
+// An Underlay pool skips what its Network excludes and what the segment's nodes and routers have. The status lists it, and
+// the condition names the reasons.
+func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
+	network := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "rack"}}
+	network.Spec = networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "physnet",
+		Subnets:        []networkv1alpha1.NetworkSubnet{{CIDR: "192.0.2.0/28"}, {CIDR: "2001:db8::/64"}},
+		ExcludeSubnets: []networkv1alpha1.CIDR{"192.0.2.8/30"}}
+	pool := aPool(networkv1alpha1.LocationUnderlay, "192.0.2.0/28", "2001:db8::-2001:db8::7")
+	pool.Spec.Network = "rack"
+	node, nn := kindtest.Node(t, 1, "46")
+	nn.Status.Gateway.NextHops = []networkv1alpha1.IP{"192.0.2.4"}
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), network, pool, node, nn)
+	if have := b.Reconcile("", "web"); have.Err != "" {
+		t.Fatal(have.Err)
+	}
+	status := kindtest.Get(b, aPool("")).Status
+	want := []string{"192.0.2.0-192.0.2.1", "192.0.2.4", "192.0.2.8-192.0.2.11", "192.0.2.15", "2001:db8::-2001:db8::1"}
+	if diff := cmp.Diff(want, status.Skipped); diff != "" {
+		t.Errorf("skipped (-want +have):\n%s", diff)
+	}
+	if status.Total != 16-8+8-2 {
+		t.Errorf("%d addresses", status.Total)
+	}
+	for _, part := range []string{"True AsExpected", "192.0.2.1 of node n1", "192.0.2.4 of a router", "192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack",
+		"192.0.2.15 of all hosts"} {
+		if have := ready(b); !strings.Contains(have, part) {
+			t.Errorf("condition %q lacks %q", have, part)
+		}
+	}
+	if have := b.Reconcile("", "web"); len(have.Writes) > 0 {
+		t.Errorf("a second reconciliation writes %v", have.Writes)
+	}
+	read, err := floating.ParseEffective(kindtest.Get(b, aPool("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"192.0.2.0", "192.0.2.1", "192.0.2.4", "192.0.2.9", "192.0.2.15", "2001:db8::1"} {
+		if _, has := read.SegmentOf(netip.MustParseAddr(address)); has {
+			t.Errorf("a pod can get %s", address)
+		}
 	}
 }

@@ -87,10 +87,10 @@ func (r *Reconciler) observing() handler.Funcs {
 			observe(e.ObjectNew, q)
 			r.lost(e.ObjectOld, e.ObjectNew)
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, _ queue) {
 			if f, ok := e.Object.(*networkv1alpha1.FloatingIP); ok {
 				r.Floating.Book.Forget(f)
-				r.count(f.Spec.Pool)
+				r.count(ctx, f.Spec.Pool)
 				r.lost(f, nil)
 				r.Freed.Publish(f.Spec.Pool)
 			}

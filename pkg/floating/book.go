@@ -35,6 +35,7 @@ type Book struct {
 	ips    map[netip.Addr]*networkv1alpha1.FloatingIP
 	byPod  map[types.UID]map[netip.Addr]struct{}
 	byWork map[Workload]map[netip.Addr]struct{}
+	places map[place]*occupants
 	// pending are addresses that a pod is about to get, until its FloatingIP is written.
 	pending map[netip.Addr]types.UID
 }
@@ -60,7 +61,8 @@ type shelf struct {
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{pools: map[string]*shelf{}, ips: map[netip.Addr]*networkv1alpha1.FloatingIP{},
-		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}, pending: map[netip.Addr]types.UID{}}
+		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{},
+		places: map[place]*occupants{}, pending: map[netip.Addr]types.UID{}}
 }
 
 // SetPool records a pool. refused is why it gives no new addresses; empty: it gives. changed reports whether that is new.
@@ -215,6 +217,7 @@ func (b *Book) put(address netip.Addr, f *networkv1alpha1.FloatingIP) {
 	b.shelf(f.Spec.Pool).count(f, 1)
 	if h := f.Spec.Holder; h != nil {
 		add(b.byWork, WorkloadOf(h), address)
+		b.occupy(f, address)
 		if h.PodUID != "" {
 			add(b.byPod, h.PodUID, address)
 		}
@@ -244,6 +247,7 @@ func (b *Book) drop(address netip.Addr) {
 	b.shelf(was.Spec.Pool).count(was, -1)
 	if h := was.Spec.Holder; h != nil {
 		remove(b.byWork, WorkloadOf(h), address)
+		b.leave(was, address)
 		remove(b.byPod, h.PodUID, address)
 	}
 }

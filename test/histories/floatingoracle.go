@@ -245,6 +245,20 @@ func (o *oracle) waysBack(pod []netip.Addr) (ways []netip.Addr, clusters []netip
 	return ways, clusters
 }
 
+// before counts the addresses that stay before an address without a pod: of one workload, pool, index and family, the
+// addresses with a pod, and the lower ones.
+func (o *oracle) before(f *networkv1alpha1.FloatingIP) (n int) {
+	mine := netip.MustParseAddr(string(f.Spec.Address))
+	for _, other := range o.truth.Book.OfWorkload(floating.WorkloadOf(f.Spec.Holder)) {
+		theirs := netip.MustParseAddr(string(other.Spec.Address))
+		if other.Spec.Pool == f.Spec.Pool && other.Spec.Holder.Index == f.Spec.Holder.Index && theirs.Is4() == mine.Is4() && theirs != mine &&
+			(other.Spec.Holder.PodUID != "" || theirs.Less(mine)) {
+			n++
+		}
+	}
+	return n
+}
+
 // choose returns the addresses that a pod with a request gets now; requests is false for a pod without a request that
 // can be read.
 func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool, err error) {
@@ -362,7 +376,7 @@ func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 		o.complain("FloatingIP %s: %w", f.Name, err)
 		return
 	}
-	if floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()).Released {
+	if floating.Decide(f, state, o.before(f), h.Since.Time, time.Now()).Released {
 		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
 	}
 }

@@ -40,7 +40,7 @@ const (
 // flows to it may be incomplete. ovn-controller repeats gratuitous ARP alike.
 var Gaps = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
 
-// Announcement returns a frame that tells all hosts of a segment who has an address: a gratuitous ARP or an unsolicited
+// Announcement returns a frame to all hosts of a segment with the MAC of an address: a gratuitous ARP or an unsolicited
 // neighbour advertisement.
 func Announcement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]byte, error) {
 	if address.Is4() {
