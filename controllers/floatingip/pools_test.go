@@ -110,8 +110,8 @@ func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
 	if status.Total != 16-8+8-2 {
 		t.Errorf("%d addresses", status.Total)
 	}
-	for _, part := range []string{"True AsExpected", "192.0.2.1 of node n1", "192.0.2.4 of a router", "192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack",
-		"192.0.2.15 of all hosts"} {
+	for _, part := range []string{"True AsExpected", "192.0.2.1 of node n1", "192.0.2.4 of a router", "192.0.2.15 of all hosts",
+		"192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack"} {
 		if have := ready(b); !strings.Contains(have, part) {
 			t.Errorf("condition %q lacks %q", have, part)
 		}

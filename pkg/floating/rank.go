@@ -39,10 +39,12 @@ func (b *Book) Before(f *networkv1alpha1.FloatingIP) int {
 		return 0
 	}
 	lower, _ := slices.BinarySearchFunc(o.kept, address, netip.Addr.Compare)
-	if was := b.ips[address]; was != nil && was.Spec.Holder != nil && was.Spec.Holder.PodUID != "" && placeOf(was, address) == placeOf(f, address) {
-		return o.used - 1 + lower
+	before := o.used + lower
+	was := b.ips[address]
+	if was != nil && was.Spec.Holder != nil && was.Spec.Holder.PodUID != "" && placeOf(was, address) == placeOf(f, address) {
+		before-- // it counts itself
 	}
-	return o.used + lower
+	return before
 }
 
 // occupy adds an address to its place.

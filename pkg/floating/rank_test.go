@@ -70,11 +70,16 @@ func TestOverlayPoolsThatKeepTheirRanges(t *testing.T) {
 		"refused before its last change": {func(p *networkv1alpha1.IPPool) {
 			p.Generation, p.Status.Conditions = 3, []metav1.Condition{refused}
 		}, true},
-		"refused, with a pod":          {func(p *networkv1alpha1.IPPool) { p.Status.Conditions, p.Status.Used = []metav1.Condition{refused}, 1 }, true},
-		"refused, with kept addresses": {func(p *networkv1alpha1.IPPool) { p.Status.Conditions, p.Status.Kept = []metav1.Condition{refused}, 1 }, true},
+		"refused, with a pod": {func(p *networkv1alpha1.IPPool) {
+			p.Status.Conditions, p.Status.Used = []metav1.Condition{refused}, 1
+		}, true},
+		"refused, with kept addresses": {func(p *networkv1alpha1.IPPool) {
+			p.Status.Conditions, p.Status.Kept = []metav1.Condition{refused}, 1
+		}, true},
 	} {
 		p := networkv1alpha1.IPPool{}
-		p.Generation, p.Spec.Location, p.Spec.Ranges = 2, networkv1alpha1.LocationOverlay, []networkv1alpha1.IPPoolRange{{Addresses: "10.244.0.0/24"}}
+		p.Generation, p.Spec.Location = 2, networkv1alpha1.LocationOverlay
+		p.Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "10.244.0.0/24"}}
 		c.change(&p)
 		if kept := len(floating.Overlay([]networkv1alpha1.IPPool{p})) > 0; kept != c.keeps {
 			t.Errorf("%s: keeps %t, want %t", name, kept, c.keeps)
