@@ -6,6 +6,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/gateway"
@@ -69,6 +70,10 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 			if up {
 				env.Triggers.Enqueue(sweep.Name, theNetwork)
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
+				// Their units depend on what the server can store.
+				for _, name := range env.Floating.Book.Pods(networkv1alpha1.LocationNAT) {
+					env.Triggers.Enqueue(topology.KindPod, name)
+				}
 			}
 		},
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },

@@ -131,6 +131,20 @@ func TestReconcile(t *testing.T) {
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
+	natPool := func(created int64, change ...func(*networkv1alpha1.IPPool)) *networkv1alpha1.IPPool {
+		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", Generation: 1, CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
+		for _, c := range change {
+			c(p)
+		}
+		return p
+	}
+	refused := func(p *networkv1alpha1.IPPool) {
+		p.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason: networkv1alpha1.ReasonRangeOverlaps, ObservedGeneration: 1}}
+	}
+	used := func(p *networkv1alpha1.IPPool) { p.Status.Used = 1 }
+	overlay := func(p *networkv1alpha1.IPPool) { p.Spec.Location = networkv1alpha1.LocationOverlay }
 	written := []string{"patch status EgressIP out"}
 	type test struct {
 		egressIP *networkv1alpha1.EgressIP
@@ -147,6 +161,14 @@ func TestReconcile(t *testing.T) {
 			state: "Assigned False of generation 5 " + reason + ": " + message,
 			want: kindtest.Outcome{Units: carried("4"), Writes: written,
 				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
+	}
+	// despite is the test of an address that n1 carries despite an IPPool, ofPool of an address that the IPPool has.
+	despite := func(pool *networkv1alpha1.IPPool) test {
+		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{pool}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}}}
+	}
+	ofPool := func(pool *networkv1alpha1.IPPool) test {
+		return trouble("192.0.2.77", "AddressInUse", "it belongs to IPPool edge", pool)
 	}
 	for name, c := range map[string]test{
 		"IPv4": {
@@ -197,13 +219,19 @@ func TestReconcile(t *testing.T) {
 		},
 		"an address outside of the nodes' networks": trouble("198.51.100.7", "NotOnNodeNetwork",
 			"the address is in no network of the link to the outside of n1, n2"),
-		"a node's address":                trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
-		"a router's address":              trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
-		"an address of pods":              trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
-		"a cluster IP":                    trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
-		"an address of the join subnet":   trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
-		"an address of an older service":  trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
-		"an address of an older EgressIP": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"a node's address":                               trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
+		"a router's address":                             trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
+		"an address of pods":                             trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
+		"a cluster IP":                                   trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
+		"an address of the join subnet":                  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
+		"an address of an older service":                 trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"an address of an older EgressIP":                trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"of an older NAT pool":                           ofPool(natPool(50)),
+		"of a younger NAT pool":                          despite(natPool(150)),
+		"of a NAT pool of the same second":               despite(natPool(100)),
+		"of an older Overlay pool":                       despite(natPool(50, overlay)),
+		"of an older refused pool":                       despite(natPool(50, refused)),
+		"of an older refused pool with addresses in use": ofPool(natPool(50, refused, used)),
 		"the database refuses it": {
 			egressIP: anEgressIP(ips("192.0.2.77")), fails: rejected,
 			state: "192.0.2.77=n1 Assigned False of generation 5 DatabaseRefused: constraint violation",

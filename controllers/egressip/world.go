@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -31,15 +32,17 @@ type world struct {
 	carriers  []facts.Carrier          // without their load
 	plan      facts.Plan
 	hosts     []facts.HostAddress // of the API server
-	allSilent bool                // no node that could carry addresses responds
+	pools     floating.Translated
+	allSilent bool // no node that could carry addresses responds
 }
 
 func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	var all networkv1alpha1.EgressIPList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
+	var pools networkv1alpha1.IPPoolList
 	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	// The cache has no order. Events about several owners of one address must be the same each time.
@@ -51,7 +54,8 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	})
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
-	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]facts.Gateway{}}
+	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, pools: floating.NewTranslated(pools.Items),
+		gateways: map[string]facts.Gateway{}}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
@@ -144,6 +148,9 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	}
 	if whose := w.ownerInside(address); whose != "" {
 		return whose, nil
+	}
+	if pool := w.pools.Owner(address, e.CreationTimestamp); pool != "" {
+		return "it belongs to IPPool " + pool, nil
 	}
 	var services corev1.ServiceList
 	if err := r.Client.List(ctx, &services, client.MatchingFields{r.ServicesByAddress: address.String()}); err != nil {

@@ -57,6 +57,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
 		},
 	}, {
 		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
@@ -86,10 +87,10 @@ func (r *Reconciler) observing() handler.Funcs {
 			observe(e.ObjectNew, q)
 			r.lost(e.ObjectOld, e.ObjectNew)
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, _ queue) {
 			if f, ok := e.Object.(*networkv1alpha1.FloatingIP); ok {
 				r.Floating.Book.Forget(f)
-				r.count(f.Spec.Pool)
+				r.count(ctx, f.Spec.Pool)
 				r.lost(f, nil)
 				r.Freed.Publish(f.Spec.Pool)
 			}

@@ -15,7 +15,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Name is the request of this controller, because there is one ClusterNetwork.
@@ -55,7 +54,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Pod{}, counts, refusalChanged()),
 		kind.On(&corev1.Service{}, counts, refusalChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
-		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, trigger.SpecChanged()),
+		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, kind.RangesChanged()),
 		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
 		kind.On(&networkv1alpha1.Network{}, soon, predicate.Funcs{UpdateFunc: furtherChanged}),
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -112,26 +113,32 @@ func (r *Reconciler) holdOnly(owner string, has given) {
 	}
 }
 
-// waysOut returns the next hops by which floating addresses of a node's pods leave.
-func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwork) ([]netip.Addr, error) {
+// gateway returns the way by which floating addresses of a node's pods leave.
+func (r *Reconciler) gateway(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (facts.Gateway, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: nn.Name}, &node); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return facts.Gateway{}, client.IgnoreNotFound(err)
 	}
 	gateway, err := facts.ParseGateway(nn, &node)
 	if err != nil {
-		return nil, nil // the node's event says so
+		return facts.Gateway{}, nil // the node's event says so
 	}
-	return gateway.WaysOut(), nil
+	return gateway, nil
 }
 
-// addFloating adds the pod's addresses of IPPools to its facts.
+// addFloating adds the pod's addresses of IPPools to its facts. A server older than OVN 24.09 gets no translation with a
+// match: without the match, it would apply to every packet.
 func (r *Reconciler) addFloating(
 	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, has given,
-) (err error) {
+) error {
 	to.Floating, to.Translated = has.own, has.translated
-	if len(has.own) > 0 {
-		to.WaysOut, err = r.waysOut(ctx, nn)
+	if len(has.own) == 0 && len(has.translated) == 0 {
+		return nil
+	}
+	gateway, err := r.gateway(ctx, nn)
+	to.WaysOut = gateway.WaysOut()
+	if gateway.HasRouter() && r.Database.Has(nbdb.NATTable, "match") {
+		to.Clusters = gateway.Clusters
 	}
 	return err
 }
@@ -144,7 +151,7 @@ func (r *Reconciler) floatingOn(ctx context.Context, node client.Object) (reques
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
-		if _, ok, _ := claim.Request(&pods.Items[i]); ok {
+		if _, asks, _ := claim.Request(&pods.Items[i]); asks || r.Floating.Book.Has(pods.Items[i].UID) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}
@@ -157,5 +164,6 @@ func wayOutChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
 		!equality.Semantic.DeepEqual(before.Spec.Gateway, after.Spec.Gateway) ||
-		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses)
+		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses) ||
+		!slices.Equal(before.Spec.ClusterSubnets, after.Spec.ClusterSubnets)
 }

@@ -38,6 +38,8 @@ type Database interface {
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 	// Wanted reports whether this process has applied a non-empty unit under the key.
 	Wanted(key unit.Key) bool
+	// Has reports whether the server has an optional column.
+	Has(table, column string) bool
 }
 
 // Selectors records which groups and sets of pods are in use.

@@ -35,6 +35,7 @@ type Book struct {
 	ips    map[netip.Addr]*networkv1alpha1.FloatingIP
 	byPod  map[types.UID]map[netip.Addr]struct{}
 	byWork map[Workload]map[netip.Addr]struct{}
+	places map[place]*occupants
 	// pending are addresses that a pod is about to get, until its FloatingIP is written.
 	pending map[netip.Addr]types.UID
 }
@@ -62,7 +63,8 @@ type shelf struct {
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{pools: map[string]*shelf{}, ips: map[netip.Addr]*networkv1alpha1.FloatingIP{},
-		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}, pending: map[netip.Addr]types.UID{}}
+		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{},
+		places: map[place]*occupants{}, pending: map[netip.Addr]types.UID{}}
 }
 
 // SetPool records a pool. refused is why it gives no new addresses; empty: it gives. changed reports whether that is new.
@@ -221,6 +223,7 @@ func (b *Book) put(address netip.Addr, f *networkv1alpha1.FloatingIP) {
 	b.shelf(f.Spec.Pool).count(f, 1)
 	if h := f.Spec.Holder; h != nil {
 		add(b.byWork, WorkloadOf(h), address)
+		b.occupy(f, address)
 		if h.PodUID != "" {
 			add(b.byPod, h.PodUID, address)
 		}
@@ -250,6 +253,7 @@ func (b *Book) drop(address netip.Addr) {
 	b.shelf(was.Spec.Pool).count(was, -1)
 	if h := was.Spec.Holder; h != nil {
 		remove(b.byWork, WorkloadOf(h), address)
+		b.leave(was, address)
 		remove(b.byPod, h.PodUID, address)
 	}
 }
@@ -309,6 +313,28 @@ func (b *Book) Of(pod types.UID) []*networkv1alpha1.FloatingIP {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sorted(b.byPod[pod])
+}
+
+// Has reports whether a pod has a FloatingIP.
+func (b *Book) Has(pod types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.byPod[pod]) > 0
+}
+
+// Pods returns the pods with an address of a pool at a location, in no order, some more than once.
+func (b *Book) Pods(location networkv1alpha1.IPPoolLocation) (pods []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, addresses := range b.byPod {
+		for address := range addresses {
+			f := b.ips[address]
+			if s := b.pools[f.Spec.Pool]; s != nil && s.Location == location {
+				pods = append(pods, types.NamespacedName{Namespace: f.Spec.Holder.Namespace, Name: f.Spec.Holder.Pod})
+			}
+		}
+	}
+	return pods
 }
 
 // OfWorkload returns the FloatingIPs of a workload, IPv4 first, by their index. They must not be changed.

@@ -176,7 +176,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		choice := floating.Choice{Address: netip.MustParseAddr("192.0.2.1")}
 		f := floating.Claimed(choice, askerOf(c.workload, c.pod, c.fields...), "1a", metav1.NewTime(now))
-		if got := floating.Decide(f, c.state, []*networkv1alpha1.FloatingIP{f}, now.Add(-c.ago), now); got != c.want {
+		if got := floating.Decide(f, c.state, 0, now.Add(-c.ago), now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

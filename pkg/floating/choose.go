@@ -129,14 +129,14 @@ func (b *Book) Extra(pod types.UID, choices []Choice) (extra []*networkv1alpha1.
 func (b *Book) HasExtra(pod types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	type place struct {
+	type inPool struct {
 		pool string
 		slot
 	}
-	seen := map[place]bool{}
+	seen := map[inPool]bool{}
 	for address := range b.byPod[pod] {
 		f := entry{b.ips[address], address}
-		at := place{f.Spec.Pool, slotOf(f)}
+		at := inPool{f.Spec.Pool, slotOf(f)}
 		if seen[at] {
 			return true
 		}

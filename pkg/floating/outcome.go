@@ -31,12 +31,13 @@ type Outcome struct {
 	Again time.Duration
 }
 
-// Decide returns what becomes of an address without a pod. all are the FloatingIPs of the workload.
-func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP, since, now time.Time) Outcome {
+// Decide returns what becomes of an address without a pod. before counts the workload's addresses that stay before it
+// (Book.Before).
+func Decide(f *networkv1alpha1.FloatingIP, w State, before int, since, now time.Time) Outcome {
 	h := f.Spec.Holder
 	switch {
 	case h.ReleasePolicy == networkv1alpha1.ReleaseNever:
-	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, all):
+	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, before):
 		return Outcome{Released: true}
 	}
 	if h.TTL == nil {
@@ -49,7 +50,7 @@ func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Float
 }
 
 // isSurplus reports whether a workload has scaled below the address.
-func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP) bool {
+func isSurplus(f *networkv1alpha1.FloatingIP, w State, before int) bool {
 	h := f.Spec.Holder
 	if w.Replicas < 0 {
 		return false
@@ -60,18 +61,6 @@ func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Fl
 	}
 	if h.Kind == "Pod" {
 		return false
-	}
-	// Of the addresses for one index and family, those with a pod count first, then the lowest.
-	mine, _ := addressOf(f)
-	before := 0
-	for _, o := range all {
-		theirs, _ := addressOf(o)
-		if o.Spec.Pool != f.Spec.Pool || o.Spec.Holder.Index != h.Index || theirs.Is4() != mine.Is4() || theirs == mine {
-			continue
-		}
-		if o.Spec.Holder.PodUID != "" || theirs.Less(mine) {
-			before++
-		}
 	}
 	return before >= w.Replicas
 }

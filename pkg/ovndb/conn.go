@@ -88,6 +88,7 @@ type Conn struct {
 
 	mu      sync.RWMutex
 	current *session
+	served  *Schema // of the present or the last session
 	changed *sync.Cond // signals each change of a row or of the connection to waiters
 	version uint64
 	failure error // why no connection exists
@@ -235,7 +236,9 @@ func (c *Conn) Progress() time.Time {
 func (c *Conn) publish(s *session) {
 	c.mu.Lock()
 	was := c.current != nil
-	c.current = s
+	if c.current = s; s != nil {
+		c.served = s.schema
+	}
 	c.mu.Unlock()
 	if up := s != nil; up != was {
 		c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), up)

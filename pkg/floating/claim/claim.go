@@ -75,7 +75,7 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 			refused = ""
 		}
 	}
-	read, err := floating.ParsePool(pool)
+	read, err := floating.ParseEffective(pool)
 	if err != nil {
 		refused = err.Error()
 	}
