@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
@@ -25,6 +27,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
+	"github.com/weft-network/weft/pkg/version"
 )
 
 const (
@@ -71,6 +74,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
 			}
 		},
+		Writer: "weft " + cmp.Or(options.Version, version.String()), History: &history.Recorder{},
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
 		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
 	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })

@@ -25,7 +25,7 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
 		Settings: env.Settings, indexed: true}
-	k := &kind.Kind{Name: topology.KindNetwork, Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
+	k := &kind.Kind{Name: topology.KindNetwork, Object: "clusternetwork", Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
 		{Object: &corev1.Pod{}, Field: byRefusal, Values: indexRefusal},
 		{Object: &corev1.Service{}, Field: byRefusal, Values: indexRefusal},
 	}}
