@@ -47,17 +47,22 @@ func unitsOf(object unit.Key, kinds []*kind.Kind) (keys []unit.Key) {
 		return nil
 	}
 	for _, k := range kinds {
-		if k.ObjectKind() == object.Kind() {
+		if k.ObjectKind() == object.Kind() && hasUnits(k) {
 			keys = append(keys, unit.NewKey(k.Name, object.Name()))
 		}
 	}
 	return keys
 }
 
+// hasUnits reports whether a kind has units in the database. The sweep, for example, only enqueues.
+func hasUnits(k *kind.Kind) bool { return k.Owner != nil || k.Object != "" || k.Shared }
+
 func objectKinds(kinds []*kind.Kind) []string {
 	var names []string
 	for _, k := range kinds {
-		names = append(names, k.ObjectKind())
+		if hasUnits(k) {
+			names = append(names, k.ObjectKind())
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -44,6 +44,10 @@ func (f fake) Check(context.Context) (Violations, error) {
 	return Violations{Checked: []string{"UniqueAddress"}}, f.err
 }
 
+func (f fake) History(_ context.Context, request HistoryRequest) (History, error) {
+	return History{Writer: fmt.Sprintf("%s, %d", request.Object, request.Limit)}, f.err
+}
+
 // serve starts a server and returns its socket.
 func serve(t *testing.T, operator Operator) string {
 	t.Helper()
@@ -88,6 +92,8 @@ func TestAnswers(t *testing.T) {
 		{[]string{"plan", "--delete"}, []string{"(Pod a) delete=true"}},
 		{[]string{"drift"}, []string{`"owner":"pod/demo/web-0"`}},
 		{[]string{"check"}, []string{"UniqueAddress"}},
+		{[]string{"history"}, []string{`"writer":", 20"`, `"entries":[]`}},
+		{[]string{"history", "--limit=3", "--", "pod/demo/a&b"}, []string{"pod/demo/a\\u0026b, 3"}},
 	} {
 		out, err := admin(t, socket, twoPods, test.args...)
 		if err != nil || !json.Valid([]byte(out)) {
@@ -119,6 +125,8 @@ func TestErrorsArriveInWords(t *testing.T) {
 		{"an operator that was killed", killed, "", []string{"drift"}, "no operator listens"},
 		{"an unknown command", healthy, "", []string{"explain"}, `unknown command "explain"`},
 		{"a word too many", healthy, "", []string{"drift", "now"}, `unexpected argument "now"`},
+		{"no number", healthy, "", []string{"history", "--limit=0"}, `limit "0": want 1 to 1000`},
+		{"two objects", healthy, "", []string{"history", "pod/a", "pod/b"}, `unexpected argument "pod/b"`},
 		{"nothing", healthy, "", nil, "usage"},
 	} {
 		if out, err := admin(t, test.socket, test.in, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
