@@ -349,9 +349,6 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		}
 	}
 	w := &writer{engine: e, session: s}
-	if h := e.cfg.History; h != nil {
-		h.Begin(e.cfg.Now())
-	}
 	if e.fenced() {
 		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch, writer: e.cfg.Writer})
 		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
@@ -374,6 +371,9 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		e.enqueue(key)
 	}
 	e.online, e.writer = !e.cfg.ReadOnly, w
+	if h := e.cfg.History; h != nil {
+		h.Begin(e.cfg.Now())
+	}
 	return w, nil
 }
 
