@@ -1,8 +1,8 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,7 +27,6 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
-	"github.com/weft-network/weft/pkg/version"
 )
 
 const (
@@ -74,7 +73,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
 			}
 		},
-		Writer: "weft " + cmp.Or(options.Version, version.String()), History: &history.Recorder{},
+		Writer: strings.TrimSpace("weft " + options.Version), History: &history.Recorder{},
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
 		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
 	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })

@@ -111,7 +111,7 @@ var table = []rule{
 	{packages: "pkg/galaxy", direct: append(below("pkg/floating", "apis"), "k8s.io/api", "k8s.io/apimachinery", "go4.org/netipx"),
 		never: append(clients, "os/exec")},
 	{packages: "pkg/manifest", direct: []string{"k8s.io/apimachinery"}, never: append(clients, "os/exec")},
-	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options"), "github.com/go-logr/logr"),
+	{packages: "pkg/admin", direct: append(below("pkg/manifest", "pkg/invariant", "pkg/ovndb", "pkg/options", "pkg/unit"), "github.com/go-logr/logr"),
 		never: append(below("controllers"), "k8s.io/client-go", "sigs.k8s.io/controller-runtime/pkg/client")},
 	{packages: "pkg/trace", direct: append(below("pkg/facts", "pkg/ipam", "pkg/ovn/names", "pkg/topology", "pkg/unit", "apis"),
 		"k8s.io/api"), never: append(clients, "os/exec")},

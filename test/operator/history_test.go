@@ -51,7 +51,7 @@ func TestHistoryNamesCauses(t *testing.T) {
 		t.Errorf("history of the policy: %+v", of)
 	}
 	if of = o.history("node/n1"); !has(of, "insert", "Logical_Switch", "node/n1", "node") || of.Since.IsZero() ||
-		!strings.HasPrefix(of.Writer, "weft ") {
+		of.Writer != "weft" {
 		t.Errorf("history of the node: %+v", of)
 	}
 	if of = o.history("clusternetwork/default"); !has(of, "insert", "Logical_Router", "clusternetwork/default", "network") {
@@ -94,7 +94,7 @@ func TestHistoryNamesCauses(t *testing.T) {
 // causesAreNamed reports whether each transaction of the operator in the server's log names a cause.
 func (w *world) causesAreNamed() bool {
 	for line := range strings.Lines(w.nb.Log()) {
-		if _, comment, ok := strings.Cut(line, `"weft `); ok && !strings.Contains(comment, "takes over") &&
+		if _, comment, ok := strings.Cut(line, `"weft: `); ok && !strings.Contains(comment, "takes over") &&
 			!strings.Contains(comment, "measures propagation") && !strings.Contains(comment, "(reconciler ") {
 			return false
 		}
