@@ -40,8 +40,8 @@ func concerning(object unit.Key, kinds []*kind.Kind) (func(history.Change, histo
 	}, nil
 }
 
-// unitsOf returns the units of an object: those of its name of all kinds that reconcile it. The key of a unit without
-// an object is its own.
+// unitsOf returns the units of an object: one of each kind that reconciles it. A unit without an object is named by its
+// own key.
 func unitsOf(object unit.Key, kinds []*kind.Kind) (keys []unit.Key) {
 	if object.Name() == "" {
 		return nil

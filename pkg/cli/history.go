@@ -202,7 +202,7 @@ func whoText(e history.Entry) string {
 	return who
 }
 
-// changesOf returns the changes of an entry as those of a plan, from before to after.
+// changesOf returns the changes of an entry in the form of a plan: before is what the database has, after what is wanted.
 func changesOf(e history.Entry) []ovndb.Change {
 	changes := make([]ovndb.Change, 0, len(e.Changes))
 	for _, c := range e.Changes {

@@ -43,8 +43,8 @@ func TestHistoryText(t *testing.T) {
 	repair := cause
 	repair.Repair = true
 	h := admin.History{Since: since, Writer: "weft v1.2.3", Entries: []history.Entry{
-		{Time: since.Add(time.Second), By: history.ByWeft, State: history.StateCommitted, Causes: []history.Cause{cause}, Changes: []history.Change{
-			port, {Owner: "pod/demo/web-0", Holder: "node/n1", Op: "add", Table: "Logical_Switch", UUID: "u2", Name: "n1",
+		{Time: since.Add(time.Second), By: history.ByWeft, State: history.StateCommitted, Causes: []history.Cause{cause},
+			Changes: []history.Change{port, {Owner: "pod/demo/web-0", Holder: "node/n1", Op: "add", Table: "Logical_Switch", UUID: "u2", Name: "n1",
 				Columns: []history.Column{{Column: "ports", After: "u1"}}}}},
 		{Time: since.Add(time.Minute), By: history.ByOther, State: "Repaired", Changes: []history.Change{spoiled}},
 		{Time: since.Add(time.Minute), By: history.ByWeft, State: history.StateCommitted, Causes: []history.Cause{repair},

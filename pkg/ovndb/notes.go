@@ -190,7 +190,7 @@ func (w *writer) addForeignRow(c rowChange) {
 	t := w.session.schema.Tables[c.ref.Table]
 	_, tagged := fieldOf(w.session.schema.Model.Types()[c.ref.Table], "external_ids")
 	if h == nil || c.event == RowUpdated || t.Foreign || !tagged && t.ByName == nil {
-		return // without external_ids, our own rows cannot be told from others
+		return // without external_ids, the row may be ours
 	}
 	op, name := OpInsert, c.name
 	if c.event == RowRemoved {

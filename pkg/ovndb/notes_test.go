@@ -26,8 +26,8 @@ func recorded(t *testing.T, nb *ovndbtest.Server) *running {
 	return runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, Writer: "weft v1.2.3", History: &history.Recorder{}})
 }
 
-// told returns the history of all units, an entry per line.
-func (r *running) told() (lines []string) {
+// story returns the history of all units, one line for each entry.
+func (r *running) story() (lines []string) {
 	entries, _ := r.Latest(0, func(history.Change, history.Cause) bool { return true })
 	for _, e := range entries {
 		line := fmt.Sprintf("%s %s", e.By, e.State)
@@ -83,7 +83,7 @@ func TestTransactionsCarryTheirCause(t *testing.T) {
 			"options(requested-tnl-key=16>requested-tnl-key=17)",
 		"Weft Committed [pod/p1   false] pod/p1 remove Logical_Switch n1 ports(" + id + ">) pod/p1 delete Logical_Switch_Port p1 " +
 			"addresses(a, b>) name(p1>) options(iface-id-ver=u1, requested-tnl-key=17>)",
-	}, e.told()); diff != "" {
+	}, e.story()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
@@ -105,18 +105,18 @@ func TestForeignHandsAreRecorded(t *testing.T) {
 	if err := e.Apply(because(t, "pod", "pod/p1"), portUnit("n1", "p1", "u1", 16)); err != nil {
 		t.Fatal(err)
 	}
-	mine := len(e.told())
-	e.repairs(t, func() { nb.Ctl("lsp-set-addresses", "p1", "router") }, func() bool { return len(e.told()) == mine+2 })
+	mine := len(e.story())
+	e.repairs(t, func() { nb.Ctl("lsp-set-addresses", "p1", "router") }, func() bool { return len(e.story()) == mine+2 })
 	nb.Ctl("ls-add", "theirs")
-	e.await(t, "the foreign row", func() bool { return len(e.told()) == mine+3 })
+	e.await(t, "the foreign row", func() bool { return len(e.story()) == mine+3 })
 	nb.Ctl("ls-del", "theirs")
-	e.await(t, "its end", func() bool { return len(e.told()) == mine+4 })
+	e.await(t, "its end", func() bool { return len(e.story()) == mine+4 })
 	if diff := cmp.Diff([]string{
 		"Other Repaired pod/p1 update Logical_Switch_Port p1 addresses(a, b>router)",
 		"Weft Committed [pod/p1 pod/p1 pod true] pod/p1 update Logical_Switch_Port p1 addresses(router>a, b)",
 		"Other Seen  insert Logical_Switch theirs",
 		"Other Seen  delete Logical_Switch theirs",
-	}, e.told()[mine:]); diff != "" {
+	}, e.story()[mine:]); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	found := comments(t, nb)

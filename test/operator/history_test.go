@@ -29,7 +29,7 @@ func has(h admin.History, op, table, object, reconciler string) bool {
 }
 
 // Every transaction of the operator names the object and the reconciler in the server's log and in the history, and
-// the history of an object has the changes of others because of it, and those of other programs.
+// the history of an object has the changes of others because of it, and the changes of other programs.
 func TestHistoryNamesCauses(t *testing.T) {
 	w := newWorld(t)
 	w.network(dualStack()...)

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Bounds of a Recorder. Bytes are those of the encoded entries.
+// Bounds of a Recorder. MaxBytes bounds the encoded entries together.
 const (
 	MaxEntries = 10_000
 	MaxBytes   = 4 << 20
@@ -46,7 +46,7 @@ type Entry struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// The states that are not those of a drift.
+// The states of entries that are no drift.
 const (
 	StateCommitted = "Committed"
 	StateUnknown   = "Unknown"

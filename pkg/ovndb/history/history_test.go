@@ -128,8 +128,8 @@ func TestEntriesAreReadBack(t *testing.T) {
 			want.Causes = append(want.Causes, c)
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
-			c := Change{Owner: unit.Key(text.Draw(t, "owner")), Holder: unit.Key(text.Draw(t, "holder")), Op: "update", Table: text.Draw(t, "table"),
-				UUID: text.Draw(t, "uuid"), Name: text.Draw(t, "name")}
+			c := Change{Owner: unit.Key(text.Draw(t, "owner")), Holder: unit.Key(text.Draw(t, "holder")), Op: "update",
+				Table: text.Draw(t, "table"), UUID: text.Draw(t, "uuid"), Name: text.Draw(t, "name")}
 			d.Change(c.Op, c.Owner, c.Holder, c.Table, c.UUID, c.Name)
 			for range rapid.IntRange(0, 3).Draw(t, "columns") {
 				column := Column{text.Draw(t, "column"), text.Draw(t, "before"), text.Draw(t, "after")}
