@@ -81,16 +81,9 @@ func (a *Inspector) ready(ctx context.Context) error {
 
 // Plan implements admin.Operator.
 func (a *Inspector) Plan(ctx context.Context, question admin.PlanRequest) (admin.Changes, error) {
-	if err := a.ready(ctx); err != nil {
-		return admin.Changes{}, err
-	}
-	planned, err := a.Planner.Plan(ctx, question)
+	planned, units, err := a.plan(ctx, question)
 	if err != nil {
 		return admin.Changes{}, err
-	}
-	units := make([]unit.Unit, 0, len(planned.Units))
-	for _, key := range slices.Sorted(maps.Keys(planned.Units)) {
-		units = append(units, planned.Units[key])
 	}
 	changes, err := a.Database.Plan(units)
 	if err != nil {
@@ -99,6 +92,35 @@ func (a *Inspector) Plan(ctx context.Context, question admin.PlanRequest) (admin
 	return admin.Changes{
 		Changes: withoutUnpredictable(withoutImplied(changes), planned.Unknown), Notes: append(planned.Notes, a.collisions(changes)...),
 	}, nil
+}
+
+// Operations implements admin.Operator.
+func (a *Inspector) Operations(ctx context.Context, question admin.PlanRequest) (admin.Operations, error) {
+	planned, units, err := a.plan(ctx, question)
+	if err != nil {
+		return admin.Operations{}, err
+	}
+	operations, err := a.Database.Operations(units)
+	if err != nil {
+		return admin.Operations{}, fmt.Errorf("plan: %w", err)
+	}
+	return admin.Operations{Operations: operations, Notes: planned.Notes}, nil
+}
+
+// plan returns the result of a planner, and its units sorted by key.
+func (a *Inspector) plan(ctx context.Context, question admin.PlanRequest) (*plan.Plan, []unit.Unit, error) {
+	if err := a.ready(ctx); err != nil {
+		return nil, nil, err
+	}
+	planned, err := a.Planner.Plan(ctx, question)
+	if err != nil {
+		return nil, nil, err
+	}
+	units := make([]unit.Unit, 0, len(planned.Units))
+	for _, key := range slices.Sorted(maps.Keys(planned.Units)) {
+		units = append(units, planned.Units[key])
+	}
+	return planned, units, nil
 }
 
 // Drift implements admin.Operator.

@@ -36,6 +36,11 @@ func (f fake) Plan(_ context.Context, request PlanRequest) (Changes, error) {
 	return c, f.err
 }
 
+func (f fake) Operations(_ context.Context, request PlanRequest) (Operations, error) {
+	operation := fmt.Sprintf(`{"op":"comment","comment":"%d objects"}`, len(request.Objects))
+	return Operations{Operations: []json.RawMessage{json.RawMessage(operation)}}, f.err
+}
+
 func (f fake) Drift(context.Context) (Changes, error) {
 	return Changes{Changes: []ovndb.Change{{Owner: "pod/demo/web-0", Op: ovndb.OpInsert}}}, f.err
 }
@@ -90,6 +95,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{[]string{"plan"}, []string{"document 1 (Pod a) delete=false", "document 2 (Pod b) delete=false"}},
 		{[]string{"plan", "--delete"}, []string{"(Pod a) delete=true"}},
+		{[]string{"operations"}, []string{`{"op":"comment","comment":"2 objects"}`}},
 		{[]string{"drift"}, []string{`"owner":"pod/demo/web-0"`}},
 		{[]string{"check"}, []string{"UniqueAddress"}},
 		{[]string{"history"}, []string{`"writer":", 20"`, `"entries":[]`}},

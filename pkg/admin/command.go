@@ -18,7 +18,7 @@ import (
 )
 
 // usage is the usage of "weft admin".
-const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | drift | check | history [--limit N] [OBJECT]"
+const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | operations [--delete] <MANIFESTS | drift | check | history [--limit N] [OBJECT]"
 
 // Command is "weft admin". It sends a request to the operator that listens on the socket, and writes the JSON
 // response to out.
@@ -49,7 +49,7 @@ func newRequest(ctx context.Context, verb string, args []string, in io.Reader) (
 	var body io.Reader
 	method, path, query, arguments := http.MethodGet, "/"+verb, "", 0
 	switch path {
-	case pathPlan:
+	case pathPlan, pathOperations:
 		remove := flags.Bool("delete", false, "plan the deletion of the objects")
 		if err := flags.Parse(args); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@
 //
 //	GET  /drift              Changes: where the database differs from what all units want
 //	POST /plan[?delete=true] Changes: what the objects in the body would change if they were applied, or deleted
+//	POST /operations         Operations: the same, as a transaction of OVSDB, for a copy of the database
 //	GET  /check              Violations: the invariants that do not hold
 //	GET  /history?object=    History: the latest changes of the rows of an object, or of all; limit bounds their number
 //
@@ -34,10 +35,11 @@ const (
 
 // Paths.
 const (
-	pathPlan    = "/plan"
-	pathDrift   = "/drift"
-	pathCheck   = "/check"
-	pathHistory = "/history"
+	pathPlan       = "/plan"
+	pathDrift      = "/drift"
+	pathCheck      = "/check"
+	pathHistory    = "/history"
+	pathOperations = "/operations"
 )
 
 // Operator handles the requests. Its errors wrap ErrUnavailable or ErrInvalid if they are not internal errors.
@@ -45,6 +47,8 @@ type Operator interface {
 	// Plan computes what the objects would change in the database, without writing. The objects must be as the API
 	// server would store them.
 	Plan(ctx context.Context, request PlanRequest) (Changes, error)
+	// Operations computes the transaction that would make the changes of Plan.
+	Operations(ctx context.Context, request PlanRequest) (Operations, error)
 	// Drift compares the database with all units.
 	Drift(ctx context.Context) (Changes, error)
 	// Check returns the current violations of invariants.
@@ -66,6 +70,14 @@ type PlanRequest struct {
 	Objects []manifest.Document
 	// Delete plans the objects' deletion instead.
 	Delete bool
+}
+
+// Operations are a planned transaction of the northbound database, for a copy of it.
+type Operations struct {
+	// Operations are in OVSDB's wire format (RFC 7047 §5.2).
+	Operations []json.RawMessage `json:"operations"`
+	// Notes are the notes of the plan.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Changes are differences between the database and its planned or desired content.

@@ -77,6 +77,13 @@ func (s *Server) handler() http.Handler {
 		}
 		return s.Operator.History(r.Context(), request)
 	}))
+	mux.HandleFunc("POST "+pathOperations, s.answer(func(r *http.Request) (any, error) {
+		request, err := planRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		return s.Operator.Operations(r.Context(), request)
+	}))
 	mux.HandleFunc("POST "+pathPlan, s.answer(func(r *http.Request) (any, error) {
 		request, err := planRequest(r)
 		if err != nil {
