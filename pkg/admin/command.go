@@ -18,7 +18,8 @@ import (
 )
 
 // usage is the usage of "weft admin".
-const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | operations [--delete] <MANIFESTS | drift | check | history [--limit N] [OBJECT]"
+const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | operations [--delete] <MANIFESTS | " +
+	"drift | check | history [--limit N] [OBJECT]"
 
 // Command is "weft admin". It sends a request to the operator that listens on the socket, and writes the JSON
 // response to out.

@@ -32,7 +32,8 @@ func (r *recording) Run(_ context.Context, request trace.Request) (trace.Answer,
 func TestChangesAreInEachRequest(t *testing.T) {
 	var r recording
 	tracer := changedTracer{&r, []json.RawMessage{[]byte(`{"op":"comment"}`)}}
-	if _, err := tracer.Run(t.Context(), trace.Request{Ports: []string{"p"}}); err != nil || len(r.last.Changes) != 1 || len(r.last.Ports) != 1 {
+	_, err := tracer.Run(t.Context(), trace.Request{Ports: []string{"p"}})
+	if err != nil || len(r.last.Changes) != 1 || len(r.last.Ports) != 1 {
 		t.Errorf("request %+v, %v", r.last, err)
 	}
 }

@@ -52,7 +52,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsAboutChanges asks the same questions in a copy of the databases, to which policies, services and egress
+// TestQuestionsAboutChanges traces the same questions in a copy of the databases, to which policies, services and egress
 // IPs are applied as a plan. The answers are the same, and the live databases stay as they were.
 func TestQuestionsAboutChanges(t *testing.T) {
 	for _, g := range goldens(t) {

@@ -56,7 +56,8 @@ func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
 	if len(live["Logical_Switch"]) == 0 {
 		return "", errors.New("the northbound database is empty; use --nb to rebuild a lost northbound database")
 	}
-	if r.aside.nbServer, r.aside.nb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "nb", beside.Northbound, schema); err != nil {
+	r.aside.nbServer, r.aside.nb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "nb", beside.Northbound, schema)
+	if err != nil {
 		return "", err
 	}
 	operations := live.InsertAll(names...)
@@ -80,7 +81,8 @@ func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if r.aside.sbServer, r.aside.sb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "sb", beside.Southbound, schema); err != nil {
+	r.aside.sbServer, r.aside.sb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "sb", beside.Southbound, schema)
+	if err != nil {
 		return "", err
 	}
 	operations, skipped := beside.ChassisRows(r.before, r.chassis)
