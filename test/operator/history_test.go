@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +82,7 @@ func TestHistoryNamesCauses(t *testing.T) {
 	again := w.start()
 	w.until(func() error {
 		if err := again.query(nil, &of, "history"); err != nil || of.Since.IsZero() || !again.engine.Connected() {
-			return fmt.Errorf("recorded since %s: %v", of.Since, err)
+			return errors.Join(err, fmt.Errorf("recorded since %s", of.Since))
 		}
 		return nil
 	})

@@ -18,6 +18,7 @@ var All = []any{}
 // Is returns a condition that selects the rows in which column equals value.
 func Is(column string, value any) []any { return []any{[]any{column, "==", value}} }
 
+// SelectRows selects all columns of the rows that match a condition.
 func SelectRows(table string, where []any) Operation {
 	return Operation{"op": "select", "table": table, "where": where}
 }
@@ -31,6 +32,7 @@ func Insert(table, uuid string, r Row) Operation {
 	return o
 }
 
+// Update sets columns of the rows that match a condition.
 func Update(table string, where []any, r Row) Operation {
 	return Operation{"op": "update", "table": table, "where": where, "row": r}
 }
