@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/history"
 )
 
@@ -101,4 +103,38 @@ func (w *world) causesAreNamed() bool {
 		}
 	}
 	return true
+}
+
+// The operations of a plan insert what the plan names, and the operator writes nothing.
+func TestOperationsOfAPlan(t *testing.T) {
+	w := newWorld(t)
+	w.network(dualStack()...)
+	o := w.start()
+	w.join("n1")
+	w.podLabelled("n1", "web", "web")
+	o.settle()
+	committed, policy := o.transactions(), policyObject("p", "web", "client")
+	var planned admin.Changes
+	var answer admin.Operations
+	w.must(o.query(w.list(policy), &planned, "plan"))
+	w.must(o.query(w.list(policy), &answer, "operations"))
+	inserted := map[string]int{}
+	for _, c := range planned.Changes {
+		if c.Op == ovndb.OpInsert {
+			inserted[c.Table]++
+		}
+	}
+	for _, text := range answer.Operations {
+		var operation struct{ Op, Table string }
+		w.must(json.Unmarshal(text, &operation))
+		if operation.Op == "insert" {
+			inserted[operation.Table]--
+		}
+	}
+	if inserted["ACL"] != 0 || inserted["Port_Group"] != 0 || len(answer.Operations) == 0 || len(planned.Changes) == 0 {
+		t.Errorf("the plan and its operations differ by %v", inserted)
+	}
+	if n := o.transactions() - committed; n != 0 {
+		t.Errorf("%d transactions", n)
+	}
 }
