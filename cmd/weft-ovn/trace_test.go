@@ -31,11 +31,12 @@ func TestTraceWithChanges(t *testing.T) {
 	}
 	const acl = "11111111-2222-4333-8444-555555555555"
 	drop := []json.RawMessage{
-		[]byte(`{"op":"insert","table":"ACL","uuid":"` + acl + `","row":{"action":"drop","direction":"to-lport","priority":1001,"match":"ip4"}}`),
+		[]byte(`{"op":"insert","table":"ACL","uuid":"` + acl + `","row":` +
+			`{"action":"drop","direction":"to-lport","priority":1001,"match":"ip4"}}`),
 		[]byte(`{"op":"mutate","table":"Logical_Switch","where":[],"mutations":[["acls","insert",["uuid","` + acl + `"]]]}`),
 	}
-	request := trace.Request{Packets: []trace.Packet{{Inport: "p1", From: "p1", To: "p2", Protocol: trace.TCP, SourcePort: 1, DestinationPort: 80,
-		Source: netip.MustParseAddr("10.0.0.1"), Destination: netip.MustParseAddr("10.0.0.2")}}}
+	request := trace.Request{Packets: []trace.Packet{{Inport: "p1", From: "p1", To: "p2", Protocol: trace.TCP,
+		SourcePort: 1, DestinationPort: 80, Source: netip.MustParseAddr("10.0.0.1"), Destination: netip.MustParseAddr("10.0.0.2")}}}
 	before := central.NB.Transactions()
 	for _, c := range []struct {
 		name    string
