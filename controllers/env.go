@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
@@ -76,6 +78,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 				}
 			}
 		},
+		Writer: strings.TrimSpace("weft " + options.Version), History: &history.Recorder{},
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
 		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
 	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })

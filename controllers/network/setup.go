@@ -27,7 +27,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
 		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
 	})
-	k := &kind.Kind{Name: topology.KindNetwork, Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
+	k := &kind.Kind{Name: topology.KindNetwork, Object: "clusternetwork", Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
 		{Object: &corev1.Pod{}, Field: byRefusal, Values: indexRefusal},
 		{Object: &corev1.Service{}, Field: byRefusal, Values: indexRefusal},
 	}}

@@ -16,7 +16,7 @@ type traceAnswer struct {
 	// Why says why there are no findings.
 	Why      string         `json:"why,omitempty"`
 	Findings []traceFinding `json:"findings"`
-	// Notes are problems of the nodes on the way, which no flow shows.
+	// Notes are problems of the nodes on the way, which no flow shows, and with --with what the plan notes.
 	Notes []string `json:"notes,omitempty"`
 }
 

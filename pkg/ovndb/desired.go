@@ -46,6 +46,7 @@ type unitState struct {
 	version uint64 // counts how often the unit was replaced
 	clean   bool   // this version is committed: any difference from now on is a foreign change
 	repairs repairs
+	cause   Cause // of the last Apply
 }
 
 func newDesired() *desired {

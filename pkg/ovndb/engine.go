@@ -95,7 +95,7 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 func (e *Engine) Apply(ctx context.Context, u unit.Unit) error {
 	u = e.tagged(u)
 	e.mu.Lock()
-	done := e.submit(u)
+	done := e.submit(u, causeOf(ctx))
 	e.mu.Unlock()
 	return await(ctx, u.Key, done)
 }
@@ -107,9 +107,10 @@ func (e *Engine) ApplyAll(ctx context.Context, units ...unit.Unit) error {
 	for i, u := range units {
 		tagged[i] = e.tagged(u)
 	}
+	cause := causeOf(ctx)
 	e.mu.Lock()
 	for i, u := range tagged {
-		done[i] = e.submit(u)
+		done[i] = e.submit(u, cause)
 	}
 	e.mu.Unlock()
 	var err error
@@ -127,7 +128,7 @@ func (e *Engine) Retry(ctx context.Context, key unit.Key) error {
 		e.mu.Unlock()
 		return nil
 	}
-	done := e.submit(st.unit)
+	done := e.submit(st.unit, causeOf(ctx))
 	e.mu.Unlock()
 	return await(ctx, key, done)
 }
@@ -142,13 +143,14 @@ func await(ctx context.Context, key unit.Key, done <-chan error) error {
 }
 
 // submit makes a tagged unit the desired state and returns where its outcome arrives. e.mu must be held.
-func (e *Engine) submit(u unit.Unit) <-chan error {
+func (e *Engine) submit(u unit.Unit, cause Cause) <-chan error {
 	done := make(chan error, 1)
 	if err := e.desired.check(&e.cfg.Schema, u); err != nil {
 		done <- &RejectedError{u.Key, err}
 		return done
 	}
 	st := e.desired.set(&e.cfg.Schema, u)
+	st.cause = cause
 	if e.online {
 		st.waiters = append(st.waiters, done)
 	} else {
@@ -348,7 +350,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	}
 	w := &writer{engine: e, session: s}
 	if e.fenced() {
-		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch})
+		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch, writer: e.cfg.Writer})
 		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
 		if err != nil {
 			return nil, err
@@ -369,6 +371,9 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		e.enqueue(key)
 	}
 	e.online, e.writer = !e.cfg.ReadOnly, w
+	if h := e.cfg.History; h != nil {
+		h.Begin(e.cfg.Now())
+	}
 	return w, nil
 }
 

@@ -46,7 +46,7 @@ func (e *Engine) End(keys []unit.Key, rows []unit.Ref) {
 		e.desired.leaveRow(row)
 	}
 	for _, key := range keys {
-		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key})
+		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key}).cause = Cause{} // whatever made it, nothing uses it now
 		e.enqueue(key)
 	}
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -13,6 +14,9 @@ type Request struct {
 	Packets []Packet `json:"packets,omitempty"`
 	// Ports are logical ports whose state the answer contains.
 	Ports []string `json:"ports,omitempty"`
+	// Changes are operations on the northbound database, in OVSDB's wire format. If there are any, the packets are
+	// traced in a private copy of the databases to which they were applied.
+	Changes []json.RawMessage `json:"changes,omitempty"`
 }
 
 // Packet is the first packet of a connection, or of its reply, where it enters OVN.
