@@ -117,7 +117,11 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
+	stale, err := tracer.northdNotes(c.Context())
+	if err != nil {
+		return err
+	}
+	return t.write(c, newTraceAnswer(e.world, findings, append(stale, e.notes(questions)...), t.raw))
 }
 
 // readEnds reads the nodes of a cluster.
