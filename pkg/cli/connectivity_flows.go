@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weft-network/weft/pkg/connectivity"
+)
+
+const (
+	// glance is the time between two lines of progress with --for.
+	glance = 5 * time.Second
+	// readingPatience is how long the last counts may take to read, because an upgrade may restart what passes them on.
+	readingPatience = time.Minute
+)
+
+// watchFlows lets the pods send datagrams until the time is over or ctx ends, and reports the losses.
+func (b *bed) watchFlows(ctx context.Context, report *connectivity.Report) error {
+	all := b.senders()
+	for _, s := range all {
+		if err := s.ask(ctx, b, connectivity.FlowRequest{Start: s.targets(), Interval: b.interval}); err != nil {
+			return fmt.Errorf("start the datagrams of pod %s: %w", s.Pod, err)
+		}
+	}
+	b.say("%d directions, a datagram each %s, for %s; Ctrl-C ends earlier", len(b.Directions()), b.interval, b.lasting)
+	b.await(ctx, all)
+	outliving, cancel := context.WithTimeout(context.WithoutCancel(ctx), readingPatience)
+	defer cancel()
+	for _, s := range all {
+		err := s.stop(outliving, b)
+		for i, c := range s.cells {
+			f := c.Flow(s.last(i))
+			if err != nil {
+				f.Why = "the last count could not be read: " + err.Error()
+			}
+			if f.Why != "" {
+				f.Command = traceLine(c.Trace)
+			}
+			report.AddFlow(f)
+		}
+	}
+	return nil
+}
+
+// flowSender is a pod with the directions that begin there.
+type flowSender struct {
+	connectivity.Sender
+	cells  []connectivity.Cell
+	states connectivity.Flows
+}
+
+// senders returns the pods with their directions. Pods that do not run send nothing.
+func (b *bed) senders() (all []*flowSender) {
+	of := map[connectivity.Sender]*flowSender{}
+	for _, c := range b.Directions() {
+		if why := b.Unstarted(c); why != "" {
+			b.notes = append(b.notes, fmt.Sprintf("%s %s -> %s was not tested: %s", c.Family(), c.From, c.To, why))
+			continue
+		}
+		if of[c.Sender] == nil {
+			of[c.Sender] = &flowSender{Sender: c.Sender}
+			all = append(all, of[c.Sender])
+		}
+		of[c.Sender].cells = append(of[c.Sender].cells, c)
+	}
+	return all
+}
+
+func (s *flowSender) targets() (all []string) {
+	for _, c := range s.cells {
+		all = append(all, c.Probe.To)
+	}
+	return all
+}
+
+// last returns the last state of a direction.
+func (s *flowSender) last(i int) connectivity.FlowState {
+	if i < len(s.states.Flows) {
+		return s.states.Flows[i]
+	}
+	return connectivity.FlowState{Error: "the pod's program has been restarted"}
+}
+
+// ask sends a request to the pod's server and keeps its answer.
+func (s *flowSender) ask(ctx context.Context, b *bed, request connectivity.FlowRequest) error {
+	var states connectivity.Flows
+	if err := b.query(ctx, s.Sender, request, &states, "flows"); err != nil {
+		return err
+	}
+	s.states = states
+	return nil
+}
+
+// stop ends the directions and reads their last counts, repeatedly until ctx ends.
+func (s *flowSender) stop(ctx context.Context, b *bed) error {
+	for {
+		err := s.ask(ctx, b, connectivity.FlowRequest{Stop: true})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(beat):
+		}
+	}
+}
+
+// await shows the losses until the time is over or ctx ends. Counts that cannot be read now are read later.
+func (b *bed) await(ctx context.Context, all []*flowSender) {
+	over := time.After(b.lasting)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-over:
+			return
+		case <-time.After(glance):
+		}
+		sent, lost := int64(0), int64(0)
+		for _, s := range all {
+			_ = s.ask(ctx, b, connectivity.FlowRequest{})
+			for i, c := range s.cells {
+				f := c.Flow(s.last(i))
+				sent, lost = sent+f.Sent, lost+f.Lost()
+			}
+		}
+		b.now("%d datagrams sent, %d lost", sent, lost)
+	}
+}
