@@ -43,7 +43,7 @@ nothing is pulled, and satisfy the Pod Security level "restricted". The groups o
   node      nodes to pods and to a cluster IP
   mtu       the largest packet that is not fragmented has the size of the link's MTU
   outside   TCP to the targets of --outside
-  policy    a NetworkPolicy that denies, and one that admits a part
+  policy    NetworkPolicies: one denies, another admits a part
 
 Each family that the pods have is tested. What fails is named with the verdict of "kubectl weft
 trace". The namespace is removed at the end, also after Ctrl-C.
@@ -177,7 +177,8 @@ func newProgress(out io.Writer) *progress {
 
 // say writes a line.
 func (p *progress) say(text string, args ...any) {
-	fmt.Fprintf(p.out, "%s%5.1f s  %s\n", map[bool]string{true: "\r\x1b[K"}[p.terminal], time.Since(p.began).Seconds(), fmt.Sprintf(text, args...))
+	start := map[bool]string{true: "\r\x1b[K"}[p.terminal]
+	fmt.Fprintf(p.out, "%s%5.1f s  %s\n", start, time.Since(p.began).Seconds(), fmt.Sprintf(text, args...))
 }
 
 // now replaces the line of a terminal.

@@ -66,7 +66,7 @@ func newBed(ctx context.Context, k *connectivityCommand, target *cluster, p *pro
 	return b, b.readNodes(ctx)
 }
 
-// readNodes chooses the nodes: those of --nodes, or ready nodes with an agent.
+// readNodes chooses the nodes of --nodes, or ready nodes with an agent.
 func (b *bed) readNodes(ctx context.Context) error {
 	var nodes corev1.NodeList
 	var agents corev1.PodList
@@ -205,7 +205,7 @@ func (b *bed) createPod(ctx context.Context, p *corev1.Pod) error {
 	return err
 }
 
-// beat is the time between two looks at the cluster.
+// beat is the time between two reads of a state that is awaited.
 const beat = 250 * time.Millisecond
 
 // until calls done until it returns true or an error, or the time is over.
@@ -249,6 +249,26 @@ func (b *bed) awaitPods(ctx context.Context) error {
 		return err
 	}
 	b.say("pods run on %d nodes, in namespace %s", len(b.Nodes), b.Namespace)
+	return b.explainPods(ctx)
+}
+
+// explainPods notes why pods do not run, as "kubectl weft why" says it.
+func (b *bed) explainPods(ctx context.Context) error {
+	for _, n := range b.Nodes {
+		for _, p := range []connectivity.Pod{n.A, n.B} {
+			if p.Why == "" {
+				continue
+			}
+			f, err := readWhy(ctx, b.target, b.Namespace+"/"+p.Name)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil {
+				first, _, _ := strings.Cut(f.explain(time.Now()).text(), "\n")
+				b.notes = append(b.notes, first)
+			}
+		}
+	}
 	return nil
 }
 

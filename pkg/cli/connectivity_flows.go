@@ -19,7 +19,7 @@ const (
 func (b *bed) watchFlows(ctx context.Context, report *connectivity.Report) error {
 	all := b.senders()
 	for _, s := range all {
-		if err := s.ask(ctx, b, connectivity.FlowRequest{Start: s.targets(), Interval: b.interval}); err != nil {
+		if err := s.query(ctx, b, connectivity.FlowRequest{Start: s.targets(), Interval: b.interval}); err != nil {
 			return fmt.Errorf("start the datagrams of pod %s: %w", s.Pod, err)
 		}
 	}
@@ -54,8 +54,8 @@ type flowSender struct {
 func (b *bed) senders() (all []*flowSender) {
 	of := map[connectivity.Sender]*flowSender{}
 	for _, c := range b.Directions() {
-		if why := b.Unstarted(c); why != "" {
-			b.notes = append(b.notes, fmt.Sprintf("%s %s -> %s was not tested: %s", c.Family(), c.From, c.To, why))
+		if p, ok := b.Unstarted(c); ok {
+			b.notes = append(b.notes, fmt.Sprintf("%s %s -> %s was not tested: %s", c.Family(), c.From, c.To, b.Refused(c, p).Why))
 			continue
 		}
 		if of[c.Sender] == nil {
@@ -82,8 +82,8 @@ func (s *flowSender) last(i int) connectivity.FlowState {
 	return connectivity.FlowState{Error: "the pod's program has been restarted"}
 }
 
-// ask sends a request to the pod's server and keeps its answer.
-func (s *flowSender) ask(ctx context.Context, b *bed, request connectivity.FlowRequest) error {
+// query sends a request to the pod's server and keeps its answer.
+func (s *flowSender) query(ctx context.Context, b *bed, request connectivity.FlowRequest) error {
 	var states connectivity.Flows
 	if err := b.query(ctx, s.Sender, request, &states, "flows"); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *flowSender) ask(ctx context.Context, b *bed, request connectivity.FlowR
 // stop ends the directions and reads their last counts, repeatedly until ctx ends.
 func (s *flowSender) stop(ctx context.Context, b *bed) error {
 	for {
-		err := s.ask(ctx, b, connectivity.FlowRequest{Stop: true})
+		err := s.query(ctx, b, connectivity.FlowRequest{Stop: true})
 		if err == nil {
 			return nil
 		}
@@ -120,7 +120,7 @@ func (b *bed) await(ctx context.Context, all []*flowSender) {
 		}
 		sent, lost := int64(0), int64(0)
 		for _, s := range all {
-			_ = s.ask(ctx, b, connectivity.FlowRequest{})
+			_ = s.query(ctx, b, connectivity.FlowRequest{})
 			for i, c := range s.cells {
 				f := c.Flow(s.last(i))
 				sent, lost = sent+f.Sent, lost+f.Lost()

@@ -80,19 +80,20 @@ func (b *bed) testMatrix(ctx context.Context, report *connectivity.Report) error
 	return nil
 }
 
-// settle sends cells until all are as expected twice, because a policy takes a moment to reach all nodes, or until the
-// time is over.
+// settle sends cells until all are as expected twice, because a policy takes a moment to reach all nodes, until none can
+// be sent, or until the time is over.
 func (b *bed) settle(ctx context.Context, cells []connectivity.Cell) (last []connectivity.Outcome) {
 	right := 0
 	_ = b.until(ctx, func() (bool, error) { // the last outcomes count
 		last = b.send(ctx, cells)
 		right++
+		sent := false
 		for _, o := range last {
-			if !o.Passed {
+			if sent = sent || o.Attempts > 0; !o.Passed {
 				right = 0
 			}
 		}
-		return right == 2, nil
+		return right == 2 || !sent, nil
 	})
 	return last
 }
@@ -105,8 +106,8 @@ func (b *bed) send(ctx context.Context, cells []connectivity.Cell) []connectivit
 	outcomes := make([]connectivity.Outcome, len(cells))
 	bySender := map[connectivity.Sender][]int{}
 	for i, c := range cells {
-		if why := b.Unstarted(c); why != "" {
-			outcomes[i] = c.Refused(why)
+		if p, ok := b.Unstarted(c); ok {
+			outcomes[i] = b.Refused(c, p)
 			continue
 		}
 		bySender[c.Sender] = append(bySender[c.Sender], i)
@@ -128,7 +129,7 @@ func (b *bed) send(ctx context.Context, cells []connectivity.Cell) []connectivit
 			}
 			for at, i := range of {
 				if err != nil {
-					outcomes[i] = cells[i].Refused(err.Error())
+					outcomes[i] = cells[i].Unsent(err.Error())
 				} else {
 					outcomes[i] = b.judge(cells[i], results[at])
 				}
@@ -147,7 +148,8 @@ func (b *bed) judge(c connectivity.Cell, r connectivity.Result) connectivity.Out
 	}
 	args := c.Trace
 	if len(args) == 0 && r.Resolver.IsValid() { // a packet to a name: the name server answers first
-		args = []string{b.Namespace + "/" + c.Sender.Pod, r.Resolver.String(), "--protocol", "udp", "--port", "53", "--family", familyOf(r.Resolver)}
+		args = []string{b.Namespace + "/" + c.Sender.Pod, r.Resolver.String(), "--protocol", "udp", "--port", "53",
+			"--family", familyOf(r.Resolver)}
 	}
 	o.Command = traceLine(args)
 	return o
@@ -174,7 +176,8 @@ func (b *bed) query(ctx context.Context, s connectivity.Sender, in, into any, ve
 }
 
 // record adds outcomes to the report with the verdicts of trace about the failures, which it counts.
-func (b *bed) record(ctx context.Context, report *connectivity.Report, cells []connectivity.Cell, outcomes []connectivity.Outcome) (int, error) {
+func (b *bed) record(ctx context.Context, report *connectivity.Report, cells []connectivity.Cell,
+	outcomes []connectivity.Outcome) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}

@@ -36,7 +36,8 @@ const schemaFolder = "../../docs/user/schemas"
 // outputs are the types that commands write with -o json, by command. log writes one per line.
 var outputs = map[string]reflect.Type{
 	"status": reflect.TypeFor[statusReport](), "plan": reflect.TypeFor[admin.Changes](), "drift": reflect.TypeFor[admin.Changes](),
-	"check": reflect.TypeFor[admin.Violations](), "check connectivity": reflect.TypeFor[connectivity.Report](), "trace": reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
+	"check": reflect.TypeFor[admin.Violations](), "check connectivity": reflect.TypeFor[connectivity.Report](),
+	"trace": reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
 	"topology": reflect.TypeFor[sketch.Graph](), "lint": reflect.TypeFor[lintAnswer](), "log": reflect.TypeFor[loggedDecision](),
 	"db rebuild": reflect.TypeFor[rebuild.Report](), "ip list": reflect.TypeFor[addressList](),
 	"ip history": reflect.TypeFor[addressHistory](), "ip leaks": reflect.TypeFor[leaksAnswer](),

@@ -9,7 +9,7 @@ import (
 )
 
 // northdNotes says whether ovn-northd has stopped to compute flows. The status of the ClusterNetwork says so only after
-// a change to which ovn-northd did not respond. The databases' members are asked one by one until one is active.
+// a change to which ovn-northd did not respond. It reads one member of the databases after the other until one is active.
 func (t *remoteTracer) northdNotes(ctx context.Context) ([]string, error) {
 	var states []trace.NorthdState
 	for i := range t.members {

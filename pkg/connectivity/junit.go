@@ -43,7 +43,8 @@ func (r Report) JUnit() ([]byte, error) {
 		s := suite{Name: string(g)}
 		for _, o := range r.Cells {
 			if o.Group == g {
-				s.add(testCase{Class: class + string(g), Name: o.title(), Time: fmt.Sprintf("%.3f", o.Milliseconds/1000)}, o.Passed, o.Why, o.Diagnosis)
+				one := testCase{Class: class + string(g), Name: o.title(), Time: fmt.Sprintf("%.3f", o.Milliseconds/1000)}
+				s.add(one, o.Passed, o.Why, o.Diagnosis)
 			}
 		}
 		if len(s.Cases) > 0 {

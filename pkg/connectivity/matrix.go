@@ -330,12 +330,19 @@ func (b Bed) Directions() (cells []Cell) {
 	return slices.DeleteFunc(cells, func(c Cell) bool { return !b.has(c.Group) })
 }
 
-// Unstarted returns why the sender or the only server of a cell does not run, or "".
-func (b Bed) Unstarted(c Cell) string {
+// Unstarted returns the sender or the only server of a cell, if it does not run.
+func (b Bed) Unstarted(c Cell) (p Pod, ok bool) {
 	for _, p := range b.pods() {
 		if p.Why != "" && (p.Name == c.Sender.Pod || len(c.Servers) == 1 && c.Servers[0] == p.Name) {
-			return fmt.Sprintf("%s does not run: %s", podText(p), p.Why)
+			return p, true
 		}
 	}
-	return ""
+	return Pod{}, false
+}
+
+// Refused returns the outcome of a cell whose pod does not run, with the command that explains it.
+func (b Bed) Refused(c Cell, p Pod) Outcome {
+	o := c.Unsent(fmt.Sprintf("%s does not run: %s", podText(p), p.Why))
+	o.Command = "kubectl weft why " + b.Namespace + "/" + p.Name
+	return o
 }

@@ -16,7 +16,7 @@ type Report struct {
 	Seconds   float64  `json:"seconds"`
 	Passed    int      `json:"passed"`
 	Failed    int      `json:"failed"`
-	// Cells are the packets of the matrix, and Flows those of --for.
+	// Cells are the packets of the matrix, and Flows the directions of --for.
 	Cells []Outcome `json:"cells"`
 	Flows []Flow    `json:"flows"`
 	// Notes are nodes that were not tested, problems of the network, and objects that were left.
@@ -94,8 +94,8 @@ func (c Cell) Judge(r Result) Outcome {
 	return o
 }
 
-// Refused returns the outcome of a cell that could not be sent.
-func (c Cell) Refused(why string) Outcome {
+// Unsent returns the outcome of a cell that could not be sent. Its Attempts are 0.
+func (c Cell) Unsent(why string) Outcome {
 	return Outcome{Group: c.Group, From: c.From, To: c.To, Family: c.Family(), Protocol: c.Protocol, Blocked: c.Blocked, Why: why}
 }
 

@@ -39,9 +39,9 @@ type Probe struct {
 type Result struct {
 	// Server is the name of the pod that answered.
 	Server string `json:"server,omitempty"`
-	// Addresses are those of a name.
+	// Addresses are what a name was resolved to.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Size is the largest packet that arrived and returned, in bytes with its IP header. MTU is that of the sender's link.
+	// Size is the largest packet that arrived and returned, in bytes with its IP header. MTU is the MTU of the sender's link.
 	Size int `json:"size,omitempty"`
 	MTU  int `json:"mtu,omitempty"`
 	// Attempts counts the attempts, and Took is the time of the last.

@@ -14,7 +14,7 @@ type Request struct {
 	Packets []Packet `json:"packets,omitempty"`
 	// Ports are logical ports whose state the answer contains.
 	Ports []string `json:"ports,omitempty"`
-	// Northd asks for the state of the ovn-northd beside the databases.
+	// Northd requests the state of the ovn-northd beside the databases.
 	Northd bool `json:"northd,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type Answer struct {
 	Traces []Traced `json:"traces"`
 	// Ports are the states of the ports of the request, by name.
 	Ports map[string]PortState `json:"ports,omitempty"`
-	// Northd is the state of ovn-northd, if the request asked for it. Older versions of Weft do not answer it.
+	// Northd is the state of ovn-northd, if it was requested. Older versions of Weft leave it out.
 	Northd *NorthdState `json:"northd,omitempty"`
 }
 
@@ -93,8 +93,8 @@ type NorthdState struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Stale returns why the flows may be older than the northbound database, or "" if nothing says so. The states are those
-// of all members of the databases, of which one is active.
+// Stale returns why the flows may be older than the northbound database, or "" if nothing says so. The states are of
+// all members of the databases, of which one is active.
 func Stale(states []NorthdState) string {
 	var reasons []string
 	for _, s := range states {

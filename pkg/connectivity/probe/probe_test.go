@@ -60,7 +60,8 @@ func TestProbes(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}
-	for _, r := range Run(t.Context(), []connectivity.Probe{{Kind: connectivity.TCP, To: s.tcp}, {Kind: connectivity.UDP, To: s.udp, Patience: pause * 2}}) {
+	for _, r := range Run(t.Context(), []connectivity.Probe{{Kind: connectivity.TCP, To: s.tcp},
+		{Kind: connectivity.UDP, To: s.udp, Patience: pause * 2}}) {
 		if r.Error != "connection refused" {
 			t.Errorf("without a server: %+v", r)
 		}
@@ -97,7 +98,8 @@ func TestForeignDatagramsAreIgnored(t *testing.T) {
 		}
 	}
 	answer := marshalAnswer(header{flown, 2, 3}, 4, identity{"web"}, 500)
-	if h, received, by, err := parseAnswer(answer); err != nil || h != (header{flown, 2, 3}) || received != 4 || by.Server != "web" || len(answer) != 500 {
+	h, received, by, err := parseAnswer(answer)
+	if err != nil || h != (header{flown, 2, 3}) || received != 4 || by.Server != "web" || len(answer) != 500 {
 		t.Errorf("read %+v, %d, %+v of %d bytes, error %v", h, received, by, len(answer), err)
 	}
 }
@@ -157,7 +159,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// Losses there and back are told apart by the server's count.
+// Losses there and back are distinguished by the server's count.
 func TestTally(t *testing.T) {
 	var c tally
 	at := time.Unix(1900000000, 0)
