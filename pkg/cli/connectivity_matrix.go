@@ -52,7 +52,7 @@ func (b *bed) test(ctx context.Context) (connectivity.Report, error) {
 func (b *bed) testMatrix(ctx context.Context, report *connectivity.Report) error {
 	cells := b.Matrix()
 	b.now("%d packets", len(cells))
-	failed, err := b.record(ctx, report, cells, b.send(ctx, cells))
+	failed, err := b.record(ctx, report, b.send(ctx, cells))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (b *bed) testMatrix(ctx context.Context, report *connectivity.Report) error
 		if err := b.api.Create(ctx, step.policy); err != nil {
 			return fmt.Errorf("create NetworkPolicy %s: %w", step.policy.GetName(), err)
 		}
-		failed, err := b.record(ctx, report, step.cells, b.settle(ctx, step.cells))
+		failed, err := b.record(ctx, report, b.settle(ctx, step.cells))
 		if err != nil {
 			return err
 		}
@@ -176,19 +176,17 @@ func (b *bed) query(ctx context.Context, s connectivity.Sender, in, into any, ve
 }
 
 // record adds outcomes to the report with the verdicts of trace about the failures, which it counts.
-func (b *bed) record(ctx context.Context, report *connectivity.Report, cells []connectivity.Cell,
-	outcomes []connectivity.Outcome) (int, error) {
+func (b *bed) record(ctx context.Context, report *connectivity.Report, outcomes []connectivity.Outcome) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	var failed []*connectivity.Diagnosis
-	var args [][]string
 	for i := range outcomes {
 		if !outcomes[i].Passed {
-			failed, args = append(failed, &outcomes[i].Diagnosis), append(args, cells[i].Trace)
+			failed = append(failed, &outcomes[i].Diagnosis)
 		}
 	}
-	b.explain(ctx, failed, args)
+	b.explain(ctx, failed)
 	for _, o := range outcomes {
 		report.Add(o)
 	}

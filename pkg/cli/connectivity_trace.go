@@ -14,11 +14,12 @@ import (
 // mostTraced is how many failures are traced. Many failures rarely have as many causes.
 const mostTraced = 20
 
-// explain adds the verdicts of "kubectl weft trace" to failures. args are the arguments of trace about each.
-func (b *bed) explain(ctx context.Context, failed []*connectivity.Diagnosis, args [][]string) {
+// explain runs the commands "kubectl weft trace" of failures and adds their verdicts.
+func (b *bed) explain(ctx context.Context, failed []*connectivity.Diagnosis) {
 	var tracing *traceQuestions
 	for i, d := range failed {
-		if len(args[i]) == 0 || i >= mostTraced || ctx.Err() != nil {
+		args, ok := strings.CutPrefix(d.Command, traceStart)
+		if !ok || i >= mostTraced || ctx.Err() != nil {
 			continue
 		}
 		if tracing == nil {
@@ -29,7 +30,7 @@ func (b *bed) explain(ctx context.Context, failed []*connectivity.Diagnosis, arg
 				tracing.tracer, tracing.failed = b.target.findTracer(ctx)
 			}
 		}
-		d.Verdict = tracing.verdict(ctx, b.target, args[i])
+		d.Verdict = tracing.verdict(ctx, b.target, strings.Fields(args))
 	}
 	if tracing != nil {
 		b.notes = append(b.notes, tracing.notes...)
@@ -74,12 +75,15 @@ func (t *traceQuestions) verdict(ctx context.Context, target *cluster, args []st
 	return findings[0].Verdict.Line()
 }
 
+// traceStart is the start of a command line of trace.
+const traceStart = "kubectl weft trace "
+
 // traceLine returns the command with arguments of trace.
 func traceLine(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
-	return "kubectl weft trace " + strings.Join(args, " ")
+	return traceStart + strings.Join(args, " ")
 }
 
 func familyOf(a netip.Addr) string { return (connectivity.Cell{V6: a.Is6()}).Family() }
