@@ -28,19 +28,55 @@ func (b *bed) watchFlows(ctx context.Context, report *connectivity.Report) error
 	outliving, cancel := context.WithTimeout(context.WithoutCancel(ctx), readingPatience)
 	defer cancel()
 	for _, s := range all {
-		err := s.stop(outliving, b)
+		s.failed = s.stop(outliving, b)
+	}
+	received := b.received(outliving)
+	var flows []connectivity.Flow
+	for _, s := range all {
 		for i, c := range s.cells {
-			f := c.Flow(s.last(i))
-			if err != nil {
-				f.Why = "the last count could not be read: " + err.Error()
+			last := s.last(i)
+			f := c.Flow(last.Settle(received[last.ID]))
+			if s.failed != nil {
+				f.Why = "the last count could not be read: " + s.failed.Error()
 			}
 			if f.Why != "" {
 				f.Command = traceLine(c.Trace)
 			}
-			report.AddFlow(f)
+			flows = append(flows, f)
 		}
 	}
+	var failed []*connectivity.Diagnosis
+	for i := range flows {
+		if flows[i].Why != "" {
+			failed = append(failed, &flows[i].Diagnosis)
+		}
+	}
+	b.explain(ctx, failed)
+	for _, f := range flows {
+		report.AddFlow(f)
+	}
 	return nil
+}
+
+// received reads how many datagrams of each flow the pods have received. What cannot be read is missing.
+func (b *bed) received(ctx context.Context) map[string]int64 {
+	all := map[string]int64{}
+	for _, n := range b.Nodes {
+		for _, p := range []connectivity.Pod{n.A, n.B} {
+			if p.Why != "" {
+				continue
+			}
+			var counts connectivity.Flows
+			err := b.query(ctx, connectivity.Sender{Node: p.Node, Pod: p.Name}, connectivity.FlowRequest{}, &counts, "flows")
+			if err != nil {
+				b.notes = append(b.notes, fmt.Sprintf("what pod %s received could not be read: %v", p.Name, err))
+			}
+			for id, count := range counts.Received {
+				all[id] += count
+			}
+		}
+	}
+	return all
 }
 
 // flowSender is a pod with the directions that begin there.
@@ -48,6 +84,7 @@ type flowSender struct {
 	connectivity.Sender
 	cells  []connectivity.Cell
 	states connectivity.Flows
+	failed error // why the last states could not be read
 }
 
 // senders returns the pods with their directions. Pods that do not run send nothing.

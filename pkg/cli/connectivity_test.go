@@ -45,7 +45,7 @@ func worker(name string, ready corev1.ConditionStatus, agent corev1.PodPhase) []
 				{Type: corev1.NodeInternalIP, Address: "2001:db8::1"}}}},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "agent-" + name,
 			Labels: map[string]string{networkv1alpha1.ComponentLabel: "agent"}},
-			Spec:   corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "other", Image: "o"},
+			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "other", Image: "o"},
 				{Name: agentContainer, Image: "weft:" + name}}},
 			Status: corev1.PodStatus{Phase: agent}},
 	}

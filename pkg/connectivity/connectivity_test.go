@@ -224,6 +224,26 @@ func TestReportOfFlows(t *testing.T) {
 	}
 }
 
+// The servers' counts correct what the sender assumes. A server that was restarted has counted less.
+func TestSettle(t *testing.T) {
+	for _, test := range []struct {
+		state       FlowState
+		received    int64
+		there, back int64
+	}{
+		{FlowState{Sent: 10, LostThere: 10}, 10, 0, 10},
+		{FlowState{Sent: 10, LostThere: 10}, 0, 10, 0},
+		{FlowState{Sent: 10, Answered: 6, LostThere: 4}, 7, 3, 1},
+		{FlowState{Sent: 10, Answered: 6, LostThere: 1, LostBack: 3}, 2, 1, 3},
+		{FlowState{Sent: 10, Answered: 10}, 12, 0, 0},
+	} {
+		if got := test.state.Settle(test.received); got.LostThere != test.there || got.LostBack != test.back {
+			t.Errorf("%+v of which %d arrived: %d lost there, %d back; want %d and %d", test.state, test.received, got.LostThere, got.LostBack,
+				test.there, test.back)
+		}
+	}
+}
+
 // The pods satisfy the Pod Security level of their namespace; TestCheckConnectivity runs them.
 func TestObjects(t *testing.T) {
 	p := NewPod("weft-check-x", SenderLabel, 3, "n3", "weft:dev")

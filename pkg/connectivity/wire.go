@@ -64,13 +64,18 @@ type FlowRequest struct {
 // Flows are the states of the flows of a pod, in the order in which they were started.
 type Flows struct {
 	Flows []FlowState `json:"flows"`
+	// Received is how many datagrams the pod has received as a server, by the ID of the flow.
+	Received map[string]int64 `json:"received,omitempty"`
 }
 
 // FlowState counts the datagrams of a flow. While the flow runs, datagrams of the last second are not counted as lost.
 type FlowState struct {
-	To   string `json:"to"`
-	Sent int64  `json:"sent"`
-	// LostThere is how many datagrams did not reach the server, and LostBack how many of its answers did not return.
+	ID       string `json:"id"`
+	To       string `json:"to"`
+	Sent     int64  `json:"sent"`
+	Answered int64  `json:"answered"`
+	// LostThere is how many datagrams did not reach the server, and LostBack how many of its answers did not return. Until
+	// Settle, they rest on the count in the last answer.
 	LostThere int64 `json:"lostThere"`
 	LostBack  int64 `json:"lostBack"`
 	// Gap is the longest time without an answer, and GapAt when it began.
@@ -78,4 +83,11 @@ type FlowState struct {
 	GapAt time.Time     `json:"gapAt,omitzero"`
 	// Error is the last error of sending.
 	Error string `json:"error,omitempty"`
+}
+
+// Settle corrects the losses of a flow that has ended by what the servers have received.
+func (s FlowState) Settle(received int64) FlowState {
+	arrived := max(received, s.Answered, s.Sent-s.LostThere) // a server that was restarted has counted less
+	s.LostThere, s.LostBack = max(0, s.Sent-arrived), max(0, min(s.Sent, arrived)-s.Answered)
+	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -55,10 +56,15 @@ func (f *flows) states(now time.Time) []connectivity.FlowState {
 	defer f.mu.Unlock()
 	states := []connectivity.FlowState{}
 	for _, one := range f.all {
-		states = append(states, one.tally.state(one.to, now))
+		state := one.tally.state(one.to, now)
+		state.ID = idText(one.id)
+		states = append(states, state)
 	}
 	return states
 }
+
+// idText is the ID of a flow in JSON, whose numbers are too small for it.
+func idText(id uint64) string { return strconv.FormatUint(id, 16) }
 
 // flow sends a datagram each interval to one destination.
 type flow struct {

@@ -144,5 +144,17 @@ func (s *server) control(ctx context.Context, conn net.Conn) {
 	if request.Stop {
 		s.flows.stop()
 	}
-	_ = json.NewEncoder(conn).Encode(connectivity.Flows{Flows: s.flows.states(time.Now())})
+	answer := connectivity.Flows{Flows: s.flows.states(time.Now()), Received: s.counts()}
+	_ = json.NewEncoder(conn).Encode(answer) // the command reports that there is no answer
+}
+
+// counts returns how many datagrams of each flow the server has received.
+func (s *server) counts() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make(map[string]int64, len(s.received))
+	for id, n := range s.received {
+		counts[idText(id)] = int64(n)
+	}
+	return counts
 }

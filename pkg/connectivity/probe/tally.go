@@ -88,7 +88,7 @@ func (t *tally) state(to string, now time.Time) connectivity.FlowState {
 		t.widen(now)
 	}
 	arrived := max(int64(t.received), t.answers)
-	return connectivity.FlowState{To: to, Sent: t.total, LostThere: max(0, t.settled-arrived),
+	return connectivity.FlowState{To: to, Sent: t.total, Answered: t.answers, LostThere: max(0, t.settled-arrived),
 		LostBack: max(0, min(t.settled, arrived)-t.answers), Gap: t.gap, GapAt: t.gapAt, Error: t.err}
 }
 
