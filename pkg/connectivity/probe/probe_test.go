@@ -150,7 +150,8 @@ func TestFlows(t *testing.T) {
 	}
 	for range 2 { // stopping twice changes nothing
 		f := request(connectivity.FlowRequest{Stop: true})
-		if got := f.Flows[0]; f.Received[got.ID] != got.Sent || got.Answered != got.Sent || got.LostThere != 0 || got.LostBack != 0 || got.To != s.udp || got.Error != "" {
+		if got := f.Flows[0]; f.Received[got.ID] != got.Sent || got.Answered != got.Sent ||
+			got.LostThere != 0 || got.LostBack != 0 || got.To != s.udp || got.Error != "" {
 			t.Errorf("to the server: %+v", got)
 		}
 		if got := f.Flows[1]; got.LostThere != got.Sent || got.LostBack != 0 || got.Gap == 0 || got.Error != "connection refused" {
