@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// Names and labels of the check's objects.
 const (
 	// NamespacePrefix starts the names of the check's namespaces, and NamespaceLabel selects them.
 	NamespacePrefix = "weft-check-"
