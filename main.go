@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/program"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/connectivity/probe"
 )
 
 func main() {
@@ -36,6 +37,8 @@ func run(args []string) error {
 			return program.Extender(args[1:])
 		case "preflight":
 			return program.Preflight(args[1:])
+		case "probe":
+			return probe.Command(args[1:], os.Stdin, os.Stdout)
 		}
 	}
 	return program.Operator(args)

@@ -130,7 +130,11 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.write(c, newTraceAnswer(e.world, findings, append(notes, e.notes(questions)...), t.raw))
+	stale, err := live.northdNotes(c.Context())
+	if err != nil {
+		return err
+	}
+	return t.write(c, newTraceAnswer(e.world, findings, slices.Concat(stale, notes, e.notes(questions)), t.raw))
 }
 
 // readEnds reads the nodes of a cluster.
