@@ -98,26 +98,35 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	e, err := readEnds(c.Context(), t.cluster)
+	a, err := t.answer(c.Context(), from, to)
 	if err != nil {
 		return err
 	}
-	questions, err := t.questions(c.Context(), e, from, to)
+	return t.write(c, a)
+}
+
+// answer traces the packets that the arguments and flags describe. The flags have been checked.
+func (t *traceCommand) answer(ctx context.Context, from, to string) (traceAnswer, error) {
+	e, err := readEnds(ctx, t.cluster)
+	if err != nil {
+		return traceAnswer{}, err
+	}
+	questions, err := t.questions(ctx, e, from, to)
 	if unasked, ok := errors.AsType[*trace.UnknownError](err); ok {
-		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}})
+		return traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}}, nil
 	}
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	tracer, err := t.cluster.findTracer(c.Context())
+	tracer, err := t.cluster.findTracer(ctx)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	findings, err := e.world.Trace(c.Context(), tracer, t.reply, questions...)
+	findings, err := e.world.Trace(ctx, tracer, t.reply, questions...)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
+	return newTraceAnswer(e.world, findings, e.notes(questions), t.raw), nil
 }
 
 // readEnds reads the nodes of a cluster.
