@@ -13,7 +13,7 @@ import (
 // Refusal is why something could not be read.
 type Refusal struct {
 	Message string `json:"message"`
-	// Right is the permission that the user lacks: "list pods in all namespaces". It is empty for other failures.
+	// Right is the permission that the user lacks: "list pods cluster-wide". It is empty for other failures.
 	Right string `json:"right,omitempty"`
 }
 
@@ -23,7 +23,8 @@ func refusalOf(err error, explain func(error) error) *Refusal {
 }
 
 // refused matches the words of the API server about a permission that a user lacks.
-var refused = regexp.MustCompile(`cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]*)"| at the cluster scope)?`)
+var refused = regexp.MustCompile(`cannot (\S+) resource "([^"]+)" in API group "([^"]*)"` +
+	`(?: in the namespace "([^"]*)"| at the cluster scope)?`)
 
 // missingRight returns the permission that an error of the API server names, or "".
 func missingRight(err error) string {
@@ -35,7 +36,7 @@ func missingRight(err error) string {
 	if found == nil {
 		return "unknown: " + status.ErrStatus.Message
 	}
-	resource, where := found[2], "in all namespaces"
+	resource, where := found[2], "cluster-wide"
 	if found[3] != "" {
 		resource += "." + found[3]
 	}
@@ -61,7 +62,7 @@ func answer(w http.ResponseWriter, code int, value any) {
 	_, _ = w.Write(text) // a browser that has gone needs no answer
 }
 
-// answerOr answers with a value, or with the reason why there is none: 403 for a permission that the user lacks, and
+// answerOr answers with a value, or with the reason for its absence: 403 for a permission that the user lacks, and
 // 422 for other reasons.
 func (s *Server) answerOr(w http.ResponseWriter, value any, err error) {
 	switch {

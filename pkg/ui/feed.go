@@ -51,7 +51,8 @@ func newFeeds(h *hub) []*feed {
 		{table: "policies", one: &networkingv1.NetworkPolicy{}, list: &networkingv1.NetworkPolicyList{}, row: rowOf(policyRowOf)},
 		{table: "policies", one: &policyv1alpha2.ClusterNetworkPolicy{}, list: &policyv1alpha2.ClusterNetworkPolicyList{},
 			row: rowOf(clusterPolicyRowOf)},
-		{table: "policies", one: &policyv1alpha1.AdminNetworkPolicy{}, list: &policyv1alpha1.AdminNetworkPolicyList{}, row: rowOf(adminPolicyRowOf)},
+		{table: "policies", one: &policyv1alpha1.AdminNetworkPolicy{}, list: &policyv1alpha1.AdminNetworkPolicyList{},
+			row: rowOf(adminPolicyRowOf)},
 		{table: "policies", one: &policyv1alpha1.BaselineAdminNetworkPolicy{}, list: &policyv1alpha1.BaselineAdminNetworkPolicyList{},
 			row: rowOf(baselinePolicyRowOf)},
 	}

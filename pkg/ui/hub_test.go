@@ -71,10 +71,12 @@ func TestReplace(t *testing.T) {
 // A pod's interfaces come from its record, from its addresses, and from other plugins.
 func TestInterfaces(t *testing.T) {
 	plain := podAt("web", "10.244.1.3")
-	plain.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[{"name":"weft","interface":"eth0","mac":"02:00:00:00:00:01","ips":["10.244.1.3"]},
+	plain.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[
+		{"name":"weft","interface":"eth0","mac":"02:00:00:00:00:01","ips":["10.244.1.3"]},
 		{"name":"demo/macvlan","interface":"net1","mac":"02:00:00:00:00:09","ips":["192.168.1.5"]}]`}
 	recorded := podAt("web", "10.244.1.3")
-	recorded.Annotations = map[string]string{networkv1alpha1.PodNetworksAnnotation: `{"version":"v1","networks":[{"name":"default","default":true,"interface":"eth0",
+	recorded.Annotations = map[string]string{networkv1alpha1.PodNetworksAnnotation: `{"version":"v1","networks":[{
+		"name":"default","default":true,"interface":"eth0",
 		"interfaceID":"demo_web","podUID":"u","macAddress":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"mtu":1400}]}`}
 	onHost := podAt("agent", "172.18.0.2")
 	onHost.Spec.HostNetwork = true
@@ -100,7 +102,8 @@ func TestInterfaces(t *testing.T) {
 // A condition of Weft that fails is the state of its pod.
 func TestPodState(t *testing.T) {
 	p := podAt("web", "10.244.1.3")
-	p.Status.Conditions = []corev1.PodCondition{{Type: networkv1alpha1.PodHostPortsReady, Status: corev1.ConditionFalse, Message: "port 80 is taken"}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: networkv1alpha1.PodHostPortsReady,
+		Status: corev1.ConditionFalse, Message: "port 80 is taken"}}
 	if row := podRowOf(p); row.State != "HostPortsReady is false" || row.Message != "port 80 is taken" {
 		t.Errorf("%+v", row)
 	}

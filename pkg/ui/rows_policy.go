@@ -45,18 +45,26 @@ func podsText(selector *metav1.LabelSelector) string {
 }
 
 func clusterPolicyRowOf(p *policyv1alpha2.ClusterNetworkPolicy) policyRow {
-	return policyRow{Kind: "ClusterNetworkPolicy", Name: p.Name, Order: fmt.Sprintf("%s %d", p.Spec.Tier, p.Spec.Priority),
-		Subject: subjectText(p.Spec.Subject.Namespaces, p.Spec.Subject.Pods != nil), Ingress: new(len(p.Spec.Ingress)), Egress: new(len(p.Spec.Egress))}
+	order, subject := fmt.Sprintf("%s %d", p.Spec.Tier, p.Spec.Priority), p.Spec.Subject
+	return clusterWide("ClusterNetworkPolicy", p.Name, order, subjectText(subject.Namespaces, subject.Pods != nil),
+		len(p.Spec.Ingress), len(p.Spec.Egress))
 }
 
 func adminPolicyRowOf(p *policyv1alpha1.AdminNetworkPolicy) policyRow {
-	return policyRow{Kind: "AdminNetworkPolicy", Name: p.Name, Order: fmt.Sprintf("Admin %d", p.Spec.Priority),
-		Subject: subjectText(p.Spec.Subject.Namespaces, p.Spec.Subject.Pods != nil), Ingress: new(len(p.Spec.Ingress)), Egress: new(len(p.Spec.Egress))}
+	order, subject := fmt.Sprintf("Admin %d", p.Spec.Priority), p.Spec.Subject
+	return clusterWide("AdminNetworkPolicy", p.Name, order, subjectText(subject.Namespaces, subject.Pods != nil),
+		len(p.Spec.Ingress), len(p.Spec.Egress))
 }
 
 func baselinePolicyRowOf(p *policyv1alpha1.BaselineAdminNetworkPolicy) policyRow {
-	return policyRow{Kind: "BaselineAdminNetworkPolicy", Name: p.Name, Order: "Baseline",
-		Subject: subjectText(p.Spec.Subject.Namespaces, p.Spec.Subject.Pods != nil), Ingress: new(len(p.Spec.Ingress)), Egress: new(len(p.Spec.Egress))}
+	subject := p.Spec.Subject
+	return clusterWide("BaselineAdminNetworkPolicy", p.Name, "Baseline", subjectText(subject.Namespaces, subject.Pods != nil),
+		len(p.Spec.Ingress), len(p.Spec.Egress))
+}
+
+// clusterWide returns the row of a policy that applies to both directions.
+func clusterWide(kind, name, order, subject string, ingress, egress int) policyRow {
+	return policyRow{Kind: kind, Name: name, Order: order, Subject: subject, Ingress: &ingress, Egress: &egress}
 }
 
 // subjectText describes the subject of a cluster-wide policy.

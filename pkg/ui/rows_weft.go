@@ -26,8 +26,9 @@ type nodeRow struct {
 }
 
 func nodeRowOf(n *networkv1alpha1.NodeNetwork) nodeRow {
-	row := nodeRow{Name: n.Name, Pods: n.Status.Pods, Tunnel: string(n.Status.EncapIP), Chassis: n.Status.Chassis, Problems: n.Status.Problems,
-		Subnets: texts(n.Spec.PodSubnets), Addresses: bare(n.Spec.ManagementPort.Addresses), MACs: []string{}}
+	row := nodeRow{Name: n.Name, Pods: n.Status.Pods, Tunnel: string(n.Status.EncapIP), Chassis: n.Status.Chassis,
+		Problems: n.Status.Problems,
+		Subnets:  texts(n.Spec.PodSubnets), Addresses: bare(n.Spec.ManagementPort.Addresses), MACs: []string{}}
 	row.State, row.Message = readyOf(n.Status.Conditions)
 	if n.Status.Addresses != nil {
 		row.Free = &n.Status.Addresses.Free

@@ -99,8 +99,8 @@ func TestALinkIsGoodOnce(t *testing.T) {
 			t.Errorf("link %q gives key %q, code %d", wrong, key, code)
 		}
 	}
-	if w := s.do(httptest.NewRequest(http.MethodPost, "/api/session", strings.NewReader(`{"token":"`+strings.Repeat("x", 2<<10)+`"}`))); w.Code != http.StatusBadRequest {
-		t.Errorf("a long request has code %d", w.Code)
+	if key, code := s.enter("#token=" + strings.Repeat("x", 2<<10)); key != "" || code != http.StatusBadRequest {
+		t.Errorf("a long request has code %d", code)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestFailuresAreExplained(t *testing.T) {
 	key, _ := s.enter(s.Link(address))
 	for _, path := range []string{"/api/topology", "/api/trace", "/api/why"} {
 		w := s.get(path, key)
-		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"right":"list pods in all namespaces"`) {
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"right":"list pods cluster-wide"`) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 		checkHeaders(t, w.Header())
@@ -204,9 +204,9 @@ func TestFailuresAreExplained(t *testing.T) {
 
 func TestMissingRight(t *testing.T) {
 	for message, want := range map[string]string{
-		`cannot list resource "pods" in API group "" at the cluster scope`:                              "list pods in all namespaces",
-		`cannot create resource "pods/exec" in API group "" in the namespace "weft-system"`:             "create pods/exec in namespace weft-system",
-		`cannot watch resource "networks" in API group "network.weft.dev" at the cluster scope: reason`: "watch networks.network.weft.dev in all namespaces",
+		`cannot list resource "pods" in API group "" at the cluster scope`:                  "list pods cluster-wide",
+		`cannot create resource "pods/exec" in API group "" in the namespace "weft-system"`: "create pods/exec in namespace weft-system",
+		`cannot watch resource "networks" in API group "weft" at the cluster scope: reason`: "watch networks.weft cluster-wide",
 	} {
 		if got := missingRight(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(message))); got != want {
 			t.Errorf("%s: %q, want %q", message, got, want)
@@ -226,7 +226,8 @@ func TestTraceRequest(t *testing.T) {
 	}})
 	key, _ := s.enter(s.Link(address))
 	w := s.get("/api/trace?from=a&to=b&protocol=udp&port=53&family=IPv6&node=n1&allBackends=true", key)
-	if want := (TraceRequest{"a", "b", "udp", "53", "IPv6", "n1", true}); got != want || !strings.Contains(w.Body.String(), `"answer":"yes"`) {
+	if want := (TraceRequest{"a", "b", "udp", "53", "IPv6", "n1", true}); got != want || !strings.Contains(w.Body.String(),
+		`"answer":"yes"`) {
 		t.Errorf("%+v: %s", got, w.Body)
 	}
 }
@@ -274,7 +275,7 @@ func TestStream(t *testing.T) {
 	}
 	await("event: change", `"drop":["Pod/demo/web"]`)
 	s.hub.setState(pods, refusalOf(forbidden, s.cluster.Explain))
-	await("event: state", `"right":"list pods in all namespaces"`)
+	await("event: state", `"right":"list pods cluster-wide"`)
 	s.hub.setHealth(healthEvent{Report: "fine"})
 	await("event: health", `"report":"fine"`)
 	cancel()
@@ -319,7 +320,8 @@ func TestThePageIsComplete(t *testing.T) {
 	if err != nil || files < 10 {
 		t.Errorf("%d files, error %v", files, err)
 	}
-	for target, kind := range map[string]string{"/": "text/html", "/main.js": "javascript", "/app.css": "text/css", "/zoom.js": "javascript", "/icon.svg": "image/svg+xml"} {
+	for target, kind := range map[string]string{"/": "text/html", "/main.js": "javascript", "/app.css": "text/css",
+		"/zoom.js": "javascript", "/icon.svg": "image/svg+xml"} {
 		if got := s.get(target, "").Header().Get("Content-Type"); !strings.Contains(got, kind) {
 			t.Errorf("%s has type %s", target, got)
 		}

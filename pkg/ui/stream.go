@@ -36,7 +36,7 @@ type changeEvent struct {
 	Drop  []string       `json:"drop"`
 }
 
-// healthEvent is the answer of "kubectl weft status", or why there is none.
+// healthEvent is the answer of "kubectl weft status", or why it cannot be read.
 type healthEvent struct {
 	Report  any      `json:"report,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`

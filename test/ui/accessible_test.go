@@ -27,21 +27,29 @@ func TestEveryViewIsAccessible(t *testing.T) {
 	}
 }
 
+// maker is a function that makes an element with a mistake.
+const maker = `(tag, {ariaLabelledBy, faint, ...rest} = {}) => {
+	const e = Object.assign(document.createElement(tag), rest);
+	if (ariaLabelledBy) e.setAttribute('aria-labelledby', ariaLabelledBy);
+	if (faint) e.style.color = '#bbb';
+	return e;
+}`
+
 // The checks find what they are for.
 func TestChecksFindMistakes(t *testing.T) {
 	p, _ := opened(t)
 	p.await("document.querySelector('.headline')")
 	for mistake, want := range map[string]string{
-		"main.append(Object.assign(document.createElement('input'), {className: 'bad'}))":                             "input.bad has no name",
-		"main.append(document.createElement('button'))":                                                               "button has no name",
-		"main.append(Object.assign(document.createElement('h4'), {textContent: 'x'}))":                                "h4 comes after h2",
-		"main.append(Object.assign(document.createElement('p'), {id: 'main'}))":                                       "the id main is there twice",
-		"(e => { e.setAttribute('role', 'grit'); main.append(e); })(document.createElement('p'))":                     "p has the unknown role grit",
-		"(e => { e.textContent = 'faint'; e.style.color = '#bbb'; main.append(e); })(document.createElement('p'))":    "p has contrast",
-		"(e => { e.setAttribute('aria-labelledby', 'nowhere'); main.append(e); })(document.createElement('section'))": "section refers to nowhere",
-		"(e => { e.setAttribute('role', 'gridcell'); main.append(e); })(document.createElement('p'))":                 "p is a gridcell outside of row",
+		"main.append(make('input', {className: 'bad'}))":           "input.bad has no name",
+		"main.append(make('button'))":                              "button has no name",
+		"main.append(make('h4', {textContent: 'x'}))":              "h4 comes after h2",
+		"main.append(make('p', {id: 'main'}))":                     "the id main is there twice",
+		"main.append(make('p', {role: 'grit'}))":                   "p has the unknown role grit",
+		"main.append(make('p', {role: 'gridcell'}))":               "p is a gridcell outside of row",
+		"main.append(make('section', {ariaLabelledBy: 'none'}))":   "section refers to none",
+		"main.append(make('p', {textContent: 'faint', faint: 1}))": "p has contrast",
 	} {
-		eval[bool](p, "(main => { "+mistake+"; return true; })(document.getElementById('main'))")
+		eval[bool](p, "((main, make) => { "+mistake+"; return true; })(document.getElementById('main'), "+maker+")")
 		found := false
 		for _, wrong := range eval[[]string](p, checks) {
 			found = found || len(wrong) >= len(want) && wrong[:len(want)] == want

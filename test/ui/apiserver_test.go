@@ -184,8 +184,9 @@ func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, k kind, namesp
 	if s.forbidden[k.resource] {
 		s.mu.Unlock()
 		verb := map[bool]string{true: "watch", false: "list"}[r.FormValue("watch") != ""]
-		status(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s.%s is forbidden: User \"jane\" cannot %s resource %q in API group %q at the cluster scope",
-			k.resource, k.group, verb, k.resource, k.group))
+		status(w, http.StatusForbidden, "Forbidden",
+			fmt.Sprintf("%s.%s is forbidden: User \"jane\" cannot %s resource %q in API group %q at the cluster scope",
+				k.resource, k.group, verb, k.resource, k.group))
 		return
 	}
 	if name != "" {
@@ -207,7 +208,8 @@ func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, k kind, namesp
 	version := fmt.Sprint(s.version)
 	if r.FormValue("watch") == "" {
 		s.mu.Unlock()
-		reply(w, http.StatusOK, object{"kind": k.name + "List", "apiVersion": k.apiVersion(), "metadata": object{"resourceVersion": version}, "items": items})
+		reply(w, http.StatusOK, object{"kind": k.name + "List", "apiVersion": k.apiVersion(),
+			"metadata": object{"resourceVersion": version}, "items": items})
 		return
 	}
 	events := make(chan object, 10000)

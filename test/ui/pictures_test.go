@@ -1,10 +1,17 @@
 package ui
 
 import (
+	"bytes"
 	"context"
 	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -28,16 +35,41 @@ func (p page) scheme(name string) {
 // picture writes what the browser shows.
 func (p page) picture(name string) {
 	p.t.Helper()
-	image, err := chromedp.Run(p, chromedp.CaptureScreenshot())
+	shot, err := chromedp.Run(p, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	small, err := compress(shot)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(*pictures, name+".png"), image, 0o644)
+		err = os.WriteFile(filepath.Join(*pictures, name+".png"), small, 0o644)
 	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// TestPictures writes the pictures of docs/user/ui.md, and more to look at.
+// compress reduces a picture to its 256 most frequent colours.
+func compress(shot []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		return nil, err
+	}
+	counts := map[color.Color]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			counts[full.At(x, y)]++
+		}
+	}
+	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
+	small := image.NewPaletted(full.Bounds(), color.Palette(frequent[:min(256, len(frequent))]))
+	draw.Draw(small, full.Bounds(), full, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	err = encoder.Encode(&out, small)
+	return out.Bytes(), err
+}
+
+// TestPictures writes a picture of every view, light and dark. docs/user/pictures has some of them.
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("no -pictures")
@@ -50,6 +82,7 @@ func TestPictures(t *testing.T) {
 		for _, view := range views {
 			p.show(view.path, view.title)
 			p.await(view.ready)
+			p.await("document.getAnimations().length === 0")
 			p.picture(view.name + "-" + scheme)
 		}
 	}

@@ -170,7 +170,8 @@ func podVertices(in Input) map[netip.Addr]*Vertex {
 		if p.OnHost {
 			continue
 		}
-		v := &Vertex{Name: "pod " + p.Namespace + "/" + p.Name, Shape: Pod, Detail: text(p.Addresses), Object: "pod/" + p.Namespace + "/" + p.Name}
+		name := p.Namespace + "/" + p.Name
+		v := &Vertex{Name: "pod " + name, Shape: Pod, Detail: text(p.Addresses), Object: "pod/" + name}
 		for _, a := range p.Addresses {
 			all[a] = v
 		}

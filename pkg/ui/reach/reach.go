@@ -159,7 +159,8 @@ func (r *reader) clusterPolicies() {
 	}
 }
 
-var kindText = map[string]string{facts.KindClusterNetworkPolicy: "ClusterNetworkPolicy", facts.KindAdminNetworkPolicy: "AdminNetworkPolicy",
+var kindText = map[string]string{facts.KindClusterNetworkPolicy: "ClusterNetworkPolicy",
+	facts.KindAdminNetworkPolicy:         "AdminNetworkPolicy",
 	facts.KindBaselineAdminNetworkPolicy: "BaselineAdminNetworkPolicy"}
 
 // networkPolicies adds the rules of the NetworkPolicies that select the pod.

@@ -24,26 +24,28 @@ func app(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-// cluster has a policy of web that allows its client, one that isolates web for egress, and one for all pods that
-// denies those of namespace batch.
+// cluster has a policy that allows the client of web, a policy that isolates all pods for egress, and a cluster-wide
+// policy that denies the pods of namespace batch.
 func cluster() Input {
 	allow := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}}
 	allow.Spec.PodSelector = *app("web")
 	allow.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 	allow.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{PodSelector: app("client")}, {IPBlock: &networkingv1.IPBlock{CIDR: "192.0.2.0/24"}}},
-			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromInt32(1)), EndPort: new(int32(9))}}},
+			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromInt32(1)),
+				EndPort: new(int32(9))}}},
 		{},
 	}
 	isolate := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "quiet"}}
 	isolate.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
 	foreign := allow.DeepCopy()
 	foreign.Namespace = "batch"
+	batch := &metav1.LabelSelector{MatchLabels: map[string]string{"name": "batch"}}
 	deny := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-batch"}}
 	deny.Spec.Tier, deny.Spec.Priority = policyv1alpha2.AdminTier, 5
 	deny.Spec.Subject.Namespaces = &metav1.LabelSelector{}
 	deny.Spec.Ingress = []policyv1alpha2.ClusterNetworkPolicyIngressRule{{Action: policyv1alpha2.ClusterNetworkPolicyRuleActionDeny,
-		From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "batch"}}}}}}
+		From: []policyv1alpha2.ClusterNetworkPolicyIngressPeer{{Namespaces: batch}}}}
 	ended := pod("batch", "ended")
 	ended.Status.Phase = corev1.PodSucceeded
 	return Input{Pods: []*corev1.Pod{pod("demo", "web"), pod("demo", "client"), pod("batch", "client"), ended},

@@ -43,7 +43,7 @@ export function traceView({ parameters, listen, signal, painted }) {
     const box = h('div', { class: 'picture way', tabindex: '0', role: 'group', 'aria-label': 'Picture of the ways; the lists above it say the same' });
     const same = answer.findings.every(f => f.why === answer.findings[0].why && f.result === answer.result);
     out.replaceChildren(
-      h('h2', {}, pill(answer.result), ' ', answer.why ?? (same ? answer.findings[0]?.why : '') ?? ''), ...answer.findings.map(f => finding(f, same)),
+      h('h2', {}, pill(answer.result), ' ', answer.why ?? (same && answer.findings[0] ? reason(answer.findings[0]) : '')), ...answer.findings.map(f => finding(f, same)),
       ...(answer.notes ?? []).map(note => h('p', { class: 'note' }, note)), h('h2', {}, 'Picture'), box);
     box.append(picture(text));
     zoomable(box);
@@ -76,12 +76,18 @@ function end(name, text, hint) {
     h('input', { name, id: `trace-${name}`, required: true, list: list.id, placeholder: hint, autocomplete: 'off', oninput: suggest, onfocus: suggest }), list);
 }
 
+// reason continues the result in words: "by NetworkPolicy demo/web, which isolates ...".
+function reason({ result, by, why = '' }) {
+  const name = by ? `${by.kind} ${by.namespace ? `${by.namespace}/` : ''}${by.name}` : '';
+  return name && result !== 'allowed' && (why.startsWith(`${name},`) || why.startsWith(`${name} and `)) ? `by ${why}` : why;
+}
+
 // finding shows the answer about one packet. A verdict that all packets share is in the heading above them.
 function finding(f, shared) {
   const port = f.port ? ` port ${f.port}` : '';
   return h('section', { class: 'card' },
     h('h3', {}, shared ? null : pill(f.result), ` ${f.family} ${f.protocol.toUpperCase()} ${f.from} → ${f.to}${port}${f.backend ? `, backend ${f.backend}` : ''}`),
-    f.why && !shared ? h('p', {}, f.why) : null, hops(f.way, 'The way'), hops(f.reply, 'The reply'),
+    f.why && !shared ? h('p', {}, reason(f)) : null, hops(f.way, 'The way'), hops(f.reply, 'The reply'),
     (f.noBackends ?? []).length ? h('p', { class: 'note' }, `No backend: ${f.noBackends.join(', ')}`) : null);
 }
 
