@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,11 +75,10 @@ func listenLoopback(ctx context.Context, port uint16) (net.Listener, error) {
 	var config net.ListenConfig
 	number := strconv.Itoa(int(port))
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", number))
-	if err == nil {
-		return listener, nil
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		listener, err = config.Listen(ctx, "tcp", net.JoinHostPort("::1", number))
 	}
-	listener, second := config.Listen(ctx, "tcp", net.JoinHostPort("::1", number))
-	if second != nil {
+	if err != nil {
 		return nil, fmt.Errorf("cannot listen on the loopback interface: %w; --port selects another port", err)
 	}
 	return listener, nil

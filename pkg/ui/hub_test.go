@@ -80,6 +80,8 @@ func TestInterfaces(t *testing.T) {
 		"interfaceID":"demo_web","podUID":"u","macAddress":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"mtu":1400}]}`}
 	onHost := podAt("agent", "172.18.0.2")
 	onHost.Spec.HostNetwork = true
+	ended := podAt("job", "10.244.1.3")
+	ended.Status.Phase = corev1.PodSucceeded
 	eth0 := interfaceRow{"default", "eth0", []string{"10.244.1.3"}, "0a:58:0a:f4:01:03", "demo_web"}
 	reported := eth0
 	reported.MAC = "02:00:00:00:00:01"
@@ -92,6 +94,7 @@ func TestInterfaces(t *testing.T) {
 		"reported": {plain, []interfaceRow{reported, {"demo/macvlan", "net1", []string{"192.168.1.5"}, "02:00:00:00:00:09", ""}}},
 		"on host":  {onHost, []interfaceRow{{"the node's", "host", []string{"172.18.0.2"}, "", ""}}},
 		"waiting":  {&corev1.Pod{}, []interfaceRow{}},
+		"ended":    {ended, []interfaceRow{}},
 	} {
 		if diff := cmp.Diff(test.want, interfacesOf(test.pod)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -61,8 +61,12 @@ func podRowOf(p *corev1.Pod) podRow {
 }
 
 // interfacesOf reads the pod's VIF record. Most pods have none: their interface follows from their addresses, as the
-// operator derives it. Interfaces that other plugins report are added.
+// operator derives it. Interfaces that other plugins report are added. A pod that has ended has none, because its
+// addresses are free.
 func interfacesOf(p *corev1.Pod) []interfaceRow {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return []interfaceRow{}
+	}
 	if p.Spec.HostNetwork {
 		return []interfaceRow{{Network: "the node's", Interface: "host", Addresses: addressesOf(p)}}
 	}

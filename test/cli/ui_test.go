@@ -54,6 +54,11 @@ func page(t *testing.T) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}})
 	events.await(t, "event: change", `"Pod/default/later"`)
 
+	_, port, _ := strings.Cut(strings.TrimPrefix(origin, "http://"), ":")
+	weft(t, failed, []string{"ui", "--port", port}, "error: cannot listen on the loopback interface", "--port selects another port")
+	weft(t, failed, []string{"ui", "--port", "-1"}, "invalid argument")
+	weft(t, failed, []string{"ui", "now"}, "unexpected argument")
+
 	kubectl(t, "create", "clusterrole", "node-reader", "--verb=list,watch", "--resource=nodenetworks.network.weft.dev")
 	kubectl(t, "create", "clusterrolebinding", "node-reader", "--clusterrole=node-reader", "--user=jane")
 	events.await(t, `"table":"nodes"`, `"NodeNetwork/t1"`)

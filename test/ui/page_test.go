@@ -2,6 +2,9 @@ package ui
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -131,6 +134,37 @@ func TestTopology(t *testing.T) {
 	p.reads("g[data-object='svc/demo/web']", "")
 }
 
+// The page of "kubectl weft topology -o html" works without the command, under its own content security policy.
+func TestTopologyAsOnePage(t *testing.T) {
+	chromium(t)
+	api := newAPIServer(t)
+	api.fill()
+	text, err := exec.Command(program, "--kubeconfig", api.kubeconfig(t), "topology", "node/n1", "-o", "html").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "network.html")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, "file://"+file)
+	p.await("document.querySelector('.picture svg[viewBox]')")
+	before := eval[string](p, "document.querySelector('.picture svg').getAttribute('viewBox')")
+	p.do(chromedp.SendKeys(chromedp.CSS("#find"), "demo/web"))
+	p.reads("#found", "2 found") // the pod and its service
+	p.await("document.querySelector('.picture svg').getAttribute('viewBox') !== '" + before + "'")
+	p.await("document.querySelectorAll('g.found').length === 2")
+	for _, scheme := range []string{"light", "dark"} {
+		p.scheme(scheme)
+		for _, wrong := range eval[[]string](p, checks) {
+			t.Errorf("%s: %s", scheme, wrong)
+		}
+		if *pictures != "" {
+			p.picture("html-" + scheme)
+		}
+	}
+}
+
 // The form of a trace answers with the verdict, the way, and the picture.
 func TestTrace(t *testing.T) {
 	p, _ := opened(t)
@@ -173,6 +207,7 @@ func TestMissingPermission(t *testing.T) {
 	p := open(t, serve(t, api.kubeconfig(t)))
 	p.reads(".refusal", "You lack a permission: list nodenetworks.network.weft.dev cluster-wide")
 	p.show("policies", "Policies")
+	p.await("document.querySelector('.row')?.lastElementChild.textContent === ''") // no-batch has no rules for egress
 	p.reads(".refusal", "You lack a permission: list networkpolicies.networking.k8s.io cluster-wide")
 	p.await("document.querySelectorAll('.row').length === 1")
 	p.show("reach/demo/web", "Who may reach demo/web")

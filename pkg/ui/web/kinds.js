@@ -8,7 +8,9 @@ const state = { name: 'State', value: row => row.state, cell: row => pill(row.st
 const list = (name, field, width) => ({ name, value: row => row[field].join(' '), width });
 const count = (name, field) => ({ name, value: row => row[field] ?? 0, cell: row => String(row[field] ?? ''), width: 'minmax(4rem, .3fr)' });
 const full = row => `${row.namespace}/${row.name}`;
-const rules = count => count === null || count === undefined ? '' : count === 0 ? 'denies all' : `${count} rule${count === 1 ? '' : 's'}`;
+// rules describes a direction of a policy. A NetworkPolicy without rules denies everything; a cluster-wide policy does nothing.
+const rules = (row, count) => count === null || count === 0 && row.kind !== 'NetworkPolicy' ? '' :
+  count === 0 ? 'denies all' : `${count} rule${count === 1 ? '' : 's'}`;
 
 export const kinds = {
   pods: {
@@ -56,9 +58,9 @@ export const kinds = {
     path: row => `policies/${row.kind}/${row.namespace ? full(row) : row.name}`, name: row => row.namespace ? full(row) : row.name,
     where: row => row.kind,
     columns: [
-      { name: 'Kind', value: row => row.kind }, { name: 'Namespace', value: row => row.namespace }, { name: 'Name', value: row => row.name },
+      { name: 'Kind', value: row => row.kind, width: 'minmax(0, 1.5fr)' }, { name: 'Namespace', value: row => row.namespace }, { name: 'Name', value: row => row.name },
       { name: 'Order', value: row => row.order }, { name: 'Pods', value: row => row.subject, width: 'minmax(0, 1.5fr)' },
-      { name: 'Ingress', value: row => rules(row.ingress) }, { name: 'Egress', value: row => rules(row.egress) },
+      { name: 'Ingress', value: row => rules(row, row.ingress) }, { name: 'Egress', value: row => rules(row, row.egress) },
     ],
   },
   pools: {

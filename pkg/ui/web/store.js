@@ -15,23 +15,25 @@ export function table(name) {
   return tables.get(name);
 }
 
-// listen calls a function with the name of each table that changes, or "health", at most once per frame. It returns
-// the function that ends it.
+// listen calls a function with the name of each table that changes, or "health": soon after a change, and no more often
+// than every pause, so that a busy cluster does not keep the browser busy. It returns the function that ends it.
 export function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
+const pause = 250; // milliseconds
 let waiting = null;
+let last = -pause;
 
 function notify(name) {
   if (waiting) { waiting.add(name); return; }
   waiting = new Set([name]);
-  requestAnimationFrame(() => {
+  setTimeout(() => {
     const names = waiting;
-    waiting = null;
+    [waiting, last] = [null, performance.now()];
     for (const listener of [...listeners]) for (const each of names) listener(each);
-  });
+  }, Math.max(0, last + pause - performance.now()));
 }
 
 // textOf is what a search finds in a row: all of its values, in lower case.

@@ -23,6 +23,7 @@ function report(r) {
   const ready = r.nodes.filter(node => node.ready).length;
   return [
     h('p', { class: r.healthy ? 'headline good' : r.problems.length ? 'headline bad' : 'headline warn' }, headline),
+    ...removing(r.removing),
     h('h2', {}, 'Areas'),
     h('ul', { class: 'areas' }, r.areas.map(area => h('li', { class: 'card' }, h('h3', {}, spaced(area.name)), pill(area.state), h('p', {}, area.message)))),
     h('h2', {}, 'Problems, worst first'), problemList(r.problems),
@@ -48,6 +49,11 @@ function objects(text = '') {
     const [kind, ...name] = object.split('/');
     return [i ? ', ' : '', kind === 'NodeNetwork' ? link(`nodes/${name.join('/')}`, object) : object];
   });
+}
+
+function removing(r) {
+  if (!r) return [];
+  return [h('h2', {}, 'Removal'), h('div', { class: 'card' }, h('p', {}, pill('Terminating'), ' ', r.message), h('p', { class: 'next' }, r.nextStep))];
 }
 
 function rollout(r) {
