@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,12 +76,17 @@ func linkOf(address net.Addr, token string) string {
 	return "http://" + address.String() + "/#token=" + token
 }
 
-// Serve serves the page until ctx ends. The listener must be on the loopback interface.
+// Serve serves the page until ctx ends, and returns when nothing follows the cluster any more. The listener must be on
+// the loopback interface.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
 	for _, f := range s.feeds {
-		go f.follow(ctx, s.cluster)
+		following.Go(func() { f.follow(ctx, s.cluster) })
 	}
-	go s.hub.followHealth(ctx, s.cluster)
+	following.Go(func() { s.hub.followHealth(ctx, s.cluster) })
 	server := &http.Server{Handler: s.Handler(listener.Addr()), ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // streams would delay a shutdown without end

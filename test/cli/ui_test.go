@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +21,18 @@ import (
 // page serves the page of kubectl weft ui to a user who may read pods alone. The API server decides what else the user
 // may read, and the page follows when that changes.
 func page(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(taken.Addr().String(), ":")
+	weft(t, failed, []string{"ui", "--port", port}, "error: cannot listen on the loopback interface", "--port selects another port")
+	weft(t, failed, []string{"ui", "--port", "-1"}, "invalid argument")
+	weft(t, failed, []string{"ui", "now"}, "unexpected argument")
+	if err := taken.Close(); err != nil {
+		t.Error(err)
+	}
+
 	kubectl(t, "create", "clusterrole", "pod-reader", "--verb=list,watch", "--resource=pods")
 	kubectl(t, "create", "clusterrolebinding", "pod-reader", "--clusterrole=pod-reader", "--user=jane")
 	in, out := io.Pipe()
@@ -53,11 +66,6 @@ func page(t *testing.T) {
 	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "later"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}})
 	events.await(t, "event: change", `"Pod/default/later"`)
-
-	_, port, _ := strings.Cut(strings.TrimPrefix(origin, "http://"), ":")
-	weft(t, failed, []string{"ui", "--port", port}, "error: cannot listen on the loopback interface", "--port selects another port")
-	weft(t, failed, []string{"ui", "--port", "-1"}, "invalid argument")
-	weft(t, failed, []string{"ui", "now"}, "unexpected argument")
 
 	kubectl(t, "create", "clusterrole", "node-reader", "--verb=list,watch", "--resource=nodenetworks.network.weft.dev")
 	kubectl(t, "create", "clusterrolebinding", "node-reader", "--clusterrole=node-reader", "--user=jane")
