@@ -38,7 +38,7 @@ var outputs = map[string]reflect.Type{
 	"status": reflect.TypeFor[statusReport](), "plan": reflect.TypeFor[admin.Changes](), "drift": reflect.TypeFor[admin.Changes](),
 	"check": reflect.TypeFor[admin.Violations](), "history": reflect.TypeFor[admin.History](),
 	"check connectivity": reflect.TypeFor[connectivity.Report](),
-	"trace": reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
+	"trace":              reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
 	"topology": reflect.TypeFor[sketch.Graph](), "lint": reflect.TypeFor[lintAnswer](), "log": reflect.TypeFor[loggedDecision](),
 	"db rebuild": reflect.TypeFor[rebuild.Report](), "ip list": reflect.TypeFor[addressList](),
 	"ip history": reflect.TypeFor[addressHistory](), "ip leaks": reflect.TypeFor[leaksAnswer](),

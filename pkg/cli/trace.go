@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -107,34 +108,44 @@ func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	e, err := readEnds(c.Context(), t.cluster)
+	a, err := t.answer(c.Context(), c.InOrStdin(), from, to)
 	if err != nil {
 		return err
 	}
-	questions, err := t.questions(c.Context(), e, from, to)
+	return t.write(c, a)
+}
+
+// answer traces the packets that the arguments and flags describe. The flags have been checked. Manifests may come
+// from in.
+func (t *traceCommand) answer(ctx context.Context, in io.Reader, from, to string) (traceAnswer, error) {
+	e, err := readEnds(ctx, t.cluster)
+	if err != nil {
+		return traceAnswer{}, err
+	}
+	questions, err := t.questions(ctx, e, from, to)
 	if unasked, ok := errors.AsType[*trace.UnknownError](err); ok {
-		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}})
+		return traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}}, nil
 	}
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	live, err := t.cluster.findTracer(c.Context())
+	live, err := t.cluster.findTracer(ctx)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	tracer, notes, err := t.planned(c.Context(), c.InOrStdin(), live)
+	tracer, notes, err := t.planned(ctx, in, live)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	findings, err := e.world.Trace(c.Context(), tracer, t.reply, questions...)
+	findings, err := e.world.Trace(ctx, tracer, t.reply, questions...)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	stale, err := live.northdNotes(c.Context())
+	stale, err := live.northdNotes(ctx)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	return t.write(c, newTraceAnswer(e.world, findings, slices.Concat(stale, notes, e.notes(questions)), t.raw))
+	return newTraceAnswer(e.world, findings, slices.Concat(stale, notes, e.notes(questions)), t.raw), nil
 }
 
 // readEnds reads the nodes of a cluster.
