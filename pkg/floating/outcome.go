@@ -31,9 +31,8 @@ type Outcome struct {
 	Again time.Duration
 }
 
-// Decide returns what becomes of an address without a pod. before counts the workload's addresses that stay before it
-// (Book.Before).
-func Decide(f *networkv1alpha1.FloatingIP, w State, before int, since, now time.Time) Outcome {
+// Decide returns what becomes of an address without a pod. before is Book.Before.
+func Decide(f *networkv1alpha1.FloatingIP, w State, before func(*networkv1alpha1.FloatingIP) int, since, now time.Time) Outcome {
 	h := f.Spec.Holder
 	switch {
 	case h.ReleasePolicy == networkv1alpha1.ReleaseNever:
@@ -50,7 +49,7 @@ func Decide(f *networkv1alpha1.FloatingIP, w State, before int, since, now time.
 }
 
 // isSurplus reports whether a workload has scaled below the address.
-func isSurplus(f *networkv1alpha1.FloatingIP, w State, before int) bool {
+func isSurplus(f *networkv1alpha1.FloatingIP, w State, before func(*networkv1alpha1.FloatingIP) int) bool {
 	h := f.Spec.Holder
 	if w.Replicas < 0 {
 		return false
@@ -59,10 +58,7 @@ func isSurplus(f *networkv1alpha1.FloatingIP, w State, before int) bool {
 		ordinal, err := strconv.Atoi(h.Pod[strings.LastIndex(h.Pod, "-")+1:])
 		return err != nil || ordinal < w.FirstOrdinal || ordinal >= w.FirstOrdinal+w.Replicas
 	}
-	if h.Kind == "Pod" {
-		return false
-	}
-	return before >= w.Replicas
+	return h.Kind != "Pod" && before(f) >= w.Replicas
 }
 
 // Dropped returns what becomes of an address that a pod has and does not use, because it got another one, as on a node

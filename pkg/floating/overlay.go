@@ -35,7 +35,7 @@ func (b *Book) Overlay(pools []networkv1alpha1.IPPool) []netip.Prefix {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, s := range b.pools {
-		if now, exists := read[name]; s.outside == 0 && exists && now.equal(s.Pool) || s.used+s.kept == 0 {
+		if now, exists := read[name]; s.heldOutside == 0 && exists && now.equal(s.Pool) || s.used+s.kept == 0 {
 			continue
 		}
 		for address, f := range b.ips {

@@ -377,7 +377,7 @@ func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 		o.complain("FloatingIP %s: %w", f.Name, err)
 		return
 	}
-	switch outcome := floating.Decide(f, state, o.before(f), h.Since.Time, time.Now()); {
+	switch outcome := floating.Decide(f, state, func(*networkv1alpha1.FloatingIP) int { return o.before(f) }, h.Since.Time, time.Now()); {
 	case outcome.Released:
 		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
 	case outcome.Again > 0 && outcome.Again < patience: // a pod that waits would get it after the check
