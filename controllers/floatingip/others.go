@@ -57,8 +57,8 @@ func (w *watcher) watch(object client.Object, apiVersion, kind string, passes pr
 	return nil
 }
 
-// knows reports whether a kind is watched, or was refused recently.
-func (w *watcher) knows(gvk schema.GroupVersionKind, now time.Time) bool {
+// isDecided reports whether a kind is watched, or was refused recently.
+func (w *watcher) isDecided(gvk schema.GroupVersionKind, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	refused, ok := w.asked[gvk]
@@ -75,7 +75,7 @@ func (w *watcher) refuse(gvk schema.GroupVersionKind, now time.Time) {
 // it, what a workload keeps without a pod becomes free only when something else enqueues the address.
 func (r *Reconciler) watchOther(ctx context.Context, of floating.Workload) error {
 	gvk := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
-	if r.watches == nil || of.APIVersion == "v1" && of.Kind == "Pod" || r.watches.knows(gvk, r.Floating.Now()) {
+	if r.watches == nil || of.APIVersion == "v1" && of.Kind == "Pod" || r.watches.isDecided(gvk, r.Floating.Now()) {
 		return nil
 	}
 	mapping, err := r.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
