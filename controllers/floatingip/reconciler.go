@@ -28,6 +28,8 @@ type Reconciler struct {
 	// Freed publishes the pool of an address that a waiting pod may get.
 	Freed      *kind.Topic[string]
 	CountDelay time.Duration
+
+	watches *watcher
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -113,7 +115,11 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	workload := floating.WorkloadOf(h)
 	var state floating.State
 	if h.ReleasePolicy == networkv1alpha1.ReleaseImmutable {
-		var err error
+		// The watch comes first, so that no change after the state is missed.
+		err := r.watchOther(ctx, workload)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
 		if state, err = r.Floating.Workloads.State(ctx, workload); err != nil {
 			return ctrl.Result{}, err
 		}

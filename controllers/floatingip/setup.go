@@ -4,7 +4,6 @@ package floatingip
 
 import (
 	"context"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -66,7 +64,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: ended}),
 		},
 		Built: func(mgr ctrl.Manager, c controller.Controller) error {
-			pools.workloads = r.watchWorkloads(mgr, c)
+			r.watches = r.watcherOf(mgr, c)
+			pools.workloads = r.watchWorkloads
 			return nil
 		},
 	}}
@@ -141,26 +140,19 @@ func requests(of []*networkv1alpha1.FloatingIP) (all []reconcile.Request) {
 	return all
 }
 
-// watchWorkloads returns a function that begins to watch the workloads that keep addresses, once.
-func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) func() error {
-	var once sync.Mutex
-	begun := map[string]bool{}
-	return func() error {
-		once.Lock()
-		defer once.Unlock()
-		for kind, object := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "StatefulSet": &appsv1.StatefulSet{},
-			"DaemonSet": &appsv1.DaemonSet{}, "Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{}} {
-			if begun[kind] {
-				continue
-			}
-			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.ofWorkload(kind)),
-				predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded)))); err != nil {
-				return err
-			}
-			begun[kind] = true
+// watchWorkloads watches the kinds of workloads that every cluster has.
+func (r *Reconciler) watchWorkloads() error {
+	for _, w := range []struct {
+		object        client.Object
+		version, kind string
+	}{{&appsv1.Deployment{}, "apps/v1", "Deployment"}, {&appsv1.StatefulSet{}, "apps/v1", "StatefulSet"},
+		{&appsv1.DaemonSet{}, "apps/v1", "DaemonSet"}, {&batchv1.Job{}, "batch/v1", "Job"}, {&batchv1.CronJob{}, "batch/v1", "CronJob"}} {
+		passes := predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded))
+		if err := r.watches.watch(w.object, w.version, w.kind, passes); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
 }
 
 // jobEnded passes the updates with which a Job completes or fails.
@@ -178,14 +170,10 @@ func onlyUpdates(passes func(event.UpdateEvent) bool) predicate.Funcs {
 
 // ofWorkload returns requests for the addresses of a workload that was changed or deleted, and wakes its pods that
 // wait for an address.
-func (r *Reconciler) ofWorkload(kind string) handler.MapFunc {
-	versions := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1"}
+func (r *Reconciler) ofWorkload(apiVersion, kind string) handler.MapFunc {
 	return func(_ context.Context, o client.Object) []reconcile.Request {
-		version := versions[kind]
-		if version == "" {
-			version = "apps/v1"
-		}
-		found := r.Floating.Book.OfWorkload(floating.Workload{APIVersion: version, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()})
+		of := floating.Workload{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		found := r.Floating.Book.OfWorkload(of)
 		for _, f := range found {
 			r.Freed.Publish(f.Spec.Pool)
 		}

@@ -95,7 +95,7 @@ type Conn struct {
 
 	mu      sync.RWMutex
 	current *session
-	served  *Schema // of the present or the last session
+	served  *Schema    // of the present or the last session
 	changed *sync.Cond // signals each change of a row or of the connection to waiters
 	version uint64
 	failure error // why no connection exists

@@ -27,6 +27,8 @@ import (
 type Workloads struct {
 	// Cached reads Deployments, StatefulSets, DaemonSets, Jobs and CronJobs. Live reads ReplicaSets and other workloads.
 	Cached, Live client.Reader
+	// Scale reads how many pods the scale subresource of an object says. If it is nil, as in a plan, no workload has one.
+	Scale func(ctx context.Context, object *unstructured.Unstructured) (replicas int64, err error)
 
 	mu sync.Mutex
 	// of remembers the workload of a ReplicaSet or Job by its UID, because neither changes its controller.
@@ -170,7 +172,8 @@ func orOne(n *int32) int {
 	return int(*n)
 }
 
-// other reads a workload of another kind, which wants spec.replicas pods if it has that field.
+// other reads a workload of another kind. It wants as many pods as its scale subresource says. Without one, or without
+// the right to read it, it wants spec.replicas pods if it has that field.
 func (w *Workloads) other(ctx context.Context, of floating.Workload, name types.NamespacedName) (floating.State, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(of.APIVersion)
@@ -183,6 +186,16 @@ func (w *Workloads) other(ctx context.Context, of floating.Workload, name types.
 		return floating.State{}, fmt.Errorf("read %s: %w", of, err)
 	}
 	state := floating.State{Replicas: -1}
+	if w.Scale != nil {
+		replicas, err := w.Scale(ctx, object)
+		if err == nil {
+			state.Replicas = int(replicas)
+			return stateOf(object, state), nil
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
+			return floating.State{}, fmt.Errorf("read the scale of %s: %w", of, err)
+		}
+	}
 	if replicas, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil {
 		state.Replicas = int(replicas)
 	}
