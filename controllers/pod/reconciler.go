@@ -47,8 +47,8 @@ type Selectors interface {
 	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod.
 	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
-	// Distinguish reports whether a change of a namespace's labels may change the selectors of its pods.
-	Distinguish(before, after labels.Set) bool
+	// Relabel changes the selectors of a namespace's pods after a change of the namespace's labels.
+	Relabel(ctx context.Context, before, after labels.Set, pods func(context.Context) ([]facts.SelectedPod, error)) error
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
 	// Reconciled records that the reconciliation has ended.
