@@ -115,7 +115,7 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	if h.PodUID == "" {
 		since = h.Since.Time
 	}
-	outcome := floating.Decide(f, state, r.Floating.Book.OfWorkload(workload), since, now)
+	outcome := floating.Decide(f, state, r.Floating.Book.Before, since, now)
 	if h.PodUID == "" && !outcome.Released {
 		return ctrl.Result{RequeueAfter: outcome.Again}, nil
 	}

@@ -47,8 +47,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.IPPool{},
-				predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: reported})),
+			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
+			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -109,11 +109,14 @@ func (r *Reconciler) lost(before, after client.Object) {
 	r.enqueuePod(had.Spec.Holder)
 }
 
-// reported passes the updates of a pool's status, which may be the late write of an earlier leader.
-func reported(e event.UpdateEvent) bool {
+// reported enqueues a pool whose status was written, perhaps by the late write of an earlier leader. This process' own
+// writes arrive here too, so that the delay keeps them from answering each other while addresses come and go.
+func (r *Pools) reported(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
-	return ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
+	if ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, r.CountDelay)
+	}
 }
 
 // ended passes the updates with which a pod ends, or is replaced by another of its name.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		choice := floating.Choice{Address: netip.MustParseAddr("192.0.2.1")}
 		f := floating.Claimed(choice, askerOf(c.workload, c.pod, c.fields...), "1a", metav1.NewTime(now))
-		if got := floating.Decide(f, c.state, []*networkv1alpha1.FloatingIP{f}, now.Add(-c.ago), now); got != c.want {
+		if got := floating.Decide(f, c.state, floating.NewBook().Before, now.Add(-c.ago), now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -219,5 +220,37 @@ func TestHistoryOfAnAddress(t *testing.T) {
 		last.Kind != "StatefulSet" || last.Until.Sub(last.From.Time) != 0 || f.Status.History[15].Pod != "db-3" ||
 		f.Name != "2001-0db8-0000-0000-0000-0000-0000-000a" {
 		t.Errorf("history %+v of %s", f.Status.History, f.Name)
+	}
+}
+
+// Of the addresses of a workload for one index and family, those with a pod come before the others, and then the lowest.
+func TestBefore(t *testing.T) {
+	book := floating.NewBook()
+	book.SetPool(poolOf(t, "web", "192.0.2.0/28", "2001:db8::/124"), "")
+	observe := func(version int, address, pod string, index int32, ended bool) *networkv1alpha1.FloatingIP {
+		a := askerOf("Deployment web", pod, "release-policy=immutable")
+		f := floating.Claimed(floating.Choice{Address: netip.MustParseAddr(address), Index: index}, a, "1a", metav1.Now())
+		if ended {
+			f = floating.Ended(f, floating.Outcome{}, metav1.Now())
+		}
+		f.ResourceVersion = strconv.Itoa(version)
+		book.Observe(f)
+		return f
+	}
+	kept := []*networkv1alpha1.FloatingIP{}
+	for i, address := range []string{"192.0.2.1", "192.0.2.3", "192.0.2.5"} {
+		kept = append(kept, observe(i+1, address, fmt.Sprint("old-", i), 0, true))
+	}
+	held := observe(4, "192.0.2.9", "new", 0, false)
+	observe(5, "2001:db8::1", "new", 0, false) // another family
+	observe(6, "192.0.2.2", "new", 1, false)   // another index
+	for i, f := range kept {
+		if got := book.Before(f); got != i+1 {
+			t.Errorf("%d addresses before %s, want %d", got, f.Spec.Address, i+1)
+		}
+	}
+	ended := floating.Ended(held, floating.Outcome{}, metav1.Now()) // the book does not have that yet
+	if got, again := book.Before(held), book.Before(ended); got != 3 || again != 3 {
+		t.Errorf("%d and %d addresses before %s, want the 3 lower ones", got, again, held.Spec.Address)
 	}
 }

@@ -313,7 +313,7 @@ func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 		o.complain("FloatingIP %s: %w", f.Name, err)
 		return
 	}
-	if floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()).Released {
+	if floating.Decide(f, state, o.truth.Book.Before, h.Since.Time, time.Now()).Released {
 		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
 	}
 }
