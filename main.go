@@ -13,10 +13,11 @@ import (
 
 	"github.com/weft-network/weft/controllers/program"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/lazylog"
 )
 
 func main() {
-	ctrl.SetLogger(zap.New())
+	ctrl.SetLogger(lazylog.New(zap.New()))
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "weft:", err)
 		os.Exit(1)

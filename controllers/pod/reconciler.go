@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.Selectors.Started(key)
 	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
-	err := r.Client.Get(ctx, req.NamespacedName, &pod)
+	err := r.Client.Get(ctx, req.NamespacedName, &pod, client.UnsafeDisableDeepCopy) // it is only read
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}

@@ -23,7 +23,7 @@ import (
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
 }
 
 // selection is what selects a pod: its EgressIP, and the groups and sets of policies.
@@ -120,7 +120,7 @@ func (r *Reconciler) enqueueSelected(ctx context.Context, q workqueue.TypedRateL
 func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) (requests []reconcile.Request) {
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods); err != nil {
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {

@@ -191,7 +191,8 @@ const (
 // kind, whose cache may never be in sync, it reads from the API server alone.
 func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.NamespacedName) (presence, error) {
 	if !k.Optional {
-		if exists, err := has(ctx, r.Client, k, name); exists || err != nil {
+		// Only its existence matters, and copies of all objects would be much of a start.
+		if exists, err := has(ctx, r.Client, k, name, client.UnsafeDisableDeepCopy); exists || err != nil {
 			return cached, err
 		}
 	}
@@ -201,8 +202,10 @@ func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.Namespac
 	return nowhere, nil
 }
 
-func has(ctx context.Context, reader client.Reader, k *kind.Kind, name types.NamespacedName) (bool, error) {
-	err := reader.Get(ctx, name, k.Owner())
+func has(
+	ctx context.Context, reader client.Reader, k *kind.Kind, name types.NamespacedName, options ...client.GetOption,
+) (bool, error) {
+	err := reader.Get(ctx, name, k.Owner(), options...)
 	if err == nil {
 		return true, nil
 	}

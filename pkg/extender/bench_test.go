@@ -15,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -44,7 +46,9 @@ func newScheduling(tb testing.TB, nodes, pods int) *scheduling {
 		Spec: appsv1.DeploymentSpec{Replicas: new(int32(20000))}}
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web-x", UID: "uid-set", OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}}}
-	c := fake.NewClientBuilder().WithScheme(options.Scheme).WithObjects(deployment, set,
+	// without managed fields, which would be most of the work
+	tracker := clienttesting.NewObjectTracker(options.Scheme, serializer.NewCodecFactory(options.Scheme).UniversalDecoder())
+	c := fake.NewClientBuilder().WithScheme(options.Scheme).WithObjectTracker(tracker).WithObjects(deployment, set,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).Build()
 	s := &scheduling{TB: tb, Extender: &Extender{Floating: claim.New(c, c, time.Now), Live: c,
 		Bind: func(context.Context, *corev1.Pod, *corev1.Binding) error { return nil }}}

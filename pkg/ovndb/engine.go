@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -158,7 +159,8 @@ func (e *Engine) submit(u unit.Unit) <-chan error {
 	return done
 }
 
-// tagged returns the unit with its key in each row's external_ids.
+// tagged returns the unit with its key in each row's external_ids. It copies what it changes, and shares the rest with
+// the caller, who must not change a row afterwards.
 func (e *Engine) tagged(u unit.Unit) unit.Unit {
 	rows := make([]unit.Row, len(u.Rows))
 	for i, row := range u.Rows {
@@ -166,17 +168,17 @@ func (e *Engine) tagged(u unit.Unit) unit.Unit {
 		if row.Columns != nil {
 			continue
 		}
-		m := model.Clone(row.Model)
-		ids, ok := column(m, "external_ids").(map[string]string)
-		if ok {
-			ids = maps.Clone(ids)
-			if ids == nil {
-				ids = map[string]string{}
-			}
-			ids[unit.OwnerKey] = string(u.Key)
-			setColumn(m, "external_ids", ids)
+		had, ok := column(row.Model, "external_ids").(map[string]string)
+		if !ok || had[unit.OwnerKey] == string(u.Key) {
+			continue
 		}
-		rows[i].Model = m
+		ids := make(map[string]string, len(had)+1)
+		maps.Copy(ids, had)
+		ids[unit.OwnerKey] = string(u.Key)
+		m := reflect.New(reflect.TypeOf(row.Model).Elem())
+		m.Elem().Set(reflect.ValueOf(row.Model).Elem())
+		rows[i].Model = m.Interface()
+		setColumn(rows[i].Model, "external_ids", ids)
 	}
 	u.Rows = rows
 	return u
