@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -175,9 +174,7 @@ func (e *Engine) tagged(u unit.Unit) unit.Unit {
 		ids := make(map[string]string, len(had)+1)
 		maps.Copy(ids, had)
 		ids[unit.OwnerKey] = string(u.Key)
-		m := reflect.New(reflect.TypeOf(row.Model).Elem())
-		m.Elem().Set(reflect.ValueOf(row.Model).Elem())
-		rows[i].Model = m.Interface()
+		rows[i].Model = shallow(row.Model)
 		setColumn(rows[i].Model, "external_ids", ids)
 	}
 	u.Rows = rows
