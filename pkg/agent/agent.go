@@ -110,7 +110,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	h := attach.NewHandler(attach.Options{
 		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector,
-		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace),
+		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace), Running: ctx,
 		Failpoint: a.options.failpoint, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
 	})
 	networks := a.makeNetworks(recorder, turns, h)
@@ -226,6 +226,7 @@ func (a *agent) makeGateway() *gateway.HealthChecks {
 		APIServer: o.APIServer, Running: a.running,
 	}
 	a.gateway.Init(o.SwitchDir, o.Mover, a.changed, a.later)
+	a.gateway.After = func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) }
 	a.attachments.Moved = func(interfaceID string) {
 		if a.gateway.Exposes(interfaceID) {
 			a.changed()

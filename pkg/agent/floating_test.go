@@ -281,6 +281,7 @@ func TestATranslatedAddressIsAnnounced(t *testing.T) {
 	bridge, err := netlink.LinkByName("br-ex")
 	s.must(err)
 	s.awaitAnnouncements(heard, translated, bridge.Attrs().HardwareAddr)
+	s.awaitAnnouncements(heard, translated[1:], bridge.Attrs().HardwareAddr) // repeated
 	for i, address := range translated {
 		s.wantTalk("from outside", p.netNS, p.addresses()[i], s.outside, address, next[i])
 		s.wantTalk("to outside", s.outside, next[i], p.netNS, next[i], address)
@@ -466,6 +467,7 @@ func TestAnUnderlayAddressIsProbedAndAnnounced(t *testing.T) {
 	heard := n.listenAt(outside, "vlan100")
 	n.add(web.pod)
 	n.awaitAnnouncements(heard, floating, ipam.MAC(floating[:1]))
+	n.awaitAnnouncements(heard, floating[1:], ipam.MAC(floating[:1])) // repeated
 	for _, address := range floating {
 		n.until("packets of "+address.String(), func() error {
 			return exchangeFrom(outside, web.pod, netip.AddrPortFrom(address, 8080))

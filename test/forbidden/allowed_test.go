@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,16 +233,15 @@ func TestPoliciesGoWithTheOperator(t *testing.T) {
 
 func TestUninstall(t *testing.T) {
 	newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	withoutNetwork(t)
+	crds := listKinds(t)
 	if err := kubectl(ctx, "delete", "-f", bundle, "--wait=false"); err != nil {
 		t.Fatal(err)
 	}
 	endNamespace(t, system)
-	if err := kubectl(ctx, "wait", "--for=delete", "--timeout=120s", "namespace/"+system, "crd/nodenetworks.network.weft.dev",
-		"crd/clusternetworks.network.weft.dev", "crd/egressfirewalls.network.weft.dev", "crd/egressips.network.weft.dev",
-		"crd/ippools.network.weft.dev", "crd/floatingips.network.weft.dev"); err != nil {
+	if err := kubectl(ctx, append([]string{"wait", "--for=delete", "--timeout=30s", "namespace/" + system}, crds...)...); err != nil {
 		t.Error(err)
 	}
 	left, err := admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
@@ -254,6 +254,28 @@ func TestUninstall(t *testing.T) {
 	if err := install(ctx); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// listKinds lists the objects of each of Weft's kinds, as the operator does, and returns the names of the CRDs for kubectl.
+// A server that has never listed a kind fails its first deletion of the kind's CRD. If it then tries again with an old CRD, it
+// forgets it until the next resynchronization, after 5 minutes (Kubernetes 1.36, CRDFinalizer.sync).
+func listKinds(t *testing.T) (crds []string) {
+	t.Helper()
+	kinds, err := admin.Discovery().ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds.APIResources {
+		if strings.Contains(kind.Name, "/") { // a subresource
+			continue
+		}
+		path := "/apis/" + kinds.GroupVersion + "/" + kind.Name
+		if _, err := admin.RESTClient().Get().RequestURI(path).DoRaw(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		crds = append(crds, "crd/"+kind.Name+"."+v1alpha1.GroupVersion.Group)
+	}
+	return crds
 }
 
 // endNamespace finishes a namespace's deletion as the namespace controller would; it does not run here.

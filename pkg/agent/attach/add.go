@@ -143,7 +143,7 @@ func (a *adding) makeInterface(ctx context.Context, vif desired.VIF, plan Furthe
 	if err := a.plug(ctx, record); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
-	if err := errors.Join(a.settle(&made.Want, vif), announce(made.Want, vif)); err != nil {
+	if err := errors.Join(a.settle(&made.Want, vif), a.announce(made.Want, vif)); err != nil {
 		return made, errors.Join(err, a.undo())
 	}
 	return made, nil

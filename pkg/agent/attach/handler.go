@@ -44,6 +44,8 @@ type Options struct {
 	HostPorts HostPorts
 	// Grace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
 	Grace time.Duration
+	// Running ends with the agent. It outlives a request.
+	Running context.Context
 	// Failpoint is called at each point of a request, such as "ADD link" or "DEL record", before the request goes on, and
 	// when an ADD waits, with the reason. Tests delay a request or end the agent there.
 	Failpoint func(point string)

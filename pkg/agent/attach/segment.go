@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/neighbour"
-	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -44,21 +42,4 @@ func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
 		log.Info("cannot probe floating addresses; continuing", "reason", err.Error())
 	}
 	return nil
-}
-
-// announce sends the segment the pod's floating IPv6 addresses, so that it does not send to a previous MAC.
-// ovn-controller announces IPv4 addresses only (25.03). The gateway announces addresses that it translates.
-func announce(want cni.PodInterface, vif desired.VIF) error {
-	var frames [][]byte
-	for _, address := range vif.Floating {
-		if !address.Is6() || !slices.Contains(vif.Addresses, address) {
-			continue
-		}
-		frame, err := neighbour.Advertisement(address, vif.MAC, neighbour.Host)
-		if err != nil {
-			return err
-		}
-		frames = append(frames, frame)
-	}
-	return cni.Send(want, frames)
 }

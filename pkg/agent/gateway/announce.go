@@ -16,33 +16,74 @@ import (
 // announceTimeout limits how long Open vSwitch may take to send announcements.
 const announceTimeout = 5 * time.Second
 
+// announced says how an address was announced. The zero value means not at all.
+type announced struct {
+	binding string    // UUID of the pod's binding
+	times   int       // at most 1 + len(neighbour.Gaps)
+	due     time.Time // the time of the next announcement
+}
+
 // announce sends the segment the MAC of the translated IPv6 addresses that have come to this node, so that it does not
-// send to the node where they were. ovn-controller announces IPv4 addresses only (25.03). An address is announced once
-// for each pod, when the pod has its interface, and again by each agent that starts.
+// send to the node where they were. ovn-controller announces IPv4 addresses only (25.03). An address is announced when
+// its pod has its interface, and when an agent starts, each time with the repetitions of neighbour.Gaps.
 func (r *Gateway) announce(ctx context.Context, bridge externalBridge, mac string) error {
-	present := map[netip.Addr]string{} // address -> UUID of the binding
+	next := map[netip.Addr]announced{}
 	if bridge.physical != 0 && bridge.patch != 0 {
 		for _, binding := range r.attached(r.outside.bindings) {
 			for _, address := range desired.Translated([]*sbdb.PortBinding{binding}) {
 				if address.Is6() {
-					present[address] = binding.UUID
+					next[address] = r.outside.announced[address].on(binding.UUID)
 				}
 			}
 		}
 	}
-	var fresh []netip.Addr
-	for address, binding := range present {
-		if r.outside.announced[address] != binding {
-			fresh = append(fresh, address)
+	due, again := announceDue(next, time.Now())
+	if len(due) > 0 {
+		if err := r.sendAdvertisements(ctx, bridge, mac, due); err != nil {
+			return fmt.Errorf("bridge %s: announce %v: %w", bridge.name, due, err)
 		}
 	}
-	if len(fresh) > 0 {
-		if err := r.sendAdvertisements(ctx, bridge, mac, fresh); err != nil {
-			return fmt.Errorf("bridge %s: announce %v: %w", bridge.name, fresh, err)
-		}
+	r.outside.announced = next
+	if again > 0 {
+		r.After(again)
 	}
-	r.outside.announced = present
 	return nil
+}
+
+// announceDue counts an announcement of each address that is due, and returns these addresses and the time until the next
+// is due; 0: none.
+func announceDue(states map[netip.Addr]announced, now time.Time) (due []netip.Addr, again time.Duration) {
+	for address, state := range states {
+		if state.times > len(neighbour.Gaps) {
+			continue
+		}
+		if !now.Before(state.due) {
+			due = append(due, address)
+			state = state.sent(now)
+			states[address] = state
+		}
+		if wait := state.due.Sub(now); wait > 0 && (again == 0 || wait < again) {
+			again = wait
+		}
+	}
+	return due, again
+}
+
+// on returns the state for a binding: nothing is announced yet if it is another than before.
+func (a announced) on(binding string) announced {
+	if a.binding == binding {
+		return a
+	}
+	return announced{binding: binding}
+}
+
+// sent returns the state after an announcement.
+func (a announced) sent(now time.Time) announced {
+	if a.times < len(neighbour.Gaps) {
+		a.due = now.Add(neighbour.Gaps[a.times])
+	}
+	a.times++
+	return a
 }
 
 func (r *Gateway) sendAdvertisements(ctx context.Context, bridge externalBridge, text string, addresses []netip.Addr) error {

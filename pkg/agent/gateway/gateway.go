@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,6 +45,8 @@ type Gateway struct {
 	APIServer netip.AddrPort
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
+	// After enqueues a reconciliation after a time.
+	After func(time.Duration)
 
 	outside  *outside
 	uplinks  *uplinks
@@ -98,7 +101,7 @@ type outside struct {
 	bindings      []*sbdb.PortBinding // of pods with host ports or translated addresses
 	hostPortsRead bool
 	exposed       atomic.Pointer[map[string]bool] // interface IDs of bindings
-	announced     map[netip.Addr]string           // translated address -> UUID of the binding for which it was announced
+	announced     map[netip.Addr]announced        // translated addresses on this node
 }
 
 func newOutside(runDir string) *outside {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"time"
 
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv6"
@@ -34,6 +35,10 @@ const (
 	Host   Sender = 0x20
 	Router Sender = 0xa0
 )
+
+// Gaps are the times between one announcement of an address and the next. A segment may lose the first ones, or OVN's
+// flows to it may be incomplete. ovn-controller repeats gratuitous ARP alike.
+var Gaps = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
 
 // Advertisement returns a frame with an unsolicited neighbour advertisement to all nodes (RFC 4861 §7.2.6).
 func Advertisement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]byte, error) {
