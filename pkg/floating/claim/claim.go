@@ -98,6 +98,7 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 		return a, ok, err
 	}
 	a = floating.Asker{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
+	c.Workloads.recognize(pod, c.Book.Of(pod.UID))
 	if a.Workload, a.WorkloadUID, err = c.Workloads.Of(ctx, pod); err != nil {
 		return a, true, err
 	}

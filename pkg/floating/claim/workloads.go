@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating"
 )
 
@@ -67,13 +69,35 @@ func (w *Workloads) top(ctx context.Context, direct owner) (owner, error) {
 	if by := metav1.GetControllerOf(object); err == nil && object.UID == direct.uid && by != nil {
 		found = owner{floating.Workload{APIVersion: by.APIVersion, Kind: by.Kind, Namespace: direct.Namespace, Name: by.Name}, by.UID}
 	}
+	w.remember(direct.uid, found)
+	return found, nil
+}
+
+func (w *Workloads) remember(uid types.UID, top owner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil || len(w.of) >= memory {
 		w.of = map[types.UID]owner{}
 	}
-	w.of[direct.uid] = found
-	return found, nil
+	w.of[uid] = top
+}
+
+// recognize remembers the workload of a pod's ReplicaSet or Job from an address that the pod has. Without it, a start
+// would read each ReplicaSet from the API server, at the pace of its client's limit.
+func (w *Workloads) recognize(pod *corev1.Pod, has []*networkv1alpha1.FloatingIP) {
+	by := metav1.GetControllerOf(pod)
+	if by == nil {
+		return
+	}
+	top := map[string]string{"ReplicaSet": "apps/v1 Deployment", "Job": "batch/v1 CronJob"}[by.Kind]
+	for _, f := range has {
+		h := f.Spec.Holder
+		// the name shows that a person did not write another workload
+		if h.APIVersion+" "+h.Kind == top && h.Namespace == pod.Namespace && h.Pod == pod.Name && strings.HasPrefix(by.Name, h.Name+"-") {
+			w.remember(by.UID, owner{floating.WorkloadOf(h), h.UID})
+			return
+		}
+	}
 }
 
 // memory is how many ReplicaSets and Jobs are remembered. With more, it forgets all.
