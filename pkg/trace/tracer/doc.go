@@ -16,5 +16,6 @@
 // the MAC of the cluster router by ARP, so a trace whose next hop has no MAC yet is repeated with that MAC. ovn-trace
 // forgets between a router's two pipelines that its load balancer hides the client, so such a trace is repeated too.
 //
-// The relay also keeps the flows that it passed on, so the rows behind them belong to the same state of the database.
+// The relay also leaves out rows that the packet cannot meet, because ovn-trace parses all that it reads. It keeps the flows
+// that it passed on, so the rows behind them belong to the same state of the database.
 package tracer

@@ -23,6 +23,7 @@ type relay struct {
 	listener net.Listener
 	southbound
 	filling
+	narrowing
 
 	mu     sync.Mutex
 	passed [][]byte // messages with flows
@@ -43,12 +44,12 @@ type filling struct {
 type southbound string
 
 // newRelay listens on a socket in dir.
-func newRelay(dir string, of southbound, f filling) (*relay, error) {
+func newRelay(dir string, of southbound, f filling, n narrowing) (*relay, error) {
 	listener, err := net.Listen("unix", filepath.Join(dir, "sb"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for ovn-trace: %w", err)
 	}
-	r := &relay{listener: listener, southbound: of, filling: f}
+	r := &relay{listener: listener, southbound: of, filling: f, narrowing: n}
 	r.all.Go(r.serve)
 	return r, nil
 }
@@ -81,16 +82,21 @@ func (r *relay) pass(client net.Conn) {
 	}
 	defer server.Close()
 	r.all.Go(func() {
-		_, _ = io.Copy(server, client)
+		copyMessages(server, client, r.request)
 		server.Close()
 	})
-	decoder := json.NewDecoder(server)
+	copyMessages(client, server, r.complete)
+}
+
+// copyMessages passes changed messages on until one side ends.
+func copyMessages(to io.Writer, from io.Reader, change func([]byte) []byte) {
+	decoder := json.NewDecoder(from)
 	for {
 		var message json.RawMessage
 		if err := decoder.Decode(&message); err != nil {
 			return
 		}
-		if _, err := client.Write(r.complete(message)); err != nil {
+		if _, err := to.Write(change(message)); err != nil {
 			return
 		}
 	}
@@ -116,7 +122,7 @@ func (r *relay) complete(message []byte) []byte {
 	if !bytes.Contains(message, []byte(`"Logical_Flow"`)) {
 		return message
 	}
-	message = r.fill(message)
+	message = r.fill(r.reply(message))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.passed = append(r.passed, message)

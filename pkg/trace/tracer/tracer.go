@@ -68,7 +68,7 @@ func (t Tracer) all(ctx context.Context, know knowledge, packets []trace.Packet,
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			flows[i], failures[i] = t.trace(ctx, know, p, &traces[i])
+			flows[i], failures[i] = t.trace(ctx, know, packets, i, &traces[i])
 			for j := range flows[i] {
 				flows[i][j].trace = i
 			}
@@ -103,20 +103,24 @@ func (t Tracer) ports(ctx context.Context, ports []string, answer *trace.Answer)
 
 // knowledge is what the packets need of the southbound database.
 type knowledge struct {
-	macs      map[string]string            // port -> MAC
-	variables map[string]map[string]string // chassis -> template variable -> value
+	macs       map[string]string            // port -> MAC
+	datapathOf map[string]string            // port -> UUID of its datapath
+	datapaths  map[string]string            // name of a datapath -> UUID
+	names      map[string]string            // UUID of a datapath -> name
+	variables  map[string]map[string]string // chassis -> template variable -> value
 }
 
 // learn reads the ports and the template variables of the packets.
 func (t Tracer) learn(ctx context.Context, request trace.Request) (knowledge, error) {
-	know := knowledge{map[string]string{}, map[string]map[string]string{}}
-	operations := []operation{selectAll("Chassis_Template_Var", "chassis", "variables")}
+	know := knowledge{macs: map[string]string{}, datapathOf: map[string]string{}, datapaths: map[string]string{},
+		names: map[string]string{}, variables: map[string]map[string]string{}}
+	operations := []operation{selectAll("Chassis_Template_Var", "chassis", "variables"), selectAll("Datapath_Binding", "external_ids")}
 	asked := map[string]bool{}
 	for _, p := range append([]trace.Packet{{To: clusterRouter}}, request.Packets...) {
 		for _, port := range []string{p.Inport, p.From, p.To} {
 			if port != "" && !asked[port] {
 				asked[port] = true
-				operations = append(operations, selectIs("Port_Binding", "logical_port", port, "logical_port", "mac"))
+				operations = append(operations, selectIs("Port_Binding", "logical_port", port, "logical_port", "mac", "datapath"))
 			}
 		}
 	}
@@ -131,10 +135,18 @@ func (t Tracer) learn(ctx context.Context, request trace.Request) (knowledge, er
 		}
 		know.variables[strings.Join(stringsOf(r["chassis"]), "")] = variables
 	}
-	for _, rows := range found[1:] {
+	for _, r := range found[1] {
+		ids, err := mapOf(r["external_ids"])
+		if err != nil {
+			return know, err
+		}
+		know.datapaths[ids["name"]], know.names[r.uuid()] = r.uuid(), ids["name"]
+	}
+	for _, rows := range found[2:] {
 		for _, r := range rows {
-			mac, _, _ := strings.Cut(strings.Join(stringsOf(r["mac"]), " "), " ")
-			know.macs[strings.Join(stringsOf(r["logical_port"]), "")] = mac
+			port := strings.Join(stringsOf(r["logical_port"]), "")
+			know.macs[port], _, _ = strings.Cut(strings.Join(stringsOf(r["mac"]), " "), " ")
+			know.datapathOf[port] = strings.Join(uuidsOf(r["datapath"]), "")
 		}
 	}
 	return know, nil
@@ -158,14 +170,17 @@ type flow struct {
 	row         string
 }
 
-// trace runs ovn-trace and returns the flows that have a row behind them.
-func (t Tracer) trace(ctx context.Context, know knowledge, p trace.Packet, traced *trace.Traced) ([]flow, error) {
+// trace traces one of the packets and returns the flows that have a row behind them.
+func (t Tracer) trace(ctx context.Context, know knowledge, all []trace.Packet, which int, traced *trace.Traced) ([]flow, error) {
+	p := all[which]
 	fill := filling{variables: know.variables[p.Chassis], backend: p.Backend, restore: p.Restore}
 	if p.Hairpin {
 		addresses := topology.HairpinAddresses()
 		fill.hairpin = addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is6() == p.Source.Is6() })]
 	}
-	flows, parsed, err := t.once(ctx, know, p, fill, traced)
+	reads := know.around(all)
+	reads.addresses[fill.hairpin] = true
+	flows, parsed, err := t.within(ctx, know, &reads, p, fill, traced)
 	fill.hiding = hiding(parsed)
 	if err != nil || !parsed.Unresolved && len(fill.hiding) == 0 {
 		return flows, err
@@ -173,8 +188,23 @@ func (t Tracer) trace(ctx context.Context, know knowledge, p trace.Packet, trace
 	if traced.Unresolved = parsed.Unresolved; parsed.Unresolved {
 		fill.resolved = know.macs[clusterRouter]
 	}
-	flows, _, err = t.once(ctx, know, p, fill, traced)
+	flows, _, err = t.within(ctx, know, &reads, p, fill, traced)
 	return flows, err
+}
+
+// within runs ovn-trace until it has read all that the packet needs, and adds this to what it reads.
+func (t Tracer) within(ctx context.Context, know knowledge, reads *reads, p trace.Packet, fill filling,
+	traced *trace.Traced) ([]flow, trace.Trace, error) {
+	for {
+		only, err := t.narrow(ctx, know, *reads)
+		if err != nil {
+			return nil, trace.Trace{}, err
+		}
+		flows, parsed, err := t.once(ctx, know, p, fill, only, traced)
+		if err != nil || !reads.learn(know, only.left, traced.Text) {
+			return flows, parsed, err
+		}
+	}
 }
 
 // hiding returns the routers whose load balancers hide the client behind the router's own address.
@@ -188,14 +218,14 @@ func hiding(t trace.Trace) (routers []string) {
 }
 
 // once runs ovn-trace once.
-func (t Tracer) once(ctx context.Context, know knowledge, p trace.Packet, fill filling,
+func (t Tracer) once(ctx context.Context, know knowledge, p trace.Packet, fill filling, only narrowing,
 	traced *trace.Traced) ([]flow, trace.Trace, error) {
 	dir, err := os.MkdirTemp(t.Dir, "weft-trace-")
 	if err != nil {
 		return nil, trace.Trace{}, err
 	}
 	defer os.RemoveAll(dir)
-	r, err := newRelay(dir, southbound(t.Southbound), fill)
+	r, err := newRelay(dir, southbound(t.Southbound), fill, only)
 	if err != nil {
 		return nil, trace.Trace{}, err
 	}

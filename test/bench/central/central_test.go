@@ -82,6 +82,7 @@ func measure(t *testing.T, size Size) Run {
 	step(t, "northd from nothing", w.cold)
 	step(t, "claims", w.claimAll)
 	step(t, "rows", w.rows)
+	step(t, "traces", w.traces)
 	step(t, "all anew", w.recomputeAll)
 	step(t, "changes", w.changes)
 	for _, kind := range agentKinds {
