@@ -318,7 +318,8 @@ func TestRelabelledNamespace(t *testing.T) {
 	}
 	selectors := &relabels{Selectors: r.Selectors}
 	r.Selectors = selectors
-	r.relabelled(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: &metav1.PartialObjectMetadata{ObjectMeta: namespace.ObjectMeta}}, nil)
+	after := &metav1.PartialObjectMetadata{ObjectMeta: namespace.ObjectMeta}
+	r.relabelled(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
 	r.relabelled(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: before}, nil)
 	if want := []string{"demo/web of map[team:red]"}; !slices.Equal(selectors.pods, want) {
 		t.Errorf("pods %v, want %v", selectors.pods, want)

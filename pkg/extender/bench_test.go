@@ -27,7 +27,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 )
 
-// scheduling is an extender of nodes in ten racks with a pool of 20,000 addresses, and a scheduler that asks it.
+// scheduling is an extender of nodes in ten racks with a pool of 20,000 addresses, and a scheduler that calls it.
 type scheduling struct {
 	testing.TB
 	*Extender
@@ -44,8 +44,9 @@ func newScheduling(tb testing.TB, nodes, pods int) *scheduling {
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid-web"},
 		Spec: appsv1.DeploymentSpec{Replicas: new(int32(20000))}}
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web-x", UID: "uid-set", OwnerReferences: []metav1.OwnerReference{
-		*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}}}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web-x", UID: "uid-set",
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}}}
 	// without managed fields, which would be most of the work
 	tracker := clienttesting.NewObjectTracker(options.Scheme, serializer.NewCodecFactory(options.Scheme).UniversalDecoder())
 	c := fake.NewClientBuilder().WithScheme(options.Scheme).WithObjectTracker(tracker).WithObjects(deployment, set,
@@ -99,7 +100,8 @@ func (s *scheduling) pod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID(name),
 		Annotations: map[string]string{networkv1alpha1.IPPoolAnnotation: "web",
 			networkv1alpha1.ReleasePolicyAnnotation: string(networkv1alpha1.ReleaseImmutable)},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "uid-set", Controller: new(true)}}}}
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "uid-set",
+			Controller: new(true)}}}}
 }
 
 // schedule filters, prioritizes and binds one pod, and returns how long that took.

@@ -48,7 +48,7 @@ type shelf struct {
 	// selectors are the different selectors of nodes; selector has that of each segment.
 	selectors []labels.Selector
 	selector  []int
-	// sizes are those of the segments.
+	// sizes are the numbers of addresses of the segments.
 	sizes []int64
 	// taken counts the addresses of each segment that nobody else can get, because of a holder or a reservation.
 	taken []int64
@@ -57,8 +57,8 @@ type shelf struct {
 	// free are the FloatingIPs of each segment without holder and reservation, the longest free first.
 	free       [][]vacancy
 	used, kept int64
-	// all are the addresses with a FloatingIP of the pool, outside those that are in no segment. inside counts the
-	// others by family: of IPv6 and of IPv4.
+	// all are the addresses with a FloatingIP of the pool, outside the addresses among them in no segment.
+	// inside counts the others by family: of IPv6 and of IPv4.
 	all, outside map[netip.Addr]struct{}
 	inside       [2]int
 }

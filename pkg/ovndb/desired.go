@@ -37,8 +37,8 @@ type rowName struct{ table, name string }
 // unitState is one unit and its progress between two commits.
 type unitState struct {
 	unit  unit.Unit
-	stale map[member]struct{} // former memberships that may still be in the database; nil: there are none
-	// UUID -> table of former rows; tables without external_ids have no other record of them; nil: there are none
+	stale map[member]struct{} // former memberships that may still be in the database; nil without any
+	// UUID -> table of former rows; tables without external_ids have no other record of them; nil without any
 	gone    map[string]string
 	parked  bool // depends on an absent row: until that row exists, no row of the unit may exist
 	waiters []chan error
