@@ -66,7 +66,8 @@ func StartServer(ctx context.Context, p Programs, dir, name, file, schema string
 
 // writeConfig writes ovsdb-server's configuration file (ovsdb-server(5)).
 func writeConfig(path, remote, file string) error {
-	text, err := json.Marshal(map[string]any{"remotes": map[string]any{remote: map[string]any{}}, "databases": map[string]any{file: map[string]any{}}})
+	type named map[string]struct{}
+	text, err := json.Marshal(map[string]named{"remotes": {remote: {}}, "databases": {file: {}}})
 	if err != nil {
 		return err
 	}
