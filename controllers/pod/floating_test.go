@@ -122,3 +122,18 @@ func TestPodWithoutAddressHasNoRows(t *testing.T) {
 		t.Errorf("the unit of a pod that waits for an address is %q, applied: %t", lines, applied)
 	}
 }
+
+// A person released the Overlay address of a running pod, and its pool was recreated as NAT, while no operator ran. The
+// port goes, because another pod may get the address. The pod is enqueued, and then gets a port with a translation.
+func TestPodWhoseOverlayPoolBecameNAT(t *testing.T) {
+	pod := aPod(annotated(networkv1alpha1.IPPoolAnnotation, "web"))
+	b := newBed(t, onNode("10.244.0.0/24"), pod, poolOf("web", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
+	at := existing()
+	at.Addresses, at.PortSecurity = []string{"0a:58:0a:f4:c8:01 10.244.200.1"}, nil
+	at.ExternalIDs = map[string]string{unit.OwnerKey: string(web), "namespace": "demo", "pod": "true", "weft.dev/floating": "10.244.200.1"}
+	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{at}
+	if have := b.Reconcile("demo", "web"); len(have.Units[web]) > 0 || !slices.Contains(have.Enqueued, "pod demo/web") {
+		t.Errorf("the port with the released address stays, or nothing enqueues the pod: %+v", have)
+	}
+	expectTranslated(t, b)
+}

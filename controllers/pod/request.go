@@ -15,6 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 // Errors of unreadable requests. The pod waits without a port until its request changes.
@@ -72,6 +73,7 @@ func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) er
 		if err := r.release(ctx, name, ""); err != nil {
 			return err
 		}
+		r.Triggers.Enqueue(topology.KindPod, name) // without an address, it may get what it could not get besides that address
 	}
 	return r.wait(ctx, pod, reason)
 }
