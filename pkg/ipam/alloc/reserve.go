@@ -42,7 +42,7 @@ func (a *Allocator) UserOf(name string) string {
 	defer a.mu.Unlock()
 	for _, n := range a.nodes {
 		for _, address := range a.reservations[name] {
-			if p := n.holderOf(address); p != nil && p.used[address] != "" && p.used[address] != name {
+			if p := n.keeperOf(address); p != nil && p.used[address] != "" && p.used[address] != name {
 				return p.used[address]
 			}
 		}
@@ -100,17 +100,28 @@ func (a *Allocator) markAll() {
 func (a *Allocator) mark(name string) {
 	for _, address := range a.reservations[name] {
 		for _, n := range a.nodes {
-			if p := n.holderOf(address); p != nil {
+			if p := n.keeperOf(address); p != nil {
 				p.reserve(address, name)
 			}
 		}
 	}
 }
 
+// keeperOf returns the pool between whose bounds an address is. The address may be excluded: the owner that had it before
+// keeps it, and so does its reservation.
+func (n *node) keeperOf(address netip.Addr) *pool {
+	for _, p := range n.pools {
+		if p.bounds.Contains(address) {
+			return p
+		}
+	}
+	return nil
+}
+
 func (a *Allocator) unreserve(name string) {
 	for _, address := range a.reservations[name] {
 		for _, n := range a.nodes {
-			if p := n.holderOf(address); p != nil && p.reserved[address] == name {
+			if p := n.keeperOf(address); p != nil && p.reserved[address] == name {
 				delete(p.reserved, address)
 				if p.used[address] == name {
 					p.rest(address, a.now())

@@ -86,6 +86,28 @@ func TestAReservationGrowsWithTheFamilies(t *testing.T) {
 	}
 }
 
+// An address that is excluded after it was given stays with its owner, and the reservation still knows who has it.
+func TestAReservationOfAnExcludedAddress(t *testing.T) {
+	subnet := netip.MustParsePrefix("10.0.0.0/24")
+	a, _ := newNode(subnet.String())
+	first, err := a.Allocate("n1", "first", Request{Reservation: "claim"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.SetPools("n1", []Pool{{Subnet: subnet, Exclude: []netip.Prefix{netip.PrefixFrom(first.Addresses[0].Addr(), 32)}}})
+	if user := a.UserOf("claim"); user != "first" {
+		t.Errorf("%q uses the reservation, want first", user)
+	}
+	a.Release("first")
+	if got, err := a.Allocate("n1", "second", Request{Reservation: "claim"}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a second owner has the excluded address: %+v, %v", got, err)
+	}
+	a.Unreserve("claim")
+	if got, err := a.Allocate("n1", "second", Request{}); err != nil || got.Addresses[0] == first.Addresses[0] {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestWhatAReservationCannotGive(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
 	a.Reserve("claim", []netip.Addr{netip.MustParseAddr("10.0.0.7")})
