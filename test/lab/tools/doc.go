@@ -1,7 +1,7 @@
 // Package tools builds the programs that the lab and the tests run, and keeps them in a cache folder:
 //
 //	$WEFT_CACHE            default: the user's cache folder + /weft
-//	├── bin/               etcd, kube-apiserver, kubectl, ... built from the modules beside this package
+//	├── bin/               etcd, kubernetes and its names (kube-apiserver, kubectl, ...), ... built from the modules beside
 //	├── ovn/bin/           wrappers: ovsdb-server, ovs-vswitchd, ovn-northd, ...
 //	├── ovn/share/         the database schemas
 //	├── ovn/root/          Debian 13's packages, unpacked and never installed

@@ -3,11 +3,13 @@ package tools
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -24,15 +26,19 @@ type Program struct {
 	LDFlags string
 	Tags    string
 	CGO     bool
-	Test    bool // build a package's tests
+	Test    bool     // build a package's tests
+	Aliases []string // further names in bin/ for the same file
 }
 
 const stampKubernetes = " -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
 	" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
-func kubernetesProgram(name string) Program {
-	return Program{Name: name, Module: "kubernetes", Package: "k8s.io/kubernetes/cmd/" + name, LDFlags: "-s -w" + stampKubernetes}
+// kubernetesPrograms are the names of the one program that is all of them.
+var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
+
+func kubernetes() Program {
+	return Program{Name: "kubernetes", Module: "kubernetes", Package: ".", LDFlags: "-s -w" + stampKubernetes, Aliases: kubernetesPrograms}
 }
 
 func containerdProgram(name string) Program {
@@ -43,17 +49,13 @@ func containerdProgram(name string) Program {
 func Envtest() []Program {
 	return []Program{
 		{Name: "etcd", Module: "etcd", Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
-		kubernetesProgram("kube-apiserver"),
-		kubernetesProgram("kube-scheduler"), // for the tests of the extender
-		kubernetesProgram("kubectl"),
+		kubernetes(),
 	}
 }
 
 // Node lists the programs that a whole cluster needs in addition to Envtest.
 func Node() []Program {
 	return []Program{
-		kubernetesProgram("kubelet"),
-		kubernetesProgram("kube-controller-manager"),
 		containerdProgram("containerd"),
 		containerdProgram("containerd-shim-runc-v2"),
 		containerdProgram("ctr"),
@@ -78,15 +80,15 @@ func Upstream() []Program {
 	}
 }
 
-// Build builds one program; built is false if it existed already.
-func (c Cache) Build(ctx context.Context, root string, p Program) (built bool, err error) {
+// Build builds one program; built is false if it existed already. log follows the build.
+func (c Cache) Build(ctx context.Context, root string, p Program, log *buildLog) (built bool, err error) {
 	dir := filepath.Join(root, "test", "lab", p.Module)
 	sum, err := sourceSum(dir)
 	if err != nil {
 		return false, fmt.Errorf("build %s: %w", p.Name, err)
 	}
-	stamp := fmt.Sprintf("%s %x\n%s\n", runtime.Version(), sum, strings.Join(p.args("OUT"), " "))
-	return c.once(p.Name, stamp, c.Bin(p.Name), func() error { return c.goBuild(ctx, dir, p) })
+	stamp := fmt.Sprintf("%s %x\n%s\n", runtime.Version(), sum, strings.Join(append(p.args("OUT"), p.Aliases...), " "))
+	return c.once(p.Name, stamp, c.Bin(p.Name), func() error { return c.goBuild(ctx, dir, p, log) })
 }
 
 // sourceSum is the checksum of everything in a module that affects the build: the versions of dependencies and its
@@ -117,6 +119,20 @@ func (p Program) args(out string) []string {
 		args = []string{"test", "-c"}
 	}
 	args = append(args, "-trimpath", "-ldflags", p.LDFlags, "-o", out)
+	return append(args, p.selection()...)
+}
+
+// listArgs list the program's packages, a line each.
+func (p Program) listArgs() []string {
+	args := []string{"list", "-deps"}
+	if p.Test {
+		args = append(args, "-test")
+	}
+	return append(args, p.selection()...)
+}
+
+// selection names the package and what decides which files belong to it.
+func (p Program) selection() (args []string) {
 	if p.ModFile != "" {
 		args = append(args, "-modfile", p.ModFile)
 	}
@@ -126,20 +142,55 @@ func (p Program) args(out string) []string {
 	return append(args, p.Package)
 }
 
-func (c Cache) goBuild(ctx context.Context, dir string, p Program) error {
+func (c Cache) goBuild(ctx context.Context, dir string, p Program, log *buildLog) error {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "bin"), 0o755); err != nil {
 		return err
 	}
 	temp := c.Bin("." + p.Name + ".new")
 	defer os.Remove(temp)
-	cgo := "CGO_ENABLED=0"
-	if p.CGO {
-		cgo = "CGO_ENABLED=1"
-	}
-	if err := run(ctx, dir, []string{cgo, "GOWORK=off"}, "go", p.args(temp)...); err != nil {
+	if err := p.compile(ctx, dir, temp, log); err != nil {
 		return fmt.Errorf("build %s: %w", p.Name, err)
 	}
+	for _, alias := range p.Aliases {
+		if err := c.link(temp, alias); err != nil {
+			return fmt.Errorf("build %s: %w", p.Name, err)
+		}
+	}
 	return os.Rename(temp, c.Bin(p.Name))
+}
+
+// compile builds the program in its module's folder, and log counts its packages meanwhile.
+func (p Program) compile(ctx context.Context, dir, out string, log *buildLog) error {
+	env := []string{"CGO_ENABLED=0", "GOWORK=off"}
+	if p.CGO {
+		env[0] = "CGO_ENABLED=1"
+	}
+	packages, err := count(ctx, dir, env, p)
+	if err != nil {
+		return err
+	}
+	log.begin(packages)
+	args := p.args(out)
+	if !p.Test { // -v of go test is another flag
+		args = slices.Insert(args, 1, "-v")
+	}
+	return log.run(ctx, dir, env, args...)
+}
+
+// link gives a program another name. It is a hard link, because labs mount single programs into their machines.
+func (c Cache) link(program, alias string) error {
+	temp := c.Bin("." + alias + ".new")
+	if err := errors.Join(removeIfThere(temp), os.Link(program, temp)); err != nil {
+		return err
+	}
+	return os.Rename(temp, c.Bin(alias))
+}
+
+func removeIfThere(file string) error {
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // run runs a program with additional environment variables. Its output becomes part of the error.

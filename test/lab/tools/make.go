@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Make makes the missing tools and prints on out how long each took: "ovn" is OVN and Open vSwitch, "envtest" the
@@ -44,12 +46,16 @@ func (c Cache) buildPrograms(ctx context.Context, what string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	for _, p := range programs {
-		if err := timed(out, p.Name, func() (bool, error) { return c.Build(ctx, root, p) }); err != nil {
-			return err
-		}
+	progress := newProgress(out, programs)
+	defer progress.follow()()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2) // while one links, which takes one core, the other compiles
+	for i, log := range slices.Clone(progress.left) {
+		group.Go(func() error {
+			return progress.build(log, func() (bool, error) { return c.Build(ctx, root, programs[i], log) })
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // timed prints a step and its duration.
