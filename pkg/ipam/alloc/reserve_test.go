@@ -86,7 +86,7 @@ func TestAReservationGrowsWithTheFamilies(t *testing.T) {
 	}
 }
 
-// An address that is excluded after it was given stays with its owner, and the reservation still knows who has it.
+// An address that is excluded after it was given stays with its owner, whom the reservation names.
 func TestAReservationOfAnExcludedAddress(t *testing.T) {
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
 	a, _ := newNode(subnet.String())

@@ -18,7 +18,7 @@ type buildLog struct {
 
 	mu       sync.Mutex
 	total    int // packages of the program, 0 before the build begins
-	compiled int // those that were not in Go's cache
+	compiled int // which were not in Go's cache
 	partial  []byte
 	rest     bytes.Buffer
 }
