@@ -93,6 +93,20 @@ func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 	return g
 }
 
+// stillHas reports whether the FloatingIPs give a pod the floating addresses that its port has. A person may have released
+// them: the pod gets them again, unless their pool is gone or another pod has them.
+func (r *Reconciler) stillHas(ctx context.Context, pod *corev1.Pod, had alloc.Assignment) (bool, error) {
+	same := func() bool { return sameAddresses(had.Floating, r.held(pod, had).own) }
+	if same() {
+		return true, nil
+	}
+	_, err := r.give(ctx, pod)
+	if errors.As(err, new(*floating.UnavailableError)) || errors.Is(err, errRequest) {
+		err = nil
+	}
+	return same(), err
+}
+
 // hold holds the addresses that the gateway router translates to a pod, before its port has them. It leaves out an address
 // that the port of another pod still has, for which the pod waits.
 func (r *Reconciler) hold(pod *corev1.Pod, translated []netip.Addr) (free []netip.Addr) {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -120,6 +121,24 @@ func TestPodWithoutAddressHasNoRows(t *testing.T) {
 	have := b.Reconcile("demo", "web")
 	if lines, applied := have.Units[web]; !applied || len(lines) > 0 {
 		t.Errorf("the unit of a pod that waits for an address is %q, applied: %t", lines, applied)
+	}
+}
+
+// A person released the Overlay address of a running pod whose node has no agent. If the pool is gone, too, the port goes,
+// because another pod may get the address. Otherwise the pod gets it again.
+func TestReleasedAddressOfAPodWhoseNodeHasNoAgent(t *testing.T) {
+	nn := onNode("10.244.0.0/24")
+	nn.Status.Chassis = ""
+	at := existing()
+	at.Addresses, at.PortSecurity = []string{"0a:58:0a:f4:c8:01 10.244.200.1"}, nil
+	at.ExternalIDs = map[string]string{unit.OwnerKey: string(web), "namespace": "demo", "pod": "true", "weft.dev/floating": "10.244.200.1"}
+	for _, pools := range [][]client.Object{{}, {poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1-10.244.200.1")}} {
+		b := newBed(t, append(pools, nn, aPod(annotated(networkv1alpha1.IPPoolAnnotation, "web")))...)
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{at}
+		have := b.Reconcile("demo", "web")
+		if stays := len(have.Units[web]) > 0; stays != (len(pools) > 0) {
+			t.Errorf("with %d pools the port stays: %t, %+v", len(pools), stays, have)
+		}
 	}
 }
 

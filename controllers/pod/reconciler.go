@@ -253,6 +253,13 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 			got.MAC = ipam.MAC(had.Addresses)
 		}
 	}
+	switch still, err := r.stillHas(ctx, pod, got); {
+	case err != nil:
+		return err
+	case !still:
+		r.restored.forget(owner)
+		return r.release(ctx, name, "")
+	}
 	// The port stays unchanged, including its groups, which remove unwanted references by themselves.
 	want := r.facts(pod, &networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{Chassis: had.Chassis}}, got)
 	want.EgressIP, want.Selected = by.egressIP, by.selectors

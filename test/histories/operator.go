@@ -14,6 +14,7 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -65,7 +66,7 @@ func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, own, discoveryv1.SchemeGroupVersion,
 		networkingv1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, admins, nadv1.SchemeGroupVersion,
 		ipamclaimsv1alpha1.SchemeGroupVersion,
-		cniv1beta1.GroupVersion})
+		authorizationv1.SchemeGroupVersion, cniv1beta1.GroupVersion})
 	mapper.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(core.WithKind("Service"), meta.RESTScopeNamespace)
 	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
@@ -84,6 +85,7 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), meta.RESTScopeRoot)
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}

@@ -123,6 +123,9 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.Contains(r.URL.Path, "/events") {
 		return answer(r, http.StatusCreated, json.RawMessage(body)), nil // accepted and discarded
 	}
+	if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
+		return s.review(r, body), nil
+	}
 	t, ok := parse(r.URL.Path)
 	if !ok {
 		return failure(r, fmt.Errorf("%w: path %s", errNotFound, r.URL.Path)), nil
@@ -168,6 +171,16 @@ func (s *Server) serve(r *http.Request, t target, body []byte) (status int, got 
 		return http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
 	}
 	return 0, nil, fmt.Errorf("method %s is not served", r.Method)
+}
+
+// review allows whatever the client asks for.
+func (s *Server) review(r *http.Request, body []byte) *http.Response {
+	o, err := decode(body)
+	if err != nil {
+		return failure(r, err)
+	}
+	o["status"] = object{"allowed": true}
+	return answer(r, http.StatusCreated, o)
 }
 
 // post creates an object, or binds a pod to a node.
