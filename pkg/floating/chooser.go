@@ -369,7 +369,9 @@ func (c *chooser) countOf(index int32, is4 bool) (n int) {
 		return 0
 	}
 	at := place{c.shelf.Name, slot{index, is4}}
-	n = w.held[at]
+	if with := w.places[at]; with != nil {
+		n = with.held
+	}
 	for address := range c.byPod[c.asker.UID] {
 		if f := (entry{c.ips[address], address}); WorkloadOf(f.Spec.Holder) == c.asker.Workload && placeOf(f) == at {
 			n--

@@ -2,6 +2,7 @@ package floating
 
 import (
 	"net/netip"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -13,14 +14,19 @@ type work struct {
 	kept map[netip.Addr]struct{}
 	// named are the addresses by the name of their pod, for workloads whose pods keep their names.
 	named map[string]map[netip.Addr]struct{}
-	// held counts the addresses that have a pod.
-	held map[place]int
+	places map[place]*occupants
 }
 
 // place is what a pod gets one address for.
 type place struct {
 	pool string
 	slot
+}
+
+// occupants are the addresses of a workload for one place.
+type occupants struct {
+	held int          // how many have a pod
+	kept []netip.Addr // the others, in order
 }
 
 func placeOf(f entry) place { return place{f.Spec.Pool, slotOf(f)} }
@@ -30,7 +36,7 @@ func (b *Book) work(of Workload) *work {
 	w := b.byWork[of]
 	if w == nil {
 		w = &work{all: map[netip.Addr]struct{}{}, kept: map[netip.Addr]struct{}{}, named: map[string]map[netip.Addr]struct{}{},
-			held: map[place]int{}}
+			places: map[place]*occupants{}}
 		b.byWork[of] = w
 	}
 	return w
@@ -42,11 +48,17 @@ func (w *work) add(f entry) {
 	if WorkloadOf(h).NamesPods() {
 		add(w.named, h.Pod, f.address)
 	}
-	if h.PodUID == "" {
-		w.kept[f.address] = struct{}{}
-	} else {
-		w.held[placeOf(f)]++
+	at := w.places[placeOf(f)]
+	if at == nil {
+		at = &occupants{}
+		w.places[placeOf(f)] = at
 	}
+	if h.PodUID != "" {
+		at.held++
+		return
+	}
+	w.kept[f.address] = struct{}{}
+	at.kept = slices.Insert(at.kept, at.lower(f.address, netip.Addr.Compare), f.address)
 }
 
 // remove reports whether the workload has no addresses any more.
@@ -57,12 +69,24 @@ func (w *work) remove(f entry) (empty bool) {
 	if WorkloadOf(h).NamesPods() {
 		remove(w.named, h.Pod, f.address)
 	}
+	at := w.places[placeOf(f)]
 	if h.PodUID != "" {
-		if w.held[placeOf(f)]--; w.held[placeOf(f)] == 0 {
-			delete(w.held, placeOf(f))
+		at.held--
+	} else if i, found := slices.BinarySearchFunc(at.kept, f.address, netip.Addr.Compare); found {
+		if at.kept = slices.Delete(at.kept, i, i+1); len(at.kept) == 0 {
+			at.kept = nil
 		}
 	}
+	if at.held == 0 && len(at.kept) == 0 {
+		delete(w.places, placeOf(f))
+	}
 	return len(w.all) == 0
+}
+
+// lower counts the kept addresses below an address, by a binary search.
+func (o *occupants) lower(address netip.Addr, compare func(x, y netip.Addr) int) int {
+	n, _ := slices.BinarySearchFunc(o.kept, address, compare)
+	return n
 }
 
 // Before counts the addresses of a FloatingIP's workload that the workload keeps before it when it scales down: of the
@@ -76,15 +100,14 @@ func (b *Book) Before(f *networkv1alpha1.FloatingIP) (n int) {
 		return 0
 	}
 	of := placeOf(entry{f, address})
-	n = w.held[of]
+	at := w.places[of]
+	if at == nil {
+		return 0
+	}
+	n = at.held + at.lower(address, netip.Addr.Compare)
 	if had := b.ips[address]; had != nil && had.Spec.Holder != nil && had.Spec.Holder.PodUID != "" &&
 		WorkloadOf(had.Spec.Holder) == WorkloadOf(f.Spec.Holder) && placeOf(entry{had, address}) == of {
 		n-- // itself
-	}
-	for other := range w.kept {
-		if other.Less(address) && placeOf(entry{b.ips[other], other}) == of {
-			n++
-		}
 	}
 	return n
 }

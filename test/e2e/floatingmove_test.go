@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,9 @@ import (
 const (
 	// movesVariable is the environment variable with the number of moves of each location.
 	movesVariable = "WEFT_E2E_MOVES"
-	// segmentNetwork is the Network of the Underlay pool.
+	// segmentNetwork is the Network of the Underlay pool, taggedNetwork one with a VLAN.
 	segmentNetwork = "rack-segment"
+	taggedNetwork  = "rack-vlan"
 	moveEvery      = 20 * time.Millisecond // between two echo requests
 )
 
@@ -45,6 +47,7 @@ type floatingStepResult struct {
 // request to the first answered one. The end of the old pod and the start of the new one are part of it.
 type moveResult struct {
 	Location string     `json:"location"`
+	Network  string     `json:"network,omitempty"`
 	Client   string     `json:"client"`
 	Address  netip.Addr `json:"address"`
 	GapsMs   []int64    `json:"gapsMs"`
@@ -61,7 +64,7 @@ type moving struct {
 	annotation string // of the pod's networks
 }
 
-// locations are the three places where an address lives.
+// locations are the places where an address lives.
 func locations() []moving {
 	host := func(name string) func(*testing.T) caller {
 		return func(*testing.T) caller { return bed.hostCaller(name) }
@@ -71,6 +74,8 @@ func locations() []moving {
 		{location: networkv1alpha1.LocationOverlay, ranges: []string{"10.244.202.10", "fd00:10:244:202::10"}, client: movingClient},
 		{location: networkv1alpha1.LocationUnderlay, network: segmentNetwork, ranges: []string{"10.122.0.10", "fd00:122::10"},
 			client: segmentClient, annotation: segmentNetwork},
+		{location: networkv1alpha1.LocationUnderlay, network: taggedNetwork, ranges: []string{"10.123.0.10", "fd00:123::10"},
+			client: taggedClient, annotation: taggedNetwork},
 	}
 }
 
@@ -94,13 +99,21 @@ func segmentClient(t *testing.T) caller {
 	return bed.hostCaller(router)
 }
 
+// taggedClient is a pod on the VLAN, because the lab's machines outside have no VLANs.
+func taggedClient(t *testing.T) caller {
+	p := requesting("vlan-client", "n1", taggedNetwork)
+	bed.run(t, p)
+	return bed.podCaller(p)
+}
+
 // testFloatingMoves moves the only address of a pool between the nodes while a client sends echo requests to it.
 func testFloatingMoves(t *testing.T, results *floatingResults) {
 	moves, err := strconv.Atoi(cmp.Or(os.Getenv(movesVariable), "2"))
 	must(t, err)
 	segment(t, segmentNetwork, 0, networkv1alpha1.NetworkSubnet{CIDR: "10.122.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:122::/64"})
+	segment(t, taggedNetwork, 123, networkv1alpha1.NetworkSubnet{CIDR: "10.123.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:123::/64"})
 	for _, m := range locations() {
-		t.Run(string(m.location), func(t *testing.T) {
+		t.Run(strings.TrimSpace(string(m.location)+" "+m.network), func(t *testing.T) {
 			results.Moves = append(results.Moves, m.try(t, moves)...)
 		})
 	}
@@ -116,7 +129,7 @@ func (m moving) try(t *testing.T, moves int) (results []*moveResult) {
 	p.Namespace, p.Name = namespace, set.Name+"-0"
 	bed.awaitReady(t, p)
 	for _, text := range m.ranges {
-		results = append(results, &moveResult{Location: string(m.location), Client: from.name, Address: netip.MustParseAddr(text)})
+		results = append(results, &moveResult{Location: string(m.location), Network: m.network, Client: from.name, Address: netip.MustParseAddr(text)})
 	}
 	for range moves {
 		m.move(t, p, from, results)
@@ -124,7 +137,7 @@ func (m moving) try(t *testing.T, moves int) (results []*moveResult) {
 	for _, r := range results {
 		slices.Sort(r.GapsMs)
 		r.P50Ms, r.MaxMs = r.GapsMs[(len(r.GapsMs)-1)/2], r.GapsMs[len(r.GapsMs)-1]
-		t.Logf("%s, %s from %s: gap p50 %d ms, max %d ms of %d moves", r.Location, r.Address, r.Client, r.P50Ms, r.MaxMs, len(r.GapsMs))
+		t.Logf("%s %s, %s from %s: gap p50 %d ms, max %d ms of %d moves", r.Location, r.Network, r.Address, r.Client, r.P50Ms, r.MaxMs, len(r.GapsMs))
 	}
 	return results
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -51,6 +52,10 @@ func floatingTable() []floatingStep {
 	type states = map[networkv1alpha1.ReleasePolicy][2]expectation
 	same := states{pod: {{3, 3, 0}, {4, 4, 0}}, immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
 	replaced := states{pod: {{3, some, 0}, {4, some, 0}}, immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
+	// n2 carries the addresses of rack 2 alone. A workload gets others only if it keeps none.
+	onlyRack1 := states{pod: {{3, some, 0}, {4, some, 0}}, immutable: {{near, near, elsewhere}, {near, near, elsewhere}},
+		never: {{near, near, elsewhere}, {near, near, elsewhere}}}
+	back := states{pod: same[pod], immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
 	return []floatingStep{
 		{"create", (*floatingWorkload).create, states{
 			pod: {{3, some, 0}, {4, some, 0}}, immutable: {{3, some, 0}, {4, some, 0}}, never: {{3, some, 0}, {4, some, 0}}}},
@@ -61,10 +66,10 @@ func floatingTable() []floatingStep {
 		{"kill kubelet and agent", killNode, same},
 		{"roll", (*floatingWorkload).roll, replaced},
 		{"delete pods", (*floatingWorkload).deletePods, replaced},
-		{"drain", drain, states{
-			pod: {{3, some, 0}, {4, some, 0}}, immutable: {{near, near, elsewhere}, {near, near, elsewhere}},
-			never: {{near, near, elsewhere}, {near, near, elsewhere}}}},
-		{"uncordon", uncordon, states{pod: same[pod], immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}},
+		{"drain", drain, onlyRack1},
+		{"uncordon", uncordon, back},
+		{"node dies", nodeDies, onlyRack1},
+		{"node returns", nodeReturns, back},
 		{"delete", (*floatingWorkload).delete, states{
 			pod: {{0, 0, 0}, {0, 0, 0}}, immutable: {{0, 0, 0}, {0, 0, 0}}, never: {{0, 0, 3}, {0, 0, 4}}}},
 		{"create again", (*floatingWorkload).create, states{
@@ -150,13 +155,60 @@ func drain(w *floatingWorkload, t *testing.T) {
 
 func uncordon(_ *floatingWorkload, t *testing.T) { bed.mustKubectl(t, "uncordon", "n2") }
 
+// outOfService is the taint by which a person says that a node is down. Kubernetes then forgets its pods.
+const outOfService = "node.kubernetes.io/out-of-service"
+
+// nodeDies kills everything on n2 at once and declares it out of service, once for all workloads.
+func nodeDies(w *floatingWorkload, t *testing.T) {
+	if w.kind != "StatefulSet" || w.policy != networkv1alpha1.ReleaseWithPod {
+		return
+	}
+	for _, d := range slices.Backward(daemonsOfNode()) {
+		must(t, bed.Stop("n2", d, syscall.SIGKILL))
+	}
+	bed.mustExec(t, "n2", "sh", "-c", endContainers)
+	eventually(t, changeTimeout, func() error {
+		if nodeReady(t, "n2") == nil {
+			return errors.New("node n2 is Ready")
+		}
+		return nil
+	})
+	bed.mustKubectl(t, "taint", "node", "n2", outOfService+"=nodeshutdown:NoExecute", "--overwrite")
+}
+
+func nodeReturns(w *floatingWorkload, t *testing.T) {
+	if w.kind == "StatefulSet" && w.policy == networkv1alpha1.ReleaseWithPod {
+		startNode(t)
+		eventually(t, changeTimeout, func() error { return nodeReady(t, "n2") })
+	}
+}
+
+// startNode starts what nodeDies ended, also in a cleanup.
+func startNode(t *testing.T) {
+	for _, d := range daemonsOfNode() {
+		must(t, bed.Start("n2", d))
+	}
+	_, err := bed.Kubectl(cleanup(), "taint", "node", "n2", outOfService+"-")
+	if err != nil && !strings.Contains(err.Error(), "not found") {
+		t.Error(err)
+	}
+}
+
+// daemonsOfNode are the daemons of a node, in the order of their start.
+func daemonsOfNode() []string {
+	return []string{"ovsdb-server", "ovs-vswitchd", "ovn-controller", "containerd", "kubelet"}
+}
+
 // testFloatingPolicies takes all workloads through the table.
 func testFloatingPolicies(t *testing.T, results *floatingResults) {
 	ipPool(t, policyPool, networkv1alpha1.LocationOverlay, "",
 		"rack=1 10.244.201.10-10.244.201.41", "rack=2 10.244.201.50-10.244.201.81",
 		"rack=1 fd00:10:244:201::10-fd00:10:244:201::41", "rack=2 fd00:10:244:201::50-fd00:10:244:201::81")
 	startExtender(t)
-	t.Cleanup(func() { _, _ = bed.Kubectl(cleanup(), "uncordon", "n2") })
+	t.Cleanup(func() {
+		_, _ = bed.Kubectl(cleanup(), "uncordon", "n2")
+		startNode(t)
+	})
 	all := floatingWorkloads()
 	t.Cleanup(func() {
 		for _, w := range all {
