@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,8 +27,8 @@ const (
 // Values of an expectation that depend on earlier steps.
 const (
 	some      = -1 // the number does not matter
-	near      = -2 // the pods that were on n1
-	elsewhere = -3 // the pods that were not on n1
+	near      = -2 // the pods that were on the node that stays
+	elsewhere = -3 // the others
 )
 
 // expectation is the state of a workload after a step.
@@ -52,8 +51,8 @@ func floatingTable() []floatingStep {
 	type states = map[networkv1alpha1.ReleasePolicy][2]expectation
 	same := states{pod: {{3, 3, 0}, {4, 4, 0}}, immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
 	replaced := states{pod: {{3, some, 0}, {4, some, 0}}, immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
-	// n2 carries the addresses of rack 2 alone. A workload gets others only if it keeps none.
-	onlyRack1 := states{pod: {{3, some, 0}, {4, some, 0}}, immutable: {{near, near, elsewhere}, {near, near, elsewhere}},
+	// A node carries the addresses of its rack alone. A workload gets others only if it keeps none.
+	oneRack := states{pod: {{3, some, 0}, {4, some, 0}}, immutable: {{near, near, elsewhere}, {near, near, elsewhere}},
 		never: {{near, near, elsewhere}, {near, near, elsewhere}}}
 	back := states{pod: same[pod], immutable: {{3, 3, 0}, {4, 4, 0}}, never: {{3, 3, 0}, {4, 4, 0}}}
 	return []floatingStep{
@@ -66,9 +65,9 @@ func floatingTable() []floatingStep {
 		{"kill kubelet and agent", killNode, same},
 		{"roll", (*floatingWorkload).roll, replaced},
 		{"delete pods", (*floatingWorkload).deletePods, replaced},
-		{"drain", drain, onlyRack1},
+		{"drain", drain, oneRack},
 		{"uncordon", uncordon, back},
-		{"node dies", nodeDies, onlyRack1},
+		{"node dies", nodeDies, oneRack},
 		{"node returns", nodeReturns, back},
 		{"delete", (*floatingWorkload).delete, states{
 			pod: {{0, 0, 0}, {0, 0, 0}}, immutable: {{0, 0, 0}, {0, 0, 0}}, never: {{0, 0, 3}, {0, 0, 4}}}},
@@ -87,7 +86,7 @@ type floatingWorkload struct {
 
 	state  holding
 	lastOf map[string][]netip.Addr // pod -> its last addresses
-	nearby int                     // pods on n1 after the last step
+	nearby int                     // pods on the node that stays, after the last step
 }
 
 // holding is who has which address of a workload.
@@ -144,59 +143,67 @@ func (w *floatingWorkload) delete(t *testing.T) { bed.remove(t, w.object) }
 // killNode kills kubelet and the agent of n1, once for all workloads.
 func killNode(w *floatingWorkload, t *testing.T) {
 	if w.kind == "StatefulSet" && w.policy == networkv1alpha1.ReleaseWithPod {
-		signalProgram(t, "n1", syscall.SIGKILL, "weft-agent", "")
-		must(t, bed.Kill("n1", "kubelet"))
+		signalProgram(t, staying(), syscall.SIGKILL, "weft-agent", "")
+		must(t, bed.Kill(staying(), "kubelet"))
 	}
 }
 
 func drain(w *floatingWorkload, t *testing.T) {
-	bed.mustKubectl(t, "drain", "n2", "--pod-selector=app="+w.name, "--ignore-daemonsets", "--force", "--timeout=120s")
+	bed.mustKubectl(t, "drain", other(staying()), "--pod-selector=app="+w.name, "--ignore-daemonsets", "--force", "--timeout=120s")
 }
 
-func uncordon(_ *floatingWorkload, t *testing.T) { bed.mustKubectl(t, "uncordon", "n2") }
+func uncordon(_ *floatingWorkload, t *testing.T) { bed.mustKubectl(t, "uncordon", other(staying())) }
 
 // outOfService is the taint by which a person says that a node is down. Kubernetes then forgets its pods.
 const outOfService = "node.kubernetes.io/out-of-service"
 
-// nodeDies kills everything on n2 at once and declares it out of service, once for all workloads.
+// nodeDies kills everything on a node at once and declares it out of service, once for all workloads.
 func nodeDies(w *floatingWorkload, t *testing.T) {
 	if w.kind != "StatefulSet" || w.policy != networkv1alpha1.ReleaseWithPod {
 		return
 	}
-	for _, d := range slices.Backward(daemonsOfNode()) {
-		must(t, bed.Stop("n2", d, syscall.SIGKILL))
+	node := other(staying())
+	daemons, err := bed.Daemons(node)
+	must(t, err)
+	for _, d := range slices.Backward(daemons) {
+		must(t, bed.Stop(node, d.Name, syscall.SIGKILL))
 	}
-	bed.mustExec(t, "n2", "sh", "-c", endContainers)
+	bed.mustExec(t, node, "sh", "-c", endContainers)
 	eventually(t, changeTimeout, func() error {
-		if nodeReady(t, "n2") == nil {
-			return errors.New("node n2 is Ready")
+		if nodeReady(t, node) == nil {
+			return fmt.Errorf("node %s is Ready", node)
 		}
 		return nil
 	})
-	bed.mustKubectl(t, "taint", "node", "n2", outOfService+"=nodeshutdown:NoExecute", "--overwrite")
+	bed.mustKubectl(t, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute", "--overwrite")
 }
 
 func nodeReturns(w *floatingWorkload, t *testing.T) {
 	if w.kind == "StatefulSet" && w.policy == networkv1alpha1.ReleaseWithPod {
 		startNode(t)
-		eventually(t, changeTimeout, func() error { return nodeReady(t, "n2") })
+		eventually(t, changeTimeout, func() error { return nodeReady(t, other(staying())) })
 	}
 }
 
 // startNode starts what nodeDies ended, also in a cleanup.
 func startNode(t *testing.T) {
-	for _, d := range daemonsOfNode() {
-		must(t, bed.Start("n2", d))
+	node := other(staying())
+	daemons, err := bed.Daemons(node)
+	must(t, err)
+	for _, d := range daemons {
+		must(t, bed.Start(node, d.Name))
 	}
-	_, err := bed.Kubectl(cleanup(), "taint", "node", "n2", outOfService+"-")
-	if err != nil && !strings.Contains(err.Error(), "not found") {
+	if _, err = bed.Kubectl(cleanup(), "taint", "node", node, outOfService+"-"); err != nil && !strings.Contains(err.Error(), "not found") {
 		t.Error(err)
 	}
 }
 
-// daemonsOfNode are the daemons of a node, in the order of their start.
-func daemonsOfNode() []string {
-	return []string{"ovsdb-server", "ovs-vswitchd", "ovn-controller", "containerd", "kubelet"}
+// staying is the node that no step takes away, which has OVN's databases if they are on a node.
+func staying() string {
+	if bed.central == "n2" {
+		return "n2"
+	}
+	return "n1"
 }
 
 // testFloatingPolicies takes all workloads through the table.
@@ -206,7 +213,7 @@ func testFloatingPolicies(t *testing.T, results *floatingResults) {
 		"rack=1 fd00:10:244:201::10-fd00:10:244:201::41", "rack=2 fd00:10:244:201::50-fd00:10:244:201::81")
 	startExtender(t)
 	t.Cleanup(func() {
-		_, _ = bed.Kubectl(cleanup(), "uncordon", "n2")
+		_, _ = bed.Kubectl(cleanup(), "uncordon", other(staying()))
 		startNode(t)
 	})
 	all := floatingWorkloads()
@@ -327,7 +334,7 @@ func (w *floatingWorkload) read(t *testing.T) (now holding, nearby int, err erro
 		}
 		slices.SortFunc(held[string(p.UID)], netip.Addr.Compare)
 		now.Pods[p.Name] = held[string(p.UID)]
-		if delete(held, string(p.UID)); p.Spec.NodeName == "n1" {
+		if delete(held, string(p.UID)); p.Spec.NodeName == staying() {
 			nearby++
 		}
 	}

@@ -33,7 +33,7 @@ func TestNodeReboot(t *testing.T) {
 	before, sandbox := addressesOf(here), sandboxOf(t, here)
 	must(t, bed.api.Get(t.Context(), named(here.Name), here))
 
-	up := daemonsOfNode()
+	up := []string{"ovsdb-server", "ovs-vswitchd", "ovn-controller", "containerd", "kubelet"}
 	for _, d := range slices.Backward(up) {
 		must(t, bed.Stop("n1", d, syscall.SIGKILL))
 		t.Cleanup(func() { must(t, bed.Start("n1", d)) })

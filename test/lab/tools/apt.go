@@ -121,7 +121,7 @@ func (c Cache) fetch(ctx context.Context, state string, packages []string) (debs
 	if err != nil {
 		return nil, err
 	}
-	a, err := newApt(filepath.Join(c.Dir, state), mirror, ovnSuite)
+	a, err := newApt(filepath.Join(c.Dir, state), mirror, ovnSuite())
 	if err != nil {
 		return nil, err
 	}

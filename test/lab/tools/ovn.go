@@ -1,25 +1,32 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// ovnSuite is Debian 13. Debian 12 is no alternative: its Open vSwitch 3.1 aborts in its userspace conntrack under
-// ordinary load-balancer churn (conntrack.c: conn->conn_type == CT_CONN_TYPE_DEFAULT).
-const ovnSuite = "trixie"
+// suiteVariable is the environment variable with the Debian release whose OVN is used. Set WEFT_CACHE with it: a folder of
+// tools has one OVN.
+const suiteVariable = "WEFT_OVN_SUITE"
 
-// ovnVersions holds what the wrappers must report: a program and the start of its first line.
-var ovnVersions = map[string]string{
-	"ovs-vswitchd": "ovs-vswitchd (Open vSwitch) 3.5",
-	"ovn-northd":   "ovn-northd 25.03",
+// ovnReleases hold, for each Debian release, what the wrappers must report: a program and the start of its first line.
+// trixie is the default. Debian 12 is no alternative: its Open vSwitch 3.1 aborts in its userspace conntrack under ordinary
+// load-balancer churn (conntrack.c: conn->conn_type == CT_CONN_TYPE_DEFAULT).
+var ovnReleases = map[string]map[string]string{
+	"trixie": {"ovs-vswitchd": "ovs-vswitchd (Open vSwitch) 3.5", "ovn-northd": "ovn-northd 25.03"},
+	"sid":    {"ovn-northd": "ovn-northd "}, // it changes
 }
+
+func ovnSuite() string { return cmp.Or(os.Getenv(suiteVariable), "trixie") }
 
 // ovnPackages are the packages of the daemons, static busybox for images, and tcpdump to find missing packets.
 var ovnPackages = []string{"ovn-central", "ovn-host", "openvswitch-switch", "busybox-static", "tcpdump"}
@@ -31,12 +38,15 @@ var ovnPrograms = []string{
 
 // MakeOVN downloads OVN and Open vSwitch and writes wrappers that start each program with its own C library.
 func (c Cache) MakeOVN(ctx context.Context) (built bool, err error) {
-	stamp := ovnSuite + " " + strings.Join(append(ovnPackages, ovnPrograms...), " ") + "\n"
+	if ovnReleases[ovnSuite()] == nil {
+		return false, fmt.Errorf("%s=%s: want one of %v", suiteVariable, ovnSuite(), slices.Sorted(maps.Keys(ovnReleases)))
+	}
+	stamp := ovnSuite() + " " + strings.Join(append(ovnPackages, ovnPrograms...), " ") + "\n"
 	return c.once("ovn", stamp, c.OVN("ovn-nbctl"), func() error { return c.fetchOVN(ctx) })
 }
 
 func (c Cache) fetchOVN(ctx context.Context) error {
-	debs, err := c.fetch(ctx, "apt/"+ovnSuite, ovnPackages)
+	debs, err := c.fetch(ctx, "apt/"+ovnSuite(), ovnPackages)
 	if err != nil {
 		return err
 	}
@@ -119,7 +129,7 @@ func copySchemas(temp string) error {
 }
 
 func (c Cache) checkOVN(ctx context.Context) error {
-	for name, want := range ovnVersions {
+	for name, want := range ovnReleases[ovnSuite()] {
 		out, err := exec.CommandContext(ctx, c.OVN(name), "--version").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s --version: %w\n%s", name, err, out)

@@ -34,7 +34,7 @@ func (c Cache) Shell() string { return filepath.Join(c.Dir, "shell", "root") }
 
 // MakeShell downloads the file tree.
 func (c Cache) MakeShell(ctx context.Context) (built bool, err error) {
-	stamp := ovnSuite + " " + strings.Join(shellPackages, " ") + "\n"
+	stamp := ovnSuite() + " " + strings.Join(shellPackages, " ") + "\n"
 	return c.once("shell", stamp, filepath.Join(c.Shell(), "usr", "bin", "sh"), func() error { return c.fetchShell(ctx) })
 }
 
