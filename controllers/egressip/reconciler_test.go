@@ -131,6 +131,8 @@ func TestReconcile(t *testing.T) {
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
+	balancers := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(50, 0)}}
+	balancers.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
 	written := []string{"patch status EgressIP out"}
 	type test struct {
 		egressIP *networkv1alpha1.EgressIP
@@ -197,12 +199,14 @@ func TestReconcile(t *testing.T) {
 		},
 		"an address outside of the nodes' networks": trouble("198.51.100.7", "NotOnNodeNetwork",
 			"the address is in no network of the link to the outside of n1, n2"),
-		"a node's address":                trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
-		"a router's address":              trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
-		"an address of pods":              trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
-		"a cluster IP":                    trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
-		"an address of the join subnet":   trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
-		"an address of an older service":  trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"a node's address":               trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
+		"a router's address":             trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
+		"an address of pods":             trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
+		"a cluster IP":                   trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
+		"an address of the join subnet":  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
+		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
+			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers),
 		"an address of an older EgressIP": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
 		"the database refuses it": {
 			egressIP: anEgressIP(ips("192.0.2.77")), fails: rejected,

@@ -27,6 +27,7 @@ type world struct {
 	all       []networkv1alpha1.EgressIP
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
+	balancers []networkv1alpha1.LoadBalancerPool
 	gateways  map[string]facts.Gateway // by node
 	carriers  []facts.Carrier          // without their load
 	plan      facts.Plan
@@ -52,6 +53,12 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]facts.Gateway{}}
+	var balancers networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(balancers.Items, func(a, b networkv1alpha1.LoadBalancerPool) int { return cmp.Compare(a.Name, b.Name) })
+	w.balancers = balancers.Items
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
@@ -145,6 +152,9 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	if whose := w.ownerInside(address); whose != "" {
 		return whose, nil
 	}
+	if whose := w.ownerBalancing(e, address); whose != "" {
+		return whose, nil
+	}
 	var services corev1.ServiceList
 	if err := r.Client.List(ctx, &services, client.MatchingFields{r.ServicesByAddress: address.String()}); err != nil {
 		return "", err
@@ -192,6 +202,22 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 		for _, text := range gateway.NextHops {
 			if hop, err := text.Addr(); err == nil && hop == address {
 				return "it belongs to a router that node " + w.networks[i].Name + " sends to"
+			}
+		}
+	}
+	return ""
+}
+
+// ownerBalancing returns the LoadBalancerPool that was created before e and has the address.
+func (w *world) ownerBalancing(e *networkv1alpha1.EgressIP, address netip.Addr) string {
+	for i := range w.balancers {
+		pool := &w.balancers[i]
+		if !pool.CreationTimestamp.Before(&e.CreationTimestamp) {
+			continue // the pool is refused
+		}
+		for _, text := range pool.Spec.Addresses {
+			if r, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil && r.Contains(address) {
+				return fmt.Sprintf("it is in range %s of LoadBalancerPool %s", r, pool.Name)
 			}
 		}
 	}

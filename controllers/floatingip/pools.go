@@ -156,7 +156,11 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 		if err != nil {
 			return err
 		}
-		taken = slices.Concat(taken, hosts, egress)
+		balancers, err := r.loadBalancerPools(ctx, pool)
+		if err != nil {
+			return err
+		}
+		taken = slices.Concat(taken, hosts, egress, balancers)
 	}
 	if err := errors.Join(read.CheckFamilies(plan.PodNetworks()), read.Check(within, where, taken)); err != nil {
 		return err
@@ -255,6 +259,26 @@ func (r *Pools) egressIPs(ctx context.Context) (taken []floating.Taken, err erro
 			if a, err := netip.ParseAddr(string(text)); err == nil {
 				at := networkv1alpha1.AddressRange{First: a, Last: a}
 				taken = append(taken, floating.Taken{AddressRange: at, Of: "EgressIP " + all.Items[i].Name})
+			}
+		}
+	}
+	return taken, nil
+}
+
+// loadBalancerPools returns the addresses of the LoadBalancerPools that were created before.
+func (r *Pools) loadBalancerPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if !other.CreationTimestamp.Before(&pool.CreationTimestamp) {
+			continue // the LoadBalancerPool is refused
+		}
+		for _, text := range other.Spec.Addresses {
+			if at, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil {
+				taken = append(taken, floating.Taken{AddressRange: at, Of: "LoadBalancerPool " + other.Name})
 			}
 		}
 	}
