@@ -37,6 +37,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Reachable: env.Observed.AgentReachable, Announcing: env.Settings.Announcing}
 	return []*kind.Kind{{
 		Name: KindAddresses, Reconciler: addresses,
+		Owner: func() client.Object { return &corev1.Service{} },
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),
 			kind.Map(&corev1.Service{}, addresses.waiting, predicate.Funcs{
