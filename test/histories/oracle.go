@@ -73,7 +73,6 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectFirewalls()
 	o.expectPolicies()
 	o.expectEgress()
-	o.expectLoadBalancers()
 	o.expectNetworks()
 	return o.units, errors.Join(o.wrong...)
 }

@@ -134,7 +134,7 @@ func generate(seed uint64) Plan {
 	with := []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios}
 	if recent {
-		with = append(with, withMultiPolicies, withClaims, withLocalnets, withFloating, withLoadBalancers)
+		with = append(with, withMultiPolicies, withClaims, withLocalnets, withFloating)
 	}
 	for _, add := range with {
 		p = add(p)
