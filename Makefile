@@ -41,9 +41,14 @@ test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
-test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, and the OLM bundle with OLM's validators
+test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, and the page of kubectl weft ui if there is a Chromium
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
+	cd test/ui && go test -count=1 ./...
+
+.PHONY: check-ui
+check-ui: ## Open the page of kubectl weft ui with 5,000 pods in a real Chromium (apt-get install chromium), and report how long it renders (PICTURES=folder writes pictures of every view)
+	cd test/ui && WEFT_UI_BROWSER=required go test -count=1 -timeout 20m -v . $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 .PHONY: check-raft
 check-raft: tools ## Replace the leader of a three-member database cluster under churn, N times by a transfer and N times by kill -9 (N=50)
@@ -118,9 +123,9 @@ bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, aga
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories
-check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; RECENT=1 adds IPPools, IPAMClaims, MultiNetworkPolicies and Localnet Networks; REAL=20 uses a real API server
-	go test ./test/histories -count=1 -timeout 60m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
-	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(RECENT),-recent) $(if $(REAL),-real $(REAL))
+check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; REAL=20 uses a real API server
+	go test ./test/histories -count=1 -timeout 90m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
+	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
 
 .PHONY: check-planted
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until a failure (N=1000 SEED=1; BUG=no-fence for a single bug)

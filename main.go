@@ -13,10 +13,12 @@ import (
 
 	"github.com/weft-network/weft/controllers/program"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/connectivity/probe"
+	"github.com/weft-network/weft/pkg/lazylog"
 )
 
 func main() {
-	ctrl.SetLogger(zap.New())
+	ctrl.SetLogger(lazylog.New(zap.New()))
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "weft:", err)
 		os.Exit(1)
@@ -36,6 +38,8 @@ func run(args []string) error {
 			return program.Extender(args[1:])
 		case "preflight":
 			return program.Preflight(args[1:])
+		case "probe":
+			return probe.Command(args[1:], os.Stdin, os.Stdout)
 		}
 	}
 	return program.Operator(args)

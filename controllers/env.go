@@ -2,10 +2,12 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/gateway"
@@ -18,6 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
@@ -74,8 +77,13 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 				env.Triggers.Enqueue(sweep.Name, theNetwork)
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
 				env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All)
+				// Their units depend on what the server can store.
+				for _, name := range env.Floating.Book.Pods(networkv1alpha1.LocationNAT) {
+					env.Triggers.Enqueue(topology.KindPod, name)
+				}
 			}
 		},
+		Writer: strings.TrimSpace("weft " + options.Version), History: &history.Recorder{},
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
 		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
 	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })

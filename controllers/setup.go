@@ -86,7 +86,8 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 		}
 	}
 	restore := func(ctx context.Context) error { return start(ctx, env, db, first, kinds) }
-	inspector := &inspect.Inspector{Planner: &plan.Planner{Env: env, Kinds: kinds, Make: kindsOf}, Database: db, World: worldOf(env, db)}
+	inspector := &inspect.Inspector{Planner: &plan.Planner{Env: env, Kinds: kinds, Make: kindsOf}, Database: db, World: worldOf(env, db),
+		Kinds: kinds}
 	errs := []error{inspector.SetupWithManager(mgr, options.AdminSocket)}
 	for _, run := range append(observers, db.Run, restore) {
 		errs = append(errs, mgr.Add(&leaderRunnable{run}))

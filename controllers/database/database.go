@@ -75,12 +75,12 @@ func (d *Database) ApplyAll(ctx context.Context, units ...unit.Unit) error {
 	}
 }
 
-// Ports waits for the database and lists the ports of our own units.
+// Ports waits for the database and lists the ports of our own units. They must not be changed.
 func (d *Database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error) {
 	if err := d.Wait(ctx, func() (bool, error) { return d.Connected(), nil }); err != nil {
 		return nil, err
 	}
-	return ovndb.List(d.Conn, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs[unit.OwnerKey] != "" }), nil
+	return ovndb.Shared(d.Conn, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs[unit.OwnerKey] != "" }), nil
 }
 
 // Refused returns why this process must not write the connected database: it belongs to another cluster or is too

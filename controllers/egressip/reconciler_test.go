@@ -133,6 +133,20 @@ func TestReconcile(t *testing.T) {
 	})
 	balancers := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(50, 0)}}
 	balancers.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
+	natPool := func(created int64, change ...func(*networkv1alpha1.IPPool)) *networkv1alpha1.IPPool {
+		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", Generation: 1, CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
+		for _, c := range change {
+			c(p)
+		}
+		return p
+	}
+	refused := func(p *networkv1alpha1.IPPool) {
+		p.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason: networkv1alpha1.ReasonRangeOverlaps, ObservedGeneration: 1}}
+	}
+	used := func(p *networkv1alpha1.IPPool) { p.Status.Used = 1 }
+	overlay := func(p *networkv1alpha1.IPPool) { p.Spec.Location = networkv1alpha1.LocationOverlay }
 	written := []string{"patch status EgressIP out"}
 	type test struct {
 		egressIP *networkv1alpha1.EgressIP
@@ -149,6 +163,14 @@ func TestReconcile(t *testing.T) {
 			state: "Assigned False of generation 5 " + reason + ": " + message,
 			want: kindtest.Outcome{Units: carried("4"), Writes: written,
 				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
+	}
+	// despite is the test of an address that n1 carries despite an IPPool, ofPool of an address that the IPPool has.
+	despite := func(pool *networkv1alpha1.IPPool) test {
+		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{pool}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}}}
+	}
+	ofPool := func(pool *networkv1alpha1.IPPool) test {
+		return trouble("192.0.2.77", "AddressInUse", "it belongs to IPPool edge", pool)
 	}
 	for name, c := range map[string]test{
 		"IPv4": {
@@ -207,7 +229,13 @@ func TestReconcile(t *testing.T) {
 		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
 		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
 			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers),
-		"an address of an older EgressIP": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"an address of an older EgressIP":                trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"of an older NAT pool":                           ofPool(natPool(50)),
+		"of a younger NAT pool":                          despite(natPool(150)),
+		"of a NAT pool of the same second":               despite(natPool(100)),
+		"of an older Overlay pool":                       despite(natPool(50, overlay)),
+		"of an older refused pool":                       despite(natPool(50, refused)),
+		"of an older refused pool with addresses in use": ofPool(natPool(50, refused, used)),
 		"the database refuses it": {
 			egressIP: anEgressIP(ips("192.0.2.77")), fails: rejected,
 			state: "192.0.2.77=n1 Assigned False of generation 5 DatabaseRefused: constraint violation",

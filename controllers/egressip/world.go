@@ -17,6 +17,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -32,15 +34,17 @@ type world struct {
 	carriers  []facts.Carrier          // without their load
 	plan      facts.Plan
 	hosts     []facts.HostAddress // of the API server
-	allSilent bool                // no node that could carry addresses responds
+	pools     floating.Translated
+	allSilent bool // no node that could carry addresses responds
 }
 
 func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	var all networkv1alpha1.EgressIPList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
+	var pools networkv1alpha1.IPPoolList
 	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	// The cache has no order. Events about several owners of one address must be the same each time.
@@ -52,13 +56,12 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	})
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
-	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, gateways: map[string]facts.Gateway{}}
 	var balancers networkv1alpha1.LoadBalancerPoolList
 	if err := r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(balancers.Items, func(a, b networkv1alpha1.LoadBalancerPool) int { return cmp.Compare(a.Name, b.Name) })
-	w.balancers = balancers.Items
+	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, pools: floating.NewTranslated(pools.Items),
+		balancers: balancers.Items, gateways: map[string]facts.Gateway{}}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
@@ -152,6 +155,9 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	if whose := w.ownerInside(address); whose != "" {
 		return whose, nil
 	}
+	if pool := w.pools.Owner(address, e.CreationTimestamp); pool != "" {
+		return "it belongs to IPPool " + pool, nil
+	}
 	if whose := w.ownerBalancing(e, address); whose != "" {
 		return whose, nil
 	}
@@ -208,17 +214,11 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 	return ""
 }
 
-// ownerBalancing returns the LoadBalancerPool that was created before e and has the address.
+// ownerBalancing returns the LoadBalancerPool that has the address and takes precedence over e.
 func (w *world) ownerBalancing(e *networkv1alpha1.EgressIP, address netip.Addr) string {
-	for i := range w.balancers {
-		pool := &w.balancers[i]
-		if !pool.CreationTimestamp.Before(&e.CreationTimestamp) {
-			continue // the pool is refused
-		}
-		for _, text := range pool.Spec.Addresses {
-			if r, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil && r.Contains(address) {
-				return fmt.Sprintf("it is in range %s of LoadBalancerPool %s", r, pool.Name)
-			}
+	for _, t := range loadbalancer.Kept(w.balancers, e.CreationTimestamp) {
+		if t.Contains(address) {
+			return fmt.Sprintf("it is in range %s of %s", t.AddressRange, t.Of)
 		}
 	}
 	return ""

@@ -17,9 +17,7 @@ import (
 // hosts returns the addresses outside that a NAT pool must not have, as a pod with one would take the host's packets: the
 // addresses of nodes, of routers that nodes send to, and what stands for all hosts of a node's network.
 func (r *Pools) hosts(ctx context.Context, pool floating.Pool) (taken []floating.Taken, err error) {
-	add := func(a netip.Addr, of string) {
-		taken = append(taken, floating.Taken{AddressRange: networkv1alpha1.AddressRange{First: a, Last: a}, Of: of})
-	}
+	add := func(a netip.Addr, of string) { taken = append(taken, takenBy(a, of)) }
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err

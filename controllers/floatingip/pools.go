@@ -3,7 +3,6 @@ package floatingip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -65,24 +64,27 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, r.refuse(ctx, &pool, read, &floating.RefusedError{Reason: networkv1alpha1.ReasonInvalidSpec, Message: err.Error()})
 	}
-	if err := r.check(ctx, &pool, read); err != nil {
+	taken, err := r.check(ctx, &pool, read)
+	if err != nil {
 		var refused *floating.RefusedError
 		if errors.As(err, &refused) {
 			return ctrl.Result{}, r.refuse(ctx, &pool, read, refused)
 		}
 		return ctrl.Result{}, err
 	}
-	r.set(read, "")
-	if err := r.keepSize(ctx, read); err != nil {
+	skipped := read.Skip(taken)
+	r.set(read.Without(skipped), "")
+	if err := r.keepSize(ctx, read.Without(skipped)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.report(ctx, &pool, networkv1alpha1.ReasonAsExpected, "pods can get addresses of the pool")
+	return ctrl.Result{}, r.report(ctx, &pool, skipped, networkv1alpha1.ReasonAsExpected,
+		"pods can get addresses of the pool"+describe(read, taken))
 }
 
 // refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
 func (r *Pools) refuse(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool, why *floating.RefusedError) error {
 	r.set(read, why.Message)
-	return r.report(ctx, pool, why.Reason, why.Message)
+	return r.report(ctx, pool, nil, why.Reason, why.Message)
 }
 
 // set records the pool.
@@ -114,12 +116,14 @@ func (r *Pools) changed(pool string) {
 	r.Freed.Publish(pool)
 }
 
-// check compares the pool with everything else that has addresses.
-func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool) error {
+// check compares the pool with everything else that has addresses. It returns what an Underlay pool skips.
+func (r *Pools) check(
+	ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool,
+) (skipped []floating.Taken, err error) {
 	var cn networkv1alpha1.ClusterNetwork
-	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if client.IgnoreNotFound(err) != nil {
-		return err
+		return nil, err
 	}
 	plan, err := facts.ParseClusterNetwork(&cn)
 	if err != nil {
@@ -127,7 +131,7 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 	}
 	taken, err := r.otherPools(ctx, pool)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var within []netip.Prefix
 	where := "an entry of ClusterNetwork's spec.clusterNetwork"
@@ -138,38 +142,54 @@ func (r *Pools) check(ctx context.Context, pool *networkv1alpha1.IPPool, read fl
 		}
 		nodes, err := r.nodeSubnets(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		taken = append(taken, nodes...)
 	case networkv1alpha1.LocationUnderlay:
-		if within, err = r.networkOf(ctx, read.Network); err != nil {
-			return err
+		network, err := r.networkOf(ctx, read.Network)
+		if err != nil {
+			return nil, err
+		}
+		for _, subnet := range network.Subnets {
+			within = append(within, subnet.CIDR)
 		}
 		where = "the subnets of Network " + read.Network
+		if skipped, err = r.reserved(ctx, network, read); err != nil {
+			return nil, err
+		}
 	default:
-		taken = append(taken, networksOf(plan)...)
-		hosts, err := r.hosts(ctx, read)
+		outside, err := r.outside(ctx, pool, read)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		egress, err := r.egressIPs(ctx)
-		if err != nil {
-			return err
-		}
-		balancers, err := r.loadBalancerPools(ctx, pool)
-		if err != nil {
-			return err
-		}
-		taken = slices.Concat(taken, hosts, egress, balancers)
+		taken = slices.Concat(taken, networksOf(plan), outside)
 	}
 	if err := errors.Join(read.CheckFamilies(plan.PodNetworks()), read.Check(within, where, taken)); err != nil {
-		return err
+		return nil, err
 	}
-	return r.Floating.Book.Outside(read)
+	return skipped, r.Floating.Book.Outside(read)
 }
 
-// otherPools returns the ranges of the pools that were created before. Underlay pools of other Networks do not count,
-// because Networks may have the addresses of each other.
+// outside returns the addresses outside the cluster that a NAT pool must not have.
+func (r *Pools) outside(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool) ([]floating.Taken, error) {
+	hosts, err := r.hosts(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	egress, err := r.egressIPs(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	services, err := r.services(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	balancers, err := r.loadBalancerPools(ctx, pool)
+	return slices.Concat(hosts, egress, services, balancers), err
+}
+
+// otherPools returns the ranges of the pools that were created before, at whatever location, because a FloatingIP is
+// named by its address.
 func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all networkv1alpha1.IPPoolList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
@@ -177,7 +197,7 @@ func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (t
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.Name == pool.Name || !isBefore(other, pool) {
+		if other.Name == pool.Name || !floating.IsBefore(other, pool) {
 			continue
 		}
 		read, err := floating.ParsePool(other)
@@ -189,14 +209,6 @@ func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (t
 		}
 	}
 	return taken, nil
-}
-
-// isBefore orders pools by their creation, and then by their name.
-func isBefore(a, b *networkv1alpha1.IPPool) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 func (r *Pools) nodeSubnets(ctx context.Context) (taken []floating.Taken, err error) {
@@ -214,27 +226,6 @@ func (r *Pools) nodeSubnets(ctx context.Context) (taken []floating.Taken, err er
 	return taken, nil
 }
 
-// networkOf returns the subnets of an Underlay pool's Network.
-func (r *Pools) networkOf(ctx context.Context, name string) (subnets []netip.Prefix, err error) {
-	var n networkv1alpha1.Network
-	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &n)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, &floating.RefusedError{Reason: networkv1alpha1.ReasonRangeOutside, Message: fmt.Sprintf("there is no Network %s", name)}
-	case err != nil:
-		return nil, err
-	case n.Spec.Topology == networkv1alpha1.TopologyLayer3:
-		return nil, &floating.RefusedError{Reason: networkv1alpha1.ReasonRangeOutside,
-			Message: fmt.Sprintf("Network %s is of topology Layer3: its addresses follow the node", name)}
-	}
-	for _, s := range n.Spec.Subnets {
-		if prefix, err := s.CIDR.Prefix(); err == nil {
-			subnets = append(subnets, prefix)
-		}
-	}
-	return subnets, nil
-}
-
 // networksOf returns the networks of the cluster, which no NAT pool may overlap.
 func networksOf(plan facts.Plan) (taken []floating.Taken) {
 	for _, cluster := range plan.Clusters {
@@ -247,42 +238,6 @@ func networksOf(plan facts.Plan) (taken []floating.Taken) {
 		taken = append(taken, floating.Taken{AddressRange: floating.Of(join), Of: "ClusterNetwork's spec.joinSubnet"})
 	}
 	return taken
-}
-
-func (r *Pools) egressIPs(ctx context.Context) (taken []floating.Taken, err error) {
-	var all networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil, err
-	}
-	for i := range all.Items {
-		for _, text := range all.Items[i].Spec.EgressIPs {
-			if a, err := netip.ParseAddr(string(text)); err == nil {
-				at := networkv1alpha1.AddressRange{First: a, Last: a}
-				taken = append(taken, floating.Taken{AddressRange: at, Of: "EgressIP " + all.Items[i].Name})
-			}
-		}
-	}
-	return taken, nil
-}
-
-// loadBalancerPools returns the addresses of the LoadBalancerPools that were created before.
-func (r *Pools) loadBalancerPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
-	var all networkv1alpha1.LoadBalancerPoolList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil, err
-	}
-	for i := range all.Items {
-		other := &all.Items[i]
-		if !other.CreationTimestamp.Before(&pool.CreationTimestamp) {
-			continue // the LoadBalancerPool is refused
-		}
-		for _, text := range other.Spec.Addresses {
-			if at, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil {
-				taken = append(taken, floating.Taken{AddressRange: at, Of: "LoadBalancerPool " + other.Name})
-			}
-		}
-	}
-	return taken, nil
 }
 
 // keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody has.
@@ -307,8 +262,14 @@ func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 }
 
 // report writes the status if it differs.
-func (r *Pools) report(ctx context.Context, pool *networkv1alpha1.IPPool, reason, message string) error {
+func (r *Pools) report(
+	ctx context.Context, pool *networkv1alpha1.IPPool, skipped []networkv1alpha1.AddressRange, reason, message string,
+) error {
 	before := pool.DeepCopy()
+	pool.Status.Skipped = nil
+	for _, s := range skipped {
+		pool.Status.Skipped = append(pool.Status.Skipped, s.String())
+	}
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
 		Message: health.Cut(message), ObservedGeneration: pool.Generation}
 	if reason != networkv1alpha1.ReasonAsExpected {

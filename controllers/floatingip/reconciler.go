@@ -28,6 +28,8 @@ type Reconciler struct {
 	// Freed publishes the pool of an address that a waiting pod may get.
 	Freed      *kind.Topic[string]
 	CountDelay time.Duration
+
+	watches *watcher
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -44,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // the API server refuses such a FloatingIP
 	}
 	r.Floating.Book.Observe(&cached)
-	r.count(cached.Spec.Pool)
+	r.count(ctx, cached.Spec.Pool)
 	f := r.Floating.Book.Get(address) // the cache may be behind what this process wrote
 	if f == nil {
 		return ctrl.Result{}, nil
@@ -77,9 +79,17 @@ func (r *Reconciler) enqueuePod(h *networkv1alpha1.FloatingIPHolder) {
 	}
 }
 
-// count enqueues the pool, whose status counts its addresses.
-func (r *Reconciler) count(pool string) {
-	r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: pool}, r.CountDelay)
+// count enqueues the pool, whose status counts its addresses: at once with the first and the last address in use,
+// because a pool without addresses in use can be deleted.
+func (r *Reconciler) count(ctx context.Context, name string) {
+	delay := r.CountDelay
+	var pool networkv1alpha1.IPPool
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &pool, client.UnsafeDisableDeepCopy) // it is only read
+	counts := r.Floating.Book.Counts(name)
+	if err == nil && (counts.Used+counts.Kept == 0) != (pool.Status.Used+pool.Status.Kept == 0) {
+		delay = 0
+	}
+	r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: name}, delay)
 }
 
 // lives reports whether a holder's pod may still use the address. A pod that the cache does not have may be new, so
@@ -105,7 +115,11 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	workload := floating.WorkloadOf(h)
 	var state floating.State
 	if h.ReleasePolicy == networkv1alpha1.ReleaseImmutable {
-		var err error
+		// The watch comes first, so that no change after the state is missed.
+		err := r.watchOther(ctx, workload)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
 		if state, err = r.Floating.Workloads.State(ctx, workload); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -115,7 +129,7 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	if h.PodUID == "" {
 		since = h.Since.Time
 	}
-	outcome := floating.Decide(f, state, r.Floating.Book.OfWorkload(workload), since, now)
+	outcome := floating.Decide(f, state, r.Floating.Book.Before, since, now)
 	if h.PodUID == "" && !outcome.Released {
 		return ctrl.Result{RequeueAfter: outcome.Again}, nil
 	}
@@ -124,7 +138,7 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Floating.Book.Observe(after)
-	r.count(after.Spec.Pool)
+	r.count(ctx, after.Spec.Pool)
 	r.Freed.Publish(after.Spec.Pool)
 	return ctrl.Result{RequeueAfter: outcome.Again}, nil
 }

@@ -4,7 +4,6 @@ package floatingip
 
 import (
 	"context"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -47,8 +45,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.IPPool{},
-				predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: reported})),
+			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
+			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -57,7 +55,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, kind.BalancersChanged()),
+			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
 		},
 	}, {
 		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
@@ -66,7 +65,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: ended}),
 		},
 		Built: func(mgr ctrl.Manager, c controller.Controller) error {
-			pools.workloads = r.watchWorkloads(mgr, c)
+			r.watches = r.watcherOf(mgr, c)
+			pools.workloads = r.watchWorkloads
 			return nil
 		},
 	}}
@@ -87,10 +87,10 @@ func (r *Reconciler) observing() handler.Funcs {
 			observe(e.ObjectNew, q)
 			r.lost(e.ObjectOld, e.ObjectNew)
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, _ queue) {
 			if f, ok := e.Object.(*networkv1alpha1.FloatingIP); ok {
 				r.Floating.Book.Forget(f)
-				r.count(f.Spec.Pool)
+				r.count(ctx, f.Spec.Pool)
 				r.lost(f, nil)
 				r.Freed.Publish(f.Spec.Pool)
 			}
@@ -110,11 +110,14 @@ func (r *Reconciler) lost(before, after client.Object) {
 	r.enqueuePod(had.Spec.Holder)
 }
 
-// reported passes the updates of a pool's status, which may be the late write of an earlier leader.
-func reported(e event.UpdateEvent) bool {
+// reported enqueues a pool whose status was written, perhaps by the late write of an earlier leader. This process' own
+// writes arrive here too, so that the delay keeps them from answering each other while addresses come and go.
+func (r *Pools) reported(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
-	return ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status)
+	if ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, r.CountDelay)
+	}
 }
 
 // ended passes the updates with which a pod ends, or is replaced by another of its name.
@@ -138,26 +141,19 @@ func requests(of []*networkv1alpha1.FloatingIP) (all []reconcile.Request) {
 	return all
 }
 
-// watchWorkloads returns a function that begins to watch the workloads that keep addresses, once.
-func (r *Reconciler) watchWorkloads(mgr ctrl.Manager, c controller.Controller) func() error {
-	var once sync.Mutex
-	begun := map[string]bool{}
-	return func() error {
-		once.Lock()
-		defer once.Unlock()
-		for kind, object := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "StatefulSet": &appsv1.StatefulSet{},
-			"DaemonSet": &appsv1.DaemonSet{}, "Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{}} {
-			if begun[kind] {
-				continue
-			}
-			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(r.ofWorkload(kind)),
-				predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded)))); err != nil {
-				return err
-			}
-			begun[kind] = true
+// watchWorkloads watches the kinds of workloads that every cluster has.
+func (r *Reconciler) watchWorkloads() error {
+	for _, w := range []struct {
+		object        client.Object
+		version, kind string
+	}{{&appsv1.Deployment{}, "apps/v1", "Deployment"}, {&appsv1.StatefulSet{}, "apps/v1", "StatefulSet"},
+		{&appsv1.DaemonSet{}, "apps/v1", "DaemonSet"}, {&batchv1.Job{}, "batch/v1", "Job"}, {&batchv1.CronJob{}, "batch/v1", "CronJob"}} {
+		passes := predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded))
+		if err := r.watches.watch(w.object, w.version, w.kind, passes); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
 }
 
 // jobEnded passes the updates with which a Job completes or fails.
@@ -175,14 +171,10 @@ func onlyUpdates(passes func(event.UpdateEvent) bool) predicate.Funcs {
 
 // ofWorkload returns requests for the addresses of a workload that was changed or deleted, and wakes its pods that
 // wait for an address.
-func (r *Reconciler) ofWorkload(kind string) handler.MapFunc {
-	versions := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1"}
+func (r *Reconciler) ofWorkload(apiVersion, kind string) handler.MapFunc {
 	return func(_ context.Context, o client.Object) []reconcile.Request {
-		version := versions[kind]
-		if version == "" {
-			version = "apps/v1"
-		}
-		found := r.Floating.Book.OfWorkload(floating.Workload{APIVersion: version, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()})
+		of := floating.Workload{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		found := r.Floating.Book.OfWorkload(of)
 		for _, f := range found {
 			r.Freed.Publish(f.Spec.Pool)
 		}

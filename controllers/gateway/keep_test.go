@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -22,9 +24,14 @@ import (
 type rows struct {
 	last    unit.Unit
 	applied int
+	// refuses refuses units with rows, as the engine does while another unit has one of the rows.
+	refuses bool
 }
 
 func (r *rows) Apply(_ context.Context, u unit.Unit) error {
+	if r.refuses && !u.Empty() {
+		return &ovndb.RejectedError{Unit: u.Key, Err: errors.New("a row already belongs to another unit")}
+	}
 	r.last, r.applied = u, r.applied+1
 	return nil
 }
@@ -82,6 +89,39 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two nodes that exchanged their IDs and subnets each want rows of the other's gateway. The refused gateway goes, so that
+// the other one can be made. A gateway that is refused and has the node's ID and subnets stays.
+func TestExchangedGateways(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	for id, gone := range map[int32]bool{1: false, 2: true} {
+		nn, db := reporting(network(t, 1, "10.244.0.0/24")), &rows{}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nn.Name}}
+		r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10)}
+		reconciled(t, r, nn.Name)
+		r.Client = store(scheme, node, reporting(network(t, id, "10.244.0.0/24")))
+		db.refuses = true
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: nn.Name}})
+		if err == nil || db.last.Empty() != gone {
+			t.Errorf("with ID %d: error %v, and the last unit is %+v", id, err, db.last)
+		}
+		db.refuses = false
+		if reconciled(t, r, nn.Name); db.last.Empty() {
+			t.Errorf("with ID %d: the gateway did not return", id)
+		}
+	}
+}
+
+// reporting adds an agent's report to a NodeNetwork.
+func reporting(nn *networkv1alpha1.NodeNetwork) *networkv1alpha1.NodeNetwork {
+	nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1", Gateway: &networkv1alpha1.NodeGatewayStatus{
+		Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", MACAddress: "02:00:00:00:00:01",
+		Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}
+	return nn
 }
 
 // network returns a NodeNetwork as the operator writes it.

@@ -77,6 +77,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	applied := r.Database.Apply(ctx, topology.GatewayUnit(read))
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
+		// Two nodes that exchanged their IDs or subnets would wait for each other's rows for ever.
+		return ctrl.Result{}, errors.Join(applied, r.keep(ctx, &nn))
 	}
 	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }

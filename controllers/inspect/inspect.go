@@ -1,5 +1,5 @@
 // Package inspect handles the requests of an administrator to the leading operator, through its admin socket: what a
-// change would do, what differs from the desired state, and which invariants do not hold.
+// change would do, what differs from the desired state, which invariants do not hold, and what changed.
 package inspect
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/invariantcheck"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/controllers/plan"
 	"github.com/weft-network/weft/controllers/plan/overlay"
 	"github.com/weft-network/weft/pkg/admin"
@@ -23,12 +24,14 @@ import (
 // syncTimeout is how long a request waits for the caches.
 const syncTimeout = 5 * time.Second
 
-// Inspector handles the requests of the admin socket in the process that leads: plan, drift, check.
+// Inspector handles the requests of the admin socket in the process that leads: plan, drift, check, history.
 type Inspector struct {
 	Planner  *plan.Planner
 	Database *database.Database
 	// World reads the input of the invariants.
 	World *invariantcheck.Reader
+	// Kinds has the kinds of objects with units.
+	Kinds []*kind.Kind
 
 	elected <-chan struct{}
 	synced  func(context.Context) bool // waits for the caches
@@ -43,12 +46,20 @@ func (a *Inspector) SetupWithManager(mgr ctrl.Manager, socket string) error {
 	return mgr.Add(admin.NewServer(socket, a, ctrl.Log.WithName("admin")))
 }
 
-// ready returns an error if this process cannot respond now.
-func (a *Inspector) ready(ctx context.Context) error {
+// leads returns an error if this process does not lead.
+func (a *Inspector) leads() error {
 	select {
 	case <-a.elected:
+		return nil
 	default:
 		return fmt.Errorf("%w: this operator does not lead", admin.ErrUnavailable)
+	}
+}
+
+// ready returns an error if this process cannot respond now.
+func (a *Inspector) ready(ctx context.Context) error {
+	if err := a.leads(); err != nil {
+		return err
 	}
 	if err := a.Database.Refused(); err != nil {
 		return fmt.Errorf("%w: %w", admin.ErrUnavailable, err)
@@ -70,16 +81,9 @@ func (a *Inspector) ready(ctx context.Context) error {
 
 // Plan implements admin.Operator.
 func (a *Inspector) Plan(ctx context.Context, question admin.PlanRequest) (admin.Changes, error) {
-	if err := a.ready(ctx); err != nil {
-		return admin.Changes{}, err
-	}
-	planned, err := a.Planner.Plan(ctx, question)
+	planned, units, err := a.plan(ctx, question)
 	if err != nil {
 		return admin.Changes{}, err
-	}
-	units := make([]unit.Unit, 0, len(planned.Units))
-	for _, key := range slices.Sorted(maps.Keys(planned.Units)) {
-		units = append(units, planned.Units[key])
 	}
 	changes, err := a.Database.Plan(units)
 	if err != nil {
@@ -88,6 +92,35 @@ func (a *Inspector) Plan(ctx context.Context, question admin.PlanRequest) (admin
 	return admin.Changes{
 		Changes: withoutUnpredictable(withoutImplied(changes), planned.Unknown), Notes: append(planned.Notes, a.collisions(changes)...),
 	}, nil
+}
+
+// Operations implements admin.Operator.
+func (a *Inspector) Operations(ctx context.Context, question admin.PlanRequest) (admin.Operations, error) {
+	planned, units, err := a.plan(ctx, question)
+	if err != nil {
+		return admin.Operations{}, err
+	}
+	operations, err := a.Database.Operations(units)
+	if err != nil {
+		return admin.Operations{}, fmt.Errorf("plan: %w", err)
+	}
+	return admin.Operations{Operations: operations, Notes: planned.Notes}, nil
+}
+
+// plan returns the result of a planner, and its units sorted by key.
+func (a *Inspector) plan(ctx context.Context, question admin.PlanRequest) (*plan.Plan, []unit.Unit, error) {
+	if err := a.ready(ctx); err != nil {
+		return nil, nil, err
+	}
+	planned, err := a.Planner.Plan(ctx, question)
+	if err != nil {
+		return nil, nil, err
+	}
+	units := make([]unit.Unit, 0, len(planned.Units))
+	for _, key := range slices.Sorted(maps.Keys(planned.Units)) {
+		units = append(units, planned.Units[key])
+	}
+	return planned, units, nil
 }
 
 // Drift implements admin.Operator.

@@ -7,6 +7,8 @@ package kind
 
 import (
 	"context"
+	"reflect"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -16,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // Kind is a reconciler with its watches and the properties of its units.
@@ -34,6 +38,8 @@ type Kind struct {
 	// Owner returns an empty object of the type that owns the units. The sweep removes a unit whose owner does not
 	// exist. If it is nil, no object owns the units.
 	Owner func() client.Object
+	// Object is the kind of the objects that are reconciled, in lower case, if Owner does not say it.
+	Object string
 	// Optional means that the API server may not serve the owners' type. The cache must not be read for it, because
 	// the cache would wait for it.
 	Optional bool
@@ -126,13 +132,33 @@ func (k *Kind) controller() string {
 	return k.Name
 }
 
-// observed returns the reconciler, or a reconciler that also reports each reconciliation.
-func (k *Kind) observed(reconciled func(reconcile.Request)) reconcile.Reconciler {
-	if k.First == nil || reconciled == nil {
-		return k.Reconciler
+// ObjectKind returns the kind of the objects that are reconciled, in lower case, such as "node" for the kind "gateway".
+// For units without an object it is Name.
+func (k *Kind) ObjectKind() string {
+	switch {
+	case k.Object != "":
+		return k.Object
+	case k.Owner != nil:
+		return strings.ToLower(reflect.TypeOf(k.Owner()).Elem().Name())
 	}
+	return k.Name
+}
+
+// observed returns a reconciler that applies units with the object as their cause, and reports each reconciliation.
+func (k *Kind) observed(reconciled func(reconcile.Request)) reconcile.Reconciler {
+	object, controller := k.ObjectKind(), k.controller()
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		defer reconciled(req)
-		return k.Reconciler.Reconcile(ctx, req)
+		if k.First != nil && reconciled != nil {
+			defer reconciled(req)
+		}
+		return k.Reconciler.Reconcile(ovndb.WithCause(ctx, ovndb.Cause{Object: keyOf(object, req), Reconciler: controller}), req)
 	})
+}
+
+// keyOf returns the key of an object: KIND/NAMESPACE/NAME, or KIND/NAME.
+func keyOf(kind string, req reconcile.Request) unit.Key {
+	if req.Namespace == "" {
+		return unit.NewKey(kind, req.Name)
+	}
+	return unit.NewKey(kind, req.Namespace, req.Name)
 }

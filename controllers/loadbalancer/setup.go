@@ -54,7 +54,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&corev1.Service{}, pools.having, predicate.Funcs{UpdateFunc: announcedChanged}),
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
-			kind.Map(&networkv1alpha1.IPPool{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),

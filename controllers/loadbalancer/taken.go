@@ -87,30 +87,26 @@ func (r *Pools) takenByPools(ctx context.Context, pool *networkv1alpha1.LoadBala
 	return taken, nil
 }
 
-// takenByIPPools lists the ranges of the IPPools that were created before.
+// takenByIPPools lists the ranges of the NAT pools that take precedence over a pool.
 func (r *Pools) takenByIPPools(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool) (taken []loadbalancer.Taken, err error) {
 	var all networkv1alpha1.IPPoolList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
-	for i := range all.Items {
-		if other := &all.Items[i]; !pool.CreationTimestamp.Before(&other.CreationTimestamp) {
-			for _, part := range other.Spec.Ranges {
-				taken = appendRange(taken, part.Addresses, "IPPool "+other.Name)
-			}
-		}
+	for _, t := range floating.NewTranslated(all.Items).Taken(pool) {
+		taken = append(taken, loadbalancer.Taken(t))
 	}
 	return taken, nil
 }
 
-// takenByEgressIPs lists the addresses of the EgressIPs that were created before.
+// takenByEgressIPs lists the addresses of the EgressIPs that take precedence over a pool.
 func (r *Pools) takenByEgressIPs(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool) (taken []loadbalancer.Taken, err error) {
 	var all networkv1alpha1.EgressIPList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
 	for i := range all.Items {
-		if other := &all.Items[i]; !pool.CreationTimestamp.Before(&other.CreationTimestamp) {
+		if other := &all.Items[i]; floating.Precedes(other.CreationTimestamp, pool) {
 			for _, text := range other.Spec.EgressIPs {
 				taken = appendRange(taken, string(text), "EgressIP "+other.Name)
 			}

@@ -29,7 +29,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -70,7 +70,9 @@ const cacheLag = 10 * time.Second
 
 // Reconciler reconciles the ClusterNetwork.
 type Reconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Floating has the addresses of deleted pools that are still in use.
+	Floating  *claim.Claimer
 	Database  Database
 	Addresses Addresses
 	Events    events.EventRecorder
@@ -140,7 +142,10 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return err
 	}
-	plan.Floating = floating.Overlay(pools.Items)
+	if err := r.Floating.Load(ctx); err != nil {
+		return err
+	}
+	plan.Floating = r.Floating.Book.Overlay(pools.Items)
 	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
 }
 

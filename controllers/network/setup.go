@@ -15,7 +15,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Name is the request of this controller, because there is one ClusterNetwork.
@@ -24,8 +23,11 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 // Kinds returns the kind of the cluster-wide unit.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
-		Settings: env.Settings, indexed: true}
-	k := &kind.Kind{Name: topology.KindNetwork, Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
+		Floating: env.Floating, Settings: env.Settings, indexed: true}
+	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
+		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
+	})
+	k := &kind.Kind{Name: topology.KindNetwork, Object: "clusternetwork", Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
 		{Object: &corev1.Pod{}, Field: byRefusal, Values: indexRefusal},
 		{Object: &corev1.Service{}, Field: byRefusal, Values: indexRefusal},
 	}}
@@ -52,7 +54,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Pod{}, counts, refusalChanged()),
 		kind.On(&corev1.Service{}, counts, refusalChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
-		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, trigger.SpecChanged()),
+		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, kind.RangesChanged()),
 		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
 		kind.On(&networkv1alpha1.Network{}, soon, predicate.Funcs{UpdateFunc: furtherChanged}),
 	}

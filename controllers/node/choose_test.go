@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -31,7 +33,8 @@ func TestNodeNetworkStaysWhileTheCacheLacksItsNode(t *testing.T) {
 			ownerOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid}})}}}
 		cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owned).Build()
 		r := &Reconciler{Client: cache, Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build(),
-			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, AddressesLost: &kind.Topic[[]string]{}}
+			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, Floating: claim.New(cache, cache, time.Now),
+			AddressesLost: &kind.Topic[[]string]{}}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -69,7 +70,7 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	lost := &kind.Topic[[]string]{}
 	lost.Subscribe(func(owners []string) { *removed = append(*removed, owners...) })
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100),
-		Triggers:   &trigger.Set{},
+		Triggers: &trigger.Set{}, Floating: claim.New(c, c, time.Now),
 		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost}, rows, addresses, removed
 }
 

@@ -24,7 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -57,7 +57,9 @@ type Reconciler struct {
 	Triggers  *trigger.Set
 	// SubnetsSet publishes a node whose subnets Addresses now has. AddressesLost publishes the owners of addresses
 	// that went with their node, or with its subnet.
-	SubnetsSet    *kind.Topic[string]
+	SubnetsSet *kind.Topic[string]
+	// Floating has the addresses of deleted pools that are still in use.
+	Floating      *claim.Claimer
 	AddressesLost *kind.Topic[[]string]
 
 	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
@@ -91,11 +93,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, nil // unchanged; the ClusterNetwork's condition reports it
 	}
-	var pools networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return ctrl.Result{}, err
-	}
-	plan.Floating = floating.Overlay(pools.Items)
 	if refused, err := r.refuse(ctx, &node, plan); refused || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -163,10 +160,15 @@ func (r *Reconciler) remove(ctx context.Context, name string) (ctrl.Result, erro
 	if err := r.vacate(ctx, name); err != nil {
 		return ctrl.Result{}, err
 	}
-	for _, waiting := range r.forget(name) {
+	r.wake(name)
+	return ctrl.Result{}, nil
+}
+
+// wake drops the state of a node, and enqueues the nodes that wait for a subnet.
+func (r *Reconciler) wake(without string) {
+	for _, waiting := range r.forget(without) {
 		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: waiting})
 	}
-	return ctrl.Result{}, nil
 }
 
 // cacheLag is when a Node that only the API server has is looked for again. Usually the cache has it within milliseconds,
@@ -286,6 +288,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 		if plan.Pending {
 			return nil, false, spec, errPending
 		}
+		if plan.Floating, err = r.floating(ctx); err != nil {
+			return nil, false, spec, err
+		}
 		if others, err = r.others(ctx, node.Name); err != nil {
 			return nil, false, spec, err
 		}
@@ -298,6 +303,17 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 	}
 	r.remember(node.Name, spec)
 	return nn, found, spec, nil
+}
+
+// floating returns the addresses that IPPools give to pods. The caller holds r.choosing, so that a node which finds no subnet
+// because of them is enqueued when they are free.
+func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
+	var pools networkv1alpha1.IPPoolList
+	err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy) // they are only read
+	if err = errors.Join(err, r.Floating.Load(ctx)); err != nil {
+		return nil, err
+	}
+	return r.Floating.Book.Overlay(pools.Items), nil
 }
 
 // get returns the node's NodeNetwork, or a new one with the previous assignment, because pods may still run with

@@ -309,6 +309,23 @@ func TestDeletion(t *testing.T) {
 	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{n1: nil}}, b.Reconcile("", "n1"))
 }
 
+// A pod keeps its address of a pool that was deleted. The subnet with this address is no node's until the pod gives it back;
+// then a node that waits is enqueued.
+func TestSubnetWithAnAddressOfADeletedPool(t *testing.T) {
+	held := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "10.244.0.9"}, Spec: networkv1alpha1.FloatingIPSpec{
+		Address: "10.244.0.9", Pool: "gone", Holder: &networkv1alpha1.FloatingIPHolder{Namespace: "demo", Name: "web", PodUID: "uid-web"}}}
+	b := kindtest.New(t, Kinds, topology.KindNode, nil, aNetwork("10.244.0.0/24 24"), aNode(), held)
+	if have := b.Reconcile("", "n1"); len(have.Events) != 1 || !strings.Contains(have.Events[0], "FailedSubnetAllocation Node n1") {
+		t.Fatalf("%+v, want an event that n1 has no subnet", have)
+	}
+	b.Delete(held)
+	b.Env.Floating.Book.Forget(held)
+	b.Env.FloatingFreed.Publish("gone")
+	if have := b.Reconcile("", "n1"); len(have.Events) > 0 || !slices.Contains(have.Writes, "create NodeNetwork n1") {
+		t.Fatalf("%+v, want a NodeNetwork", have)
+	}
+}
+
 // A NodeNetwork that the API server does not delete keeps its subnet, since its agent may still use it.
 func TestDeletionIsRetried(t *testing.T) {
 	node := aNode()

@@ -27,7 +27,8 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost}
+		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost}
+	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)
 	}
@@ -43,8 +44,19 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.movers, predicate.Funcs{
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
+			kind.Map(&networkv1alpha1.IPPool{}, r.without, kind.RangesChanged()),
 		},
 	}}
+}
+
+// without returns a request for each node that found no subnet.
+func (r *Reconciler) without(context.Context, client.Object) (requests []reconcile.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.waiting {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return requests
 }
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -50,6 +50,23 @@ func (r *recorder) Join(keys []unit.Key, members func(unit.Unit) []unit.Membersh
 	}
 }
 
+// Regroup records units with more memberships, and with fewer.
+func (r *recorder) Regroup(changes []unit.Regrouping) {
+	for _, c := range changes {
+		r.Join(c.Join, c.Members)
+		for _, key := range c.Leave {
+			u := r.Unit(key)
+			kept := slices.DeleteFunc(slices.Clone(u.Members), func(m unit.Membership) bool {
+				return m.Optional && slices.Contains(c.Rows, m.Parent)
+			})
+			if len(kept) < len(u.Members) {
+				u.Members = kept
+				r.units[key] = u
+			}
+		}
+	}
+}
+
 // End records empty units. The memberships in their rows are optional, so the end of the rows is the whole change.
 func (r *recorder) End(keys []unit.Key, _ []unit.Ref) {
 	for _, key := range keys {

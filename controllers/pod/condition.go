@@ -18,20 +18,22 @@ import (
 // report writes the pod's conditions: whether the database refuses its port, with the error, and which of its host
 // ports are refused. It also writes their end. A pod that was never refused has no such condition and costs no write.
 func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, applied error, refused []string) error {
-	patched, changed := pod.DeepCopy(), false
+	var wanted []corev1.PodCondition
 	if want, ok := portReady(pod, applied); ok {
-		podcondition.Set(&patched.Status, want)
-		changed = true
+		wanted = append(wanted, want)
 	}
 	if want, ok := hostPortsReady(pod, refused); ok {
 		if want.Status == corev1.ConditionFalse {
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "ReservedHostPort", "MapHostPort", "%s", health.Cut(want.Message))
 		}
-		podcondition.Set(&patched.Status, want)
-		changed = true
+		wanted = append(wanted, want)
 	}
-	if !changed {
+	if len(wanted) == 0 {
 		return nil
+	}
+	patched := pod.DeepCopy()
+	for _, want := range wanted {
+		podcondition.Set(&patched.Status, want)
 	}
 	// The resource version makes the patch fail on a pod that was recreated under this name, and on a pod whose
 	// condition is written already. The cached pod lacks most of its status, but the same parts on both sides of the

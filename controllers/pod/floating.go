@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -92,26 +93,52 @@ func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 	return g
 }
 
-// waysOut returns the next hops by which floating addresses of a node's pods leave.
-func (r *Reconciler) waysOut(ctx context.Context, nn *networkv1alpha1.NodeNetwork) ([]netip.Addr, error) {
+// hold holds the addresses that the gateway router translates to a pod, before its port has them. It leaves out an address
+// that the port of another pod still has, for which the pod waits.
+func (r *Reconciler) hold(pod *corev1.Pod, translated []netip.Addr) (free []netip.Addr) {
+	owner := ownerOf(pod)
+	others := r.Addresses.Hold(owner, translated)
+	for _, address := range others {
+		r.holders.wait(waitsForPort(address), client.ObjectKeyFromObject(pod))
+	}
+	// An address that was freed before the pod was recorded as waiting enqueued no pod.
+	others = r.Addresses.Hold(owner, others)
+	return slices.DeleteFunc(slices.Clone(translated), func(a netip.Addr) bool { return slices.Contains(others, a) })
+}
+
+// holdOnly ends the holds of addresses that a pod's port does not have any more, and enqueues the pods that wait for them.
+func (r *Reconciler) holdOnly(owner string, has given) {
+	for _, address := range r.Addresses.HoldOnly(owner, slices.Concat(has.own, has.translated)) {
+		r.Wake(waitsForPort(address))
+	}
+}
+
+// gateway returns the way by which floating addresses of a node's pods leave.
+func (r *Reconciler) gateway(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (facts.Gateway, error) {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: nn.Name}, &node); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return facts.Gateway{}, client.IgnoreNotFound(err)
 	}
 	gateway, err := facts.ParseGateway(nn, &node)
 	if err != nil {
-		return nil, nil // the node's event says so
+		return facts.Gateway{}, nil // the node's event says so
 	}
-	return gateway.WaysOut(), nil
+	return gateway, nil
 }
 
-// addFloating adds the pod's addresses of IPPools to its facts.
+// addFloating adds the pod's addresses of IPPools to its facts. A server older than OVN 24.09 gets no translation with a
+// match: without the match, it would apply to every packet.
 func (r *Reconciler) addFloating(
-	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, own, translated []netip.Addr,
-) (err error) {
-	to.Floating, to.Translated = own, translated
-	if len(own) > 0 {
-		to.WaysOut, err = r.waysOut(ctx, nn)
+	ctx context.Context, to *topology.Pod, nn *networkv1alpha1.NodeNetwork, has given,
+) error {
+	to.Floating, to.Translated = has.own, has.translated
+	if len(has.own) == 0 && len(has.translated) == 0 {
+		return nil
+	}
+	gateway, err := r.gateway(ctx, nn)
+	to.WaysOut = gateway.WaysOut()
+	if gateway.HasRouter() && r.Database.Has(nbdb.NATTable, "match") {
+		to.Clusters = gateway.Clusters
 	}
 	return err
 }
@@ -124,7 +151,7 @@ func (r *Reconciler) floatingOn(ctx context.Context, node client.Object) (reques
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
-		if _, ok, _ := claim.Request(&pods.Items[i]); ok {
+		if _, asks, _ := claim.Request(&pods.Items[i]); asks || r.Floating.Book.Has(pods.Items[i].UID) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}
@@ -137,5 +164,6 @@ func wayOutChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
 		!equality.Semantic.DeepEqual(before.Spec.Gateway, after.Spec.Gateway) ||
-		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses)
+		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses) ||
+		!slices.Equal(before.Spec.ClusterSubnets, after.Spec.ClusterSubnets)
 }

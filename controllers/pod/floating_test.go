@@ -2,13 +2,16 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/kindtest"
 )
@@ -83,4 +86,39 @@ func TestRequestOfARunningPod(t *testing.T) {
 	b.Update(aPod(annotated(networkv1alpha1.IPPoolAnnotation, "web")))
 	want.Enqueued = nil
 	kindtest.Expect(t, want, b.Reconcile("demo", "web"))
+}
+
+// A translation that a person gave to another pod while no operator ran stays at the first pod's port until that pod was
+// reconciled. Then the next pod is enqueued, and gets it.
+func TestTranslationThatAnotherPortStillHas(t *testing.T) {
+	other := aPod(func(p *corev1.Pod) { p.Name, p.UID = "other", "uid-other" })
+	b := newBed(t, onNode("10.244.0.0/24"), aPod(), other, heldByWeb("192.0.2.64", "edge"),
+		poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
+	at := existing()
+	at.Name, at.Options["iface-id-ver"] = "demo_other", "uid-other"
+	at.ExternalIDs[unit.OwnerKey] = string(topology.PodKey("demo", "other"))
+	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{at}
+	const own = "0a:58:0a:f4:00:04 10.244.0.4"
+	if lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web]); !strings.Contains(lines, own) || strings.Contains(lines, "192.0.2.64") {
+		t.Errorf("the pod's unit has a translation that another port has: %s", lines)
+	}
+	if have := b.Reconcile("demo", "other"); !slices.Contains(have.Enqueued, "pod demo/web") {
+		t.Errorf("the pod that waits for the translation is not enqueued: %+v", have)
+	}
+	lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
+	for _, part := range []string{"weft.dev/translated:192.0.2.64", "NAT", own} {
+		if !strings.Contains(lines, part) {
+			t.Errorf("the pod's unit has no %s: %s", part, lines)
+		}
+	}
+}
+
+// The routes of a floating address outlive a port that was deleted while no operator ran. If the pod gets no address,
+// its unit is emptied.
+func TestPodWithoutAddressHasNoRows(t *testing.T) {
+	b := newBed(t, onNode("10.244.0.0/24"), aPod(annotated(networkv1alpha1.IPPoolAnnotation, "absent")))
+	have := b.Reconcile("demo", "web")
+	if lines, applied := have.Units[web]; !applied || len(lines) > 0 {
+		t.Errorf("the unit of a pod that waits for an address is %q, applied: %t", lines, applied)
+	}
 }

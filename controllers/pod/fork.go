@@ -18,7 +18,6 @@ func (r *restoration) copyTo(to *restoration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to.done, to.kept, to.chassis = r.done, maps.Clone(r.kept), maps.Clone(r.chassis)
-	to.unclaimed = maps.Clone(r.unclaimed)
 }
 
 func (h *holders) copyTo(to *holders) {

@@ -65,7 +65,7 @@ func TestReconcileRandomHostPorts(t *testing.T) {
 		"a port": {on4(with80(asks, "true", chosen, at20000)),
 			kindtest.Outcome{Units: applied(mapped()), Enqueued: counts}},
 		"a port without a request": {on4(with80(chosen, at20000)), kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}},
-		"a request that cannot be read": {on4(with80(asks, `["https"]`)), kindtest.Outcome{Events: []string{
+		"a request that cannot be read": {on4(with80(asks, `["https"]`)), kindtest.Outcome{Units: applied(nil), Events: []string{
 			`Warning InvalidHostPort Pod demo/web: invalid random host ports: annotation network.weft.dev/random-host-ports: ` +
 				`element "https": no container of the pod has this port in its ports`}}},
 		"a port of a service": {

@@ -38,6 +38,8 @@ type Database interface {
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 	// Wanted reports whether this process has applied a non-empty unit under the key.
 	Wanted(key unit.Key) bool
+	// Has reports whether the server has an optional column.
+	Has(table, column string) bool
 }
 
 // Selectors records which groups and sets of pods are in use.
@@ -47,8 +49,8 @@ type Selectors interface {
 	// Started records that the reconciliation of a pod's unit begins. Of lists the units of the selectors that select a pod.
 	Started(pod unit.Key)
 	Of(pod facts.SelectedPod) []unit.Key
-	// Distinguish reports whether a change of a namespace's labels may change the selectors of its pods.
-	Distinguish(before, after labels.Set) bool
+	// Relabel changes the selectors of a namespace's pods after a change of the namespace's labels.
+	Relabel(ctx context.Context, before, after labels.Set, pods func(context.Context) ([]facts.SelectedPod, error)) error
 	// Gone records that a pod has no port any more.
 	Gone(pod types.NamespacedName)
 	// Reconciled records that the reconciliation has ended.
@@ -86,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.Selectors.Started(key)
 	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
-	err := r.Client.Get(ctx, req.NamespacedName, &pod)
+	err := r.Client.Get(ctx, req.NamespacedName, &pod, client.UnsafeDisableDeepCopy) // it is only read
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
@@ -184,7 +186,8 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return r.wait(ctx, pod, err)
 	}
 	want := r.facts(pod, &nn, got)
-	if err := r.addFloating(ctx, &want, &nn, got.Floating, addresses.translated); err != nil {
+	has := given{got.Floating, r.hold(pod, addresses.translated)}
+	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
@@ -196,6 +199,9 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(want))
+	if ovndb.IgnorePending(applied) == nil {
+		r.holdOnly(ownerOf(pod), has)
+	}
 	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
 	reportErr := r.report(ctx, pod, applied, refused)
 	if applied != nil && !ovndb.IsPending(applied) {
@@ -255,7 +261,8 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err := r.addFloating(ctx, &want, &nn, got.Floating, r.held(pod, got).translated); err != nil {
+	has := given{got.Floating, r.hold(pod, r.held(pod, got).translated)}
+	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
@@ -264,7 +271,11 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if _, err = r.addHostPorts(ctx, pod, &want); err != nil {
 		return err
 	}
-	return ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want)))
+	if err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.PodUnit(want))); err != nil {
+		return err
+	}
+	r.holdOnly(owner, has)
+	return nil
 }
 
 // allocate gives a pod addresses of its node, besides its floating addresses.

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -151,17 +152,17 @@ func TestReconcile(t *testing.T) {
 		},
 		"a requested address that cannot be read": {
 			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "bad")),
-			want: kindtest.Outcome{Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
+			want: kindtest.Outcome{Units: applied(nil), Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
 				`invalid request: annotation network.weft.dev/requested-ips: ParseAddr("bad"): unable to parse IP`}},
 		},
 		"a requested address outside of the node's subnets": {
 			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "10.244.9.9")),
-			want: kindtest.Outcome{Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
+			want: kindtest.Outcome{Units: applied(nil), Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
 				"node n1: requested address 10.244.9.9 is not available: no pod can have it in 10.244.0.0/24"}},
 		},
 		"a limit that cannot be read": {
 			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")),
-			want:    kindtest.Outcome{Events: []string{"Warning InvalidBandwidth Pod demo/web: " + badLimit.Error()}},
+			want:    kindtest.Outcome{Units: applied(nil), Events: []string{"Warning InvalidBandwidth Pod demo/web: " + badLimit.Error()}},
 		},
 		"limits": {
 			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "10M",
@@ -280,7 +281,7 @@ func expectConditions(t *testing.T, b *kindtest.Bed, want []string) {
 	}
 }
 
-// A namespace whose labels change concerns its pods if a selector distinguishes the labels, or if there were EgressIPs.
+// A namespace whose labels change enqueues its pods only if there were EgressIPs.
 func TestNamespaceChanged(t *testing.T) {
 	b := newBed(t, onNode("10.244.0.0/24"), aPod())
 	r := b.Kinds[0].Reconciler.(*Reconciler)
@@ -294,18 +295,51 @@ func TestNamespaceChanged(t *testing.T) {
 		}
 	}
 	red := named(map[string]string{"team": "red"}, nil)
-	expect("no selector", red, false)
+	expect("labels", red, false)
 	expect("records", named(nil, map[string]string{networkv1alpha1.PodRecordAnnotation: "true"}), true)
-	selector := facts.PodSelector{Namespaces: labels.SelectorFromSet(red.Labels), Pods: labels.Everything()}
-	used := map[unit.Key]facts.PodSelector{"podset/red": selector}
-	if err := b.Env.Selectors.Use(t.Context(), "networkpolicy/demo/p", used, nil); err != nil {
-		t.Fatal(err)
-	}
-	expect("a selector of the label", red, true)
-	expect("another label", named(map[string]string{"noise": "1"}, nil), false)
 	b.Create(&networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "e"}})
 	b.Reconcile("demo", "web")
-	expect("a pod beside an EgressIP", named(map[string]string{"noise": "1"}, nil), true)
+	expect("labels beside an EgressIP", red, true)
+}
+
+// The labels of a namespace decide which groups its pods join, without a reconciliation of the pods.
+func TestRelabelledNamespace(t *testing.T) {
+	host := aPod(func(p *corev1.Pod) { p.Name, p.Spec.HostNetwork = "host", true })
+	b := newBed(t, onNode("10.244.0.0/24"), aPod(), host)
+	r := b.Kinds[0].Reconciler.(*Reconciler)
+	var namespace corev1.Namespace
+	if err := b.Env.Client.Get(t.Context(), types.NamespacedName{Name: "demo"}, &namespace); err != nil {
+		t.Fatal(err)
+	}
+	before := &metav1.PartialObjectMetadata{ObjectMeta: namespace.ObjectMeta}
+	namespace.Labels = map[string]string{"team": "red"}
+	if err := b.Env.Client.Update(t.Context(), &namespace); err != nil {
+		t.Fatal(err)
+	}
+	selectors := &relabels{Selectors: r.Selectors}
+	r.Selectors = selectors
+	after := &metav1.PartialObjectMetadata{ObjectMeta: namespace.ObjectMeta}
+	r.relabelled(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
+	r.relabelled(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: before}, nil)
+	if want := []string{"demo/web of map[team:red]"}; !slices.Equal(selectors.pods, want) {
+		t.Errorf("pods %v, want %v", selectors.pods, want)
+	}
+}
+
+// relabels records the pods that Relabel lists.
+type relabels struct {
+	Selectors
+	pods []string
+}
+
+func (r *relabels) Relabel(
+	ctx context.Context, _, _ labels.Set, pods func(context.Context) ([]facts.SelectedPod, error),
+) error {
+	found, err := pods(ctx)
+	for _, pod := range found {
+		r.pods = append(r.pods, fmt.Sprintf("%s/%s of %v", pod.Namespace, pod.Name, map[string]string(pod.NamespaceLabels)))
+	}
+	return err
 }
 
 // A deleted pod loses its port and its address, and a pod that waits for an address of its node gets it.
@@ -324,6 +358,7 @@ func TestDeletion(t *testing.T) {
 			continue
 		}
 		kindtest.Expect(t, kindtest.Outcome{
+			Units:  map[unit.Key][]string{topology.PodKey("demo", "other-3"): nil},
 			Events: []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted},
 		}, have)
 	}
@@ -391,6 +426,7 @@ func TestStartRestoresAddresses(t *testing.T) {
 		gone.ExternalIDs = map[string]string{unit.OwnerKey: string(topology.PodKey("demo", "gone"))}
 		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&gone}
 		kindtest.Expect(t, kindtest.Outcome{
+			Units: applied(nil),
 			Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
 				"node n1: requested address 10.244.0.42 is not available: it is in use"},
 		}, b.Reconcile("demo", "web"))
@@ -413,7 +449,6 @@ func TestUnreadablePortOfAPodWithoutAddressGoes(t *testing.T) {
 	waits := []string{"Warning FailedAddressAllocation Pod demo/web: " +
 		"node n1: exhausted: no free address in 10.244.0.0/29, all 4 are in use"}
 	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits}, b.Reconcile("demo", "web"))
-	kindtest.Expect(t, kindtest.Outcome{Events: waits}, b.Reconcile("demo", "web"))
 }
 
 // A pod whose node loses its NodeNetwork's chassis keeps its port on the previous chassis.

@@ -46,15 +46,17 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 	return request, nil
 }
 
-// wait leaves a pod that gets no address. A port without a claim on its address goes, because the address may belong to
-// another pod. On a node whose subnets are not known yet the port stays.
+// wait leaves a pod that gets no address. Without a claim on an address, all rows of the pod go: its address may belong
+// to another pod, and the routes of a floating address outlive a port that was deleted while no operator ran. On a node
+// whose subnets are not known yet the rows stay.
 func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) error {
-	name := client.ObjectKeyFromObject(pod)
-	if !errors.Is(reason, alloc.ErrUnknownNode) && r.restored.isUnclaimed(name) {
-		if err := r.removePort(ctx, name); err != nil {
+	owner := ownerOf(pod)
+	awaits := r.Addresses.Awaits(owner) // first, because an awaited claim may succeed now
+	if _, _, has := r.Addresses.Get(owner); !has && !awaits && !errors.Is(reason, alloc.ErrUnknownNode) {
+		if err := r.removePort(ctx, client.ObjectKeyFromObject(pod)); err != nil {
 			return err
 		}
-		r.restored.removed(name)
+		r.holdOnly(owner, given{})
 	}
 	return r.explain(pod, reason)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,30 +29,6 @@ type restoration struct {
 	kept map[string]topology.PortAssignment
 	// chassis maps nodes to their chassis in the last unit of a pod on them.
 	chassis map[string]string
-	// unclaimed are the pods whose port could not be read, or has an address that could not be claimed.
-	unclaimed map[types.NamespacedName]struct{}
-}
-
-func (r *restoration) unclaim(pod types.NamespacedName) { // while restore runs
-	if r.unclaimed == nil {
-		r.unclaimed = map[types.NamespacedName]struct{}{}
-	}
-	r.unclaimed[pod] = struct{}{}
-}
-
-// isUnclaimed reports whether a pod's port has no claim on its address.
-func (r *restoration) isUnclaimed(pod types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.unclaimed[pod]
-	return ok
-}
-
-// removed records that the unclaimed port of a pod is gone.
-func (r *restoration) removed(pod types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.unclaimed, pod)
 }
 
 func (r *restoration) keep(owner string, port topology.PortAssignment) { // called only by restore
@@ -181,7 +158,6 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 		port, ok, err := topology.ParsePodPortRow(row)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("cannot read a port; its address is not restored", "port", row.Name, "reason", err.Error())
-			r.restored.unclaim(types.NamespacedName{Namespace: port.Namespace, Name: port.Name})
 		}
 		if !ok || err != nil {
 			continue
@@ -219,7 +195,7 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 // a port that must be removed with it.
 func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
 	r.holders.add(pod, owner)
-	r.Addresses.Hold(owner, had.Floating) // also if the claim fails, because the port has them
+	r.Addresses.Hold(owner, slices.Concat(had.Floating, had.Translated)) // also if the claim fails, because the port has them
 	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, had.Addresses), Floating: had.Floating, Slot: had.Slot}
 	if ipam.CheckMAC(had.MAC) == nil {
 		want.MAC = had.MAC
@@ -228,8 +204,6 @@ func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.Na
 	if errors.Is(err, alloc.ErrUnknownNode) && node != "" {
 		// A user has just deleted the node's NodeNetwork. It is recreated, most likely with the same subnets.
 		r.Addresses.ClaimLater(node, owner, had.Addresses, want)
-	} else if err != nil {
-		r.restored.unclaim(pod)
 	}
 	if err != nil {
 		// It gets a new address, because its present address is in no subnet of the node or belongs to another owner.

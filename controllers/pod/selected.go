@@ -15,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -22,7 +23,7 @@ import (
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
 }
 
 // selection is what selects a pod: its EgressIP, and the groups and sets of policies.
@@ -52,10 +53,44 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	if err == nil {
 		by.egressIP = facts.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
 	}
-	by.selectors = r.Selectors.Of(facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name,
-		NamespaceLabels: namespace.Labels, Labels: pod.Labels,
-		Ports: facts.NamedPorts(pod)})
+	by.selectors = r.Selectors.Of(selectedPod(pod, namespace))
 	return by, nil
+}
+
+func selectedPod(pod *corev1.Pod, namespace *metav1.PartialObjectMetadata) facts.SelectedPod {
+	return facts.SelectedPod{Namespace: pod.Namespace, Name: pod.Name, NamespaceLabels: namespace.Labels,
+		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
+}
+
+// relabelled changes what selects the pods of a namespace whose labels have changed. It enqueues no pods, unless
+// namespaceChanged does anyway.
+func (r *Reconciler) relabelled(ctx context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if !trigger.LabelsChanged(e) || r.namespaceChanged(e) {
+		return
+	}
+	// the cache returns no errors once it is in sync
+	_ = r.Selectors.Relabel(ctx, e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels(), func(ctx context.Context) ([]facts.SelectedPod, error) {
+		return r.selectedIn(ctx, e.ObjectNew.GetName())
+	})
+}
+
+// selectedIn lists the pods of a namespace that have a port or may get one, with what selectors read of them.
+func (r *Reconciler) selectedIn(ctx context.Context, name string) (all []facts.SelectedPod, err error) {
+	namespace, err := r.namespace(ctx, name)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	// they are only read
+	if err := r.Client.List(ctx, &pods, client.InNamespace(name), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; facts.WantsPort(pod) {
+			all = append(all, selectedPod(pod, namespace))
+		}
+	}
+	return all, nil
 }
 
 // selectorsChanged reports whether the selectors have changed.
@@ -85,7 +120,7 @@ func (r *Reconciler) enqueueSelected(ctx context.Context, q workqueue.TypedRateL
 func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) (requests []reconcile.Request) {
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods); err != nil {
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {

@@ -73,6 +73,7 @@ func (r *Reconciler) watches() []kind.Watch {
 			UpdateFunc: r.namespaceChanged,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		}).MetadataOnly(),
+		kind.On(&corev1.Namespace{}, handler.Funcs{UpdateFunc: r.relabelled}).MetadataOnly(),
 		kind.On(&networkv1alpha1.EgressIP{}, r.selected()),
 	}
 }
@@ -167,13 +168,11 @@ func policyChanged(e event.UpdateEvent) bool {
 		before.Spec.AttachmentProvider != after.Spec.AttachmentProvider
 }
 
-// namespaceChanged passes updates that change requests, or which selectors match the pods. Once there were EgressIPs,
+// namespaceChanged passes updates that change requests, or which EgressIPs select the pods. Once there were EgressIPs,
 // each change of labels counts: an EgressIP that changes or goes meanwhile may have selected pods by the earlier labels.
 func (r *Reconciler) namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
-	before, after := e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()
-	return !maps.Equal(before, after) && (r.egress.Load() || r.Selectors.Distinguish(before, after)) ||
-		e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
+	return r.egress.Load() && trigger.LabelsChanged(e) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 
 // nodeChanged passes updates that affect every port of a node, or its record.

@@ -74,7 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	refused := parsed.Refuse(&service, table)
+	pools, err := r.pools(ctx, &service)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	refused := append(parsed.Refuse(&service, table), parsed.YieldToPools(&service, pools)...)
 	conflicts := parsed.Yield(&service, others)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {

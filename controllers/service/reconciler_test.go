@@ -107,6 +107,14 @@ func TestReconcile(t *testing.T) {
 			}
 		}
 	}
+	createdAt := func(second int64) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.CreationTimestamp = metav1.Unix(second, 0) }
+	}
+	natPool := func(created int64) *networkv1alpha1.IPPool {
+		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
+		return p
+	}
 	notReady, ending := aSlice("web-1", "10.244.0.3", "10.244.0.4", "10.244.0.5"), aSlice("web-1", "10.244.0.3")
 	notReady.Endpoints[1].Conditions.Ready = new(false)
 	ending.Endpoints[0].Conditions = discoveryv1.EndpointConditions{
@@ -257,6 +265,30 @@ func TestReconcile(t *testing.T) {
 				Writes: []string{"patch status Service demo/web"},
 			},
 			condition: "False Reserved: " + serverOfNode,
+		},
+		"addresses of an older NAT pool": {
+			objects: []client.Object{natPool(100), aService(v4, loadBalancer("192.0.2.71", "192.0.2.81"), createdAt(200))},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.81:80:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.71:80 is reserved for IPPool edge"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for IPPool edge",
+		},
+		"an external IP of an older NAT pool": {
+			objects: []client.Object{natPool(100), aService(v4, createdAt(200), func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"192.0.2.71"}
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.71:80 is reserved for IPPool edge"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for IPPool edge",
+		},
+		"an address of a younger NAT pool": {
+			objects: []client.Object{natPool(200), aService(v4, loadBalancer("192.0.2.81"), createdAt(200))},
+			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.81:80:"), refuse4)},
 		},
 		"a reserved port that was given up": {
 			objects: []client.Object{aService(v4, func(s *corev1.Service) {

@@ -15,12 +15,26 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 )
 
 // Exposed returns a request for each service that is reachable from outside, because the reservations have changed
 // for all of them.
 func (r *Reconciler) Exposed(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{ByExposed: "true"})
+}
+
+// pools finds the addresses of NAT pools for a service that has external addresses. Other services cost no read.
+func (r *Reconciler) pools(ctx context.Context, service *corev1.Service) (func(netip.Addr) string, error) {
+	if len(facts.ExternalAddresses(service)) == 0 {
+		return func(netip.Addr) string { return "" }, nil
+	}
+	var all networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	pools := floating.NewTranslated(all.Items)
+	return func(a netip.Addr) string { return pools.Owner(a, service.CreationTimestamp) }, nil
 }
 
 // At returns a request for each service with one of these addresses. If an API server has one of them, node ports

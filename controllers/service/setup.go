@@ -28,7 +28,7 @@ const (
 	// ByNodes indexes, as "true", the Services whose backends differ between nodes.
 	ByNodes = "balanced.pernode"
 	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
-	ByExposed = "balanced.exposed"
+	ByExposed = kind.ServicesExposed
 	// workers is how many services are reconciled concurrently. Each waits for its transaction, and all that wait
 	// share the next one.
 	workers = 16
@@ -100,6 +100,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Node{}, r.owners()),
 		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.Exposed, predicate.Funcs{UpdateFunc: reservedChanged}),
+		kind.Map(&networkv1alpha1.IPPool{}, r.Exposed, kind.RangesChanged()),
 		// A slice that moves to another service concerns both services.
 		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
 		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: zoneChanged}),

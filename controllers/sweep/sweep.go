@@ -117,7 +117,7 @@ func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error
 		if owners[key] > 0 {
 			continue // the sweep has found it by its rows
 		}
-		where, err := r.find(ctx, r.Kinds[key.Kind()], trigger.NameOf(key))
+		where, err := r.find(ctx, r.Kinds[key.Kind()], trigger.NameOf(key), blanks{})
 		if err != nil {
 			return err
 		}
@@ -144,6 +144,7 @@ func keep(kind string, vanished, total int, served bool) string {
 // cache has. lags is true if the cache lacks an owner that the API server has.
 func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (found map[string][]unit.Key, lags bool, err error) {
 	found = map[string][]unit.Key{}
+	blank := blanks{}
 	for key := range owners {
 		if r.Database.Wanted(key) {
 			continue
@@ -159,7 +160,7 @@ func (r *Reconciler) vanished(ctx context.Context, owners map[unit.Key]int) (fou
 		case k.Owner == nil: // the cluster-wide unit
 			continue
 		}
-		where, err := r.find(ctx, k, trigger.NameOf(key))
+		where, err := r.find(ctx, k, trigger.NameOf(key), blank)
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -187,22 +188,35 @@ const (
 	notCached          // only the API server has it
 )
 
+// blanks has an object of each kind to read into, by the kind's name.
+type blanks map[string]client.Object
+
+func (b blanks) of(k *kind.Kind) client.Object {
+	if b[k.Name] == nil {
+		b[k.Name] = k.Owner()
+	}
+	return b[k.Name]
+}
+
 // find reports where the owner of a unit of a kind is. Only owners that the cache lacks cost a call. For an optional
 // kind, whose cache may never be in sync, it reads from the API server alone.
-func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.NamespacedName) (presence, error) {
+func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.NamespacedName, blank blanks) (presence, error) {
 	if !k.Optional {
-		if exists, err := has(ctx, r.Client, k, name); exists || err != nil {
+		// Only its existence matters, and copies of all objects would be much of a start.
+		if exists, err := has(ctx, r.Client, blank.of(k), name, client.UnsafeDisableDeepCopy); exists || err != nil {
 			return cached, err
 		}
 	}
-	if exists, err := has(ctx, r.Live, k, name); exists || err != nil {
+	if exists, err := has(ctx, r.Live, k.Owner(), name); exists || err != nil {
 		return notCached, err
 	}
 	return nowhere, nil
 }
 
-func has(ctx context.Context, reader client.Reader, k *kind.Kind, name types.NamespacedName) (bool, error) {
-	err := reader.Get(ctx, name, k.Owner())
+func has(
+	ctx context.Context, reader client.Reader, owner client.Object, name types.NamespacedName, options ...client.GetOption,
+) (bool, error) {
+	err := reader.Get(ctx, name, owner, options...)
 	if err == nil {
 		return true, nil
 	}

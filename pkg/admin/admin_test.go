@@ -36,12 +36,21 @@ func (f fake) Plan(_ context.Context, request PlanRequest) (Changes, error) {
 	return c, f.err
 }
 
+func (f fake) Operations(_ context.Context, request PlanRequest) (Operations, error) {
+	operation := fmt.Sprintf(`{"op":"comment","comment":"%d objects"}`, len(request.Objects))
+	return Operations{Operations: []json.RawMessage{json.RawMessage(operation)}}, f.err
+}
+
 func (f fake) Drift(context.Context) (Changes, error) {
 	return Changes{Changes: []ovndb.Change{{Owner: "pod/demo/web-0", Op: ovndb.OpInsert}}}, f.err
 }
 
 func (f fake) Check(context.Context) (Violations, error) {
 	return Violations{Checked: []string{"UniqueAddress"}}, f.err
+}
+
+func (f fake) History(_ context.Context, request HistoryRequest) (History, error) {
+	return History{Writer: fmt.Sprintf("%s, %d", request.Object, request.Limit)}, f.err
 }
 
 // serve starts a server and returns its socket.
@@ -86,8 +95,11 @@ func TestAnswers(t *testing.T) {
 	}{
 		{[]string{"plan"}, []string{"document 1 (Pod a) delete=false", "document 2 (Pod b) delete=false"}},
 		{[]string{"plan", "--delete"}, []string{"(Pod a) delete=true"}},
+		{[]string{"operations"}, []string{`{"op":"comment","comment":"2 objects"}`}},
 		{[]string{"drift"}, []string{`"owner":"pod/demo/web-0"`}},
 		{[]string{"check"}, []string{"UniqueAddress"}},
+		{[]string{"history"}, []string{`"writer":", 20"`, `"entries":[]`}},
+		{[]string{"history", "--limit=3", "--", "pod/demo/a&b"}, []string{"pod/demo/a\\u0026b, 3"}},
 	} {
 		out, err := admin(t, socket, twoPods, test.args...)
 		if err != nil || !json.Valid([]byte(out)) {
@@ -119,6 +131,8 @@ func TestErrorsArriveInWords(t *testing.T) {
 		{"an operator that was killed", killed, "", []string{"drift"}, "no operator listens"},
 		{"an unknown command", healthy, "", []string{"explain"}, `unknown command "explain"`},
 		{"a word too many", healthy, "", []string{"drift", "now"}, `unexpected argument "now"`},
+		{"no number", healthy, "", []string{"history", "--limit=0"}, `limit "0": want 1 to 1000`},
+		{"two objects", healthy, "", []string{"history", "pod/a", "pod/b"}, `unexpected argument "pod/b"`},
 		{"nothing", healthy, "", nil, "usage"},
 	} {
 		if out, err := admin(t, test.socket, test.in, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {

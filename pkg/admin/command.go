@@ -9,14 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
 	"syscall"
 
 	"github.com/weft-network/weft/pkg/options"
 )
 
 // usage is the usage of "weft admin".
-const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | drift | check"
+const usage = "usage: weft admin [--socket PATH] plan [--delete] <MANIFESTS | operations [--delete] <MANIFESTS | " +
+	"drift | check | history [--limit N] [OBJECT]"
 
 // Command is "weft admin". It sends a request to the operator that listens on the socket, and writes the JSON
 // response to out.
@@ -45,9 +48,9 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 func newRequest(ctx context.Context, verb string, args []string, in io.Reader) (*http.Request, error) {
 	flags := flag.NewFlagSet("weft admin "+verb, flag.ContinueOnError)
 	var body io.Reader
-	method, path, query := http.MethodGet, "/"+verb, ""
+	method, path, query, arguments := http.MethodGet, "/"+verb, "", 0
 	switch path {
-	case pathPlan:
+	case pathPlan, pathOperations:
 		remove := flags.Bool("delete", false, "plan the deletion of the objects")
 		if err := flags.Parse(args); err != nil {
 			return nil, err
@@ -56,6 +59,12 @@ func newRequest(ctx context.Context, verb string, args []string, in io.Reader) (
 		if *remove {
 			query = "?delete=true"
 		}
+	case pathHistory:
+		limit := flags.Int("limit", DefaultLimit, "maximum number of entries")
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		query, arguments = "?"+url.Values{"object": {flags.Arg(0)}, "limit": {strconv.Itoa(*limit)}}.Encode(), 1
 	case pathDrift, pathCheck:
 		if err := flags.Parse(args); err != nil {
 			return nil, err
@@ -63,8 +72,8 @@ func newRequest(ctx context.Context, verb string, args []string, in io.Reader) (
 	default:
 		return nil, fmt.Errorf("unknown command %q; %s", verb, usage)
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q; %s", flags.Arg(0), usage)
+	if flags.NArg() > arguments {
+		return nil, fmt.Errorf("unexpected argument %q; %s", flags.Arg(arguments), usage)
 	}
 	return http.NewRequestWithContext(ctx, method, "http://operator"+path+query, body)
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/weft-network/weft/pkg/manifest"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 const (
@@ -48,7 +50,7 @@ func (s *Server) Start(ctx context.Context) error {
 		err = s.serve(ctx, listener)
 	}
 	if err != nil {
-		s.Log.Error(err, "cannot serve the admin socket; kubectl weft plan, drift and check fail in this pod", "socket", s.Socket)
+		s.Log.Error(err, "cannot serve the admin socket; kubectl weft plan, drift, check and history fail in this pod", "socket", s.Socket)
 	}
 	return nil
 }
@@ -68,6 +70,20 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathDrift, s.answer(func(r *http.Request) (any, error) { return s.Operator.Drift(r.Context()) }))
 	mux.HandleFunc("GET "+pathCheck, s.answer(func(r *http.Request) (any, error) { return s.Operator.Check(r.Context()) }))
+	mux.HandleFunc("GET "+pathHistory, s.answer(func(r *http.Request) (any, error) {
+		request, err := historyRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		return s.Operator.History(r.Context(), request)
+	}))
+	mux.HandleFunc("POST "+pathOperations, s.answer(func(r *http.Request) (any, error) {
+		request, err := planRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		return s.Operator.Operations(r.Context(), request)
+	}))
 	mux.HandleFunc("POST "+pathPlan, s.answer(func(r *http.Request) (any, error) {
 		request, err := planRequest(r)
 		if err != nil {
@@ -85,6 +101,20 @@ func planRequest(r *http.Request) (PlanRequest, error) {
 		return PlanRequest{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return PlanRequest{Objects: documents, Delete: r.URL.Query().Get("delete") == "true"}, nil
+}
+
+// historyRequest parses a request.
+func historyRequest(r *http.Request) (HistoryRequest, error) {
+	query := r.URL.Query()
+	request := HistoryRequest{Object: unit.Key(query.Get("object")), Limit: DefaultLimit}
+	if text := query.Get("limit"); text != "" {
+		limit, err := strconv.Atoi(text)
+		if err != nil || limit < 1 || limit > MaxLimit {
+			return HistoryRequest{}, fmt.Errorf("%w: limit %q: want 1 to %d", ErrInvalid, text, MaxLimit)
+		}
+		request.Limit = limit
+	}
+	return request, nil
 }
 
 // answer writes the result of handle as JSON.

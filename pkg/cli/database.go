@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/install/rebuild"
 )
 
@@ -46,7 +47,7 @@ func newRebuild(target *cluster) *cobra.Command {
 		RunDir: "/run/ovn", NB: "unix:/run/ovn/ovnnb_db.sock", SB: "unix:/run/ovn/ovnsb_db.sock",
 		NBFile: "/var/lib/ovn/ovnnb_db.db", SBFile: "/var/lib/ovn/ovnsb_db.db",
 		NBSchema: "/usr/share/ovn/ovn-nb.ovsschema", SBSchema: "/usr/share/ovn/ovn-sb.ovsschema",
-		Programs: rebuild.Programs{OVSDBServer: "ovsdb-server", OVSDBTool: "ovsdb-tool", Northd: "ovn-northd"},
+		Programs: beside.Programs{OVSDBServer: "ovsdb-server", OVSDBTool: "ovsdb-tool", Northd: "ovn-northd"},
 		Wait:     2 * time.Minute,
 	}}
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
-	"github.com/weft-network/weft/pkg/install/rebuild"
+	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
@@ -43,7 +43,7 @@ func newDatabaseCluster(of *cluster) (*databaseCluster, error) {
 }
 
 // Chassis implements rebuild.Kubernetes.
-func (c *databaseCluster) Chassis(ctx context.Context) ([]rebuild.Chassis, error) {
+func (c *databaseCluster) Chassis(ctx context.Context) ([]beside.Chassis, error) {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
 	if err := errors.Join(c.api.List(ctx, &nodes), c.api.List(ctx, &networks)); err != nil {
@@ -53,7 +53,7 @@ func (c *databaseCluster) Chassis(ctx context.Context) ([]rebuild.Chassis, error
 }
 
 // chassisOf returns the chassis of the nodes whose agents have reported.
-func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []rebuild.Chassis {
+func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []beside.Chassis {
 	alive := map[string]bool{} // node -> its kubelet reports
 	for i := range nodes {
 		for _, condition := range nodes[i].Status.Conditions {
@@ -62,10 +62,10 @@ func chassisOf(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []re
 			}
 		}
 	}
-	var all []rebuild.Chassis
+	var all []beside.Chassis
 	for i := range networks {
 		if s := networks[i].Status; s.Chassis != "" && s.EncapIP != "" {
-			all = append(all, rebuild.Chassis{Name: s.Chassis, Hostname: networks[i].Name, EncapType: encapsulation(s.EncapType),
+			all = append(all, beside.Chassis{Name: s.Chassis, Hostname: networks[i].Name, EncapType: encapsulation(s.EncapType),
 				EncapIP: string(s.EncapIP), Alive: alive[networks[i].Name]})
 		}
 	}

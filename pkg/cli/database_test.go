@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/install/rebuild"
 )
 
@@ -42,7 +43,7 @@ func TestChassisOfNodeNetworks(t *testing.T) {
 		network("a", "id-a", "192.0.2.1"), network("b", "id-b", "2001:db8::2"), network("gone", "id-c", "192.0.2.3"),
 		network("new", "", ""), network("without an address", "id-d", ""),
 	})
-	want := []rebuild.Chassis{
+	want := []beside.Chassis{
 		// A node that is not Ready, perhaps because of its network, still has a kubelet and so an ovn-controller.
 		{Name: "id-a", Hostname: "a", EncapType: "geneve", EncapIP: "192.0.2.1", Alive: true},
 		{Name: "id-b", Hostname: "b", EncapType: "geneve", EncapIP: "2001:db8::2"},

@@ -52,14 +52,15 @@ Exit codes are those of "kubectl diff": 0 no difference, 1 a difference, more th
 
 func newCheck(target *cluster) *cobra.Command {
 	q := &query{cluster: target}
-	return q.command("check", "Check the invariants of the network",
+	c := q.command("check", "Check the invariants of the network",
 		`Check the invariants of the network over the whole OVN northbound database and the operator's copy
 of the cluster's objects, and compare the operator's copy of the database with a fresh one. The
 command writes nothing.
 
 Exit codes: 0 all invariants hold, 1 some do not, more than 1 an error.`,
 		`  kubectl weft check
-  kubectl weft check -o json > violations.json`,
+  kubectl weft check -o json > violations.json
+  kubectl weft check connectivity`,
 		func(c *cobra.Command, o *operator) error {
 			var answer admin.Violations
 			if err := o.query(c.Context(), nil, &answer, "check"); err != nil {
@@ -70,6 +71,8 @@ Exit codes: 0 all invariants hold, 1 some do not, more than 1 an error.`,
 			}
 			return different(len(answer.Violations))
 		})
+	c.AddCommand(newConnectivity(target))
+	return c
 }
 
 // different returns errDifferent if found is not 0.

@@ -17,7 +17,8 @@ import (
 func TestNoListInAnAnswerIsNull(t *testing.T) {
 	failed, _ := rebuild.Run(context.Background(), rebuild.Options{RunDir: t.TempDir() + "/none"}, nil)
 	for name, answer := range map[string]any{
-		"plan, drift": admin.Changes{}, "check": admin.Violations{}, "status": statusOf(&networkv1alpha1.ClusterNetwork{}, nil, ""),
+		"plan, drift": admin.Changes{}, "check": admin.Violations{}, "history": admin.History{},
+		"status":            statusOf(&networkv1alpha1.ClusterNetwork{}, nil, ""),
 		"status of nothing": statusReport{}, "db rebuild": failed,
 		"ip list": addressList{}, "ip history": addressHistory{}, "ip leaks": leaksAnswer{}, "ip release": releaseAnswer{},
 		"ip import": importAnswer{},

@@ -67,9 +67,9 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	}
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
-	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newTrace(target), newWhy(target),
-		newTopology(target), newLint(target), newLog(target), newBundle(target), newDatabase(target), newIP(target),
-		newRemove(target))
+	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newHistory(target), newTrace(target),
+		newWhy(target), newTopology(target), newUI(target), newLint(target), newLog(target), newBundle(target),
+		newDatabase(target), newIP(target), newRemove(target))
 	completeFlag(root, "namespace", target.completing(unlimited, completion.namespaces))
 	return root
 }

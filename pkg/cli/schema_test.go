@@ -24,6 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/acllog"
 	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/connectivity"
 	"github.com/weft-network/weft/pkg/install/rebuild"
 	"github.com/weft-network/weft/pkg/lint"
 	"github.com/weft-network/weft/pkg/trace/sketch"
@@ -35,7 +36,9 @@ const schemaFolder = "../../docs/user/schemas"
 // outputs are the types that commands write with -o json, by command. log writes one per line.
 var outputs = map[string]reflect.Type{
 	"status": reflect.TypeFor[statusReport](), "plan": reflect.TypeFor[admin.Changes](), "drift": reflect.TypeFor[admin.Changes](),
-	"check": reflect.TypeFor[admin.Violations](), "trace": reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
+	"check": reflect.TypeFor[admin.Violations](), "history": reflect.TypeFor[admin.History](),
+	"check connectivity": reflect.TypeFor[connectivity.Report](),
+	"trace":              reflect.TypeFor[traceAnswer](), "why": reflect.TypeFor[whyAnswer](),
 	"topology": reflect.TypeFor[sketch.Graph](), "lint": reflect.TypeFor[lintAnswer](), "log": reflect.TypeFor[loggedDecision](),
 	"db rebuild": reflect.TypeFor[rebuild.Report](), "ip list": reflect.TypeFor[addressList](),
 	"ip history": reflect.TypeFor[addressHistory](), "ip leaks": reflect.TypeFor[leaksAnswer](),
@@ -213,6 +216,8 @@ func leastOf(t *testing.T, command string) any {
 		return failed
 	case "topology":
 		return sketch.Draw(sketch.Input{})
+	case "check connectivity":
+		return connectivity.NewReport("")
 	case "trace":
 		return traceAnswer{Findings: []traceFinding{}}
 	case "lint":

@@ -19,7 +19,10 @@ const topologyLong = `Draw the logical network, or the part around a pod, a serv
 
 The picture is made from the API server's objects: each node's switch with its host and pods, the
 cluster router, the gateway routers, and services with the endpoints that take connections. OVN's
-databases are not read. kubectl weft drift compares them with the objects.`
+databases are not read. kubectl weft drift compares them with the objects.
+
+-o html writes one page with the picture, a search, and keys that move and enlarge it. The page
+refers to nothing outside and can be kept or sent.`
 
 func newTopology(target *cluster) *cobra.Command {
 	output := string(formatText)
@@ -31,13 +34,14 @@ func newTopology(target *cluster) *cobra.Command {
   kubectl weft topology demo/web-0
   kubectl weft topology svc/demo/web -o mermaid
   kubectl weft topology node/worker-1 -o svg > worker-1.svg
+  kubectl weft topology -o html > network.html
   kubectl weft topology -o dot | dot -Tpdf > network.pdf`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: target.completing(1, completion.objects),
 		RunE: func(c *cobra.Command, args []string) error {
 			write, ok := drawings[output]
 			if !ok {
-				return fmt.Errorf("invalid output %q: want text, json, dot, mermaid or svg", output)
+				return fmt.Errorf("invalid output %q: want text, json, dot, mermaid, svg or html", output)
 			}
 			g, err := readTopology(c.Context(), target, args)
 			if err != nil {
@@ -46,8 +50,8 @@ func newTopology(target *cluster) *cobra.Command {
 			return write(c.OutOrStdout(), g)
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", output, "text, json, dot, mermaid or svg")
-	completeWords(c, "output", "text", "json", "dot", "mermaid", "svg")
+	c.Flags().StringVarP(&output, "output", "o", output, "text, json, dot, mermaid, svg or html")
+	completeWords(c, "output", "text", "json", "dot", "mermaid", "svg", "html")
 	return c
 }
 
@@ -57,6 +61,7 @@ var drawings = map[string]func(io.Writer, sketch.Graph) error{
 	"dot":     drawing(sketch.Graph.DOT),
 	"mermaid": drawing(sketch.Graph.Mermaid),
 	"svg":     drawing(sketch.Graph.SVG),
+	"html":    drawing(sketch.Graph.HTML),
 	"json":    func(out io.Writer, g sketch.Graph) error { return formatJSON.write(out, g, nil) },
 }
 
@@ -77,14 +82,19 @@ func readTopology(ctx context.Context, target *cluster, args []string) (sketch.G
 	if err != nil || len(args) == 0 {
 		return sketch.Draw(in), err
 	}
-	around, err := e.read(ctx, args[0])
+	return e.around(ctx, in, args[0])
+}
+
+// around draws the part around an object.
+func (e *ends) around(ctx context.Context, in sketch.Input, object string) (sketch.Graph, error) {
+	found, err := e.read(ctx, object)
 	switch {
 	case err != nil:
 		return sketch.Graph{}, err
-	case around.Kind == trace.Outside:
-		return sketch.Graph{}, fmt.Errorf("%s is outside the cluster: want a pod, a service or a node", args[0])
+	case found.Kind == trace.Outside:
+		return sketch.Graph{}, fmt.Errorf("%s is outside the cluster: want a pod, a service or a node", object)
 	}
-	return sketch.Draw(in.Around(around)), nil
+	return sketch.Draw(in.Around(found)), nil
 }
 
 // everything reads all pods that run, and all services that Weft balances.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,6 +25,8 @@ type traceCommand struct {
 	allBackends bool
 	reply       bool
 	raw         bool
+	with        bool
+	files       []string
 	output      string
 }
 
@@ -41,6 +44,10 @@ The verdict is in the first line, and the packet's way below it. OVN decides: ov
 ovn-northd's flows beside the databases, in the pod of component "central". This requires permission
 for "kubectl exec" in that pod. No packet is sent, and nothing is written.
 
+With --with -f FILE the answer is as if the manifests were applied: the API server and the operator plan
+them, as kubectl weft plan does, and an ovn-northd of its own computes the flows in a copy of the
+databases, which is removed afterwards. FROM and TO must exist already.
+
 Exit codes: 0 allowed, 1 dropped or rejected, 2 unknown or an error. With several verdicts, the worst
 counts.`
 
@@ -54,6 +61,7 @@ func newTrace(target *cluster) *cobra.Command {
   kubectl weft trace demo/client svc/demo/web --all-backends
   kubectl weft trace outside node/worker-1 --port 30080
   kubectl weft trace demo/web-0 192.0.2.10 --protocol udp --port 53 --family IPv4 -o json
+  kubectl weft trace demo/client demo/web-0 --port 8080 --with -f policy.yaml
   kubectl weft trace outside svc/demo/web -o svg > trace.svg`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -72,6 +80,8 @@ func newTrace(target *cluster) *cobra.Command {
 	flags.BoolVar(&t.allBackends, "all-backends", false, "trace a packet to each backend of a service, instead of to one")
 	flags.BoolVar(&t.reply, "reply", true, "also trace the reply")
 	flags.BoolVar(&t.raw, "raw", false, "also show the output of ovn-trace")
+	flags.BoolVar(&t.with, "with", false, "answer as if the manifests of -f were applied")
+	flags.StringSliceVarP(&t.files, "filename", "f", nil, `files or folders with manifests for --with; "-" is standard input`)
 	flags.StringVarP(&t.output, "output", "o", string(formatText), "text, json, dot or svg")
 	completeWords(c, "output", "text", "json", "dot", "svg")
 	completeWords(c, "protocol", string(trace.TCP), string(trace.UDP), string(trace.SCTP), string(trace.ICMP))
@@ -91,33 +101,51 @@ func (t *traceCommand) check() error {
 	if _, ok := answers[t.output]; !ok {
 		return fmt.Errorf("invalid output %q: want text, json, dot or svg", t.output)
 	}
-	return nil
+	return t.checkWith()
 }
 
 func (t *traceCommand) run(c *cobra.Command, from, to string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	e, err := readEnds(c.Context(), t.cluster)
+	a, err := t.answer(c.Context(), c.InOrStdin(), from, to)
 	if err != nil {
 		return err
 	}
-	questions, err := t.questions(c.Context(), e, from, to)
+	return t.write(c, a)
+}
+
+// answer traces the packets that the arguments and flags describe. The flags have been checked. Manifests may come
+// from in.
+func (t *traceCommand) answer(ctx context.Context, in io.Reader, from, to string) (traceAnswer, error) {
+	e, err := readEnds(ctx, t.cluster)
+	if err != nil {
+		return traceAnswer{}, err
+	}
+	questions, err := t.questions(ctx, e, from, to)
 	if unasked, ok := errors.AsType[*trace.UnknownError](err); ok {
-		return t.write(c, traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}})
+		return traceAnswer{Result: trace.Unknown, Why: unasked.Reason, Findings: []traceFinding{}}, nil
 	}
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	tracer, err := t.cluster.findTracer(c.Context())
+	live, err := t.cluster.findTracer(ctx)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	findings, err := e.world.Trace(c.Context(), tracer, t.reply, questions...)
+	tracer, notes, err := t.planned(ctx, in, live)
 	if err != nil {
-		return err
+		return traceAnswer{}, err
 	}
-	return t.write(c, newTraceAnswer(e.world, findings, e.notes(questions), t.raw))
+	findings, err := e.world.Trace(ctx, tracer, t.reply, questions...)
+	if err != nil {
+		return traceAnswer{}, err
+	}
+	stale, err := live.northdNotes(ctx)
+	if err != nil {
+		return traceAnswer{}, err
+	}
+	return newTraceAnswer(e.world, findings, slices.Concat(stale, notes, e.notes(questions)), t.raw), nil
 }
 
 // readEnds reads the nodes of a cluster.

@@ -16,7 +16,7 @@ type traceAnswer struct {
 	// Why says why there are no findings.
 	Why      string         `json:"why,omitempty"`
 	Findings []traceFinding `json:"findings"`
-	// Notes are problems of the nodes on the way, which no flow shows.
+	// Notes are problems of the nodes on the way, which no flow shows, and with --with what the plan notes.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -70,17 +70,21 @@ var answers = map[string]func(io.Writer, traceAnswer) error{
 	"svg":  func(out io.Writer, a traceAnswer) error { return a.draw(out, sketch.WaysSVG) },
 }
 
-// draw writes a picture of all findings. An answer without findings is a picture of its reason.
+// draw writes a picture of all findings.
 func (a traceAnswer) draw(out io.Writer, render func([]sketch.Way) string) error {
-	var ways []sketch.Way
+	_, err := io.WriteString(out, render(a.ways()))
+	return err
+}
+
+// ways returns what a picture shows. An answer without findings is a picture of its reason.
+func (a traceAnswer) ways() (ways []sketch.Way) {
 	for _, f := range a.Findings {
 		ways = append(ways, sketch.Way{Title: f.title(), Verdict: f.Verdict, Hops: f.Way, Reply: f.Reply})
 	}
 	if len(ways) == 0 {
 		ways = []sketch.Way{{Verdict: trace.Verdict{Result: a.Result, Why: a.Why}}}
 	}
-	_, err := io.WriteString(out, render(ways))
-	return err
+	return ways
 }
 
 // text renders the answer for people: the verdict in the first line. Findings with the same verdict share it.

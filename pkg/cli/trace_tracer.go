@@ -25,7 +25,10 @@ const (
 )
 
 // remoteTracer runs "weft-ovn trace" in a pod of the databases.
-type remoteTracer struct{ inPod }
+type remoteTracer struct {
+	inPod
+	members []corev1.Pod // the running pods of the databases; the tracer's own is the first
+}
 
 // findTracer returns a tracer in a running pod of the databases.
 func (c *cluster) findTracer(ctx context.Context) (*remoteTracer, error) {
@@ -41,12 +44,12 @@ func (c *cluster) findTracer(ctx context.Context) (*remoteTracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(pods.Items, runsNorthd)
-	if at < 0 {
+	members := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !runsNorthd(p) })
+	if len(members) == 0 {
 		return nil, fmt.Errorf("namespace %s has no running pod of the OVN databases (%s): kubectl weft status shows why, -n selects "+
 			"Weft's namespace, and with databases outside the cluster run ovn-trace beside them", c.namespace, centralLabels)
 	}
-	return &remoteTracer{inPod{config, api, &pods.Items[at]}}, nil
+	return &remoteTracer{inPod{config, api, &members[0]}, members}, nil
 }
 
 func runsNorthd(pod corev1.Pod) bool {

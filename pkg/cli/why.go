@@ -73,6 +73,8 @@ type whyFacts struct {
 	// port is how far the pod's port has come. It is nil if the databases could not be read, and unread is the reason.
 	port   *trace.PortState
 	unread string
+	// stale says whether ovn-northd has stopped to compute flows.
+	stale []string
 	// leads is nil if an operator leads, or says why none does.
 	leads error
 }
@@ -132,5 +134,6 @@ func (f *whyFacts) readProgress(ctx context.Context, target *cluster) error {
 	if state, ok := answer.Ports[port]; ok {
 		f.port = &state
 	}
-	return nil
+	f.stale, err = tracer.northdNotes(ctx)
+	return err
 }

@@ -73,6 +73,7 @@ func (f *whyFacts) explain(now time.Time) whyAnswer {
 		a.Notes = append(a.Notes, f.leads.Error())
 		a.Next = append(a.Next, "kubectl weft status")
 	}
+	a.Notes = append(a.Notes, f.stale...)
 	if f.network != nil {
 		a.Notes = append(a.Notes, linesOf("node "+f.network.Name, f.network.Status.Problems)...)
 	}

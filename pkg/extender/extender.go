@@ -9,6 +9,7 @@
 package extender
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -55,16 +56,16 @@ func (e *Extender) node(ctx context.Context, name string) (floating.Node, error)
 // Filter returns the nodes on which a pod can have its addresses, and the reason for each of the others.
 func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
 	names := namesOf(args)
-	s, wanted, err := e.survey(ctx, args.Pod)
+	r, wanted, err := e.request(ctx, args.Pod)
 	switch {
 	case err != nil:
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	case !wanted:
 		return fitting(args, names)
 	}
-	var fit []string
 	result := &extenderv1.ExtenderFilterResult{FailedNodes: extenderv1.FailedNodesMap{},
 		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
+	nodes := make([]floating.Node, 0, len(names))
 	for _, name := range names {
 		node, err := e.node(ctx, name)
 		if client.IgnoreNotFound(err) != nil {
@@ -74,13 +75,18 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 			result.FailedAndUnresolvableNodes[name] = err.Error()
 			continue
 		}
-		switch a := s.on(node); {
-		case a.err == nil:
-			fit = append(fit, name)
-		case a.final:
-			result.FailedAndUnresolvableNodes[name] = a.err.Error()
+		nodes = append(nodes, node)
+	}
+	var fit []string
+	s := r.survey(nodes)
+	for i, node := range nodes {
+		switch a := &s.answers[i]; {
+		case a.Err == nil:
+			fit = append(fit, node.Name)
+		case a.Never != nil:
+			result.FailedAndUnresolvableNodes[node.Name] = a.Never.Error()
 		default:
-			result.FailedNodes[name] = a.err.Error()
+			result.FailedNodes[node.Name] = a.Err.Error()
 		}
 	}
 	if len(fit) == 0 {
@@ -129,12 +135,11 @@ func fitting(args *extenderv1.ExtenderArgs, names []string) *extenderv1.Extender
 func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
 	names := namesOf(args)
 	scores := make(extenderv1.HostPriorityList, len(names))
-	s, wanted, err := e.survey(ctx, args.Pod)
+	r, wanted, err := e.request(ctx, args.Pod)
 	if err != nil {
 		return nil, err
 	}
 	nodes := make([]floating.Node, len(names))
-	var most int64
 	for i, name := range names {
 		scores[i].Host = name
 		if !wanted {
@@ -143,19 +148,21 @@ func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs
 		if nodes[i], err = e.node(ctx, name); err != nil {
 			nodes[i] = floating.Node{Name: name} // it scores as a node without labels
 		}
-		most = max(most, s.on(nodes[i]).free)
 	}
+	if !wanted {
+		return scores, nil
+	}
+	s := r.survey(nodes)
+	most := s.most()
 	for i := range scores {
-		if wanted {
-			scores[i].Score = s.score(nodes[i], most)
-		}
+		scores[i].Score = s.score(i, most)
 	}
 	return scores, nil
 }
 
 // Preempt returns the nodes on which a pod can have its addresses once the victims have ended, with their victims.
 func (e *Extender) Preempt(ctx context.Context, args *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error) {
-	s, wanted, err := e.survey(ctx, args.Pod)
+	r, wanted, err := e.request(ctx, args.Pod)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +173,7 @@ func (e *Extender) Preempt(ctx context.Context, args *extenderv1.ExtenderPreempt
 			if err != nil {
 				continue // without its labels, nothing says that the node carries an address
 			}
-			if s.after(node, victims) != nil {
+			if r.after(node, victims) != nil {
 				continue
 			}
 		}
@@ -228,7 +235,7 @@ func (e *Extender) BindPod(ctx context.Context, args *extenderv1.ExtenderBinding
 
 // claim gives a pod its addresses on a node.
 func (e *Extender) claim(ctx context.Context, pod *corev1.Pod, on string) ([]netip.Addr, error) {
-	s, wanted, err := e.survey(ctx, pod)
+	r, wanted, err := e.request(ctx, pod)
 	if err != nil || !wanted {
 		return nil, err
 	}
@@ -236,8 +243,8 @@ func (e *Extender) claim(ctx context.Context, pod *corev1.Pod, on string) ([]net
 	if err != nil {
 		return nil, err
 	}
-	if a := s.on(node); a.err != nil {
-		return nil, a.err
+	if a := r.survey([]floating.Node{node}).answers[0]; a.Err != nil {
+		return nil, cmp.Or(a.Never, a.Err)
 	}
 	return e.Floating.Claim(ctx, pod, node, nil)
 }

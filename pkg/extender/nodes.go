@@ -42,17 +42,13 @@ func (n *nodes) remove(name string) {
 	delete(n.labels, name)
 }
 
-// classes returns a node of each class of a survey, without a name.
-func (n *nodes) classes(s *survey) (classes []floating.Node) {
+// all iterates over the nodes. They must not be changed.
+func (n *nodes) all(yield func(floating.Node) bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	seen := map[string]bool{}
-	for _, set := range n.labels {
-		node := floating.Node{Labels: set}
-		if class := s.class(node); !seen[class] {
-			seen[class] = true
-			classes = append(classes, node)
+	for name, set := range n.labels {
+		if !yield(floating.Node{Name: name, Labels: set}) {
+			return
 		}
 	}
-	return classes
 }

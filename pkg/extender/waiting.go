@@ -118,13 +118,11 @@ func (e *Extender) runWaiting(ctx context.Context) {
 
 // wake wakes the pods that wait longest for a pool and can have an address now.
 func (e *Extender) wake(ctx context.Context, pool string) {
-	read, _, _ := e.Floating.Book.Pool(pool)
-	shared := &survey{book: e.Floating.Book, pool: read}
-	classes := e.nodes.classes(shared)
+	classes := e.Floating.Book.Classes(pool, e.nodes.all)
 	woken := 0
 	for _, asker := range e.waiting.of(pool) {
-		s := &survey{book: shared.book, pool: read, asker: asker}
-		if !slices.ContainsFunc(classes, func(class floating.Node) bool { return s.answer(class).err == nil }) {
+		answers := e.Floating.Book.Survey(asker, classes)
+		if !slices.ContainsFunc(answers, func(a floating.Answer) bool { return a.Err == nil }) {
 			continue
 		}
 		name := types.NamespacedName{Namespace: asker.Namespace, Name: asker.Name}

@@ -74,6 +74,25 @@ func (s *Service) Refuse(service *corev1.Service, table reserved.Table) (refused
 	return refused
 }
 
+// YieldToPools removes the VIPs whose address belongs to an IPPool. poolOf returns the IPPool's name, or "". It returns a
+// sentence for each, which names the IPPool. Cluster IPs and node ports stay.
+func (s *Service) YieldToPools(service *corev1.Service, poolOf func(netip.Addr) string) (refused []string) {
+	for i := range s.Ports {
+		port := &s.Ports[i]
+		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip VIP) bool {
+			if vip.OnNode() || isClusterIP(service, vip.Addr()) {
+				return false
+			}
+			pool := poolOf(vip.Addr())
+			if text := fmt.Sprintf("%s %s is reserved for IPPool %s", port.Protocol, vip, pool); pool != "" && !slices.Contains(refused, text) {
+				refused = append(refused, text)
+			}
+			return pool != ""
+		})
+	}
+	return refused
+}
+
 // reservedFor returns the VIP in the user's notation, and its owner.
 func (v VIP) reservedFor(service *corev1.Service, protocol corev1.Protocol, table reserved.Table) (text, owner string, isReserved bool) {
 	switch {

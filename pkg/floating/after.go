@@ -1,7 +1,6 @@
 package floating
 
 import (
-	"math"
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,29 +32,4 @@ func (b *Book) ChooseAfter(a Asker, node Node, ended []types.UID) ([]Choice, err
 		b.put(address, f)
 	}
 	return choices, err
-}
-
-// FreeIn returns how many addresses of each family of a pool somebody can get on a node, as far as they fit into the
-// number: IPv4 first. It has no entry for a family that the pool has not.
-func (b *Book) FreeIn(pool string, node Node) (free []int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.pools[pool]
-	if s == nil {
-		return nil
-	}
-	for _, is4 := range s.Families() {
-		var sum int64
-		for i, segment := range s.Segments {
-			if segment.First.Is4() == is4 && segment.Nodes.Matches(node.Labels) {
-				left := segment.Size() - s.taken[i]
-				if left > math.MaxInt64-sum {
-					left = math.MaxInt64 - sum
-				}
-				sum += left
-			}
-		}
-		free = append(free, sum)
-	}
-	return free
 }

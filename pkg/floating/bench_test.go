@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating"
 )
 
@@ -82,10 +83,39 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
+// A choice and a survey cost the same whether the workload has 10 pods with addresses or 1,000, and a decision too.
+func TestTheSizeOfAWorkloadDoesNotMatter(t *testing.T) {
+	costs := func(pods int) (choose, survey, before float64) {
+		book := floating.NewBook()
+		book.SetPool(poolOf(t, "web", "10.1.0.0-10.1.15.255 rack=1"), "")
+		var last *networkv1alpha1.FloatingIP
+		for i := range pods {
+			a := askerOf("Deployment web", fmt.Sprint("web-", i), "release-policy=immutable")
+			last = floating.Claimed(floating.Choice{Address: netip.AddrFrom4([4]byte{10, 1, byte(i / 256), byte(i)})}, a, "1-a", metav1.Now())
+			last.ResourceVersion = strconv.Itoa(i + 1)
+			book.Observe(last)
+		}
+		a, nodes := askerOf("Deployment web", "new", "release-policy=immutable"), []floating.Node{nodeOf("1-a"), nodeOf("2-b")}
+		choose = testing.AllocsPerRun(20, func() {
+			if _, err := book.Choose(a, nodes[0]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		survey = testing.AllocsPerRun(20, func() { book.Survey(a, nodes) })
+		return choose, survey, testing.AllocsPerRun(20, func() { book.Before(last) })
+	}
+	choose, survey, before := costs(10)
+	choose2, survey2, before2 := costs(1000)
+	t.Logf("allocations of a choice %v, of a survey %v, of a decision %v", choose2, survey2, before2)
+	if choose2 > choose || survey2 > survey || before2 > before {
+		t.Errorf("beside 10 pods %v, %v and %v allocations, beside 1,000 %v, %v and %v", choose, survey, before, choose2, survey2, before2)
+	}
+}
+
 // A survey says for each node what Choose says.
 func TestSurveyIsChoose(t *testing.T) {
 	w := newWorld(t)
-	w.pool("192.0.2.0/29 rack=1", "192.0.2.8/29 rack=2", "2001:db8::/126")
+	w.pool("192.0.2.0/29 rack=1", "192.0.2.8/29 rack=2", "2001:db8::/120")
 	nodes := []floating.Node{nodeOf("1a"), nodeOf("1b"), nodeOf("2a"), nodeOf("2b"), nodeOf("3a"), nodeOf("3b")}
 	for i, node := range []string{"1a", "1b", "2a"} {
 		w.get(askerOf("DaemonSet agent", fmt.Sprint("agent-", i), "release-policy=immutable"), node)

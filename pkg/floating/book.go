@@ -34,7 +34,7 @@ type Book struct {
 	pools  map[string]*shelf
 	ips    map[netip.Addr]*networkv1alpha1.FloatingIP
 	byPod  map[types.UID]map[netip.Addr]struct{}
-	byWork map[Workload]map[netip.Addr]struct{}
+	byWork map[Workload]*work
 	// pending are addresses that a pod is about to get, until its FloatingIP is written.
 	pending map[netip.Addr]types.UID
 }
@@ -48,6 +48,8 @@ type shelf struct {
 	// selectors are the different selectors of nodes; selector has that of each segment.
 	selectors []labels.Selector
 	selector  []int
+	// sizes are the numbers of addresses of the segments.
+	sizes []int64
 	// taken counts the addresses of each segment that nobody else can get, because of a holder or a reservation.
 	taken []int64
 	// next is an address of each segment before which all have a FloatingIP; not valid: all have.
@@ -55,12 +57,18 @@ type shelf struct {
 	// free are the FloatingIPs of each segment without holder and reservation, the longest free first.
 	free       [][]vacancy
 	used, kept int64
+	// all are the addresses with a FloatingIP of the pool, outside the addresses among them in no segment.
+	// inside counts the others by family: of IPv6 and of IPv4.
+	all, outside map[netip.Addr]struct{}
+	inside       [2]int
+	// heldOutside counts the addresses outside that have a holder.
+	heldOutside int64
 }
 
 // NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{pools: map[string]*shelf{}, ips: map[netip.Addr]*networkv1alpha1.FloatingIP{},
-		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]map[netip.Addr]struct{}{}, pending: map[netip.Addr]types.UID{}}
+		byPod: map[types.UID]map[netip.Addr]struct{}{}, byWork: map[Workload]*work{}, pending: map[netip.Addr]types.UID{}}
 }
 
 // SetPool records a pool. refused is why it gives no new addresses; empty: it gives. changed reports whether that is new.
@@ -96,7 +104,7 @@ func (p Pool) equal(o Pool) bool {
 func (b *Book) shelf(name string) *shelf {
 	s := b.pools[name]
 	if s == nil {
-		s = &shelf{Pool: Pool{Name: name}}
+		s = &shelf{Pool: Pool{Name: name}, all: map[netip.Addr]struct{}{}, outside: map[netip.Addr]struct{}{}}
 		b.pools[name] = s
 	}
 	return s
@@ -115,10 +123,12 @@ func byAge(a, b vacancy) int { return cmp.Or(a.since.Compare(b.since), a.address
 func (b *Book) recount(s *shelf) {
 	n := len(s.Segments)
 	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
-	s.selectors, s.selector = nil, make([]int, n)
+	s.selectors, s.selector, s.sizes = nil, make([]int, n), make([]int64, n)
+	s.outside, s.inside = map[netip.Addr]struct{}{}, [2]int{}
+	s.heldOutside = 0
 	texts := map[string]int{}
 	for i := range s.Segments {
-		s.next[i] = s.Segments[i].First
+		s.next[i], s.sizes[i] = s.Segments[i].First, s.Segments[i].Size()
 		text := s.Segments[i].Nodes.String()
 		at, known := texts[text]
 		if !known {
@@ -127,10 +137,8 @@ func (b *Book) recount(s *shelf) {
 		}
 		s.selector[i] = at
 	}
-	for _, f := range b.ips {
-		if f.Spec.Pool == s.Name {
-			s.count(f, 1)
-		}
+	for a := range s.all {
+		s.count(a, b.ips[a], 1)
 	}
 }
 
@@ -139,19 +147,25 @@ func (s *shelf) segmentOf(a netip.Addr) int {
 	return slices.IndexFunc(s.Segments, func(segment Segment) bool { return segment.Contains(a) })
 }
 
-// count adds a FloatingIP to the index, or removes it.
-func (s *shelf) count(f *networkv1alpha1.FloatingIP, by int64) {
+// count adds a FloatingIP to the index of segments, or removes it.
+func (s *shelf) count(address netip.Addr, f *networkv1alpha1.FloatingIP, by int64) {
 	switch h := f.Spec.Holder; {
 	case h != nil && h.PodUID != "":
 		s.used += by
 	case h != nil:
 		s.kept += by
 	}
-	address, _ := addressOf(f)
 	i := s.segmentOf(address)
+	if i < 0 && f.Spec.Holder != nil {
+		s.heldOutside += by
+	}
 	if i < 0 {
+		if delete(s.outside, address); by > 0 {
+			s.outside[address] = struct{}{}
+		}
 		return
 	}
+	s.inside[one(address.Is4())] += int(by)
 	if f.Spec.Holder != nil || isReserved(f) {
 		s.taken[i] += by
 		return
@@ -212,9 +226,11 @@ func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
 func (b *Book) put(address netip.Addr, f *networkv1alpha1.FloatingIP) {
 	b.drop(address)
 	b.ips[address] = f
-	b.shelf(f.Spec.Pool).count(f, 1)
+	s := b.shelf(f.Spec.Pool)
+	s.all[address] = struct{}{}
+	s.count(address, f, 1)
 	if h := f.Spec.Holder; h != nil {
-		add(b.byWork, WorkloadOf(h), address)
+		b.work(WorkloadOf(h)).add(entry{f, address})
 		if h.PodUID != "" {
 			add(b.byPod, h.PodUID, address)
 		}
@@ -241,9 +257,13 @@ func (b *Book) drop(address netip.Addr) {
 	if was == nil {
 		return
 	}
-	b.shelf(was.Spec.Pool).count(was, -1)
+	s := b.shelf(was.Spec.Pool)
+	delete(s.all, address)
+	s.count(address, was, -1)
 	if h := was.Spec.Holder; h != nil {
-		remove(b.byWork, WorkloadOf(h), address)
+		if w := WorkloadOf(h); b.work(w).remove(entry{was, address}) {
+			delete(b.byWork, w)
+		}
 		remove(b.byPod, h.PodUID, address)
 	}
 }
@@ -305,11 +325,36 @@ func (b *Book) Of(pod types.UID) []*networkv1alpha1.FloatingIP {
 	return b.sorted(b.byPod[pod])
 }
 
+// Has reports whether a pod has a FloatingIP.
+func (b *Book) Has(pod types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.byPod[pod]) > 0
+}
+
+// Pods returns the pods with an address of a pool at a location, in no order, some more than once.
+func (b *Book) Pods(location networkv1alpha1.IPPoolLocation) (pods []types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, addresses := range b.byPod {
+		for address := range addresses {
+			f := b.ips[address]
+			if s := b.pools[f.Spec.Pool]; s != nil && s.Location == location {
+				pods = append(pods, types.NamespacedName{Namespace: f.Spec.Holder.Namespace, Name: f.Spec.Holder.Pod})
+			}
+		}
+	}
+	return pods
+}
+
 // OfWorkload returns the FloatingIPs of a workload, IPv4 first, by their index. They must not be changed.
 func (b *Book) OfWorkload(w Workload) []*networkv1alpha1.FloatingIP {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sorted(b.byWork[w])
+	if of := b.byWork[w]; of != nil {
+		return b.sorted(of.all)
+	}
+	return nil
 }
 
 // Get returns an address' FloatingIP, or nil. It must not be changed.
@@ -323,11 +368,18 @@ func (b *Book) Get(address netip.Addr) *networkv1alpha1.FloatingIP {
 func (b *Book) InPool(pool string) (found []*networkv1alpha1.FloatingIP) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s := b.pools[pool]
+	if s == nil {
+		return nil
+	}
+	return b.byAddress(s.all)
+}
+
+// byAddress returns the FloatingIPs of addresses, by address.
+func (b *Book) byAddress(addresses map[netip.Addr]struct{}) (found []*networkv1alpha1.FloatingIP) {
 	var entries []entry
-	for address, f := range b.ips {
-		if f.Spec.Pool == pool {
-			entries = append(entries, entry{f, address})
-		}
+	for address := range addresses {
+		entries = append(entries, entry{b.ips[address], address})
 	}
 	slices.SortFunc(entries, func(x, y entry) int { return x.address.Compare(y.address) })
 	for _, e := range entries {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		choice := floating.Choice{Address: netip.MustParseAddr("192.0.2.1")}
 		f := floating.Claimed(choice, askerOf(c.workload, c.pod, c.fields...), "1a", metav1.NewTime(now))
-		if got := floating.Decide(f, c.state, []*networkv1alpha1.FloatingIP{f}, now.Add(-c.ago), now); got != c.want {
+		if got := floating.Decide(f, c.state, floating.NewBook().Before, now.Add(-c.ago), now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -219,5 +220,81 @@ func TestHistoryOfAnAddress(t *testing.T) {
 		last.Kind != "StatefulSet" || last.Until.Sub(last.From.Time) != 0 || f.Status.History[15].Pod != "db-3" ||
 		f.Name != "2001-0db8-0000-0000-0000-0000-0000-000a" {
 		t.Errorf("history %+v of %s", f.Status.History, f.Name)
+	}
+}
+
+// What pods have of Overlay pools stays theirs when a pool is deleted or recreated with other ranges, also while the book does
+// not know that yet.
+func TestOverlayAddressesInUse(t *testing.T) {
+	pool := func(name, addresses string) networkv1alpha1.IPPool {
+		p := networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec = networkv1alpha1.IPPoolSpec{Location: networkv1alpha1.LocationOverlay,
+			Ranges: []networkv1alpha1.IPPoolRange{{Addresses: addresses}}}
+		return p
+	}
+	book := floating.NewBook()
+	set := func(p networkv1alpha1.IPPool) {
+		read, err := floating.ParsePool(&p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		book.SetPool(read, "")
+	}
+	web, moved := pool("web", "10.244.9.0-10.244.9.1"), pool("web", "10.244.8.0-10.244.8.1")
+	set(web)
+	for i, address := range []networkv1alpha1.EgressAddress{"10.244.9.0", "10.244.9.1"} {
+		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: string(address), ResourceVersion: "1"},
+			Spec: networkv1alpha1.FloatingIPSpec{Address: address, Pool: "web"}}
+		if i == 0 {
+			f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}
+		}
+		book.Observe(f)
+	}
+	want := func(text string, pools ...networkv1alpha1.IPPool) {
+		t.Helper()
+		if have := fmt.Sprint(book.Overlay(pools)); have != text {
+			t.Errorf("%s, want %s", have, text)
+		}
+	}
+	want("[10.244.9.0/31]", web)
+	want("[10.244.9.0/32]")
+	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	set(moved)
+	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	book.RemovePool("web")
+	want("[10.244.9.0/32]")
+	set(web)
+	want("[10.244.9.0/31]", web)
+}
+
+// Of the addresses of a workload for one index and family, those with a pod come before the others, and then the lowest.
+func TestBefore(t *testing.T) {
+	book := floating.NewBook()
+	book.SetPool(poolOf(t, "web", "192.0.2.0/28", "2001:db8::/124"), "")
+	observe := func(version int, address, pod string, index int32, ended bool) *networkv1alpha1.FloatingIP {
+		a := askerOf("Deployment web", pod, "release-policy=immutable")
+		f := floating.Claimed(floating.Choice{Address: netip.MustParseAddr(address), Index: index}, a, "1a", metav1.Now())
+		if ended {
+			f = floating.Ended(f, floating.Outcome{}, metav1.Now())
+		}
+		f.ResourceVersion = strconv.Itoa(version)
+		book.Observe(f)
+		return f
+	}
+	kept := []*networkv1alpha1.FloatingIP{}
+	for i, address := range []string{"192.0.2.1", "192.0.2.3", "192.0.2.5"} {
+		kept = append(kept, observe(i+1, address, fmt.Sprint("old-", i), 0, true))
+	}
+	held := observe(4, "192.0.2.9", "new", 0, false)
+	observe(5, "2001:db8::1", "new", 0, false) // another family
+	observe(6, "192.0.2.2", "new", 1, false)   // another index
+	for i, f := range kept {
+		if got := book.Before(f); got != i+1 {
+			t.Errorf("%d addresses before %s, want %d", got, f.Spec.Address, i+1)
+		}
+	}
+	ended := floating.Ended(held, floating.Outcome{}, metav1.Now()) // the book does not have that yet
+	if got, again := book.Before(held), book.Before(ended); got != 3 || again != 3 {
+		t.Errorf("%d and %d addresses before %s, want the 3 lower ones", got, again, held.Spec.Address)
 	}
 }

@@ -2,6 +2,7 @@ package floating
 
 import (
 	"errors"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -129,14 +130,9 @@ func (b *Book) Extra(pod types.UID, choices []Choice) (extra []*networkv1alpha1.
 func (b *Book) HasExtra(pod types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	type place struct {
-		pool string
-		slot
-	}
 	seen := map[place]bool{}
 	for address := range b.byPod[pod] {
-		f := entry{b.ips[address], address}
-		at := place{f.Spec.Pool, slotOf(f)}
+		at := placeOf(entry{b.ips[address], address})
 		if seen[at] {
 			return true
 		}
@@ -149,8 +145,28 @@ func (b *Book) HasExtra(pod types.UID) bool {
 type Answer struct {
 	Choices []Choice
 	Err     error
-	// Free counts the addresses that nobody has on the segments that the node carries.
+	// Never says why the pod gets nothing on the node whoever else ends, because no segment of a family of the pool is
+	// carried there; nil: it may get something. It is of interest if Err is not nil.
+	Never error
+	// Free counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
 	Free int64
+}
+
+// Kept counts the choices that are the pod's own or its workload's.
+func (a *Answer) Kept() (n int) {
+	for _, c := range a.Choices {
+		if c.Had != nil && c.Had.Spec.Holder != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Was reports whether a choice that is kept was on a node before.
+func (a *Answer) Was(node string) bool {
+	return slices.ContainsFunc(a.Choices, func(c Choice) bool {
+		return c.Had != nil && c.Had.Spec.Holder != nil && c.Had.Spec.Holder.Node == node
+	})
 }
 
 // Survey returns what Choose would return for each node, for a scheduler. It evaluates nodes that carry the same
@@ -162,7 +178,7 @@ func (b *Book) Survey(a Asker, nodes []Node) []Answer {
 	c, err := b.chooser(a)
 	if err != nil {
 		for i := range answers {
-			answers[i].Err = err
+			answers[i].Err, answers[i].Never = err, err
 		}
 		return answers
 	}
@@ -174,7 +190,7 @@ func (b *Book) Survey(a Asker, nodes []Node) []Answer {
 		answer, ok := known[string(key)]
 		if special := c.isSpecial(node.Name); special || !ok {
 			answer.Choices, answer.Err = c.on(node)
-			answer.Free = c.freeCount()
+			answer.Free, answer.Never = c.freeCount(), c.never()
 			if !special {
 				known[string(key)] = answer
 			}
@@ -188,6 +204,22 @@ func (b *Book) Survey(a Asker, nodes []Node) []Answer {
 		}
 	}
 	return answers
+}
+
+// Classes returns a node without a name for each set of segments of a pool that one of the nodes carries.
+func (b *Book) Classes(pool string, nodes iter.Seq[Node]) (classes []Node) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &chooser{Book: b, shelf: b.pools[pool]}
+	known := map[string]bool{}
+	for node := range nodes {
+		c.setNode(node)
+		if !known[string(c.matches)] {
+			known[string(c.matches)] = true
+			classes = append(classes, Node{Labels: node.Labels})
+		}
+	}
+	return classes
 }
 
 // Claimed returns the FloatingIP that gives a choice to a pod on a node. The caller writes it.

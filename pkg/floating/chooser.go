@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -66,17 +67,22 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 
 // findKept finds the addresses that the workload has for this pod.
 func (c *chooser) findKept() {
-	a := c.asker
-	for address := range c.byWork[a.Workload] {
-		f := entry{c.ips[address], address}
-		h := f.Spec.Holder
-		switch {
-		case f.Spec.Pool != c.shelf.Name || h.PodUID == a.UID:
-		case a.Workload.NamesPods() && h.Pod == a.Name:
-			c.named = append(c.named, f)
-		case !a.Workload.NamesPods() && h.PodUID == "":
-			c.kept = append(c.kept, f)
+	w := c.byWork[c.asker.Workload]
+	if w == nil {
+		return
+	}
+	ofPool := func(addresses map[netip.Addr]struct{}) (found []entry) {
+		for address := range addresses {
+			if f := (entry{c.ips[address], address}); f.Spec.Pool == c.shelf.Name && f.Spec.Holder.PodUID != c.asker.UID {
+				found = append(found, f)
+			}
 		}
+		return found
+	}
+	if c.asker.Workload.NamesPods() {
+		c.named = ofPool(w.named[c.asker.Name])
+	} else {
+		c.kept = ofPool(w.kept)
 	}
 	slices.SortFunc(c.named, byIndex)
 	slices.SortFunc(c.kept, byIndex)
@@ -154,21 +160,61 @@ func (c *chooser) isSpecial(node string) bool {
 	return slices.ContainsFunc(c.held, on) || slices.ContainsFunc(c.kept, on)
 }
 
-// freeCount counts the addresses that nobody has on the segments that the node carries.
-func (c *chooser) freeCount() (n int64) {
+// freeCount counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
+func (c *chooser) freeCount() int64 {
 	if c.shelf == nil {
 		return 0
 	}
+	var free [2]int64
 	for i, s := range c.shelf.Segments {
 		if c.carries(i) {
-			n += min(s.Size()-c.shelf.taken[i], maxFree)
+			family := one(s.First.Is4())
+			free[family] = min(free[family]+c.shelf.sizes[i]-c.shelf.taken[i], maxFree)
 		}
 	}
-	return n
+	fewest := int64(maxFree)
+	for _, is4 := range c.shelf.Families() {
+		fewest = min(fewest, free[one(is4)])
+	}
+	return fewest
 }
 
-// maxFree is how many free addresses of a segment count, so that a sum of 64 fits.
-const maxFree = 1 << 56
+// maxFree bounds the counts of free addresses, so that a segment of IPv6 does not outweigh all others.
+const maxFree = 1 << 20
+
+// never returns an error if the node carries no address of a family of the pool, whoever has which.
+func (c *chooser) never() error {
+	if c.nothing != nil || len(c.shelf.Segments) == 0 {
+		return cmp.Or(c.nothing, error(&UnavailableError{Pool: c.asker.Request.Pool, Reason: "it has no addresses"}))
+	}
+	for _, is4 := range c.shelf.Families() {
+		var selectors []string
+		carried := false
+		for i, segment := range c.shelf.Segments {
+			if segment.First.Is4() != is4 {
+				continue
+			}
+			if carried = c.carries(i); carried {
+				break
+			}
+			if text := segment.Nodes.String(); !slices.Contains(selectors, text) {
+				selectors = append(selectors, text)
+			}
+		}
+		if !carried {
+			return &UnavailableError{Pool: c.shelf.Name, Elsewhere: true, Reason: fmt.Sprintf(
+				"it has no %s address that this node can carry, but for nodes with %s", family(is4), strings.Join(selectors, " or "))}
+		}
+	}
+	return nil
+}
+
+func family(is4 bool) string {
+	if is4 {
+		return "IPv4"
+	}
+	return "IPv6"
+}
 
 // on chooses the addresses on a node, in the order of their index, IPv4 first.
 func (c *chooser) on(node Node) ([]Choice, error) {
@@ -318,9 +364,19 @@ func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 
 // countOf counts the addresses of the workload for an index and a family, without what the pod itself drops.
 func (c *chooser) countOf(index int32, is4 bool) (n int) {
-	for a := range c.byWork[c.asker.Workload] {
-		h := c.ips[a].Spec.Holder
-		if c.ips[a].Spec.Pool == c.shelf.Name && h.Index == index && a.Is4() == is4 && h.PodUID != c.asker.UID {
+	w := c.byWork[c.asker.Workload]
+	if w == nil {
+		return 0
+	}
+	at := place{c.shelf.Name, slot{index, is4}}
+	n = w.held[at]
+	for address := range c.byPod[c.asker.UID] {
+		if f := (entry{c.ips[address], address}); WorkloadOf(f.Spec.Holder) == c.asker.Workload && placeOf(f) == at {
+			n--
+		}
+	}
+	for _, f := range c.kept {
+		if placeOf(f) == at {
 			n++
 		}
 	}
@@ -381,20 +437,16 @@ func (c *chooser) ranges(index int32, is4 bool) (found []networkv1alpha1.Address
 
 // unavailable explains that no address is free.
 func (c *chooser) unavailable(index int32, is4 bool) error {
-	family := "IPv6"
-	if is4 {
-		family = "IPv4"
-	}
 	err := &UnavailableError{Pool: c.shelf.Name, Elsewhere: c.elsewhere}
 	switch ranges := c.ranges(index, is4); {
 	case c.elsewhere && len(ranges) > 0:
 		err.Reason, err.Node = fmt.Sprintf("free addresses of the requested ranges %v are carried by other nodes", ranges), c.node.Name
 	case c.elsewhere:
-		err.Reason, err.Node = fmt.Sprintf("its free %s addresses are carried by other nodes", family), c.node.Name
+		err.Reason, err.Node = fmt.Sprintf("its free %s addresses are carried by other nodes", family(is4)), c.node.Name
 	case len(ranges) > 0:
 		err.Reason = fmt.Sprintf("no address of the requested ranges %v is free", ranges)
 	default:
-		err.Reason = fmt.Sprintf("all its %s addresses are in use", family)
+		err.Reason = fmt.Sprintf("all its %s addresses are in use", family(is4))
 	}
 	err.For = c.leaving(index, is4)
 	return err
@@ -407,7 +459,11 @@ func (c *chooser) leaving(index int32, is4 bool) string {
 		return ""
 	}
 	var first entry
-	for a := range c.byWork[c.asker.Workload] {
+	w := c.byWork[c.asker.Workload]
+	if w == nil {
+		return ""
+	}
+	for a := range w.all {
 		f := entry{c.ips[a], a}
 		if f.Spec.Holder.PodUID != "" && f.Spec.Pool == c.shelf.Name && c.fits(a, index, is4) &&
 			(first.FloatingIP == nil || byIndex(f, first) < 0) {

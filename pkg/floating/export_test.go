@@ -28,6 +28,10 @@ func (b *Book) Faults() (faults []string) {
 			faults = append(faults, fmt.Sprintf("pool %s: used %d kept %d taken %v free %v; counted again %d %d %v %v",
 				name, s.used, s.kept, s.taken, s.free, c.used, c.kept, c.taken, c.free))
 		}
+		if !reflect.DeepEqual(s.all, c.all) || !reflect.DeepEqual(s.outside, c.outside) || s.inside != c.inside {
+			faults = append(faults, fmt.Sprintf("pool %s: all %v, outside %v, inside %v; counted again %v, %v, %v",
+				name, s.all, s.outside, s.inside, c.all, c.outside, c.inside))
+		}
 		for i, segment := range s.Segments {
 			for a := segment.First; a != s.next[i] && segment.Contains(a); a = a.Next() {
 				if b.ips[a] == nil {

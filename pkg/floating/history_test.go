@@ -246,7 +246,7 @@ func (h *history) tend(p *process, address netip.Addr) (changed bool) {
 		since = f.Spec.Holder.Since.Time
 	}
 	of := floating.WorkloadOf(f.Spec.Holder)
-	o := floating.Decide(f, h.stateOf(of), p.OfWorkload(of), since, now)
+	o := floating.Decide(f, h.stateOf(of), p.Before, since, now)
 	if f.Spec.Holder.PodUID == "" && !o.Released {
 		return false
 	}

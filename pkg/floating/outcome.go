@@ -31,12 +31,12 @@ type Outcome struct {
 	Again time.Duration
 }
 
-// Decide returns what becomes of an address without a pod. all are the FloatingIPs of the workload.
-func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP, since, now time.Time) Outcome {
+// Decide returns what becomes of an address without a pod. before is Book.Before.
+func Decide(f *networkv1alpha1.FloatingIP, w State, before func(*networkv1alpha1.FloatingIP) int, since, now time.Time) Outcome {
 	h := f.Spec.Holder
 	switch {
 	case h.ReleasePolicy == networkv1alpha1.ReleaseNever:
-	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, all):
+	case h.ReleasePolicy != networkv1alpha1.ReleaseImmutable, !w.Exists || w.UID != h.UID, isSurplus(f, w, before):
 		return Outcome{Released: true}
 	}
 	if h.TTL == nil {
@@ -49,7 +49,7 @@ func Decide(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Float
 }
 
 // isSurplus reports whether a workload has scaled below the address.
-func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.FloatingIP) bool {
+func isSurplus(f *networkv1alpha1.FloatingIP, w State, before func(*networkv1alpha1.FloatingIP) int) bool {
 	h := f.Spec.Holder
 	if w.Replicas < 0 {
 		return false
@@ -58,22 +58,7 @@ func isSurplus(f *networkv1alpha1.FloatingIP, w State, all []*networkv1alpha1.Fl
 		ordinal, err := strconv.Atoi(h.Pod[strings.LastIndex(h.Pod, "-")+1:])
 		return err != nil || ordinal < w.FirstOrdinal || ordinal >= w.FirstOrdinal+w.Replicas
 	}
-	if h.Kind == "Pod" {
-		return false
-	}
-	// Of the addresses for one index and family, those with a pod count first, then the lowest.
-	mine, _ := addressOf(f)
-	before := 0
-	for _, o := range all {
-		theirs, _ := addressOf(o)
-		if o.Spec.Pool != f.Spec.Pool || o.Spec.Holder.Index != h.Index || theirs.Is4() != mine.Is4() || theirs == mine {
-			continue
-		}
-		if o.Spec.Holder.PodUID != "" || theirs.Less(mine) {
-			before++
-		}
-	}
-	return before >= w.Replicas
+	return h.Kind != "Pod" && before(f) >= w.Replicas
 }
 
 // Dropped returns what becomes of an address that a pod has and does not use, because it got another one, as on a node

@@ -60,29 +60,44 @@ func isWithin(r networkv1alpha1.AddressRange, networks []netip.Prefix) bool {
 	return false
 }
 
+// outside returns the FloatingIPs of a pool that are in none of its ranges, by address. The index has them if the pool is
+// as it was recorded.
+func (b *Book) outside(p Pool) (found []*networkv1alpha1.FloatingIP) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.pools[p.Name]
+	switch {
+	case s == nil:
+		return nil
+	case s.known && s.Pool.equal(p):
+		return b.byAddress(s.outside)
+	}
+	addresses := map[netip.Addr]struct{}{}
+	for a := range s.all {
+		if _, inside := p.SegmentOf(a); !inside {
+			addresses[a] = struct{}{}
+		}
+	}
+	return b.byAddress(addresses)
+}
+
 // Outside reports an address of the pool in use that is in none of its ranges, because they shrank too far.
 func (b *Book) Outside(p Pool) error {
-	for _, f := range b.InPool(p.Name) {
-		address, _ := addressOf(f)
-		if _, inside := p.SegmentOf(address); !inside && f.Spec.Holder != nil {
+	for _, f := range b.outside(p) {
+		if f.Spec.Holder != nil {
 			return &RefusedError{networkv1alpha1.ReasonRangeInUse, fmt.Sprintf(
-				"%s is in none of the ranges of IPPool %s, and %s has it", address, p.Name, WorkloadOf(f.Spec.Holder))}
+				"%s is in none of the ranges of IPPool %s, and %s has it", f.Spec.Address, p.Name, WorkloadOf(f.Spec.Holder))}
 		}
 	}
 	return nil
 }
 
-// Missing returns addresses that need a FloatingIP, so that the pool has Size of each family.
+// Missing returns addresses that need a FloatingIP, so that the recorded pool has Size of each family.
 func (b *Book) Missing(p Pool) (missing []netip.Addr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, is4 := range p.Families() {
-		have := 0
-		for a, f := range b.ips {
-			if _, inside := p.SegmentOf(a); f.Spec.Pool == p.Name && inside && a.Is4() == is4 {
-				have++
-			}
-		}
+		have := b.shelf(p.Name).inside[one(is4)]
 		for _, s := range p.Segments {
 			if s.First.Is4() != is4 {
 				continue
@@ -103,11 +118,5 @@ func (b *Book) Missing(p Pool) (missing []netip.Addr) {
 
 // Surplus returns FloatingIPs of the pool that nobody has and that are in none of its ranges.
 func (b *Book) Surplus(p Pool) (surplus []*networkv1alpha1.FloatingIP) {
-	for _, f := range b.InPool(p.Name) {
-		address, _ := addressOf(f)
-		if _, inside := p.SegmentOf(address); !inside && f.Spec.Holder == nil {
-			surplus = append(surplus, f)
-		}
-	}
-	return surplus
+	return slices.DeleteFunc(b.outside(p), func(f *networkv1alpha1.FloatingIP) bool { return f.Spec.Holder != nil })
 }

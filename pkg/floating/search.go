@@ -27,7 +27,7 @@ func (c *chooser) free(index int32, is4 bool) (netip.Addr, bool) {
 func (c *chooser) longestFree(index int32, is4 bool) (best vacancy) {
 	for i, segment := range c.shelf.Segments {
 		switch {
-		case segment.First.Is4() != is4 || c.shelf.taken[i] >= segment.Size():
+		case segment.First.Is4() != is4 || c.shelf.taken[i] >= c.shelf.sizes[i]:
 			continue
 		case !c.carries(i):
 			c.elsewhere = c.elsewhere || c.overlapsRanges(segment, index)

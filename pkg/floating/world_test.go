@@ -122,7 +122,7 @@ func (w *world) drop(a floating.Asker, node string) string {
 func (w *world) end(pod string, replicas int) {
 	for _, f := range w.Of(types.UID(pod)) {
 		state := floating.State{Exists: replicas >= 0, Replicas: replicas}
-		o := floating.Decide(f, state, w.OfWorkload(floating.WorkloadOf(f.Spec.Holder)), w.now, w.now)
+		o := floating.Decide(f, state, w.Before, w.now, w.now)
 		w.write(floating.Ended(f, o, metav1.NewTime(w.now)))
 	}
 	w.now = w.now.Add(time.Second)
@@ -132,7 +132,7 @@ func (w *world) end(pod string, replicas int) {
 func (w *world) again(workload floating.Workload, state floating.State) {
 	for _, f := range w.OfWorkload(workload) {
 		if f.Spec.Holder.PodUID == "" {
-			o := floating.Decide(f, state, w.OfWorkload(workload), f.Spec.Holder.Since.Time, w.now)
+			o := floating.Decide(f, state, w.Before, f.Spec.Holder.Since.Time, w.now)
 			w.write(floating.Ended(f, o, metav1.NewTime(w.now)))
 		}
 	}

@@ -210,7 +210,7 @@ func (v *view) floatingRows() map[string]bool {
 			}
 		}
 		for _, id := range router.Nat {
-			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindPod {
+			if nat := nats[id]; nat != nil && nat.Type == nbdb.NATTypeDNATAndSNAT && ownerOf(nat).Kind() == topology.KindPod {
 				have[fmt.Sprint(ownerOf(nat), " ", nat.ExternalIP, " ", router.Name)] = true
 			}
 		}

@@ -54,7 +54,7 @@ func (p *Plan) changes(schema *Schema, a actual) []Change {
 		found = append(found, Change{c.Owner, OpInsert, c.Table, uuidOf(c.Model), nameOf(c.Model), setColumns(schema, c)})
 	}
 	for _, c := range p.Updates {
-		found = append(found, Change{c.Owner, OpUpdate, c.Table, uuidOf(c.Model), nameOf(c.Model), changedValues(schema, c, a)})
+		found = append(found, Change{c.Owner, OpUpdate, c.Table, uuidOf(c.Model), nameOf(c.Model), changedValues(schema, c)})
 	}
 	for _, d := range p.Deletes {
 		found = append(found, Change{d.Owner, OpDelete, d.Table, d.UUID, nameOf(a.row(d.Table, d.UUID)), nil})
@@ -85,11 +85,10 @@ func setColumns(schema *Schema, c RowChange) []ColumnChange {
 
 // changedValues lists the columns that an update changes. Of a merge column it lists only the pairs that the row
 // names.
-func changedValues(schema *Schema, c RowChange, a actual) []ColumnChange {
-	have := a.row(c.Table, uuidOf(c.Model))
+func changedValues(schema *Schema, c RowChange) []ColumnChange {
 	var columns []ColumnChange
 	for _, name := range c.Columns {
-		want, has := column(c.Model, name), column(have, name)
+		want, has := column(c.Model, name), column(c.Have, name)
 		if slices.Contains(schema.Tables[c.Table].Merge, name) {
 			has = restrictTo(has.(map[string]string), want.(map[string]string))
 		}

@@ -60,6 +60,13 @@ func setColumn(m model.Model, name string, value any) bool {
 	return true
 }
 
+// shallow copies a generated struct. The copy shares sets and maps.
+func shallow(m model.Model) model.Model {
+	copied := reflect.New(reflect.TypeOf(m).Elem())
+	copied.Elem().Set(reflect.ValueOf(m).Elem())
+	return copied.Interface()
+}
+
 // uuidOf returns the UUID field of a generated struct; empty for nil.
 func uuidOf(m model.Model) string {
 	if m == nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weft-network/weft/pkg/ovndb/history"
 )
 
 // Observer receives the engine's transactions, connection changes and drift. pkg/metrics counts them.
@@ -78,6 +80,11 @@ type Config struct {
 	BlindAfter time.Duration
 	Observer   Observer
 	Log        logr.Logger
+	// Writer names this program and its version in a comment of each transaction, such as "weft v0.3.0". If it is
+	// empty, transactions have no comments.
+	Writer string
+	// History, if set, records the changes of an Engine, and the foreign changes that it finds.
+	History *history.Recorder
 }
 
 // Conn keeps one database connected. Each connection has a new client.
@@ -88,6 +95,7 @@ type Conn struct {
 
 	mu      sync.RWMutex
 	current *session
+	served  *Schema    // of the present or the last session
 	changed *sync.Cond // signals each change of a row or of the connection to waiters
 	version uint64
 	failure error // why no connection exists
@@ -235,7 +243,9 @@ func (c *Conn) Progress() time.Time {
 func (c *Conn) publish(s *session) {
 	c.mu.Lock()
 	was := c.current != nil
-	c.current = s
+	if c.current = s; s != nil {
+		c.served = s.schema
+	}
 	c.mu.Unlock()
 	if up := s != nil; up != was {
 		c.cfg.Observer.Connected(c.cfg.Schema.Model.Name(), up)

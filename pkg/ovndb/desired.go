@@ -37,8 +37,8 @@ type rowName struct{ table, name string }
 // unitState is one unit and its progress between two commits.
 type unitState struct {
 	unit  unit.Unit
-	stale map[member]struct{} // former memberships that may still be in the database
-	// UUID -> table of former rows; tables without external_ids have no other record of them
+	stale map[member]struct{} // former memberships that may still be in the database; nil without any
+	// UUID -> table of former rows; tables without external_ids have no other record of them; nil without any
 	gone    map[string]string
 	parked  bool // depends on an absent row: until that row exists, no row of the unit may exist
 	waiters []chan error
@@ -46,6 +46,7 @@ type unitState struct {
 	version uint64 // counts how often the unit was replaced
 	clean   bool   // this version is committed: any difference from now on is a foreign change
 	repairs repairs
+	cause   Cause // of the last Apply
 }
 
 func newDesired() *desired {
@@ -125,7 +126,7 @@ func rowTunnelKey(schema *Schema, u unit.Unit, table string, row unit.Row) (Tunn
 func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 	st := d.units[u.Key]
 	if st == nil {
-		st = &unitState{stale: map[member]struct{}{}, gone: map[string]string{}}
+		st = &unitState{}
 		d.units[u.Key] = st
 	}
 	d.unindex(schema, st)
@@ -183,6 +184,9 @@ func (d *desired) take(schema *Schema, u unit.Unit, row unit.Row) {
 func (d *desired) leave(schema *Schema, st *unitState) {
 	for _, row := range st.unit.Rows {
 		if table, err := schema.tableOf(row.Model); err == nil && row.Columns == nil {
+			if st.gone == nil {
+				st.gone = map[string]string{}
+			}
 			st.gone[uuidOf(row.Model)] = table
 		}
 	}
@@ -194,6 +198,9 @@ func (d *desired) leave(schema *Schema, st *unitState) {
 // leaveMember leaves the removal of an element to a unit.
 func (d *desired) leaveMember(st *unitState, m member) {
 	if _, known := st.stale[m]; !known {
+		if st.stale == nil {
+			st.stale = map[member]struct{}{}
+		}
 		st.stale[m] = struct{}{}
 		d.leaving[m]++
 	}
@@ -235,8 +242,7 @@ func (d *desired) done(st *unitState) {
 			delete(d.leaving, m)
 		}
 	}
-	clear(st.stale)
-	clear(st.gone)
+	st.stale, st.gone = nil, nil // an empty map keeps its memory
 	if st.unit.Empty() && len(st.waiters) == 0 {
 		delete(d.units, st.unit.Key)
 	}

@@ -95,7 +95,7 @@ func NewEngine(cfg Config, onSettled func(unit.Key, error)) *Engine {
 func (e *Engine) Apply(ctx context.Context, u unit.Unit) error {
 	u = e.tagged(u)
 	e.mu.Lock()
-	done := e.submit(u)
+	done := e.submit(u, causeOf(ctx))
 	e.mu.Unlock()
 	return await(ctx, u.Key, done)
 }
@@ -107,9 +107,10 @@ func (e *Engine) ApplyAll(ctx context.Context, units ...unit.Unit) error {
 	for i, u := range units {
 		tagged[i] = e.tagged(u)
 	}
+	cause := causeOf(ctx)
 	e.mu.Lock()
 	for i, u := range tagged {
-		done[i] = e.submit(u)
+		done[i] = e.submit(u, cause)
 	}
 	e.mu.Unlock()
 	var err error
@@ -127,7 +128,7 @@ func (e *Engine) Retry(ctx context.Context, key unit.Key) error {
 		e.mu.Unlock()
 		return nil
 	}
-	done := e.submit(st.unit)
+	done := e.submit(st.unit, causeOf(ctx))
 	e.mu.Unlock()
 	return await(ctx, key, done)
 }
@@ -142,13 +143,14 @@ func await(ctx context.Context, key unit.Key, done <-chan error) error {
 }
 
 // submit makes a tagged unit the desired state and returns where its outcome arrives. e.mu must be held.
-func (e *Engine) submit(u unit.Unit) <-chan error {
+func (e *Engine) submit(u unit.Unit, cause Cause) <-chan error {
 	done := make(chan error, 1)
 	if err := e.desired.check(&e.cfg.Schema, u); err != nil {
 		done <- &RejectedError{u.Key, err}
 		return done
 	}
 	st := e.desired.set(&e.cfg.Schema, u)
+	st.cause = cause
 	if e.online {
 		st.waiters = append(st.waiters, done)
 	} else {
@@ -158,7 +160,8 @@ func (e *Engine) submit(u unit.Unit) <-chan error {
 	return done
 }
 
-// tagged returns the unit with its key in each row's external_ids.
+// tagged returns the unit with its key in each row's external_ids. It copies what it changes, and shares the rest with
+// the caller, who must not change a row afterwards.
 func (e *Engine) tagged(u unit.Unit) unit.Unit {
 	rows := make([]unit.Row, len(u.Rows))
 	for i, row := range u.Rows {
@@ -166,17 +169,15 @@ func (e *Engine) tagged(u unit.Unit) unit.Unit {
 		if row.Columns != nil {
 			continue
 		}
-		m := model.Clone(row.Model)
-		ids, ok := column(m, "external_ids").(map[string]string)
-		if ok {
-			ids = maps.Clone(ids)
-			if ids == nil {
-				ids = map[string]string{}
-			}
-			ids[unit.OwnerKey] = string(u.Key)
-			setColumn(m, "external_ids", ids)
+		had, ok := column(row.Model, "external_ids").(map[string]string)
+		if !ok || had[unit.OwnerKey] == string(u.Key) {
+			continue
 		}
-		rows[i].Model = m
+		ids := make(map[string]string, len(had)+1)
+		maps.Copy(ids, had)
+		ids[unit.OwnerKey] = string(u.Key)
+		rows[i].Model = shallow(row.Model)
+		setColumn(rows[i].Model, "external_ids", ids)
 	}
 	u.Rows = rows
 	return u
@@ -348,7 +349,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 	}
 	w := &writer{engine: e, session: s}
 	if e.fenced() {
-		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch})
+		f, err := takeFence(ctx, s, claim{holder: e.id, after: e.epoch, writer: e.cfg.Writer})
 		e.cfg.Observer.Transaction(s.schema.Model.Name(), "fence", 1, err)
 		if err != nil {
 			return nil, err
@@ -369,6 +370,9 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		e.enqueue(key)
 	}
 	e.online, e.writer = !e.cfg.ReadOnly, w
+	if h := e.cfg.History; h != nil {
+		h.Begin(e.cfg.Now())
+	}
 	return w, nil
 }
 

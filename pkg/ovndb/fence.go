@@ -29,6 +29,7 @@ type fence struct {
 type claim struct {
 	holder string // identity of the process
 	after  int    // the epoch that it held before, or 0
+	writer string // Config.Writer
 }
 
 func (c claim) pairs(epoch int) ovsdb.OvsMap {
@@ -75,7 +76,8 @@ func epochOf(ids map[string]string) (int, error) {
 
 func insertFence(ctx context.Context, s *session, c claim) (*fence, error) {
 	row := ovsdb.Row{"external_ids": c.pairs(c.after + 1)}
-	_, _, err := s.transact(ctx, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: s.schema.Fence, Row: row})
+	ops := []ovsdb.Operation{{Op: ovsdb.OperationInsert, Table: s.schema.Fence, Row: row}}
+	_, _, err := s.transact(ctx, withComment(ops, c.writer, "takes over")...)
 	if err != nil {
 		return nil, fmt.Errorf("write first epoch: %w", err)
 	}
@@ -86,12 +88,14 @@ func swapFence(ctx context.Context, s *session, row ovsdb.Row, c claim, epoch in
 	timeout, table := 0, s.schema.Fence
 	keys := ovsdb.OvsSet{GoSet: []any{epochKey, holderKey}}
 	where := []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, row["_uuid"])}
-	_, index, err := s.transact(ctx,
-		ovsdb.Operation{Op: ovsdb.OperationWait, Table: table, Timeout: &timeout, Where: where,
+	ops := []ovsdb.Operation{
+		{Op: ovsdb.OperationWait, Table: table, Timeout: &timeout, Where: where,
 			Columns: []string{"external_ids"}, Until: "==", Rows: []ovsdb.Row{{"external_ids": row["external_ids"]}}},
-		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: table, Where: where, Mutations: []ovsdb.Mutation{
+		{Op: ovsdb.OperationMutate, Table: table, Where: where, Mutations: []ovsdb.Mutation{
 			{Column: "external_ids", Mutator: ovsdb.MutateOperationDelete, Value: keys},
-			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: c.pairs(epoch)}}})
+			{Column: "external_ids", Mutator: ovsdb.MutateOperationInsert, Value: c.pairs(epoch)}}},
+	}
+	_, index, err := s.transact(ctx, withComment(ops, c.writer, "takes over")...)
 	if err != nil && index == 0 {
 		return nil, fmt.Errorf("%s changed while the epoch was being taken", table) // the next attempt finds out which process changed it
 	}

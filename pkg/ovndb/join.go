@@ -13,8 +13,23 @@ import (
 // Join does not wait. A row that is inserted later is inserted with these elements. A row that exists gets them when
 // its own unit is planned next, which Join arranges.
 func (e *Engine) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
+	e.Regroup([]unit.Regrouping{{Join: keys, Members: members}})
+}
+
+// Regroup adds optional memberships to units, as Join does, and removes others, as if the units had been applied
+// without them. All changes are queued at once, so that one transaction has them. Regroup does not wait.
+func (e *Engine) Regroup(changes []unit.Regrouping) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for _, c := range changes {
+		e.join(c.Join, c.Members)
+		for _, row := range c.Rows {
+			e.leave(c.Leave, row)
+		}
+	}
+}
+
+func (e *Engine) join(keys []unit.Key, members func(unit.Unit) []unit.Membership) {
 	for _, key := range keys {
 		st := e.desired.units[key]
 		if st == nil {
@@ -27,6 +42,25 @@ func (e *Engine) Join(keys []unit.Key, members func(unit.Unit) []unit.Membership
 				owner.change()
 				e.enqueue(owner.unit.Key)
 			}
+		}
+	}
+}
+
+// leave removes the optional memberships of units in a row. The unit of the row removes the elements.
+func (e *Engine) leave(keys []unit.Key, row unit.Ref) {
+	owner := e.desired.units[e.desired.rows[row.UUID]]
+	for _, key := range keys {
+		st := e.desired.units[key]
+		if st == nil {
+			continue
+		}
+		by := owner
+		if by == nil { // the row's unit is not applied yet
+			by = st
+		}
+		if e.desired.leaveRowOf(st, row, by) {
+			by.change()
+			e.enqueue(by.unit.Key)
 		}
 	}
 }
@@ -46,7 +80,7 @@ func (e *Engine) End(keys []unit.Key, rows []unit.Ref) {
 		e.desired.leaveRow(row)
 	}
 	for _, key := range keys {
-		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key})
+		e.desired.set(&e.cfg.Schema, unit.Unit{Key: key}).cause = Cause{} // whatever made it, nothing uses it now
 		e.enqueue(key)
 	}
 }
@@ -66,26 +100,36 @@ func (d *desired) join(st *unitState, members []unit.Membership) (gained []unit.
 	return gained
 }
 
-// leaveRow removes the optional memberships in a row. The end of the row is expected to remove its elements: until
-// that is committed they are not foreign.
+// leaveRow removes the optional memberships in a row from all units. The end of the row is expected to remove its
+// elements: until that is committed they are not foreign.
 func (d *desired) leaveRow(row unit.Ref) {
 	owner := d.units[d.rows[row.UUID]]
 	for key := range d.below[row.UUID] {
-		st := d.units[key]
-		kept := make([]unit.Membership, 0, len(st.unit.Members))
-		for _, m := range st.unit.Members {
-			if !m.Optional || m.Parent != row {
-				kept = append(kept, m)
-				continue
-			}
-			d.unindexMember(key, m)
-			if owner != nil {
-				d.leaveMember(owner, memberOf(m))
-			}
+		d.leaveRowOf(d.units[key], row, owner)
+	}
+}
+
+// leaveRowOf removes the optional memberships in a row from a unit, and leaves their removal to the unit by, unless it
+// is nil. left reports whether there were any.
+func (d *desired) leaveRowOf(st *unitState, row unit.Ref, by *unitState) (left bool) {
+	inRow := func(m unit.Membership) bool { return m.Optional && m.Parent == row }
+	if !slices.ContainsFunc(st.unit.Members, inRow) {
+		return false
+	}
+	kept := make([]unit.Membership, 0, len(st.unit.Members))
+	for _, m := range st.unit.Members {
+		if !inRow(m) {
+			kept = append(kept, m)
+			continue
 		}
-		st.unit.Members = kept
-		if !slices.ContainsFunc(kept, func(m unit.Membership) bool { return m.Parent.UUID == row.UUID }) {
-			drop(d.below, row.UUID, key)
+		d.unindexMember(st.unit.Key, m)
+		if by != nil {
+			d.leaveMember(by, memberOf(m))
 		}
 	}
+	st.unit.Members = kept
+	if !slices.ContainsFunc(kept, func(m unit.Membership) bool { return m.Parent.UUID == row.UUID }) {
+		drop(d.below, row.UUID, st.unit.Key)
+	}
+	return true
 }

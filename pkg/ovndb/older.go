@@ -9,13 +9,16 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Has reports whether the connected server has an optional column. It returns false without a connection.
+// Has reports whether the server has an optional column. Without a connection it answers for the last one, and before
+// the first it returns false.
 func (c *Conn) Has(table, column string) bool {
-	s := c.session()
-	if s == nil {
+	c.mu.RLock()
+	served := c.served
+	c.mu.RUnlock()
+	if served == nil {
 		return false
 	}
-	_, ok := fieldOf(s.schema.Model.Types()[table], column)
+	_, ok := fieldOf(served.Model.Types()[table], column)
 	return ok
 }
 

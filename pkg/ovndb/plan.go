@@ -24,6 +24,8 @@ type RowChange struct {
 	Table   string
 	Model   model.Model
 	Columns []string // nil for an insert
+	// Have is the row in the database; nil for an insert.
+	Have model.Model
 }
 
 // RowDelete is a row to delete.
@@ -38,8 +40,10 @@ type Element struct {
 	unit.Membership
 }
 
-func (p *Plan) empty() bool {
-	return len(p.Inserts)+len(p.Updates)+len(p.Deletes)+len(p.Adds)+len(p.Removes) == 0
+func (p *Plan) empty() bool { return p.size() == 0 }
+
+func (p *Plan) size() int {
+	return len(p.Inserts) + len(p.Updates) + len(p.Deletes) + len(p.Adds) + len(p.Removes)
 }
 
 // actual is the planner's view of the database.
@@ -214,7 +218,7 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 		return
 	}
 	if changed := p.changedColumns(table, row, have); len(changed) > 0 {
-		p.plan.Updates = append(p.plan.Updates, RowChange{Owner: p.owner, Table: table, Model: row.Model, Columns: changed})
+		p.plan.Updates = append(p.plan.Updates, RowChange{Owner: p.owner, Table: table, Model: row.Model, Columns: changed, Have: have})
 	}
 }
 

@@ -2,6 +2,8 @@ package ovndb
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -39,16 +41,43 @@ func (e *Engine) Drift(ctx context.Context) ([]Change, error) {
 func (e *Engine) Plan(units []unit.Unit) ([]Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.writer
-	if w == nil {
-		return nil, errDisconnected
-	}
-	d := e.desired.clone()
-	planned, err := d.replace(w.session.schema, e.changedUnits(units))
+	plan, view, err := e.planned(units)
 	if err != nil {
 		return nil, err
 	}
-	return preview(dbView{w.session, w.ledger}, d, planned), nil
+	return plan.changes(view.schema, view), nil
+}
+
+// Operations returns the operations of the transaction that would make the changes of Plan, in OVSDB's wire format.
+func (e *Engine) Operations(units []unit.Unit) (texts []json.RawMessage, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	plan, view, err := e.planned(units)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := view.operations(&plan)
+	for _, operation := range operations {
+		text, failed := json.Marshal(operation)
+		texts, err = append(texts, text), errors.Join(err, failed)
+	}
+	return texts, err
+}
+
+// planned returns what applying units would change, and the view of the database that it was computed from. e.mu must
+// be held.
+func (e *Engine) planned(units []unit.Unit) (Plan, dbView, error) {
+	w := e.writer
+	if w == nil {
+		return Plan{}, dbView{}, errDisconnected
+	}
+	view := dbView{w.session, w.ledger}
+	d := e.desired.clone()
+	planned, err := d.replace(w.session.schema, e.changedUnits(units))
+	if err != nil {
+		return Plan{}, view, err
+	}
+	return preview(view, d, planned), view, nil
 }
 
 // Difference returns the differences between the database and all units, without writing. It reads the columns that
@@ -68,11 +97,13 @@ func (e *Engine) Difference(ctx context.Context) ([]Change, error) {
 	for key := range e.desired.units {
 		all[key] = true
 	}
-	return preview(dbView{s, fresh}, e.desired.clone(), all), nil
+	view := dbView{s, fresh}
+	plan := preview(view, e.desired.clone(), all)
+	return plan.changes(s.schema, view), nil
 }
 
 // preview returns what applying the planned units of d, and the units that depend on them, would change.
-func preview(view dbView, d *desired, planned map[unit.Key]bool) []Change {
+func preview(view dbView, d *desired, planned map[unit.Key]bool) Plan {
 	schema := view.schema
 	after := &previewed{actual: view, desired: d, coming: map[string]bool{}, going: map[string]bool{}}
 	for after.settle(schema, planned) {
@@ -81,7 +112,7 @@ func preview(view dbView, d *desired, planned map[unit.Key]bool) []Change {
 	for _, key := range slices.Sorted(maps.Keys(planned)) {
 		p.add(d.units[key])
 	}
-	return p.plan.changes(schema, view)
+	return p.plan
 }
 
 // changedUnits returns the units that differ from the engine's. Units that end come first, because others may take over their

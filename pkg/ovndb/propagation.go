@@ -65,10 +65,11 @@ func (w *writer) awaitAll(ctx context.Context, number any, until time.Time) erro
 
 func (w *writer) requestAnswer(ctx context.Context) (number any, err error) {
 	where := w.fence.wait().Where
-	results, _, err := w.session.transact(ctx, w.fence.wait(),
-		ovsdb.Operation{Op: ovsdb.OperationMutate, Table: w.fence.table, Where: where,
+	ops := []ovsdb.Operation{w.fence.wait(),
+		{Op: ovsdb.OperationMutate, Table: w.fence.table, Where: where,
 			Mutations: []ovsdb.Mutation{{Column: requestColumn, Mutator: ovsdb.MutateOperationAdd, Value: 1}}},
-		ovsdb.Operation{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: where, Columns: []string{requestColumn}})
+		{Op: ovsdb.OperationSelect, Table: w.fence.table, Where: where, Columns: []string{requestColumn}}}
+	results, _, err := w.session.transact(ctx, withComment(ops, w.engine.cfg.Writer, "measures propagation")...)
 	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "propagation", 1, err)
 	if err != nil {
 		return nil, err

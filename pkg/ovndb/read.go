@@ -50,17 +50,22 @@ func Find[T any](c *Conn, like *T) (row *T, ok bool) {
 // List returns copies of all cached rows of a table that keep accepts. It scans the table: use it only at start and
 // for sweeps.
 func List[T any](c *Conn, keep func(*T) bool) []*T {
+	found := Shared(c, keep)
+	for i := range found {
+		found[i], _ = model.Clone(found[i]).(*T)
+	}
+	return found
+}
+
+// Shared is List without copies. The rows must not be changed.
+func Shared[T any](c *Conn, keep func(*T) bool) (found []*T) {
 	s := c.session()
 	if s == nil {
 		return nil
 	}
-	var found []*T
-	rows := s.cache.Table(s.tableFor((*T)(nil)))
-	for id, shared := range rows.RowsShallow() {
+	for _, shared := range s.cache.Table(s.tableFor((*T)(nil))).RowsShallow() {
 		if row, ok := shared.(*T); ok && keep(row) {
-			if copied, ok := rows.Row(id).(*T); ok {
-				found = append(found, copied)
-			}
+			found = append(found, row)
 		}
 	}
 	return found

@@ -19,6 +19,7 @@ func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) (fo
 		return false
 	}
 	state := DriftRepaired
+	planned.found = e.drift.now()
 	switch {
 	case e.reportOnly:
 		state, planned.left = DriftStanding, true
@@ -81,7 +82,9 @@ func (w *writer) reportDrift(planned plannedUnit, st *unitState, refused bool) {
 		return
 	}
 	database := w.session.schema.Model.Name()
-	for _, d := range e.drift.seen(planned.key, found) {
+	news := e.drift.seen(planned.key, found)
+	w.addForeign(planned, news)
+	for _, d := range news {
 		e.cfg.Observer.Drift(database, d.Table, string(d.State))
 		e.cfg.Log.Info("database row differs from the desired state", "database", database, "unit", d.Owner, "table", d.Table,
 			"row", d.UUID, "name", d.Name, "column", d.Column, "want", d.Want, "have", d.Have, "state", d.State)

@@ -12,8 +12,9 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Rows returns complete copies of all rows of all monitored tables, by table. It reads the columns that are not
-// monitored by select in one transaction. During writes, a row and such a column may be from two moments.
+// Rows returns all rows of all monitored tables, complete, by table. It reads the columns that are not monitored by
+// select in one transaction. During writes, a row and such a column may be from two moments. The rows must not be
+// changed, because they share what they can with the copy of the database: libovsdb replaces a changed row.
 func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 	s := c.session()
 	if s == nil {
@@ -31,10 +32,9 @@ func (c *Conn) Rows(ctx context.Context) (map[string][]model.Model, error) {
 			continue // the server's schema has no such table
 		}
 		all[table] = make([]model.Model, 0, rows.Len())
-		for id := range rows.RowsShallow() {
-			row := rows.Row(id)
-			if row == nil {
-				continue // removed meanwhile
+		for id, row := range rows.RowsShallow() {
+			if len(t.Shared) > 0 {
+				row = shallow(row)
 			}
 			for _, name := range t.Shared {
 				shared.fill(row, slot{refOf(table, t, id), name})

@@ -2,12 +2,12 @@ package ovndb_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/ovn-kubernetes/libovsdb/model"
-
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -38,17 +38,31 @@ func TestRowsAreWhole(t *testing.T) {
 	if _, read := rows[nbdb.NATTable]; !read {
 		t.Error("an empty table is as if it were not read")
 	}
-	for _, row := range switches {
-		row.(*nbdb.LogicalSwitch).Name = "changed"
-	}
-	if again, err := e.Rows(t.Context()); err != nil || slices.ContainsFunc(again[nbdb.LogicalSwitchTable], func(m model.Model) bool {
-		return m.(*nbdb.LogicalSwitch).Name == "changed"
-	}) {
-		t.Errorf("a change of a row reached the copy of the database (%v)", err)
+	uuid := switches[0].(*nbdb.LogicalSwitch).UUID
+	if cached, ok := ovndb.Get[nbdb.LogicalSwitch](e.Conn, uuid); !ok || len(cached.Ports) > 0 {
+		t.Errorf("the copy of the database has ports that it does not monitor: %+v", cached)
 	}
 	e.stop()
 	e.await(t, "the end of the connection", func() bool { return !e.Connected() })
 	if _, err := e.Rows(t.Context()); err == nil {
 		t.Error("rows are read without a connection")
+	}
+}
+
+// All rows of a port's table cost few allocations for each row, because they are not copied.
+func TestRowsAreNotCopied(t *testing.T) {
+	e := run(t, ovndbtest.Start(t, "ovn-nb"))
+	e.apply(t, switchUnit("n1", 10))
+	for i := range 100 {
+		e.apply(t, portUnit("n1", fmt.Sprint("p", i), "u", 16+i))
+	}
+	allocations := testing.AllocsPerRun(5, func() {
+		if _, err := e.Rows(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%.0f allocations for 100 ports", allocations)
+	if allocations > 36*100 {
+		t.Errorf("%.0f allocations for 100 ports, want at most 36 for each", allocations)
 	}
 }

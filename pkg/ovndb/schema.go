@@ -21,6 +21,7 @@ type Schema struct {
 	// TunnelKey returns the tunnel key that a row requests, if the table has tunnel keys.
 	TunnelKey func(table string, row model.Model) (TunnelKey, bool, error)
 
+	owned   map[string][]string     // table -> the columns that rows own
 	written map[reflect.Type]string // type of the rows in units -> table; nil: Model's types
 }
 
@@ -88,8 +89,15 @@ func NewSchema(m model.ClientDBModel, err error, tables map[string]Table) Schema
 		}
 	}
 	m.SetIndexes(indexes)
-	return Schema{Model: m, Tables: tables}
+	s := Schema{Model: m, Tables: tables, owned: map[string][]string{}}
+	for table := range tables {
+		s.owned[table] = s.listOwnedColumns(table)
+	}
+	return s
 }
+
+// ownedColumns lists the columns of a row that are owned whole or by key, sorted. The list must not be changed.
+func (s *Schema) ownedColumns(table string) []string { return s.owned[table] }
 
 // ownerOf returns the unit that owns a row. It is empty for foreign rows.
 func (s *Schema) ownerOf(table string, m model.Model) unit.Key {
@@ -120,8 +128,7 @@ func (s *Schema) tableOf(m model.Model) (string, error) {
 	return "", fmt.Errorf("%T is not a row of database %s", m, s.Model.Name())
 }
 
-// ownedColumns lists the columns of a row that are owned whole or by key, sorted.
-func (s *Schema) ownedColumns(table string) []string {
+func (s *Schema) listOwnedColumns(table string) []string {
 	t := s.Tables[table]
 	var columns []string
 	for column := range columnsOf(s.Model.Types()[table]) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -17,6 +18,7 @@ type writer struct {
 	ledger  *ledger
 	fence   *fence // nil: the database has one possible writer
 	beats   int    // heartbeats of this session
+	notes   notes
 	// unaudited holds the rows that the current audit has not read yet.
 	unaudited []unit.Ref
 }
@@ -116,6 +118,9 @@ func (w *writer) absorbRow(c rowChange) {
 			e.enqueue(owner)
 		}
 	}
+	if _, ours := e.desired.rows[c.ref.UUID]; !ours && c.owner == "" {
+		w.addForeignRow(c)
+	}
 	if owner, ok := e.blocked[rowName{c.ref.Table, c.name}]; ok {
 		e.enqueue(owner)
 	}
@@ -199,7 +204,9 @@ func (w *writer) try(ctx context.Context, keys []unit.Key) (Plan, []plannedUnit,
 	plan, group := w.plan(keys)
 	ops, err := w.session.operations(&plan)
 	if err == nil && len(ops) > 0 {
-		err = w.transact(ctx, ops)
+		w.draft(&plan, group)
+		err = w.transact(ctx, ops, group)
+		w.addDraft(err)
 	}
 	return plan, group, err
 }
@@ -211,9 +218,12 @@ func refused(err error) bool { return err != nil && !lostConnection(err) && !fat
 type plannedUnit struct {
 	key     unit.Key
 	version uint64
-	pending error   // why the unit has to wait; nil if it is in the plan
-	drifts  []Drift // foreign changes
-	left    bool    // the drifts stay: they are only reported, or their repair has to wait
+	pending error     // why the unit has to wait; nil if it is in the plan
+	drifts  []Drift   // foreign changes
+	left    bool      // the drifts stay: they are only reported, or their repair has to wait
+	found   time.Time // when the drifts were found
+	cause   Cause
+	planned bool // the plan has something of the unit
 }
 
 // plan computes the plan of a group.
@@ -229,7 +239,7 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		if st == nil {
 			continue
 		}
-		planned := plannedUnit{key: key, version: st.version}
+		planned := plannedUnit{key: key, version: st.version, cause: st.cause}
 		if absent := p.park(st); absent != nil {
 			planned.pending = &PendingError{key, fmt.Sprintf("row %s of %s is absent", absent.UUID, absent.Table)}
 		}
@@ -239,7 +249,9 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		st := e.desired.units[group[i].key]
 		same := st.clean && !st.parked && !w.findDrift(&group[i], st, view)
 		if !group[i].left && (!same || p.changesRows()) {
+			before := p.plan.size()
 			p.add(st)
+			group[i].planned = p.plan.size() > before
 		}
 		group[i].drifts = append(group[i].drifts, w.collisions(st.unit, false)...)
 	}
@@ -247,16 +259,20 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 	return p.plan, group
 }
 
-// transact sends the operations behind the fence.
-func (w *writer) transact(ctx context.Context, ops []ovsdb.Operation) error {
+// transact sends the operations of a group behind the fence, with a comment that names their causes.
+func (w *writer) transact(ctx context.Context, ops []ovsdb.Operation, group []plannedUnit) error {
 	if w.fence != nil {
 		ops = append([]ovsdb.Operation{w.fence.wait()}, ops...)
+	}
+	n := len(ops)
+	if writer := w.engine.cfg.Writer; writer != "" {
+		ops = withComment(ops, writer, causesText(group))
 	}
 	_, index, err := w.session.transact(ctx, ops...)
 	if err != nil && index == 0 && w.fence != nil {
 		err = fmt.Errorf("%w: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
 	}
-	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "write", len(ops), err)
+	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "write", n, err)
 	return err
 }
 

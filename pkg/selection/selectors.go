@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -19,6 +18,8 @@ import (
 type Units interface {
 	// Join adds memberships to units. A unit that is applied later replaces them.
 	Join(keys []unit.Key, members func(unit.Unit) []unit.Membership)
+	// Regroup adds memberships to units and removes others, all in one transaction.
+	Regroup(changes []unit.Regrouping)
 	// End makes units empty, and removes the memberships in their rows from all units.
 	End(keys []unit.Key, rows []unit.Ref)
 }
@@ -47,6 +48,8 @@ type Selectors struct {
 	awaiting map[unit.Key]map[unit.Key]struct{}          // unit of a pod -> groups and sets that wait for it
 	users    map[unit.Key]map[unit.Key]facts.PodSelector // policy -> its selectors
 	named    namedPorts
+	// relabels holds the changes of namespaces' labels whose pods are being listed.
+	relabels map[*relabel]struct{}
 }
 
 // use is the state of a group or set of a selector.
@@ -66,7 +69,7 @@ type use struct {
 func NewSelectors(triggers *trigger.Set) *Selectors {
 	return &Selectors{Triggers: triggers, uses: map[unit.Key]*use{}, index: index{},
 		listing: map[unit.Key]struct{}{}, underway: map[unit.Key]uint64{}, awaiting: map[unit.Key]map[unit.Key]struct{}{},
-		users: map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts()}
+		users: map[unit.Key]map[unit.Key]facts.PodSelector{}, named: newNamedPorts(), relabels: map[*relabel]struct{}{}}
 }
 
 // Pods lists the pods that a selector selects.
@@ -291,27 +294,6 @@ func (s *Selectors) Of(pod facts.SelectedPod) (keys []unit.Key) {
 	return keys
 }
 
-// Distinguish reports whether a selector in use, or a named port that a policy has read, may select other pods of a
-// namespace after a change of the namespace's labels. A selector that is added later lists the pods by itself.
-func (s *Selectors) Distinguish(before, after labels.Set) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	differ := func(selector facts.PodSelector) bool {
-		return selector.Namespace == "" && selector.Namespaces.Matches(before) != selector.Namespaces.Matches(after)
-	}
-	for _, use := range s.uses {
-		if differ(use.selector) {
-			return true
-		}
-	}
-	for _, ports := range s.named.policies {
-		if slices.ContainsFunc(ports, func(port *Port) bool { return differ(port.selector) }) {
-			return true
-		}
-	}
-	return false
-}
-
 // Gone records that a pod is not selected any more, whatever its labels are.
 func (s *Selectors) Gone(pod types.NamespacedName) {
 	s.mu.Lock()
@@ -333,6 +315,9 @@ func (s *Selectors) Started(pod unit.Key) {
 	s.underway[pod] = s.version
 	for key := range s.listing {
 		s.uses[key].decided[pod] = struct{}{}
+	}
+	for r := range s.relabels {
+		r.decided[pod] = struct{}{}
 	}
 }
 

@@ -25,14 +25,17 @@ type queued struct {
 
 // units records the calls since the last look.
 type units struct {
-	joined []unit.Key
-	ended  []unit.Key
-	left   []unit.Ref
+	joined    []unit.Key
+	ended     []unit.Key
+	left      []unit.Ref
+	regrouped [][]unit.Regrouping
 }
 
 func (u *units) Join(keys []unit.Key, _ func(unit.Unit) []unit.Membership) {
 	u.joined = append(u.joined, keys...)
 }
+
+func (u *units) Regroup(changes []unit.Regrouping) { u.regrouped = append(u.regrouped, changes) }
 
 func (u *units) End(keys []unit.Key, rows []unit.Ref) {
 	u.ended, u.left = append(u.ended, keys...), append(u.left, rows...)
@@ -326,41 +329,6 @@ func TestIndexFindsAll(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A change of a namespace's labels matters if a selector of namespaces, or a named port of one, gets another answer.
-func TestDistinguish(t *testing.T) {
-	s := newQueued()
-	everywhere := selects("", "app=web")
-	everywhere.Namespaces = labels.SelectorFromSet(labels.Set{"team": "red"})
-	policy := topology.NetworkPolicyKey("demo", "p")
-	red, blue, noisy := labels.Set{"team": "red"}, labels.Set{"team": "blue"}, labels.Set{"team": "red", "noise": "1"}
-	expect := func(when string, want bool) {
-		t.Helper()
-		if s.Distinguish(red, blue) != want || s.Distinguish(blue, red) != want || s.Distinguish(red, noisy) {
-			t.Errorf("%s: the label of a selector matters: %t, want %t, or another label matters", when, !want, want)
-		}
-	}
-	use := func(selectors ...facts.PodSelector) {
-		want := map[unit.Key]facts.PodSelector{}
-		for _, selector := range selectors {
-			want[topology.PodSetKey(selector)] = selector
-		}
-		if err := s.Use(t.Context(), policy, want, these()); err != nil {
-			t.Fatal(err)
-		}
-		s.Drop(policy, want)
-	}
-	use(selects("demo", "app=web"), facts.AllPods())
-	expect("selectors of one namespace and of all", false)
-	use(everywhere)
-	expect("a selector of red namespaces", true)
-	use()
-	expect("a selector that is not used any more", false)
-	s.Read(policy, []*Port{NewPort(everywhere, facts.NamedPort{Name: "http", Protocol: corev1.ProtocolTCP})})
-	expect("a named port in red namespaces", true)
-	s.Read(policy, nil)
-	expect("a named port that is not read any more", false)
 }
 
 // A policy is read again when a number of a named port is added or removed, and not for every pod.

@@ -22,6 +22,10 @@ const (
 	floatingLastPolicy   = 99  // packets that no EgressIP takes, of pods with an EgressIP
 )
 
+// wayBackNAT is the priority of the translations for pods that call a translated address. They precede the translations
+// of EgressIPs.
+const wayBackNAT = 300
+
 // addFloating adds the routes that floating addresses need on the cluster router. OVN drops a packet without a route
 // before it evaluates policies, so a source route of the whole network makes these packets reach the policies of their
 // address. It loses against every more specific route, and leads to the refusing port.
@@ -65,17 +69,39 @@ func (p Pod) addFloating(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 		if i < 0 {
 			continue
 		}
-		nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "floating "+address.String()), Type: nbdb.NATTypeDNATAndSNAT,
-			ExternalIP: address.String(), LogicalIP: p.Addresses[i].String()}
-		u.Rows = append(u.Rows, unit.Row{Model: nat})
-		u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.GatewayRouter(p.Node)), Column: "nat",
-			Element: nat.UUID, Optional: true})
+		p.addTranslation(u, &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "floating "+address.String()), Type: nbdb.NATTypeDNATAndSNAT,
+			ExternalIP: address.String(), LogicalIP: p.Addresses[i].String()})
+		p.addWayBack(u, address, p.Addresses[i])
 	}
 	for key, addresses := range map[string][]netip.Addr{ovnexpr.FloatingKey: p.Floating, ovnexpr.TranslatedKey: p.Translated} {
 		if len(addresses) > 0 {
 			port.ExternalIDs[key] = ovnexpr.JoinAddresses(addresses)
 		}
 	}
+}
+
+// addWayBack makes the replies to pods that call a translated address return through the gateway router, whose address
+// the pod sees as their source. Without it, the pod sees the node's address, and its replies go to the node. Clients
+// outside keep their address.
+func (p Pod) addWayBack(u *unit.Unit, address, inside netip.Addr) {
+	like := func(a netip.Addr) bool { return a.Is4() == address.Is4() }
+	i := slices.IndexFunc(p.WaysOut, like)
+	if i < 0 || slices.IndexFunc(p.Translated, like) != slices.Index(p.Translated, address) {
+		return // another address of the family has it already
+	}
+	for _, cluster := range p.Clusters {
+		if like(cluster.Addr()) {
+			p.addTranslation(u, &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "floating "+address.String()+" from "+cluster.Masked().String()),
+				Type: nbdb.NATTypeSNAT, ExternalIP: p.WaysOut[i].String(), LogicalIP: cluster.Masked().String(), Priority: wayBackNAT,
+				Match: ovnexpr.ToNetworks(netip.PrefixFrom(inside, inside.BitLen())).String()})
+		}
+	}
+}
+
+func (p Pod) addTranslation(u *unit.Unit, nat *nbdb.NAT) {
+	u.Rows = append(u.Rows, unit.Row{Model: nat})
+	u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.GatewayRouter(p.Node)), Column: "nat",
+		Element: nat.UUID, Optional: true})
 }
 
 // nextHopTo returns the address whose MAC the cluster router resolves for a floating address. Its MAC never changes, so

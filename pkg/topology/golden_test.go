@@ -381,7 +381,8 @@ func (b *builder) pod(doc string) {
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
 			pod.Labels), Selected: b.selectedBy(&pod, ""), Floating: floating,
-		WaysOut: b.ways[pod.Spec.NodeName].WaysOut(), Translated: b.addressesIn(&pod, "translated")}))
+		WaysOut: b.ways[pod.Spec.NodeName].WaysOut(), Translated: b.addressesIn(&pod, "translated"),
+		Clusters: b.ways[pod.Spec.NodeName].Clusters}))
 	b.podPorts(&pod)
 }
 

@@ -36,5 +36,7 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 	if found.Floating, err = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.FloatingKey); err != nil {
 		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
 	}
+	// A pod keeps its own addresses even if this mark was damaged.
+	found.Translated, _ = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.TranslatedKey)
 	return found, true, nil
 }

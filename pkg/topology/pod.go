@@ -28,11 +28,14 @@ type Pod struct {
 	Floating []netip.Addr
 	// WaysOut are the next hops, at most one per family, by which floating addresses leave: in Shared mode the join
 	// address of the node's gateway router, in Local mode the address of its management port. Without one, packets of a
-	// floating address to outside are refused.
+	// floating address to outside are refused. With Translated, they are the gateway router's join addresses.
 	WaysOut []netip.Addr
 	// Translated are floating addresses that the node's gateway router translates to the first of Addresses of the same
 	// family, in both directions. They replace the EgressIP in their family.
 	Translated []netip.Addr
+	// Clusters are the networks whose pods reach Translated. Without them, or without WaysOut, pods on the same node do
+	// not reach it.
+	Clusters []netip.Prefix
 	// MAC must be ipam.MAC(Floating) if a floating address is IPv4.
 	MAC net.HardwareAddr
 	// Slot is the port's tunnel key.
@@ -95,8 +98,10 @@ type PortAssignment struct {
 	Addresses            []netip.Addr
 	// Floating are the addresses that no subnet of the node has.
 	Floating []netip.Addr
-	MAC      net.HardwareAddr
-	Slot     int
+	// Translated are the addresses that the gateway router of the node translates.
+	Translated []netip.Addr
+	MAC        net.HardwareAddr
+	Slot       int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
 }

@@ -13,11 +13,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trace"
 	"github.com/weft-network/weft/pkg/trace/tracer"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // TestQuestions loads each golden into real databases with ovn-northd and traces the golden's questions.
@@ -46,6 +50,70 @@ func TestQuestions(t *testing.T) {
 	if asked == 0 {
 		t.Fatal("no golden has questions")
 	}
+}
+
+// TestQuestionsAboutChanges traces the same questions in a copy of the databases, to which policies, services and egress
+// IPs are applied as a plan. The answers are the same, and the live databases stay as they were.
+func TestQuestionsAboutChanges(t *testing.T) {
+	for _, g := range goldens(t) {
+		questions := lines(g.file("questions.txt"))
+		if len(questions) == 0 {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			central := ovndbtest.StartCentral(t)
+			e := engine(t, central.NB)
+			var held []unit.Unit
+			for _, u := range g.units {
+				if kind := u.Key.Kind(); kind == topology.KindNetwork || kind == topology.KindNode || kind == topology.KindPod {
+					settle(t, e, u)
+				} else {
+					held = append(held, u)
+				}
+			}
+			central.Sync()
+			before := central.NB.Transactions()
+			c := copyWith(t, central, e, held)
+			nb, sb := c.Sockets()
+			r := newReader(t, g)
+			tracing := tracer.Tracer{Northbound: nb, Southbound: sb, Program: ovndbtest.Binary(t, "ovn-trace"), Dir: filepath.Dir(sb)}
+			for _, line := range questions {
+				r.checkQuestion(tracing, line)
+			}
+			c.Stop()
+			if _, err := os.Stat(filepath.Dir(nb)); !os.IsNotExist(err) {
+				t.Errorf("the copy's folder is left: %v", err)
+			}
+			if n := central.NB.Transactions() - before; n != 0 {
+				t.Errorf("%d transactions in the live database", n)
+			}
+		})
+	}
+}
+
+// copyWith returns a copy of the databases to which units are applied, by the operations of a plan.
+func copyWith(t *testing.T, central *ovndbtest.Central, e *ovndb.Engine, units []unit.Unit) *beside.Copy {
+	t.Helper()
+	planned, err := e.Operations(units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planned) == 0 && len(units) > 0 {
+		t.Error("the plan has no operations")
+	}
+	changes, err := beside.ParseOperations(planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := beside.StartCopy(t.Context(), beside.Source{NB: central.NB.Endpoint(), SB: central.SB.Endpoint(),
+		RunDir: filepath.Dir(socketOf(central.NB)), Memory: 2 << 30, Programs: beside.Programs{
+			OVSDBServer: ovndbtest.Binary(t, "ovsdb-server"), OVSDBTool: ovndbtest.Binary(t, "ovsdb-tool"),
+			Northd: ovndbtest.Binary(t, "ovn-northd")}}, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
 }
 
 func socketOf(s *ovndbtest.Server) string { return strings.TrimPrefix(s.Endpoint(), "unix:") }

@@ -1,8 +1,10 @@
 package trace
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weft-network/weft/pkg/unit"
@@ -13,6 +15,11 @@ type Request struct {
 	Packets []Packet `json:"packets,omitempty"`
 	// Ports are logical ports whose state the answer contains.
 	Ports []string `json:"ports,omitempty"`
+	// Changes are operations on the northbound database, in OVSDB's wire format. If there are any, the packets are
+	// traced in a private copy of the databases to which they were applied.
+	Changes []json.RawMessage `json:"changes,omitempty"`
+	// Northd requests the state of the ovn-northd beside the databases.
+	Northd bool `json:"northd,omitempty"`
 }
 
 // Packet is the first packet of a connection, or of its reply, where it enters OVN.
@@ -76,6 +83,38 @@ type Answer struct {
 	Traces []Traced `json:"traces"`
 	// Ports are the states of the ports of the request, by name.
 	Ports map[string]PortState `json:"ports,omitempty"`
+	// Northd is the state of ovn-northd, if it was requested. Older versions of Weft leave it out.
+	Northd *NorthdState `json:"northd,omitempty"`
+}
+
+// NorthdState is what an ovn-northd says about itself.
+type NorthdState struct {
+	// Status is active, standby or paused, in ovn-northd's own words. It is empty if ovn-northd did not respond.
+	Status string `json:"status,omitempty"`
+	// Behind is how many requests for a confirmation (NB_Global.nb_cfg) ovn-northd has not confirmed yet.
+	Behind int64 `json:"behind,omitempty"`
+	// Why says why Status is empty.
+	Why string `json:"why,omitempty"`
+}
+
+// Stale returns why the flows may be older than the northbound database, or "" if nothing says so. The states are of
+// all members of the databases, of which one is active.
+func Stale(states []NorthdState) string {
+	var reasons []string
+	for _, s := range states {
+		switch {
+		case s.Status == "active" && s.Behind > 0:
+			return fmt.Sprintf("ovn-northd has not computed the last changes yet (%d requests behind)", s.Behind)
+		case s.Status == "active":
+			return ""
+		case s.Status == "":
+			reasons = append(reasons, "ovn-northd does not respond ("+s.Why+")")
+		default:
+			reasons = append(reasons, "ovn-northd is "+s.Status)
+		}
+	}
+	slices.Sort(reasons)
+	return strings.Join(slices.Compact(reasons), "; ")
 }
 
 // PortState is how far a logical port has come.

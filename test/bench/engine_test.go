@@ -18,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/topology"
@@ -74,7 +75,7 @@ func podUnit(i int) unit.Unit {
 func start(b testing.TB, nb *ovndbtest.Server, c *counter) *ovndb.Engine {
 	b.Helper()
 	e := ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{nb.Endpoint()}, Observer: c,
-		Log: logr.Discard()}, nil)
+		Log: logr.Discard(), Writer: "weft bench", History: &history.Recorder{}}, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

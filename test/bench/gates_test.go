@@ -43,7 +43,9 @@ func one(t *testing.T, e *ovndb.Engine, c *counter, unitOf func(int) unit.Unit) 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := range measured {
-		if err := e.Apply(context.Background(), unitOf(i)); err != nil {
+		u := unitOf(i)
+		ctx := ovndb.WithCause(context.Background(), ovndb.Cause{Object: u.Key, Reconciler: u.Key.Kind()})
+		if err := e.Apply(ctx, u); err != nil {
 			t.Fatal(err)
 		}
 	}

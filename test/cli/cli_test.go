@@ -41,6 +41,7 @@ func TestStatusNamesWhatAnInstallationLacks(t *testing.T) {
 	t.Run("the operator crashes", operatorCrashes)
 	t.Run("log", logs)
 	t.Run("trace and why", traces)
+	t.Run("ui", page)
 }
 
 // ofComponent returns a pod of Weft whose container is in a state.

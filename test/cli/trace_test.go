@@ -84,11 +84,12 @@ func traces(t *testing.T) {
 
 	weft(t, failed, []string{"topology", "nope"}, "error: there is no pod default/nope")
 	weft(t, failed, []string{"topology", "192.0.2.1"}, "192.0.2.1 is outside the cluster: want a pod, a service or a node")
-	weft(t, failed, []string{"topology", "-o", "png"}, "want text, json, dot, mermaid or svg")
+	weft(t, failed, []string{"topology", "-o", "png"}, "want text, json, dot, mermaid, svg or html")
 	weft(t, fine, []string{"topology"}, "switch t1  10.244.7.0/24", "pod default/started  10.244.7.3")
 	weft(t, fine, []string{"topology", "svc/two", "-o", "mermaid"}, "flowchart LR", "service default/two")
 	weft(t, fine, []string{"topology", "started", "-o", "json"}, `"name": "pod default/started"`)
 	weft(t, fine, []string{"topology", "node/t1", "-o", "svg"}, "<svg ", "pod default/started")
+	weft(t, fine, []string{"topology", "node/t1", "-o", "html"}, "<!doctype html>", "<svg ", "pod default/started")
 
 	for args, want := range map[string]string{
 		"why|": "started\nwaiting\ndefault/\n", "why|sta": "started\n", "why|default/w": "default/waiting\n", "why|defa": "default/\n",

@@ -45,10 +45,7 @@ func newWeft(t *testing.T) *weft {
 // run returns the command's standard output, standard error and exit code.
 func (w *weft) run(input string, args ...string) (out, errs string, code int) {
 	w.Helper()
-	path := "PATH=" + strings.Join([]string{w.folder, filepath.Dir(bed.Cache.Bin("kubectl")), "/usr/bin", "/bin"}, ":")
-	cmd, err := bed.Command(w.Context(), "cp", append([]string{"env", path, "KUBECONFIG=" + bed.KubeConfig(),
-		"kubectl", "weft"}, args...)...)
-	must(w.T, err)
+	cmd := w.command(args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	var ended *exec.ExitError
@@ -58,6 +55,16 @@ func (w *weft) run(input string, args ...string) (out, errs string, code int) {
 		w.Fatal(err)
 	}
 	return stdout.String(), stderr.String(), code
+}
+
+// command returns the command, which runs until the test's end at the latest.
+func (w *weft) command(args ...string) *exec.Cmd {
+	w.Helper()
+	path := "PATH=" + strings.Join([]string{w.folder, filepath.Dir(bed.Cache.Bin("kubectl")), "/usr/bin", "/bin"}, ":")
+	cmd, err := bed.Command(w.Context(), "cp", append([]string{"env", path, "KUBECONFIG=" + bed.KubeConfig(),
+		"kubectl", "weft"}, args...)...)
+	must(w.T, err)
+	return cmd
 }
 
 // expect fails the test unless the exit code matches and the output contains all texts.

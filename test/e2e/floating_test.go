@@ -149,7 +149,8 @@ func testFloatingPackets(t *testing.T) {
 		overlay = append(overlay, floatingPod("overlay-"+node, node, "overlay"))
 		translated = append(translated, floatingPod("nat-"+node, node, "nat"))
 	}
-	bed.run(t, append(slices.Clone(overlay), translated...)...)
+	plain := bed.peerPod("nat-client", "n1")
+	bed.run(t, append(append(slices.Clone(overlay), translated...), plain)...)
 	inside := []caller{bed.hostCaller("n1"), bed.hostCaller("n2")}
 	for _, p := range append(slices.Clone(overlay), translated...) {
 		inside = append(inside, bed.podCaller(p))
@@ -164,7 +165,8 @@ func testFloatingPackets(t *testing.T) {
 	outside := []caller{bed.hostCaller(lab.Outside().Name), bed.hostCaller(lab.Router().Name)}
 	for _, p := range translated {
 		addresses := floatingOf(t, p, "nat")
-		answers(t, p, addresses, outside...)
+		answers(t, p, addresses, append(outside, bed.podCaller(plain), bed.podCaller(overlay[0]), bed.podCaller(overlay[1]),
+			bed.podCaller(translated[0]), bed.podCaller(translated[1]))...)
 		for i, to := range addressList(lab.Outside().IPv4.Addr().String(), lab.Outside().IPv6.Addr().String()) {
 			goesOutAs(t, p, to, addresses[i])
 		}

@@ -103,8 +103,8 @@ func newAccuracy(t *testing.T, seed uint64) *accuracy {
 			a.pods = append(a.pods, p)
 		}
 	}
-	for _, s := range []*corev1.Service{service("red", "red", nodePorts), service("green", "green"),
-		service("green-local", "green", nodePorts, local), service("nobody", "nobody"), service("unready", "unready")} {
+	for _, s := range []*corev1.Service{service("red", "red", published(0)), service("green", "green"),
+		service("green-local", "green", published(1), local), service("nobody", "nobody"), service("unready", "unready")} {
 		s.Namespace = traced
 		a.services = append(a.services, s)
 		bed.create(t, s)
@@ -122,6 +122,9 @@ func newAccuracy(t *testing.T, seed uint64) *accuracy {
 
 func nodePorts(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }
 
+// echoed is the protocol of questions about echo requests, which have no port.
+const echoed = "icmp"
+
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 // sending is a question with its packets, by family.
@@ -135,7 +138,6 @@ type sending struct {
 
 // question returns a random question.
 func (a *accuracy) question(t *testing.T) sending {
-	protocol := pick(a.random, "tcp", "udp")
 	s := sending{}
 	onHost, outside := a.random.IntN(6) == 0, a.random.IntN(6) == 0
 	var from []string
@@ -147,10 +149,13 @@ func (a *accuracy) question(t *testing.T) sending {
 	default:
 		from, s.from, s.sender = []string{traced + "/" + sender.Name}, bed.podCaller(sender), sender
 	}
-	to, port := a.destination(t, &s, protocol, onHost, outside)
+	to, protocol, port := a.destination(t, &s, onHost, outside)
 	for i := range max(len(from), len(to)) {
-		s.args = append(s.args, []string{"trace", from[min(i, len(from)-1)], to[min(i, len(to)-1)], "--protocol", protocol, "--port", port,
-			"--all-backends", "-o", "json"})
+		args := []string{"trace", from[min(i, len(from)-1)], to[min(i, len(to)-1)], "--protocol", protocol, "--all-backends", "-o", "json"}
+		if protocol != echoed {
+			args = append(args, "--port", port)
+		}
+		s.args = append(s.args, args)
 	}
 	return s
 }
@@ -166,9 +171,17 @@ func family2(addresses []netip.Addr, v6 bool) netip.Addr {
 	return addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is6() == v6 })]
 }
 
-// destination chooses a random destination. It returns the arguments of trace and the port. From outside only node ports
-// are reachable, and OVN does not carry what a host sends outside.
-func (a *accuracy) destination(t *testing.T, s *sending, protocol string, onHost, outside bool) (to []string, port string) {
+// destination chooses a random destination. It returns the arguments of trace, the protocol and the port. From outside
+// only node ports are reachable, and OVN does not carry what a host sends outside. Services have no ICMP.
+func (a *accuracy) destination(t *testing.T, s *sending, onHost, outside bool) (to []string, protocol, port string) {
+	kind := pick(a.random, "pod", "pod", "service", "service", "service", "external IP", "node port", "outside", "outside")
+	if outside {
+		kind = "node port"
+	}
+	protocol = pick(a.random, "tcp", "udp")
+	if (kind == "pod" || kind == "outside") && a.random.IntN(3) == 0 {
+		protocol = echoed
+	}
 	call := func(number uint16, addresses ...netip.Addr) string {
 		for _, v6 := range []bool{false, true} {
 			to := netip.AddrPortFrom(family2(addresses, v6), number)
@@ -176,27 +189,27 @@ func (a *accuracy) destination(t *testing.T, s *sending, protocol string, onHost
 		}
 		return strconv.Itoa(int(number))
 	}
-	kind := pick(a.random, "pod", "pod", "service", "service", "service", "node port", "outside", "outside")
-	if outside {
-		kind = "node port"
-	}
 	switch {
 	case kind == "node port":
 		balanced := pick(a.random, a.services[0], a.services[2])
 		node := pick(a.random, "n1", "n2")
 		entry := entries(t, balanced)[nodePort(node)]
 		s.receiver = balanced.Spec.Selector["app"]
-		return []string{"node/" + node}, call(entry.port(protocol), entry.addresses...)
+		return []string{"node/" + node}, protocol, call(entry.port(protocol), entry.addresses...)
+	case kind == "external IP":
+		balanced := pick(a.random, a.services[0], a.services[2])
+		s.receiver = balanced.Spec.Selector["app"]
+		return balanced.Spec.ExternalIPs, protocol, call(80, addressList(balanced.Spec.ExternalIPs...)...)
 	case kind == "outside" && !onHost:
-		return texts(both(lab.Outside())), call(whoPort, both(lab.Outside())...)
+		return texts(both(lab.Outside())), protocol, call(whoPort, both(lab.Outside())...)
 	case kind == "service":
 		balanced := pick(a.random, a.services...)
 		s.receiver = balanced.Spec.Selector["app"]
-		return []string{"svc/" + traced + "/" + balanced.Name}, call(80, addressList(balanced.Spec.ClusterIPs...)...)
+		return []string{"svc/" + traced + "/" + balanced.Name}, protocol, call(80, addressList(balanced.Spec.ClusterIPs...)...)
 	}
 	p := pick(a.random, a.pods...)
 	s.receiver = p.Labels["app"]
-	return []string{traced + "/" + p.Name}, call(whoPort, addressesOf(p)...)
+	return []string{traced + "/" + p.Name}, protocol, call(whoPort, addressesOf(p)...)
 }
 
 // traceFinding is the part of a finding of the command that the test judges.
@@ -341,6 +354,9 @@ func (a *accuracy) server(backend string) string {
 
 // seenAs checks that the server saw the address that the trace says.
 func seenAs(s sending, f traceFinding, packet called) error {
+	if packet.Client == "" {
+		return nil // an echo
+	}
 	client, err := netip.ParseAddrPort(packet.Client)
 	if err != nil || s.sender == nil || s.sender.Name == packet.Server {
 		return err // a host chooses its address itself, and a pod that reaches itself is turned round

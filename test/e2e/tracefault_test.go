@@ -139,6 +139,9 @@ func (f *flows) ofPackets() []flowFault {
 			nbctl(w, "lr-route-add", names.ClusterRouter, address, "discard")
 		}, traceWeb, 1, "foreign row Logical_Router_Static_Route", toWeb},
 		{"Geneve stopped between nodes", withoutGeneve("n2"), traceWeb, 0, "TunnelSilent", toWeb},
+		{"ovn-northd paused, between pods that run", northdPaused, traceWeb, 0, "NorthdSilent: ovn-northd is paused", nil},
+		{"ovn-northd hangs, between pods that run", northdHangs, "why " + faulted + "/web", 0,
+			"NorthdSilent: ovn-northd does not respond", nil},
 	}
 }
 
@@ -239,6 +242,9 @@ func northdPaused(w *wound) {
 	w.cure(func() { northd("resume") })
 	northd("pause")
 }
+
+// northdHangs stops the ovn-northd of a bare lab by a signal.
+func northdHangs(w *wound) { frozen(bed.central, northd)(w) }
 
 // unassigned makes an egress IP that no node may carry.
 func unassigned(when networkv1alpha1.WhenUnassigned) func(*wound) {

@@ -66,8 +66,8 @@ func TestPeopleNameNoHolder(t *testing.T) {
 		{"a pool's status", request{"PATCH", pools + "/web/status", status(`"used":0`)},
 			[]string{"IPPool web", "only the Weft operator writes status"}},
 		{"deletion of a pool in use", request{"DELETE", pools + "/web", ""},
-			[]string{"IPPool web has addresses in use", "kubectl annotate ippool web network.weft.dev/remove=web"}},
-		{"deletion of all pools", request{"DELETE", pools, ""}, []string{"has addresses in use"}},
+			[]string{"IPPool web has ", "kept addresses", "kubectl annotate ippool web network.weft.dev/remove=web"}},
+		{"deletion of all pools", request{"DELETE", pools, ""}, []string{"kept addresses"}},
 	})
 }
 

@@ -203,7 +203,7 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 	}
 }
 
-// addressOwner returns the present owner of an address: an older EgressIP, a node or an older service.
+// addressOwner returns the present owner of an address: an older EgressIP, a node, an older service or an older NAT pool.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
 		addresses, _ := facts.EgressAddresses(&o.egress[i])
@@ -229,6 +229,9 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 			!e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
 			return "a service's"
 		}
+	}
+	if o.poolOf(address, e.CreationTimestamp) != "" {
+		return "an IPPool's"
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func aFloaterStep(r *rand.Rand) Step {
 
 // withFloating inserts steps of IPPools into two of three histories. They begin with a pool and a node of each rack.
 func withFloating(p Plan) Plan {
-	r := rand.New(rand.NewPCG(p.Seed, 12))
+	r := rand.New(rand.NewPCG(p.Seed, 15))
 	if r.IntN(3) == 0 {
 		return p
 	}
@@ -132,13 +132,13 @@ func (w *world) doFloating(ctx context.Context, s Step) (handled bool, err error
 	switch s.Do {
 	case "ippool":
 		pool := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Spec: w.poolOf(s)}
-		return true, ignoreExists(w.api.Create(ctx, pool))
+		return true, ignoreInvalid(ignoreExists(w.api.Create(ctx, pool)))
 	case "change-ippool":
 		pool := &networkv1alpha1.IPPool{}
-		return true, change(ctx, w.api, types.NamespacedName{Name: s.Name}, pool, func() {
+		return true, ignoreInvalid(change(ctx, w.api, types.NamespacedName{Name: s.Name}, pool, func() {
 			s.What = strings.ToLower(string(pool.Spec.Location)) + "-" + s.What
 			pool.Spec = w.poolOf(s)
-		})
+		}))
 	case "delete-ippool":
 		return true, client.IgnoreNotFound(w.api.Delete(ctx, &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}))
 	case "release-ip", "reserve-ip", "delete-ip":
@@ -147,6 +147,14 @@ func (w *world) doFloating(ctx context.Context, s Step) (handled bool, err error
 		return true, w.tag(ctx, s, &corev1.Node{}, rackLabel)
 	}
 	return w.doWorkload(ctx, s)
+}
+
+// ignoreInvalid ignores that a real API server refuses an IPPool, which a definition without validation lets through.
+func ignoreInvalid(err error) error {
+	if apierrors.IsInvalid(err) {
+		return nil
+	}
+	return err
 }
 
 // poolOf derives a pool from a step. Pools of a name with the same location have the same first addresses, so that they
@@ -167,6 +175,9 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 		spec.Ranges = append(spec.Ranges, r)
 	}
 	for _, format := range first {
+		if location == "nat" && what != "egress" && what != "wrong" && !w.hasFamily(format) {
+			continue // such a pool is refused
+		}
 		from, n := overlayFirst[w.plan.Shape]+2*number, 1+s.N/2
 		if location == "nat" {
 			from, n = 64+8*number, 1+2*s.N
@@ -194,6 +205,13 @@ func (w *world) poolOf(s Step) networkv1alpha1.IPPoolSpec {
 		spec.Ranges[0].Addresses = "192.0.2.300"
 	}
 	return spec
+}
+
+// hasFamily reports whether the pods of the history have addresses of the family of a format.
+func (w *world) hasFamily(format string) bool {
+	return slices.ContainsFunc(shapes[w.plan.Shape].first, func(e networkv1alpha1.ClusterNetworkEntry) bool {
+		return strings.Contains(string(e.CIDR), ":") == strings.Contains(format, ":")
+	})
 }
 
 // overlays are the formats of Overlay pools' addresses in the last subnets of each shape, and overlayFirst are their
@@ -271,12 +289,20 @@ func (w *world) doWorkload(ctx context.Context, s Step) (handled bool, err error
 func workloadOf(name string) (workload client.Object, replicas func() **int32) {
 	key := podKey(name)
 	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	selector, template := podsOf(key.Name)
 	if strings.HasPrefix(key.Name, "s") {
-		s := &appsv1.StatefulSet{ObjectMeta: meta}
+		s := &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}
 		return s, func() **int32 { return &s.Spec.Replicas }
 	}
-	d := &appsv1.Deployment{ObjectMeta: meta}
+	d := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
 	return d, func() **int32 { return &d.Spec.Replicas }
+}
+
+// podsOf returns the selector and the template that a real API server requires of a workload.
+func podsOf(workload string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
+	labels := map[string]string{"workload": workload}
+	return &metav1.LabelSelector{MatchLabels: labels}, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
 }
 
 // createWorkload creates a workload. A Deployment has a ReplicaSet, which controls its pods.
@@ -289,6 +315,7 @@ func (w *world) createWorkload(ctx context.Context, s Step) error {
 	if d, ok := workload.(*appsv1.Deployment); ok {
 		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name + "-rs"}}
 		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+		rs.Spec.Selector, rs.Spec.Template = podsOf(d.Name)
 		return w.api.Create(ctx, rs)
 	}
 	return nil

@@ -70,7 +70,7 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 			taken = append(taken, floating.Of(subnet))
 		}
 	} else {
-		taken = append(taken, o.outside()...)
+		taken = append(taken, o.outside(pool)...)
 	}
 	for _, s := range read.Segments {
 		if pods := o.plan.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
@@ -97,8 +97,9 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 	return ""
 }
 
-// outside returns the addresses that no NAT pool may have, besides the addresses of other pools.
-func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
+// outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs and
+// Services that are younger than the pool yield to it.
+func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
 		taken = append(taken, floating.Of(n))
 	}
@@ -106,7 +107,16 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 	for i := range o.egress {
 		addresses, _ := facts.EgressAddresses(&o.egress[i])
 		for _, a := range addresses {
-			add(a)
+			if !pool.CreationTimestamp.Before(&o.egress[i].CreationTimestamp) {
+				add(a)
+			}
+		}
+	}
+	for i := range o.services {
+		for _, a := range facts.ExternalAddresses(&o.services[i]) {
+			if !pool.CreationTimestamp.Before(&o.services[i].CreationTimestamp) {
+				add(a)
+			}
 		}
 	}
 	for _, node := range o.nodes {
@@ -131,6 +141,24 @@ func (o *oracle) outside() (taken []networkv1alpha1.AddressRange) {
 		}
 	}
 	return taken
+}
+
+// poolOf returns the NAT pool that has an address and is older than an object, or "". A refused pool has its addresses
+// only while they are in use.
+func (o *oracle) poolOf(address netip.Addr, created metav1.Time) string {
+	for i := range o.ippools {
+		pool := &o.ippools[i]
+		read, err := floating.ParsePool(pool)
+		_, has := read.SegmentOf(address)
+		inUse := slices.ContainsFunc(o.floatingIPs, func(f networkv1alpha1.FloatingIP) bool {
+			return f.Spec.Pool == pool.Name && f.Spec.Holder != nil
+		})
+		if err == nil && has && read.Location == networkv1alpha1.LocationNAT && pool.CreationTimestamp.Before(&created) &&
+			(o.refused[pool.Name] == "" || inUse) {
+			return pool.Name
+		}
+	}
+	return ""
 }
 
 // givenTo returns the floating addresses at a pod's port, and checks that its FloatingIPs give exactly these.
@@ -196,6 +224,41 @@ func (o *oracle) waysOut(node facts.Node, own []netip.Addr) (ways []netip.Addr) 
 	return gateway.WaysOut()
 }
 
+// waysBack reads from the rows how pods reach the translated addresses of a pod, because without a report of the agent
+// the previous rows stay in force.
+func (o *oracle) waysBack(pod []netip.Addr) (ways []netip.Addr, clusters []netip.Prefix) {
+	for _, nat := range o.rows["NAT"] {
+		for _, address := range pod {
+			if !slices.Contains(atoms(nat["match"]), ovnexpr.ToNetworks(netip.PrefixFrom(address, address.BitLen())).String()) {
+				continue
+			}
+			way, err := netip.ParseAddr(oneAtom(nat["external_ip"]))
+			cluster, err2 := netip.ParsePrefix(oneAtom(nat["logical_ip"]))
+			if err == nil && err2 == nil {
+				clusters = append(clusters, cluster)
+				if !hasFamily(ways, way.Is4()) {
+					ways = append(ways, way)
+				}
+			}
+		}
+	}
+	return ways, clusters
+}
+
+// before counts the addresses that stay before an address without a pod: of one workload, pool, index and family, the
+// addresses with a pod, and the lower ones.
+func (o *oracle) before(f *networkv1alpha1.FloatingIP) (n int) {
+	mine := netip.MustParseAddr(string(f.Spec.Address))
+	for _, other := range o.truth.Book.OfWorkload(floating.WorkloadOf(f.Spec.Holder)) {
+		theirs := netip.MustParseAddr(string(other.Spec.Address))
+		if other.Spec.Pool == f.Spec.Pool && other.Spec.Holder.Index == f.Spec.Holder.Index && theirs.Is4() == mine.Is4() && theirs != mine &&
+			(other.Spec.Holder.PodUID != "" || theirs.Less(mine)) {
+			n++
+		}
+	}
+	return n
+}
+
 // choose returns the addresses that a pod with a request gets now; requests is false for a pod without a request that
 // can be read.
 func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool, err error) {
@@ -238,6 +301,7 @@ func (o *oracle) ranBefore(pod *corev1.Pod, given givenAddresses) bool {
 // checkFloating checks IPPools and FloatingIPs: none is held by what is gone, and each pod with a port has what it
 // would be given.
 func (o *oracle) checkFloating() {
+	o.checkPlaced()
 	for i := range o.ippools {
 		o.checkIPPool(&o.ippools[i])
 	}
@@ -313,7 +377,10 @@ func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 		o.complain("FloatingIP %s: %w", f.Name, err)
 		return
 	}
-	if floating.Decide(f, state, o.truth.Book.OfWorkload(workload), h.Since.Time, time.Now()).Released {
+	switch outcome := floating.Decide(f, state, func(*networkv1alpha1.FloatingIP) int { return o.before(f) }, h.Since.Time, time.Now()); {
+	case outcome.Released:
 		o.complain("FloatingIP %s is leaked: it is kept for %s (%+v), against its policy %s", f.Name, workload, state, h.ReleasePolicy)
+	case outcome.Again > 0 && outcome.Again < patience: // a pod that waits would get it after the check
+		o.complain("FloatingIP %s is kept for %s, but only for %s more", f.Name, workload, outcome.Again)
 	}
 }

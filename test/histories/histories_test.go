@@ -30,7 +30,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.BoolVar(&recent, "recent", false, "also IPPools, IPAMClaims, MultiNetworkPolicies and Localnet Networks")
 	flag.Parse()
 	log := logr.Discard()
 	if *replay != "" {

@@ -124,9 +124,10 @@ func (o *oracle) apart(a attachment) bool {
 	})
 }
 
-// checkReached checks that a port on a segment that its node does not reach is from a time when the node reached one.
+// checkReached checks that a port on a segment that its node does not reach is from a time when the node reached one, or when
+// the Network had another topology. A Network can be recreated as a Localnet before the operator has seen that it was deleted.
 func (o *oracle) checkReached(a attachment) {
-	if !o.reached[a.node.Name] {
+	if !o.reached[a.node.Name] && !o.overlaid[a.network] {
 		o.complain("pod %s/%s has a port for %s, and node %s never reached the segment", a.pod.Namespace, a.pod.Name, a.request, a.node.Name)
 	}
 }

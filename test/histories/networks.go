@@ -121,7 +121,7 @@ func withNetworks(p Plan) Plan {
 func (w *world) doPodNetwork(ctx context.Context, s Step) (handled bool, err error) {
 	switch s.Do {
 	case "podnetwork":
-		return true, ignoreRefused(s, ignoreExists(w.api.Create(ctx, podNetworkOf(s))))
+		return true, ignoreRefused(s, ignoreExists(w.createPodNetwork(ctx, s)))
 	case "delete-podnetwork":
 		return true, client.IgnoreNotFound(w.api.Delete(ctx, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}))
 	case "change-podnetwork":
@@ -139,6 +139,15 @@ func (w *world) doPodNetwork(ctx context.Context, s Step) (handled bool, err err
 		return true, w.changePod(ctx, s.Name, false, func(pod *corev1.Pod) { request(pod, s.N) })
 	}
 	return w.doDefinition(ctx, s)
+}
+
+func (w *world) createPodNetwork(ctx context.Context, s Step) error {
+	n := podNetworkOf(s)
+	if err := w.api.Create(ctx, n); err != nil {
+		return err
+	}
+	w.overlaid[n.Name] = w.overlaid[n.Name] || n.Spec.Topology != networkv1alpha1.TopologyLocalnet
+	return nil
 }
 
 func (w *world) createRequester(ctx context.Context, s Step) error {

@@ -111,8 +111,25 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 		return nil, err
 	}
 	o.plan, err = o.planNow()
-	o.plan.Floating = floating.Overlay(o.ippools)
+	o.plan.Floating = append(floating.Overlay(o.ippools), o.heldOutside()...)
 	return o, err
+}
+
+// heldOutside returns the addresses that pods or workloads still have of a pool that was deleted, or recreated elsewhere.
+func (o *objects) heldOutside() (held []netip.Prefix) {
+	for i := range o.floatingIPs {
+		f := &o.floatingIPs[i]
+		address, err := netip.ParseAddr(string(f.Spec.Address))
+		inside := slices.ContainsFunc(o.ippools, func(pool networkv1alpha1.IPPool) bool {
+			read, err := floating.ParsePool(&pool)
+			_, inside := read.SegmentOf(address)
+			return err == nil && pool.Name == f.Spec.Pool && inside
+		})
+		if err == nil && f.Spec.Holder != nil && !inside {
+			held = append(held, netip.PrefixFrom(address, address.BitLen()))
+		}
+	}
+	return held
 }
 
 // planNow returns the plan that nodes must use: everything in the spec, because no network of a history overlaps a

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -162,7 +163,7 @@ func (o *observer) seeRows(rows database, before database) {
 	for _, id := range slices.Sorted(maps.Keys(rows["NAT"])) {
 		r := rows["NAT"][id]
 		external := oneAtom(r["external_ip"])
-		if unit.Key(ownerOf(r)).Kind() != topology.KindPod || external == spoiledTranslation {
+		if unit.Key(ownerOf(r)).Kind() != topology.KindPod || oneAtom(r["type"]) != nbdb.NATTypeDNATAndSNAT || external == spoiledTranslation {
 			continue
 		}
 		if other := translations[external]; other != "" {

@@ -31,6 +31,8 @@ type oracle struct {
 	addressed map[types.UID][]string
 	// reached are the nodes that ever reported a connection with a segment.
 	reached map[string]bool
+	// overlaid are the Networks that ever had a topology other than Localnet.
+	overlaid map[string]bool
 
 	units   []unit.Unit
 	nodesOf map[string]facts.Node
@@ -147,8 +149,17 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 		Networks: networks.Generation(pod.Annotations),
 		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod),
 		Floating: given.own, Translated: given.translated}
-	if len(given.own) > 0 {
+	switch {
+	case len(given.own) > 0:
 		want.WaysOut = o.waysOut(node, given.own)
+	case len(given.translated) > 0 && node.Chassis == "":
+		want.WaysOut, want.Clusters = o.waysBack(port.addresses)
+	}
+	if len(given.translated) > 0 && node.Chassis != "" {
+		gateway, err := facts.ParseGateway(o.networks[node.Name], o.nodes[node.Name])
+		if err == nil && gateway.HasRouter() { // its error is reported already
+			want.WaysOut, want.Clusters = gateway.WaysOut(), gateway.Clusters
+		}
 	}
 	o.units = append(o.units, topology.PodUnit(want))
 	return true

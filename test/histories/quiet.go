@@ -26,8 +26,7 @@ func (w *world) wrong(ctx context.Context) error {
 	if !up {
 		return errors.New("the database is not running")
 	}
-	judge := &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached,
-		floats: floats{api: w.api}}
+	judge := w.judge(o, rows)
 	units, err := judge.expect()
 	if err != nil {
 		return err
@@ -40,6 +39,12 @@ func (w *world) wrong(ctx context.Context) error {
 		return err
 	}
 	return w.checkInvariants(ctx, len(judge.frozen) > 0)
+}
+
+// judge returns an oracle for objects and rows.
+func (w *world) judge(o *objects, rows database) *oracle {
+	return &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached, overlaid: w.overlaid,
+		floats: floats{api: w.api}}
 }
 
 // quiet ends all faults, waits until the database is correct, and then until no pending work can change it any more.
@@ -73,9 +78,9 @@ func (w *world) checkDrift() error {
 // still returns when there was no write for a moment, or after a timeout: a new process will then detect later
 // writes.
 func (w *world) still() {
-	last, since := w.lead.link.count(), time.Now()
+	last, since := w.writes(), time.Now()
 	_ = w.news.until(patience, func(context.Context) error {
-		if n := w.lead.link.count(); n != last {
+		if n := w.writes(); n != last {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) < stillness {
@@ -83,6 +88,15 @@ func (w *world) still() {
 		}
 		return nil
 	})
+}
+
+// writes counts the writes of the leader and of the extenders to the API server.
+func (w *world) writes() int {
+	n := w.lead.link.count()
+	for _, e := range w.schedulers {
+		n += e.link.count()
+	}
+	return n
 }
 
 // stillness is how long there must be no write.
@@ -108,6 +122,10 @@ func (w *world) peace() {
 	w.lead.wire.faults.disarm()
 	w.deliver()
 	w.lateFor = 0
+	for _, e := range w.schedulers {
+		e.link.faults.disarm()
+		e.deliver()
+	}
 }
 
 // deliver releases the events held back from the present leader.
@@ -119,7 +137,7 @@ func (w *world) deliver() {
 }
 
 // converge waits until wrong returns nil. Meanwhile crashed processes restart, agents report and the garbage
-// collector runs.
+// collector and a scheduler run.
 func (w *world) converge(ctx context.Context, wrong func(context.Context) error) error {
 	return w.news.until(patience, func(ctx context.Context) error {
 		before := w.lead
@@ -130,7 +148,7 @@ func (w *world) converge(ctx context.Context, wrong func(context.Context) error)
 			w.peace()
 			return w.wake(ctx)
 		}
-		if err := errors.Join(w.agents(ctx), w.collect(ctx)); err != nil {
+		if err := errors.Join(w.agents(ctx), w.collect(ctx), w.placeAll(ctx)); err != nil {
 			return err
 		}
 		return wrong(ctx)
@@ -188,8 +206,8 @@ func (w *world) restarted(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if commits != 0 {
-			return fmt.Errorf("%d transactions were written to the database", commits)
+		if len(commits) > 0 {
+			return fmt.Errorf("%d transactions were written to the database:\n%s", len(commits), strings.Join(commits, "\n"))
 		}
 		isAnswer := func(write string) bool {
 			return strings.HasPrefix(write, "PATCH /apis/network.weft.dev/v1alpha1/clusternetworks/default/status ")
@@ -197,7 +215,7 @@ func (w *world) restarted(ctx context.Context) error {
 		others := slices.DeleteFunc(slices.Clone(writes), isAnswer)
 		// Each process reports a foreign row with the name of a Weft row.
 		if len(others) == 0 && (len(writes) == 1 || w.foreign.hasNamesake() || w.lostSwitch()) {
-			return nil
+			return w.restartedExtenders(ctx)
 		}
 		if n == 3 {
 			return fmt.Errorf("the API server was written to: %q", writes)
@@ -206,20 +224,20 @@ func (w *world) restarted(ctx context.Context) error {
 }
 
 // restart restarts the operator and returns its writes until it was idle.
-func (w *world) restart(ctx context.Context) (commits int, writes []string, err error) {
+func (w *world) restart(ctx context.Context) (commits, writes []string, err error) {
 	w.note("restart")
 	if err := w.lead.stop(); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	w.lead.kill()
 	if err := w.start(); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	if err := w.converge(ctx, w.unwanted); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	if err := errors.Join(w.lead.settle(ctx), w.marked(ctx)); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	w.still()
 	return w.lead.wire.committed(), w.lead.link.written(), nil
@@ -232,7 +250,7 @@ func (w *world) unwanted(ctx context.Context) error {
 		return err
 	}
 	rows, _ := w.mirror.snapshot()
-	units, err := (&oracle{objects: o, rows: rows, unpinned: w.unpinned, floats: floats{api: w.api}}).expect()
+	units, err := w.judge(o, rows).expect()
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab/tools"
 )
@@ -70,6 +73,12 @@ func (w *world) clear(ctx context.Context) error {
 	return w.news.until(patience, func(context.Context) error {
 		var left int
 		for _, namespace := range []string{"a", "b"} {
+			for _, workload := range []client.Object{&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ReplicaSet{},
+				&ipamclaimsv1alpha1.IPAMClaim{}, &cniv1beta1.MultiNetworkPolicy{}} {
+				if err := w.api.DeleteAllOf(ctx, workload, client.InNamespace(namespace)); err != nil {
+					return err
+				}
+			}
 			if err := w.api.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespace)); err != nil {
 				return err
 			}
@@ -83,7 +92,9 @@ func (w *world) clear(ctx context.Context) error {
 		var pods corev1.PodList
 		var nodes corev1.NodeList
 		var networks networkv1alpha1.NodeNetworkList
-		err := errors.Join(w.api.DeleteAllOf(ctx, &corev1.Node{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
+		err := errors.Join(w.api.DeleteAllOf(ctx, &networkv1alpha1.IPPool{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.FloatingIP{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.Network{}), w.api.DeleteAllOf(ctx, &corev1.Node{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
 			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods),
 			w.api.List(ctx, &nodes), w.api.List(ctx, &networks))
 		if left = len(pods.Items) + len(nodes.Items) + len(networks.Items); err == nil && left > 0 {

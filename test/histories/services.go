@@ -197,6 +197,7 @@ func (o *oracle) expectServices() {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
 		parsed.Refuse(service, o.reserved())
+		parsed.YieldToPools(service, func(a netip.Addr) string { return o.poolOf(a, service.CreationTimestamp) })
 		parsed.Yield(service, o.services)
 		if u := topology.ServiceUnit(parsed); !u.Empty() {
 			o.units = append(o.units, u)

@@ -108,9 +108,6 @@ func podVariant(r *rand.Rand) string {
 	return oneOf(r, "", "", "", "", "", "", "", "host", "mirror", "asking", "unscheduled")
 }
 
-// recent adds the kinds whose histories still find bugs (docs/evidence/bugs.md) to new plans.
-var recent bool
-
 // generate returns the plan of a seed.
 func generate(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -131,12 +128,9 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	with := []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
-		withScenarios, withNetworks, withNetworkScenarios}
-	if recent {
-		with = append(with, withMultiPolicies, withClaims, withLocalnets, withFloating)
-	}
-	for _, add := range with {
+	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
+		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
+		withSchedulers} {
 		p = add(p)
 	}
 	return p

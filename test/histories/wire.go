@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -26,7 +27,7 @@ type wire struct {
 	dead    bool
 	refused bool // new connections are refused
 	open    map[*joint]struct{}
-	commits int           // committed transactions for units
+	commits []string      // operations of committed transactions for units
 	late    chan bool     // whether the held transaction was committed
 	gone    chan struct{} // closed when the connection of the held transaction ends
 	resume  chan struct{}
@@ -107,13 +108,13 @@ func (w *wire) decision(ctx context.Context) (decided, committed bool) {
 	}
 }
 
-// committed counts the transactions with writes since the last call.
-func (w *wire) committed() int {
+// committed returns the operations of the transactions with writes since the last call, a text for each transaction.
+func (w *wire) committed() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.commits
-	w.commits = 0
-	return n
+	all := w.commits
+	w.commits = nil
+	return all
 }
 
 func (w *wire) serve() {
@@ -163,6 +164,7 @@ type joint struct {
 type pending struct {
 	why   purpose
 	fault fault
+	text  string // its operations
 }
 
 func (j *joint) close() {
@@ -221,6 +223,18 @@ func (m *message) purpose() purpose {
 	return found
 }
 
+// text returns the operations of a transaction without operations that only read.
+func (m *message) text() string {
+	var texts []string
+	for _, p := range m.Params[1:] {
+		var op struct{ Op string }
+		if json.Unmarshal(p, &op) == nil && op.Op != "wait" && op.Op != "select" {
+			texts = append(texts, string(p))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
 var errEnd = errors.New("the fault ends the connection")
 
 func (j *joint) toServer() {
@@ -265,7 +279,7 @@ func (j *joint) commitPoint(m *message, why purpose) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.pending[string(m.ID)] = pending{why, what}
+	j.pending[string(m.ID)] = pending{why, what, m.text()}
 	return nil
 }
 
@@ -329,7 +343,7 @@ func (w *wire) note(sent pending, committed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if committed && sent.why == write {
-		w.commits++
+		w.commits = append(w.commits, sent.text)
 	}
 	if sent.fault == hold {
 		w.late <- committed

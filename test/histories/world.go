@@ -52,9 +52,14 @@ type world struct {
 	attachments map[string]string
 	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
 	reached     map[string]bool        // nodes that ever reported a connection with a segment
+	overlaid    map[string]bool        // Networks that ever had a topology other than Localnet
 	overtaken   bool                   // a previous leader was resumed: it may have taken the epoch again before it ended
 	observer    *observer
-	trace       []string
+	schedulers  map[string]*extenderProcess // the present extenders, by scheduler
+	extenders   []*extenderProcess          // all that ever ran
+	// staleExtender is the age in revisions of the next extender's first lists.
+	staleExtender int64
+	trace         []string
 }
 
 // newWorld starts a database, and an API server in memory unless real is set.
@@ -66,7 +71,8 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := &world{plan: plan, news: &notifier{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
 		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}, addressed: map[types.UID][]string{},
-		reached: map[string]bool{}}
+		reached: map[string]bool{}, overlaid: map[string]bool{},
+		schedulers: map[string]*extenderProcess{}}
 	w.server = ovndbtest.Start(t, "ovn-nb")
 	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
 	var memory *apiserver.Server
@@ -103,6 +109,12 @@ func (w *world) close() {
 	for _, o := range w.all {
 		o.kill()
 	}
+	for _, e := range w.extenders {
+		e.kill()
+	}
+	for _, e := range w.extenders {
+		_ = e.end() // run has reported a hanging process
+	}
 	for _, o := range w.all {
 		_ = o.end() // run has reported a hanging process
 		o.wire.ended.Wait()
@@ -134,6 +146,12 @@ func (w *world) run(ctx context.Context) error {
 			if err := o.end(); err != nil {
 				return err
 			}
+		}
+	}
+	for _, e := range w.extenders {
+		e.kill()
+		if err := e.end(); err != nil {
+			return err
 		}
 	}
 	return w.observer.err()

@@ -148,17 +148,18 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 		WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &networkv1alpha1.ClusterNetwork{},
 			&networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressIP{}, &networkv1alpha1.EgressFirewall{}, &networkv1alpha1.LoadBalancerPool{},
 			&policyv1alpha1.AdminNetworkPolicy{}, &policyv1alpha1.BaselineAdminNetworkPolicy{},
-			&policyv1alpha2.ClusterNetworkPolicy{}, &ipamclaimsv1alpha1.IPAMClaim{}).
+			&policyv1alpha2.ClusterNetworkPolicy{}, &ipamclaimsv1alpha1.IPAMClaim{}, &networkv1alpha1.IPPool{}).
 		WithIndex(&corev1.Node{}, byAddress, addresses).
 		WithIndex(&networkv1alpha1.NodeNetwork{}, byAddress, addresses).
 		WithIndex(&discoveryv1.EndpointSlice{}, byService, func(o client.Object) []string {
 			return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
 		})
-	balanced := false
+	balanced, exposed := false, false
 	for _, k := range kinds {
 		for _, index := range k.Indexes {
 			builder = builder.WithIndex(index.Object, index.Field, index.Values)
 			balanced = balanced || index.Field == kind.ServicesByAddress
+			exposed = exposed || index.Field == kind.ServicesExposed
 		}
 	}
 	if !balanced {
@@ -166,6 +167,14 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 			service, _ := o.(*corev1.Service)
 			for _, address := range facts.ServiceAddresses(service) {
 				texts = append(texts, address.String())
+			}
+			return texts
+		})
+	}
+	if !exposed {
+		builder = builder.WithIndex(&corev1.Service{}, kind.ServicesExposed, func(o client.Object) (texts []string) {
+			if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
+				texts = append(texts, "true")
 			}
 			return texts
 		})

@@ -84,6 +84,19 @@ func (d *Database) Join(keys []unit.Key, members func(unit.Unit) []unit.Membersh
 	}
 }
 
+// Regroup implements kind.Database.
+func (d *Database) Regroup(changes []unit.Regrouping) {
+	for _, c := range changes {
+		d.Join(c.Join, c.Members)
+		for _, key := range c.Leave {
+			u := d.Unit(key)
+			leaves := func(m unit.Membership) bool { return m.Optional && slices.Contains(c.Rows, m.Parent) }
+			u.Members = slices.DeleteFunc(slices.Clone(u.Members), leaves)
+			d.keep(u)
+		}
+	}
+}
+
 // End implements kind.Database.
 func (d *Database) End(keys []unit.Key, rows []unit.Ref) {
 	d.mu.Lock()

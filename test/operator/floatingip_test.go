@@ -226,6 +226,47 @@ func TestFloatingIPsByTranslation(t *testing.T) {
 	}
 }
 
+// The rows by which pods of the same node reach a NAT address come and go with its pod. An ordinary pod has none of
+// them, and a restart writes nothing.
+func TestTranslationsForPods(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.joinShared("n1")
+	w.pool("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30")
+	p := w.inPool("one", "n1", "edge", "", nil)
+	w.port(p)
+	w.port(w.create("n1", "ordinary")[0])
+	rows := func() (found []string) {
+		for _, row := range ovndb.List(w.rows, func(n *nbdb.NAT) bool { return n.Priority == 300 }) {
+			found = append(found, row.Type+" "+row.ExternalIP+" "+row.LogicalIP+" "+row.Match)
+		}
+		return found
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		w.until(func() error {
+			if have := rows(); !slices.Equal(have, want) {
+				return fmt.Errorf("translations for pods are %q, want %q", have, want)
+			}
+			return nil
+		})
+	}
+	way := "snat 100.64.0.2 10.244.0.0/16 ip4.dst == " + strings.Fields(w.port(p).Addresses[0])[1]
+	expect(way)
+	o.settle()
+	o.stop()
+	o = w.start()
+	w.port(w.create("n1", "extra")[0]) // the operator works
+	o.settle()
+	if n := o.transactions(); n != 1 {
+		t.Errorf("a restart wrote %d transactions besides the new pod's", n-1)
+	}
+	expect(way)
+	w.delete(p)
+	expect()
+}
+
 // Translations exist only while their pool does. The address stays the pod's, so that it returns with the pool.
 func TestTranslationsOfADeletedPool(t *testing.T) {
 	w := newWorld(t)

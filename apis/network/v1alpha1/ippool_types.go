@@ -116,6 +116,11 @@ type IPPoolStatus struct {
 	// kept counts the addresses that are kept for a workload without a pod at present.
 	// +optional
 	Kept int64 `json:"kept,omitempty"`
+	// skipped are addresses of the ranges that no pod gets, "192.0.2.1" or "192.0.2.8-192.0.2.15", because the Network
+	// excludes them, or a node or router of the segment has them. total does not count them.
+	// +optional
+	// +listType=atomic
+	Skipped []string `json:"skipped,omitempty"`
 
 	// conditions: Ready is true when pods can get addresses of the pool.
 	// +optional

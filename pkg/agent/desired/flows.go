@@ -39,6 +39,9 @@ type ExternalBridge struct {
 	Frontends []Frontend
 	// Translated are addresses that the gateway router translates to pods of this node. The host does not have them.
 	Translated []netip.Addr
+	// Silent are translated addresses whose pods have no interface on this node yet. The router must not claim them on
+	// the segment, because the pod's ADD probes first whether another host has them.
+	Silent []netip.Addr
 }
 
 const (
@@ -119,7 +122,7 @@ func (b ExternalBridge) alone() []Flow {
 	in := from(b.Patch)
 	flows = append(flows, Flow{0, 100, in + ",dl_src=" + b.MAC, output(b.Physical)}, Flow{0, 90, in, drop},
 		Flow{0, 50, from(b.Physical) + ",dl_dst=" + b.MAC, output(b.Patch)})
-	return append(append(flows, b.hide(in)...), b.tooBig()...)
+	return slices.Concat(flows, b.hide(in), b.silence(in), b.tooBig())
 }
 
 // hide drops packets with untranslated addresses.
@@ -127,6 +130,19 @@ func (b ExternalBridge) hide(in string) (flows []Flow) {
 	for _, network := range b.Hidden {
 		f := familyOf(network.Addr())
 		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})
+	}
+	return flows
+}
+
+// silence drops the router's ARP packets and neighbour advertisements for the Silent addresses. ovn-controller sends the
+// first of them a second after it has the translation.
+func (b ExternalBridge) silence(in string) (flows []Flow) {
+	for _, address := range b.Silent {
+		match := fmt.Sprintf("%s,arp,arp_spa=%s", in, address)
+		if address.Is6() {
+			match = fmt.Sprintf("%s,icmp6,icmp_type=136,icmp_code=0,nd_target=%s", in, address)
+		}
+		flows = append(flows, Flow{0, 107, match, drop})
 	}
 	return flows
 }
@@ -176,7 +192,7 @@ func (b ExternalBridge) fromRouter() []Flow {
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=135", out},
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=136", out},
 	}
-	flows = append(flows, b.hide(in)...)
+	flows = slices.Concat(flows, b.hide(in), b.silence(in))
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows,
 			// With the node's address, other nodes would accept a pod's packet as one of this node's tunnel.

@@ -450,7 +450,7 @@ func TestApartFromTheRouter(t *testing.T) {
 func TestALinkOfItsOwn(t *testing.T) {
 	b := desired.ExternalBridge{
 		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"),
-		Frontends: desired.Frontends(loadBalancer(), usable()),
+		Frontends: desired.Frontends(loadBalancer(), usable()), Silent: addrs("172.18.0.201", "fd00:18::201"),
 	}
 	want := []desired.Flow{
 		{Priority: 1, Actions: "NORMAL"},
@@ -458,6 +458,8 @@ func TestALinkOfItsOwn(t *testing.T) {
 		{Priority: 90, Match: "in_port=2", Actions: "drop"},
 		{Priority: 50, Match: "in_port=1,dl_dst=02:00:00:18:00:11", Actions: "output:2"},
 		{Priority: 105, Match: "in_port=2,ip,nw_src=10.244.0.0/16", Actions: "drop"},
+		{Priority: 107, Match: "in_port=2,arp,arp_spa=172.18.0.201", Actions: "drop"},
+		{Priority: 107, Match: "in_port=2,icmp6,icmp_type=136,icmp_code=0,nd_target=fd00:18::201", Actions: "drop"},
 	}
 	if diff := cmp.Diff(want, b.Flows()); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)

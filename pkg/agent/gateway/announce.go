@@ -24,30 +24,29 @@ type announced struct {
 	due     time.Time // the time of the next announcement
 }
 
-// announce sends the segment the MAC of the IPv6 addresses that have come to this node: translated addresses of pods, egress
-// IPs and addresses of load balancers. Otherwise the segment would send to the node where they were. ovn-controller
-// announces IPv4 addresses only (25.03). An address is announced when its pod has its interface or the gateway router
-// answers for it, and when an agent starts, each time with the repetitions of neighbour.Gaps. own are the node's addresses.
+// announce sends the segment the MAC of the addresses that have come to this node: translated addresses of pods, egress IPs
+// and addresses of load balancers. Otherwise the segment would send to the node where they were. ovn-controller announces
+// IPv4 addresses only (25.03), those of a pod only before it has its interface, when the bridge drops its announcements. An
+// address is announced when its pod has its interface or the gateway router answers for it, and when an agent starts, each
+// time with the repetitions of neighbour.Gaps. own are the node's addresses.
 func (r *Gateway) announce(ctx context.Context, bridge externalBridge, mac string, own []netip.Addr) error {
 	next := map[netip.Addr]announced{}
 	if bridge.physical != 0 && bridge.patch != 0 {
 		for _, binding := range r.attached(r.outside.bindings) {
 			for _, address := range desired.Translated([]*sbdb.PortBinding{binding}) {
-				if address.Is6() {
-					next[address] = r.outside.announced[address].on(binding.UUID)
-				}
+				next[address] = r.outside.announced[address].on(binding.UUID)
 			}
 		}
 		ofPods := desired.Translated(r.outside.bindings)
 		for address, binding := range r.outside.answered {
-			if address.Is6() && !slices.Contains(ofPods, address) && !slices.Contains(own, address) {
+			if !slices.Contains(ofPods, address) && !slices.Contains(own, address) {
 				next[address] = r.outside.announced[address].on(binding)
 			}
 		}
 	}
 	due, again := announceDue(next, time.Now())
 	if len(due) > 0 {
-		if err := r.sendAdvertisements(ctx, bridge, mac, due); err != nil {
+		if err := r.sendAnnouncements(ctx, bridge, mac, due); err != nil {
 			return fmt.Errorf("bridge %s: announce %v: %w", bridge.name, due, err)
 		}
 	}
@@ -94,7 +93,7 @@ func (a announced) sent(now time.Time) announced {
 	return a
 }
 
-func (r *Gateway) sendAdvertisements(ctx context.Context, bridge externalBridge, text string, addresses []netip.Addr) error {
+func (r *Gateway) sendAnnouncements(ctx context.Context, bridge externalBridge, text string, addresses []netip.Addr) error {
 	mac, err := net.ParseMAC(text)
 	if err != nil {
 		return err
@@ -107,7 +106,7 @@ func (r *Gateway) sendAdvertisements(ctx context.Context, bridge externalBridge,
 	}
 	defer packets.Close()
 	for _, address := range addresses {
-		frame, err := neighbour.Advertisement(address, mac, neighbour.Router)
+		frame, err := neighbour.Announcement(address, mac, neighbour.Router)
 		if err != nil {
 			return err
 		}

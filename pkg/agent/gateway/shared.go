@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,6 +95,8 @@ func (r *Gateway) externalFacts(
 	}
 	facts.Reserved = r.reserved(spec, append(desired.InternalIPs(node), facts.Addresses...))
 	facts.Frontends, facts.Translated = r.frontends(facts.Reserved), desired.Translated(r.outside.bindings)
+	attached := desired.Translated(r.attached(r.outside.bindings))
+	facts.Silent = slices.DeleteFunc(slices.Clone(facts.Translated), func(a netip.Addr) bool { return slices.Contains(attached, a) })
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {
 		facts.Hidden = desired.Prefixes(spec.ClusterSubnets)
 	}

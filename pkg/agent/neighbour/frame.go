@@ -40,6 +40,15 @@ const (
 // flows to it may be incomplete. ovn-controller repeats gratuitous ARP alike.
 var Gaps = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
 
+// Announcement returns a frame to all hosts of a segment with the MAC of an address: a gratuitous ARP or an unsolicited
+// neighbour advertisement.
+func Announcement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]byte, error) {
+	if address.Is4() {
+		return arpFrame(address, mac, address), nil
+	}
+	return Advertisement(address, mac, sender)
+}
+
 // Advertisement returns a frame with an unsolicited neighbour advertisement to all nodes (RFC 4861 §7.2.6).
 func Advertisement(address netip.Addr, mac net.HardwareAddr, sender Sender) ([]byte, error) {
 	everyone := netip.IPv6LinkLocalAllNodes()
@@ -85,11 +94,17 @@ func ethernet(to, from net.HardwareAddr, kind uint16) []byte {
 
 // arpProbe returns a frame that probes an IPv4 address, from a sender without an address (RFC 5227 §2.1.1).
 func arpProbe(address netip.Addr, mac net.HardwareAddr) []byte {
+	return arpFrame(netip.IPv4Unspecified(), mac, address)
+}
+
+// arpFrame returns an ARP request from a sender to all hosts. With the sender's own address as the target it is an
+// announcement (RFC 5227 §3).
+func arpFrame(sender netip.Addr, mac net.HardwareAddr, target netip.Addr) []byte {
 	everyone := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	frame := ethernet(everyone, mac, unix.ETH_P_ARP)
 	frame = append(frame, 0, 1, 0x08, 0x00, 6, 4, 0, arpRequest) // of IPv4 on Ethernet
-	frame = append(append(frame, mac...), 0, 0, 0, 0)
-	return append(append(frame, make([]byte, 6)...), address.AsSlice()...)
+	frame = append(append(frame, mac...), sender.AsSlice()...)
+	return append(append(frame, make([]byte, 6)...), target.AsSlice()...)
 }
 
 // tagged returns a frame with a VLAN's tag; 0: none.

@@ -123,18 +123,21 @@ func TestProbeWithoutASegment(t *testing.T) {
 	}
 }
 
-func TestAdvertisementClaims(t *testing.T) {
-	want, mac := netip.MustParseAddr("2001:db8::7"), net.HardwareAddr{2, 0, 0, 0, 0, 7}
-	frame, err := neighbour.Advertisement(want, mac, neighbour.Router)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, by, ok := neighbour.Claim(frame)
-	if !ok || address != want || !bytes.Equal(by, mac) {
-		t.Errorf("%s %s %t", address, by, ok)
-	}
-	for cut := range frame {
-		neighbour.Claim(frame[:cut]) // does not panic
+func TestAnnouncementClaims(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
+	for _, text := range []string{"192.0.2.7", "2001:db8::7"} {
+		want := netip.MustParseAddr(text)
+		frame, err := neighbour.Announcement(want, mac, neighbour.Router)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, by, ok := neighbour.Claim(frame)
+		if !ok || address != want || !bytes.Equal(by, mac) {
+			t.Errorf("%s: %s %s %t", want, address, by, ok)
+		}
+		for cut := range frame {
+			neighbour.Claim(frame[:cut]) // does not panic
+		}
 	}
 }
 

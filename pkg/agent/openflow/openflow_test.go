@@ -50,6 +50,7 @@ func shared() desired.ExternalBridge {
 	return desired.ExternalBridge{
 		Userspace: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11",
 		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
+		Silent:    []netip.Addr{netip.MustParseAddr("172.18.0.201"), netip.MustParseAddr("fd00:18::201")},
 		Hidden:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
 		Reserved: reserved.Table{
 			Ports:        append(reserved.Defaults(), reserved.Port{Protocol: "sctp", Number: 3868}),

@@ -108,6 +108,15 @@ func TestWherePacketsGo(t *testing.T) {
 		"the router's ARP request": {
 			"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1", nil, "outside",
 		},
+		"the router's ARP for a silent address": {
+			"in_port=2,dl_src=" + ourMAC + ",dl_dst=ff:ff:ff:ff:ff:ff,arp,arp_op=1,arp_spa=172.18.0.201,arp_tpa=172.18.0.201", nil, "drop",
+		},
+		"the router's advertisement of a silent address": {
+			fromR + ",icmp6,icmpv6_type=136,nd_target=fd00:18::201", nil, "drop",
+		},
+		"the router's advertisement of another address": {
+			fromR + ",icmp6,icmpv6_type=136,nd_target=fd00:18::202", nil, "outside",
+		},
 		"the router's ARP reply to the host does not leave": {
 			"in_port=2,dl_src=" + ourMAC + ",dl_dst=" + ourMAC + ",arp,arp_op=2", nil, "drop",
 		},

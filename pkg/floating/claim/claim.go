@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,10 +36,21 @@ type Claimer struct {
 
 // New returns a Claimer with an empty book.
 func New(c client.Client, live client.Reader, now func() time.Time) *Claimer {
+	workloads := &Workloads{Cached: c, Live: live}
 	if live == nil {
-		live = c
+		live, workloads.Live = c, c
+	} else {
+		workloads.Scale = func(ctx context.Context, object *unstructured.Unstructured) (int64, error) {
+			scale := &unstructured.Unstructured{}
+			scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+			if err := c.SubResource("scale").Get(ctx, object, scale); err != nil {
+				return 0, err
+			}
+			replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
+			return replicas, err
+		}
 	}
-	return &Claimer{Client: c, Live: live, Book: floating.NewBook(), Workloads: &Workloads{Cached: c, Live: live}, Now: now}
+	return &Claimer{Client: c, Live: live, Book: floating.NewBook(), Workloads: workloads, Now: now}
 }
 
 // Load reads all FloatingIPs from the cache once. It must return before the first address is given.
@@ -75,7 +88,7 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 			refused = ""
 		}
 	}
-	read, err := floating.ParsePool(pool)
+	read, err := floating.ParseEffective(pool)
 	if err != nil {
 		refused = err.Error()
 	}
@@ -98,6 +111,7 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 		return a, ok, err
 	}
 	a = floating.Asker{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
+	c.Workloads.recognize(pod, c.Book.Of(pod.UID))
 	if a.Workload, a.WorkloadUID, err = c.Workloads.Of(ctx, pod); err != nil {
 		return a, true, err
 	}

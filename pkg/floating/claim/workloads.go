@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating"
 )
 
@@ -25,6 +27,8 @@ import (
 type Workloads struct {
 	// Cached reads Deployments, StatefulSets, DaemonSets, Jobs and CronJobs. Live reads ReplicaSets and other workloads.
 	Cached, Live client.Reader
+	// Scale reads how many pods the scale subresource of an object says. If it is nil, as in a plan, no workload has one.
+	Scale func(ctx context.Context, object *unstructured.Unstructured) (replicas int64, err error)
 
 	mu sync.Mutex
 	// of remembers the workload of a ReplicaSet or Job by its UID, because neither changes its controller.
@@ -67,13 +71,35 @@ func (w *Workloads) top(ctx context.Context, direct owner) (owner, error) {
 	if by := metav1.GetControllerOf(object); err == nil && object.UID == direct.uid && by != nil {
 		found = owner{floating.Workload{APIVersion: by.APIVersion, Kind: by.Kind, Namespace: direct.Namespace, Name: by.Name}, by.UID}
 	}
+	w.remember(direct.uid, found)
+	return found, nil
+}
+
+func (w *Workloads) remember(uid types.UID, top owner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil || len(w.of) >= memory {
 		w.of = map[types.UID]owner{}
 	}
-	w.of[direct.uid] = found
-	return found, nil
+	w.of[uid] = top
+}
+
+// recognize remembers the workload of a pod's ReplicaSet or Job from an address that the pod has. Without it, a start
+// would read each ReplicaSet from the API server, at the pace of its client's limit.
+func (w *Workloads) recognize(pod *corev1.Pod, has []*networkv1alpha1.FloatingIP) {
+	by := metav1.GetControllerOf(pod)
+	if by == nil {
+		return
+	}
+	top := map[string]string{"ReplicaSet": "apps/v1 Deployment", "Job": "batch/v1 CronJob"}[by.Kind]
+	for _, f := range has {
+		h := f.Spec.Holder
+		// the name shows that a person did not write another workload
+		if h.APIVersion+" "+h.Kind == top && h.Namespace == pod.Namespace && h.Pod == pod.Name && strings.HasPrefix(by.Name, h.Name+"-") {
+			w.remember(by.UID, owner{floating.WorkloadOf(h), h.UID})
+			return
+		}
+	}
 }
 
 // memory is how many ReplicaSets and Jobs are remembered. With more, it forgets all.
@@ -146,7 +172,8 @@ func orOne(n *int32) int {
 	return int(*n)
 }
 
-// other reads a workload of another kind, which wants spec.replicas pods if it has that field.
+// other reads a workload of another kind. It wants as many pods as its scale subresource says. Without one, or without
+// the right to read it, it wants spec.replicas pods if it has that field.
 func (w *Workloads) other(ctx context.Context, of floating.Workload, name types.NamespacedName) (floating.State, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(of.APIVersion)
@@ -159,6 +186,16 @@ func (w *Workloads) other(ctx context.Context, of floating.Workload, name types.
 		return floating.State{}, fmt.Errorf("read %s: %w", of, err)
 	}
 	state := floating.State{Replicas: -1}
+	if w.Scale != nil {
+		replicas, err := w.Scale(ctx, object)
+		if err == nil {
+			state.Replicas = int(replicas)
+			return stateOf(object, state), nil
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
+			return floating.State{}, fmt.Errorf("read the scale of %s: %w", of, err)
+		}
+	}
 	if replicas, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil {
 		state.Replicas = int(replicas)
 	}

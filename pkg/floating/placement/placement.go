@@ -74,9 +74,8 @@ func Best(pod types.UID, answers []floating.Answer) int {
 
 func compare(pod types.UID, a, b *floating.Answer) int {
 	held := func(c floating.Choice) bool { return c.IsHeld(pod) }
-	kept := func(c floating.Choice) bool { return c.Had != nil && c.Had.Spec.Holder != nil }
 	return cmp.Or(cmp.Compare(count(a.Choices, held), count(b.Choices, held)),
-		cmp.Compare(count(a.Choices, kept), count(b.Choices, kept)), cmp.Compare(a.Free, b.Free))
+		cmp.Compare(a.Kept(), b.Kept()), cmp.Compare(a.Free, b.Free))
 }
 
 func count(choices []floating.Choice, has func(floating.Choice) bool) (n int) {

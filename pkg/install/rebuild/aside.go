@@ -6,86 +6,66 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/weft-network/weft/pkg/install/beside"
 )
 
 // aside holds the new databases and the processes that run beside the live databases.
 type aside struct {
-	nbServer, sbServer *server
-	northd             *process
+	nbServer, sbServer *beside.Server
+	northd             *beside.Process
 	northdEnded        context.Context
-	nb, sb             *database
+	nb, sb             *beside.Database
 	computed           int64 // nb_cfg of the copied northbound database
 	live               int64 // nb_cfg of the live northbound database when it was copied
 }
 
 // stop closes the connections and stops all processes. It may be called again.
 func (a *aside) stop() {
-	for _, d := range []*database{a.nb, a.sb} {
+	for _, d := range []*beside.Database{a.nb, a.sb} {
 		if d != nil {
 			d.Close()
 		}
 	}
 	if a.northd != nil {
-		a.northd.stop()
+		a.northd.Stop()
 	}
-	for _, s := range []*server{a.nbServer, a.sbServer} {
+	for _, s := range []*beside.Server{a.nbServer, a.sbServer} {
 		if s != nil {
-			s.stop()
+			s.Stop()
 		}
 	}
 }
 
-// serve creates a database from a schema in a folder and serves it.
-func (r *rebuild) serve(ctx context.Context, folder, name, database string, schema json.RawMessage) (*server, *database, error) {
-	file := filepath.Join(folder, name+".ovsschema")
-	if err := os.WriteFile(file, schema, 0o600); err != nil {
-		return nil, nil, err
-	}
-	s, err := startServer(ctx, r.Programs, r.sockets, name, filepath.Join(folder, name+".db"), file)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := dial(ctx, s.remote, database)
-	if err != nil {
-		s.stop()
-	}
-	return s, d, err
-}
-
 // copyNorthbound copies all rows of the live northbound database, UUIDs included.
 func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
-	schema, err := r.liveNB.schema(ctx)
+	schema, err := r.liveNB.Schema(ctx)
 	if err != nil {
 		return "", err
 	}
-	names, err := tables(schema)
+	names, err := beside.Tables(schema)
 	if err != nil {
 		return "", err
 	}
-	live, err := r.liveNB.snapshot(ctx, names...)
+	live, err := r.liveNB.Snapshot(ctx, names...)
 	if err != nil {
 		return "", err
 	}
 	if len(live["Logical_Switch"]) == 0 {
 		return "", errors.New("the northbound database is empty; use --nb to rebuild a lost northbound database")
 	}
-	if r.aside.nbServer, r.aside.nb, err = r.serve(ctx, folderOf(r.SBFile), "nb", northbound, schema); err != nil {
+	r.aside.nbServer, r.aside.nb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "nb", beside.Northbound, schema)
+	if err != nil {
 		return "", err
 	}
-	var operations []operation
-	for _, table := range names {
-		for _, row := range live[table] {
-			operations = append(operations, insert(table, row.uuid(), row.content()))
-		}
-	}
+	operations := live.InsertAll(names...)
 	if len(live["NB_Global"]) > 0 {
-		r.aside.live = live["NB_Global"][0].number("nb_cfg")
+		r.aside.live = live["NB_Global"][0].Number("nb_cfg")
 	}
 	r.aside.computed = r.aside.live
-	_, err = r.aside.nb.transact(ctx, operations...)
+	_, err = r.aside.nb.Transact(ctx, operations...)
 	return fmt.Sprintf("%d rows, %d ports", len(operations), len(live["Logical_Switch_Port"])), err
 }
 
@@ -97,22 +77,23 @@ func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if r.oldSB != nil {
-		if r.before, err = r.oldSB.snapshot(ctx, seedTables...); err != nil {
+		if r.before, err = r.oldSB.Snapshot(ctx, beside.SeedTables...); err != nil {
 			return "", err
 		}
 	}
-	if r.aside.sbServer, r.aside.sb, err = r.serve(ctx, folderOf(r.SBFile), "sb", southbound, schema); err != nil {
+	r.aside.sbServer, r.aside.sb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "sb", beside.Southbound, schema)
+	if err != nil {
 		return "", err
 	}
-	operations, skipped := chassisRows(r.before, r.chassis)
+	operations, skipped := beside.ChassisRows(r.before, r.chassis)
 	if len(skipped) > 0 {
 		r.report.Notes = append(r.report.Notes,
 			"chassis left out because another chassis now has their tunnel end: "+strings.Join(skipped, ", "))
 	}
-	if _, err := r.aside.sb.transact(ctx, operations...); err != nil {
+	if _, err := r.aside.sb.Transact(ctx, operations...); err != nil {
 		return "", err
 	}
-	seeded, err := r.aside.sb.snapshot(ctx, "Chassis")
+	seeded, err := r.aside.sb.Snapshot(ctx, "Chassis")
 	r.report.Chassis = len(seeded["Chassis"])
 	if r.report.Chassis == 0 {
 		err = errors.Join(err, errors.New("neither a NodeNetwork nor the old database has a chassis"))
@@ -123,7 +104,7 @@ func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
 // southboundSchema returns the schema of the live database, which the running ovn-northd and ovn-controllers use.
 func (r *rebuild) southboundSchema(ctx context.Context) (json.RawMessage, error) {
 	if r.oldSB != nil {
-		return r.oldSB.schema(ctx)
+		return r.oldSB.Schema(ctx)
 	}
 	return os.ReadFile(r.SBSchema)
 }
@@ -135,7 +116,7 @@ var errNorthdEnded = errors.New("ovn-northd ended unexpectedly")
 func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 	ended, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	r.aside.northdEnded = ended
-	r.aside.northd, err = startNorthd(r.Programs, r.sockets, r.aside.nbServer.remote, r.aside.sbServer.remote,
+	r.aside.northd, err = beside.StartNorthd(r.Programs, r.sockets, r.aside.nbServer.Remote, r.aside.sbServer.Remote,
 		func() { end(errNorthdEnded) })
 	if err != nil {
 		return "", err
@@ -145,7 +126,7 @@ func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 		return "", err
 	}
 	if err := r.recompute(ctx); err != nil {
-		return "", r.aside.northd.failure(err)
+		return "", r.aside.northd.Failure(err)
 	}
 	is, err := r.northdVersion(ctx)
 	if err != nil {
@@ -155,8 +136,8 @@ func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 		r.report.Notes = append(r.report.Notes,
 			fmt.Sprintf("the database was computed by ovn-northd %s, but the running ovn-northd is %s", is, was))
 	}
-	flows, err := r.aside.sb.transact(ctx,
-		operation{"op": "select", "table": "Logical_Flow", "where": all, "columns": []string{"_uuid"}})
+	flows, err := r.aside.sb.Transact(ctx,
+		beside.Operation{"op": "select", "table": "Logical_Flow", "where": beside.All, "columns": []string{"_uuid"}})
 	if err != nil {
 		return "", err
 	}
@@ -166,11 +147,11 @@ func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 // northdVersion returns the version of the ovn-northd that last worked with the copy. Before compute, this is the
 // live ovn-northd.
 func (r *rebuild) northdVersion(ctx context.Context) (string, error) {
-	all, err := r.aside.nb.snapshot(ctx, "NB_Global")
+	all, err := r.aside.nb.Snapshot(ctx, "NB_Global")
 	if err != nil || len(all["NB_Global"]) == 0 {
 		return "", err
 	}
-	return all["NB_Global"][0].pairs("options")["northd_internal_version"], nil
+	return all["NB_Global"][0].Pairs("options")["northd_internal_version"], nil
 }
 
 // recompute returns when our ovn-northd has written everything that follows from the current databases. ovn-northd
@@ -180,81 +161,65 @@ func (r *rebuild) recompute(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(r.aside.northdEnded, func() { cancel(context.Cause(r.aside.northdEnded)) })()
 	r.aside.computed++
-	_, err := r.aside.nb.transact(ctx, update("NB_Global", all, row{"nb_cfg": r.aside.computed}))
+	_, err := r.aside.nb.Transact(ctx, beside.Update("NB_Global", beside.All, beside.Row{"nb_cfg": r.aside.computed}))
 	if err != nil {
 		return err
 	}
-	return r.awaitNumber(ctx, r.aside.nb, "NB_Global", all, "sb_cfg", r.aside.computed)
+	return r.awaitNumber(ctx, r.aside.nb, "NB_Global", beside.All, "sb_cfg", r.aside.computed)
 }
 
-// awaitNumber returns when a column of the selected row has reached a number. It waits by wait operations, which the
-// server ends when the column changes.
-func (r *rebuild) awaitNumber(ctx context.Context, d *database, table string, where []any, column string, least int64) error {
+// awaitNumber returns when a column of the selected row has reached a number.
+func (r *rebuild) awaitNumber(ctx context.Context, d *beside.Database, table string, where []any, column string, least int64) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	for {
-		results, err := d.transact(ctx, selectRows(table, where))
-		if err != nil {
-			return err
-		}
-		if len(results[0]) != 1 {
-			return fmt.Errorf("database %s: table %s has %d matching rows, want 1", d.name, table, len(results[0]))
-		}
-		have := results[0][0].number(column)
-		if have >= least {
-			return nil
-		}
-		if _, err := d.transact(ctx, await(table, where, "!=", time.Hour.Milliseconds(), row{column: have})); err != nil {
-			return fmt.Errorf("%s is %d, want %d: %w", column, have, least, err)
-		}
-	}
+	return d.AwaitNumber(ctx, table, where, column, least)
 }
 
 // seedBindings binds the ports as in the old database, and waits until ovn-northd has updated what depends on the
 // bindings.
 func (r *rebuild) seedBindings(ctx context.Context) (string, error) {
-	fresh, err := r.aside.sb.snapshot(ctx, "Chassis", "Datapath_Binding", "Port_Binding")
+	fresh, err := r.aside.sb.Snapshot(ctx, "Chassis", "Datapath_Binding", "Port_Binding")
 	if err != nil {
 		return "", err
 	}
-	operations, bound := bindings(fresh, r.before, len(r.before["Chassis"]) > 0)
-	macs := learned(fresh, r.before)
-	if _, err := r.aside.sb.transact(ctx, append(operations, macs...)...); err != nil {
+	operations, bound := beside.Bindings(fresh, r.before, len(r.before["Chassis"]) > 0)
+	macs := beside.Learned(fresh, r.before)
+	if _, err := r.aside.sb.Transact(ctx, append(operations, macs...)...); err != nil {
 		return "", err
 	}
 	if err := r.recompute(ctx); err != nil {
-		return "", r.aside.northd.failure(err)
+		return "", r.aside.northd.Failure(err)
 	}
-	r.aside.northd.stop()
+	r.aside.northd.Stop()
 	r.report.Bound = bound
 	// Chassis must not see the numbers that our own ovn-northd counted.
-	_, err = r.aside.sb.transact(ctx, update("SB_Global", all, row{"nb_cfg": r.aside.live}))
+	_, err = r.aside.sb.Transact(ctx, beside.Update("SB_Global", beside.All, beside.Row{"nb_cfg": r.aside.live}))
 	return fmt.Sprintf("%d of %d ports, %d learned addresses", bound, len(fresh["Port_Binding"]), len(macs)), err
 }
 
 // compareKeys returns an error if tunnel keys changed, because packets in flight would reach other ports.
 func (r *rebuild) compareKeys(ctx context.Context) (string, error) {
-	fresh, err := r.aside.sb.snapshot(ctx, "Datapath_Binding", "Port_Binding")
+	fresh, err := r.aside.sb.Snapshot(ctx, "Datapath_Binding", "Port_Binding")
 	if err != nil {
 		return "", err
 	}
-	changed := changedKeys(fresh, r.before)
+	changed := beside.ChangedKeys(fresh, r.before)
 	if len(changed) > 0 && !r.NewKeys {
 		return "", fmt.Errorf("%d tunnel keys would change, and packets would be lost until all chassis have followed "+
 			"(--allow-new-keys continues anyway): %s",
 			len(changed), strings.Join(changed[:min(5, len(changed))], "; "))
 	}
-	return fmt.Sprintf("%d keys, %d changed", len(keys(fresh)), len(changed)), nil
+	return fmt.Sprintf("%d keys, %d changed", len(beside.Keys(fresh)), len(changed)), nil
 }
 
 // swapSouthbound replaces the old database's file by the new one. It cannot be undone.
 func (r *rebuild) swapSouthbound(ctx context.Context) (string, error) {
-	made, err := r.aside.sb.snapshot(ctx, "SB_Global", "Port_Binding")
+	made, err := r.aside.sb.Snapshot(ctx, "SB_Global", "Port_Binding")
 	if err != nil {
 		return "", err
 	}
-	file := r.aside.sbServer.file
-	if err := command(ctx, r.aside.sbServer.control, "ovsdb-server/compact"); err != nil {
+	file := r.aside.sbServer.File
+	if err := command(ctx, r.aside.sbServer.Control, "ovsdb-server/compact"); err != nil {
 		return "", err
 	}
 	r.aside.stop()
@@ -263,7 +228,7 @@ func (r *rebuild) swapSouthbound(ctx context.Context) (string, error) {
 	}
 	live := r.southbound()
 	start := time.Now()
-	had, err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].uuid())
+	had, err := live.swap(ctx, file, "SB_Global", made["SB_Global"][0].UUID())
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"go.uber.org/goleak"
 
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
@@ -81,8 +83,8 @@ func (s *supervised) await(t *testing.T) {
 }
 
 // programs returns the cached programs.
-func programs(t *testing.T) Programs {
-	return Programs{
+func programs(t *testing.T) beside.Programs {
+	return beside.Programs{
 		OVSDBServer: ovndbtest.Binary(t, "ovsdb-server"),
 		OVSDBTool:   ovndbtest.Binary(t, "ovsdb-tool"),
 		Northd:      ovndbtest.Binary(t, "ovn-northd"),
@@ -93,24 +95,24 @@ func programs(t *testing.T) Programs {
 func freshFile(t *testing.T, dir string) (file, global string) {
 	t.Helper()
 	file = filepath.Join(dir, "fresh.file")
-	s, err := startServer(t.Context(), programs(t), shortDir(t), "sb", file, ovndbtest.SchemaFile(t, "ovn-sb"))
+	s, err := beside.StartServer(t.Context(), programs(t), shortDir(t), "sb", file, ovndbtest.SchemaFile(t, "ovn-sb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.stop()
-	d, err := dial(t.Context(), s.remote, southbound)
+	defer s.Stop()
+	d, err := beside.Dial(t.Context(), s.Remote, beside.Southbound)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.transact(t.Context(), insert("SB_Global", "", row{"nb_cfg": 42})); err != nil {
+	if _, err := d.Transact(t.Context(), beside.Insert("SB_Global", "", beside.Row{"nb_cfg": 42})); err != nil {
 		t.Fatal(err)
 	}
-	made, err := d.snapshot(t.Context(), "SB_Global")
+	made, err := d.Snapshot(t.Context(), "SB_Global")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file, made["SB_Global"][0].uuid()
+	return file, made["SB_Global"][0].UUID()
 }
 
 // number returns nb_cfg of the global row.

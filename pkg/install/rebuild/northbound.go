@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -18,13 +20,13 @@ var kept = []string{"Connection", "SSL", "NB_Global"}
 
 // inspectNorthbound returns an error if a new northbound database would lose rows or cannot replace the old one.
 func (r *rebuild) inspectNorthbound(ctx context.Context) error {
-	d, err := dial(ctx, r.NB, northbound)
+	d, err := beside.Dial(ctx, r.NB, beside.Northbound)
 	if err != nil {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("the northbound database does not answer (%v)", err))
 		return standaloneFile(r.NBFile)
 	}
 	defer d.Close()
-	if err := errors.Join(standalone(ctx, r.NB, northbound), r.northbound().check(ctx)); err != nil {
+	if err := errors.Join(standalone(ctx, r.NB, beside.Northbound), r.northbound().check(ctx)); err != nil {
 		return err
 	}
 	_, all, err := readAll(ctx, d)
@@ -39,21 +41,21 @@ func (r *rebuild) inspectNorthbound(ctx context.Context) error {
 }
 
 // readAll reads a whole database and its schema.
-func readAll(ctx context.Context, d *database) (json.RawMessage, snapshot, error) {
-	schema, err := d.schema(ctx)
+func readAll(ctx context.Context, d *beside.Database) (json.RawMessage, beside.Snapshot, error) {
+	schema, err := d.Schema(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := tables(schema)
+	names, err := beside.Tables(schema)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := d.snapshot(ctx, names...)
+	all, err := d.Snapshot(ctx, names...)
 	return schema, all, err
 }
 
 // foreign lists the rows that the operator would not write again.
-func foreign(all snapshot) []string {
+func foreign(all beside.Snapshot) []string {
 	var found []string
 	for table, rows := range all {
 		if slices.Contains(kept, table) {
@@ -62,8 +64,8 @@ func foreign(all snapshot) []string {
 		for _, r := range rows {
 			// A table without external_ids, such as Load_Balancer_Group, cannot name the owner of a row. The UUIDs of
 			// Weft's rows are derived from their names.
-			if r.pairs("external_ids")[unit.OwnerKey] == "" && r.uuid() != unit.UUID(table, r.text("name")) {
-				found = append(found, strings.TrimSuffix(table+" "+r.text("name"), " "))
+			if r.Pairs("external_ids")[unit.OwnerKey] == "" && r.UUID() != unit.UUID(table, r.Text("name")) {
+				found = append(found, strings.TrimSuffix(table+" "+r.Text("name"), " "))
 			}
 		}
 	}
@@ -77,32 +79,32 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, d, err := r.serve(ctx, folderOf(r.NBFile), "empty", northbound, schema)
+	s, d, err := beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.NBFile), "empty", beside.Northbound, schema)
 	if err != nil {
 		return "", err
 	}
-	defer s.stop()
+	defer s.Stop()
 	defer d.Close()
-	var operations []operation
+	var operations []beside.Operation
 	for _, table := range kept {
 		for _, row := range all[table] {
-			operations = append(operations, insert(table, row.uuid(), row.content()))
+			operations = append(operations, beside.Insert(table, row.UUID(), row.Content()))
 		}
 	}
 	if len(all["NB_Global"]) == 0 {
-		operations = append(operations, insert("NB_Global", "", row{}))
+		operations = append(operations, beside.Insert("NB_Global", "", beside.Row{}))
 	}
-	if _, err := d.transact(ctx, operations...); err != nil {
+	if _, err := d.Transact(ctx, operations...); err != nil {
 		return "", err
 	}
-	made, err := d.snapshot(ctx, "NB_Global")
+	made, err := d.Snapshot(ctx, "NB_Global")
 	if err != nil {
 		return "", err
 	}
-	s.stop()
+	s.Stop()
 	live := r.northbound()
-	r.replaced[northbound] = true
-	had, err := live.swap(ctx, s.file, "NB_Global", made["NB_Global"][0].uuid())
+	r.replaced[beside.Northbound] = true
+	had, err := live.swap(ctx, s.File, "NB_Global", made["NB_Global"][0].UUID())
 	if err != nil {
 		return "", err
 	}
@@ -121,11 +123,11 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 }
 
 // oldNorthbound reads the existing database. If its server does not answer, it returns the schema file and no rows.
-func (r *rebuild) oldNorthbound(ctx context.Context) (json.RawMessage, snapshot, error) {
-	d, err := dial(ctx, r.NB, northbound)
+func (r *rebuild) oldNorthbound(ctx context.Context) (json.RawMessage, beside.Snapshot, error) {
+	d, err := beside.Dial(ctx, r.NB, beside.Northbound)
 	if err != nil {
 		schema, err := os.ReadFile(r.NBSchema)
-		return schema, snapshot{}, err
+		return schema, beside.Snapshot{}, err
 	}
 	defer d.Close()
 	return readAll(ctx, d)
@@ -147,7 +149,7 @@ func (r *rebuild) awaitOperator(ctx context.Context) (string, error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	var err error
-	if r.liveNB, err = dial(ctx, r.NB, northbound); err != nil {
+	if r.liveNB, err = beside.Dial(ctx, r.NB, beside.Northbound); err != nil {
 		return "", err
 	}
 	ports, err := r.awaitPods(ctx)
@@ -185,7 +187,7 @@ func (r *rebuild) awaitPods(ctx context.Context) (int, error) {
 		}
 		missing := false
 		for chunk := range slices.Chunk(ports, portsAtOnce) {
-			if err = r.awaitPorts(ctx, chunk); timedOut(err) {
+			if err = r.awaitPorts(ctx, chunk); beside.TimedOut(err) {
 				missing = true
 				break
 			} else if err != nil {
@@ -200,11 +202,11 @@ func (r *rebuild) awaitPods(ctx context.Context) (int, error) {
 
 // awaitPorts returns when all the ports exist.
 func (r *rebuild) awaitPorts(ctx context.Context, ports []string) error {
-	var operations []operation
+	var operations []beside.Operation
 	for _, port := range ports {
 		operations = append(operations,
-			await("Logical_Switch_Port", is("name", port), "==", relistInterval.Milliseconds(), row{"name": port}))
+			beside.Await("Logical_Switch_Port", beside.Is("name", port), "==", relistInterval.Milliseconds(), beside.Row{"name": port}))
 	}
-	_, err := r.liveNB.transact(ctx, operations...)
+	_, err := r.liveNB.Transact(ctx, operations...)
 	return err
 }

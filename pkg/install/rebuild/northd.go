@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 )
 
@@ -64,7 +66,7 @@ func (r *rebuild) holdLock(ctx context.Context) error {
 		fmt.Errorf("another ovn-northd, which has no control socket in %s, holds the lock: pause it on its host", r.RunDir))
 	defer cancel()
 	held := make(chan error, 1)
-	go func() { held <- r.oldSB.lock(ctx, northdLock) }()
+	go func() { held <- r.oldSB.Lock(ctx, northdLock) }()
 	ticker := time.NewTicker(wakeInterval)
 	defer ticker.Stop()
 	for {
@@ -94,7 +96,7 @@ func (r *rebuild) awaitCopies(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(lockTimeout, r.Wait), errors.New("it does not connect to the databases"))
 	defer cancel()
 	for _, database := range []struct{ remote, name, command string }{
-		{r.NB, northbound, "nb-connection-status"}, {r.SB, southbound, "sb-connection-status"},
+		{r.NB, beside.Northbound, "nb-connection-status"}, {r.SB, beside.Southbound, "sb-connection-status"},
 	} {
 		if !r.replaced[database.name] {
 			continue
@@ -102,7 +104,7 @@ func (r *rebuild) awaitCopies(ctx context.Context, socket string) error {
 		if err := awaitAnswer(ctx, socket, database.command, "connected"); err != nil {
 			return err
 		}
-		d, err := dial(ctx, database.remote, database.name)
+		d, err := beside.Dial(ctx, database.remote, database.name)
 		if err != nil {
 			return err
 		}
@@ -138,7 +140,7 @@ func awaitAnswer(ctx context.Context, socket, command, want string) error {
 // An ovn-northd that has ended meanwhile was restarted and is not paused.
 func (r *rebuild) resumeNorthd(ctx context.Context) (string, error) {
 	// An ovn-northd that stayed paused may not have seen what an earlier run replaced.
-	r.replaced[northbound], r.replaced[southbound] = true, true
+	r.replaced[beside.Northbound], r.replaced[beside.Southbound] = true, true
 	var failed error
 	resumed := 0
 	for _, socket := range r.northds {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -29,24 +31,17 @@ type Options struct {
 	DropForeign bool
 	// NewKeys permits changed tunnel keys.
 	NewKeys  bool
-	Programs Programs
+	Programs beside.Programs
 	// Wait limits each wait: for the operator, ovn-northd, a server and the chassis.
 	Wait time.Duration
 	// OnStep, if set, is called after each step.
 	OnStep func(Step)
 }
 
-// Chassis describes a node's chassis according to its NodeNetwork.
-type Chassis struct {
-	Name, Hostname, EncapType, EncapIP string
-	// Alive means that the node's ovn-controller is expected to follow the new database.
-	Alive bool
-}
-
 // Kubernetes reads the cluster's objects.
 type Kubernetes interface {
 	// Chassis returns the chassis of all NodeNetworks.
-	Chassis(ctx context.Context) ([]Chassis, error)
+	Chassis(ctx context.Context) ([]beside.Chassis, error)
 	// Ports returns the names of the logical switch ports of all pods that have an address.
 	Ports(ctx context.Context) ([]string, error)
 	// InSync returns nil if the leading operator reports that the northbound database is in sync.
@@ -79,9 +74,9 @@ type rebuild struct {
 	kubernetes Kubernetes
 	report     Report
 
-	oldSB, liveNB *database // oldSB is nil if the southbound server does not answer
-	chassis       []Chassis
-	before        snapshot        // the old southbound database, read after ovn-northd has paused
+	oldSB, liveNB *beside.Database // oldSB is nil if the southbound server does not answer
+	chassis       []beside.Chassis
+	before        beside.Snapshot // the old southbound database, read after ovn-northd has paused
 	northds       []string        // control sockets
 	replaced      map[string]bool // databases by name to which ovn-northd must reconnect
 	paused        time.Time
@@ -148,7 +143,7 @@ func (r *rebuild) locked(ctx context.Context) error {
 // close closes the connections and stops the processes aside.
 func (r *rebuild) close() {
 	r.aside.stop()
-	for _, d := range []*database{r.oldSB, r.liveNB} {
+	for _, d := range []*beside.Database{r.oldSB, r.liveNB} {
 		if d != nil {
 			d.Close()
 		}
@@ -181,7 +176,7 @@ func (r *rebuild) inspect(ctx context.Context) (string, error) {
 		if err := r.inspectNorthbound(ctx); err != nil {
 			return "", err
 		}
-	} else if r.liveNB, err = dial(ctx, r.NB, northbound); err != nil {
+	} else if r.liveNB, err = beside.Dial(ctx, r.NB, beside.Northbound); err != nil {
 		return "", fmt.Errorf("%w; use --nb to rebuild a lost northbound database", err)
 	} else {
 		r.checkOperator(ctx)
@@ -209,7 +204,7 @@ func (r *rebuild) checkOperator(ctx context.Context) {
 // inspectSouthbound connects to the southbound database if its server answers.
 func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 	var err error
-	if r.oldSB, err = dial(ctx, r.SB, southbound); err != nil {
+	if r.oldSB, err = beside.Dial(ctx, r.SB, beside.Southbound); err != nil {
 		if err := standaloneFile(r.SBFile); err != nil {
 			return "", err
 		}
@@ -217,10 +212,10 @@ func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 			fmt.Sprintf("the southbound database does not answer (%v): using chassis and bindings from the NodeNetworks", err))
 		return "no southbound database", nil
 	}
-	if err := errors.Join(standalone(ctx, r.SB, southbound), r.southbound().check(ctx)); err != nil {
+	if err := errors.Join(standalone(ctx, r.SB, beside.Southbound), r.southbound().check(ctx)); err != nil {
 		return "", err
 	}
-	all, err := r.oldSB.snapshot(ctx, "Chassis")
+	all, err := r.oldSB.Snapshot(ctx, "Chassis")
 	if err != nil {
 		return "", err
 	}
@@ -229,11 +224,11 @@ func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 
 // monitorAll returns an error if chassis monitor only a part of the database by conditions. While such a chassis
 // renews its conditions after the swap, its ovn-controller sees too few rows and removes flows.
-func monitorAll(chassis []row) error {
+func monitorAll(chassis []beside.Row) error {
 	var partial []string
 	for _, c := range chassis {
-		if c.pairs("other_config")["ovn-monitor-all"] != "true" {
-			partial = append(partial, c.text("name"))
+		if c.Pairs("other_config")["ovn-monitor-all"] != "true" {
+			partial = append(partial, c.Text("name"))
 		}
 	}
 	if len(partial) > 0 {
@@ -244,17 +239,17 @@ func monitorAll(chassis []row) error {
 
 // standalone returns an error for a clustered database, which has no single file to swap.
 func standalone(ctx context.Context, remote, name string) error {
-	d, err := dial(ctx, remote, serverDatabase)
+	d, err := beside.Dial(ctx, remote, beside.ServerDatabase)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	results, err := d.transact(ctx, selectRows("Database", is("name", name)))
+	results, err := d.Transact(ctx, beside.SelectRows("Database", beside.Is("name", name)))
 	if err != nil {
 		return err
 	}
 	for _, r := range results[0] {
-		if model := r.text("model"); model != "standalone" {
+		if model := r.Text("model"); model != "standalone" {
 			return fmt.Errorf("database %s is %s; only a standalone database can be rebuilt", name, model)
 		}
 	}
@@ -281,12 +276,12 @@ const clusterMagic = "OVSDB CLUSTER"
 
 // northbound returns the live northbound database.
 func (r *rebuild) northbound() target {
-	return target{name: northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
+	return target{name: beside.Northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
 }
 
 // southbound returns the live southbound database.
 func (r *rebuild) southbound() target {
-	return target{name: southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
+	return target{name: beside.Southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
 }
 
 // bounded returns a context that limits one wait.

@@ -10,18 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
 // objects implements Kubernetes for tests.
 type objects struct {
-	chassis []Chassis
+	chassis []beside.Chassis
 	ports   func() ([]string, error)
 }
 
-func (o objects) Chassis(context.Context) ([]Chassis, error) { return o.chassis, nil }
-func (o objects) InSync(context.Context) error               { return nil }
+func (o objects) Chassis(context.Context) ([]beside.Chassis, error) { return o.chassis, nil }
+func (o objects) InSync(context.Context) error                      { return nil }
 func (o objects) Ports(context.Context) ([]string, error) {
 	if o.ports == nil {
 		return nil, nil
@@ -136,7 +138,7 @@ func TestRebuildKeepsWhatOthersWrote(t *testing.T) {
 func TestAChassisThatShouldFollowAndDoesNot(t *testing.T) {
 	c := startCentral(t)
 	c.options.Wait = 3 * time.Second
-	chassis := []Chassis{{Name: "n1", EncapType: "geneve", EncapIP: "192.0.2.1", Alive: true}}
+	chassis := []beside.Chassis{{Name: "n1", EncapType: "geneve", EncapIP: "192.0.2.1", Alive: true}}
 	_, err := Run(t.Context(), c.options, objects{chassis: chassis})
 	if err == nil || !strings.Contains(err.Error(), "n1") {
 		t.Errorf("the run ended with %v", err)
@@ -302,7 +304,7 @@ type objectsFunc struct {
 	do func()
 }
 
-func (o objectsFunc) Chassis(ctx context.Context) ([]Chassis, error) {
+func (o objectsFunc) Chassis(ctx context.Context) ([]beside.Chassis, error) {
 	o.do()
 	return o.objects.Chassis(ctx)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 )
 
@@ -174,7 +176,7 @@ func endServer(ctx context.Context, control *unixctl.Conn) error {
 // serves returns nil if the server answers and has the wanted row. Without a globalTable it only checks for an
 // answer.
 func (t target) serves(ctx context.Context, globalTable, global string) error {
-	d, err := dial(ctx, t.remote, t.name)
+	d, err := beside.Dial(ctx, t.remote, t.name)
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (t target) serves(ctx context.Context, globalTable, global string) error {
 	if globalTable == "" {
 		return nil
 	}
-	results, err := d.transact(ctx, selectRows(globalTable, is("_uuid", uuidOf(global))))
+	results, err := d.Transact(ctx, beside.SelectRows(globalTable, beside.Is("_uuid", beside.UUIDOf(global))))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
+
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -17,7 +19,7 @@ func TestSwapUnderASupervisor(t *testing.T) {
 	if err := os.Chmod(s.file, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	live := target{name: southbound, file: s.file, remote: s.remote(), control: s.control(), start: 20 * time.Second}
+	live := target{name: beside.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: 20 * time.Second}
 	if had, err := live.swap(t.Context(), fresh, "SB_Global", global); err != nil || !had {
 		t.Fatalf("swap: %v, %v", had, err)
 	}
@@ -40,7 +42,7 @@ func TestSwapInARunningServer(t *testing.T) {
 	dir := filepath.Dir(strings.TrimPrefix(s.Endpoint(), "unix:"))
 	fresh, global := freshFile(t, dir)
 	live := target{
-		name: southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
+		name: beside.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
 		control: filepath.Join(dir, "ctl"), start: 20 * time.Second,
 	}
 	if _, err := live.swap(t.Context(), fresh, "SB_Global", global); err != nil {
@@ -67,7 +69,7 @@ func TestSwapOfADamagedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := target{
-		name: southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
+		name: beside.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
 		control: filepath.Join(dir, "ctl"), start: 5 * time.Second,
 	}
 	if _, err := live.swap(t.Context(), fresh, "SB_Global", "00000000-0000-0000-0000-000000000000"); err == nil {
@@ -82,7 +84,7 @@ func TestSwapOfADamagedFile(t *testing.T) {
 func TestSwapWithoutASupervisor(t *testing.T) {
 	s := startSupervised(t, "ovn-sb", 0)
 	fresh, global := freshFile(t, s.dir)
-	live := target{name: southbound, file: s.file, remote: s.remote(), control: s.control(), start: time.Second}
+	live := target{name: beside.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: time.Second}
 	_, err := live.swap(t.Context(), fresh, "SB_Global", global)
 	if err == nil || !strings.Contains(err.Error(), "check that a supervisor restarts the server") {
 		t.Errorf("swap: %v", err)

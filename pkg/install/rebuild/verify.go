@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/weft-network/weft/pkg/install/beside"
 )
 
 // awaitChassis returns when ovn-northd has compared the databases and every chassis has followed. It then compares
 // the bindings with those in the new database.
 func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
-	sb, err := dial(ctx, r.SB, southbound)
+	sb, err := beside.Dial(ctx, r.SB, beside.Southbound)
 	if err != nil {
 		return "", err
 	}
@@ -21,7 +23,7 @@ func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.awaitNumber(ctx, r.liveNB, "NB_Global", all, "sb_cfg", number); err != nil {
+	if err := r.awaitNumber(ctx, r.liveNB, "NB_Global", beside.All, "sb_cfg", number); err != nil {
 		return "", fmt.Errorf("ovn-northd: %w", err)
 	}
 	r.awaitAll(ctx, sb, number)
@@ -37,30 +39,30 @@ func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
 // nextNumber increments nb_cfg, so that all components show that they work: ovn-northd copies the number to the
 // southbound database, and each ovn-controller copies it to its Chassis_Private when it has followed.
 func (r *rebuild) nextNumber(ctx context.Context) (int64, error) {
-	results, err := r.liveNB.transact(ctx,
-		operation{"op": "mutate", "table": "NB_Global", "where": all, "mutations": []any{[]any{"nb_cfg", "+=", 1}}},
-		selectRows("NB_Global", all))
+	results, err := r.liveNB.Transact(ctx,
+		beside.Operation{"op": "mutate", "table": "NB_Global", "where": beside.All, "mutations": []any{[]any{"nb_cfg", "+=", 1}}},
+		beside.SelectRows("NB_Global", beside.All))
 	if err != nil {
 		return 0, err
 	}
 	if len(results[1]) != 1 {
 		return 0, errors.New("NB_Global is empty")
 	}
-	return results[1][0].number("nb_cfg"), nil
+	return results[1][0].Number("nb_cfg"), nil
 }
 
 // awaitAll waits for all chassis concurrently, so that several silent ones cost only one timeout.
-func (r *rebuild) awaitAll(ctx context.Context, sb *database, number int64) {
+func (r *rebuild) awaitAll(ctx context.Context, sb *beside.Database, number int64) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	private, err := sb.snapshot(ctx, "Chassis_Private")
+	private, err := sb.Snapshot(ctx, "Chassis_Private")
 	if err != nil {
 		r.report.Notes = append(r.report.Notes, err.Error())
 	}
 	for _, c := range private["Chassis_Private"] {
-		name := c.text("name")
+		name := c.Text("name")
 		group.Go(func() {
-			if err := r.awaitNumber(ctx, sb, "Chassis_Private", is("name", name), "nb_cfg", number); err != nil {
+			if err := r.awaitNumber(ctx, sb, "Chassis_Private", beside.Is("name", name), "nb_cfg", number); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				r.report.Silent = append(r.report.Silent, name)
@@ -83,18 +85,18 @@ func (r *rebuild) missing() []string {
 }
 
 // compareBindings records the ports that were bound before the swap and exist, but are not bound.
-func (r *rebuild) compareBindings(ctx context.Context, sb *database) error {
-	now, err := sb.snapshot(ctx, "Port_Binding")
+func (r *rebuild) compareBindings(ctx context.Context, sb *beside.Database) error {
+	now, err := sb.Snapshot(ctx, "Port_Binding")
 	if err != nil {
 		return err
 	}
 	bound := map[string]bool{} // logical port -> bound; absent if the port is gone
 	for _, b := range now["Port_Binding"] {
-		bound[b.text("logical_port")] = b.reference("chassis") != ""
+		bound[b.Text("logical_port")] = b.Reference("chassis") != ""
 	}
 	for _, b := range r.before["Port_Binding"] {
-		if is, there := bound[b.text("logical_port")]; b.reference("chassis") != "" && there && !is {
-			r.report.Unbound = append(r.report.Unbound, b.text("logical_port"))
+		if is, there := bound[b.Text("logical_port")]; b.Reference("chassis") != "" && there && !is {
+			r.report.Unbound = append(r.report.Unbound, b.Text("logical_port"))
 		}
 	}
 	slices.Sort(r.report.Unbound)

@@ -54,7 +54,7 @@ type Allocator struct {
 	later  map[string][]laterClaim // node without subnets -> claims, in order
 	// reservations has the addresses that are kept for requests, by the reservation's name.
 	reservations map[string][]netip.Addr
-	// holder and held have the floating addresses of ports: address -> owner, owner -> addresses.
+	// holder and held have the floating addresses of ports, own and translated: address -> owner, owner -> addresses.
 	holder map[netip.Addr]string
 	held   map[string][]netip.Addr
 

@@ -60,17 +60,43 @@ func floats(floating []netip.Addr, is4 bool) bool {
 	return slices.ContainsFunc(floating, func(a netip.Addr) bool { return a.Is4() == is4 })
 }
 
-// Hold records that a port has floating addresses, until Release of its owner. Of two ports with an address, the first
-// holds it. Allocate holds what it gives.
-func (a *Allocator) Hold(owner string, floating []netip.Addr) {
+// Hold records that a port has floating addresses, until Release of its owner or HoldOnly. Of two ports with an address,
+// the first holds it. Hold returns the addresses that other owners hold. Allocate holds what it gives.
+func (a *Allocator) Hold(owner string, floating []netip.Addr) (others []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hold(owner, floating)
+	return a.hold(owner, floating)
 }
 
-func (a *Allocator) hold(owner string, floating []netip.Addr) {
+// HoldOnly ends an owner's holds of all addresses except the given ones. It returns the addresses that the owner does
+// not hold any more.
+func (a *Allocator) HoldOnly(owner string, floating []netip.Addr) (ended []netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var left []netip.Addr // a new slice, because a clone may have the old one
+	for _, address := range a.held[owner] {
+		if slices.Contains(floating, address) {
+			left = append(left, address)
+			continue
+		}
+		ended = append(ended, address)
+		delete(a.holder, address)
+	}
+	if len(ended) > 0 {
+		a.held[owner] = left
+	}
+	if len(left) == 0 {
+		delete(a.held, owner)
+	}
+	return ended
+}
+
+func (a *Allocator) hold(owner string, floating []netip.Addr) (others []netip.Addr) {
 	for _, address := range floating {
-		if _, held := a.holder[address]; held {
+		if other, held := a.holder[address]; held {
+			if other != owner {
+				others = append(others, address)
+			}
 			continue
 		}
 		if a.holder == nil {
@@ -79,6 +105,7 @@ func (a *Allocator) hold(owner string, floating []netip.Addr) {
 		a.holder[address] = owner
 		a.held[owner] = append(a.held[owner], address)
 	}
+	return others
 }
 
 // Held returns the floating addresses that an owner holds.

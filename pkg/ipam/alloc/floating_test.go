@@ -178,3 +178,27 @@ func TestAFloatingAddressHasOneHolder(t *testing.T) {
 	a.Release("gone")
 	given("n1", "third")
 }
+
+// An address that the gateway router translates is held as a pod's own floating addresses are, until its port has it no more.
+func TestTranslationsAreHeld(t *testing.T) {
+	a := floatingNode()
+	if others := a.Hold("first", addrs("192.0.2.1", "192.0.2.2")); len(others) > 0 {
+		t.Errorf("others hold %v", others)
+	}
+	clone := a.Clone()
+	if others := a.Hold("second", addrs("192.0.2.2", "192.0.2.3")); !slices.Equal(others, addrs("192.0.2.2")) {
+		t.Errorf("others hold %v", others)
+	}
+	if ended := a.HoldOnly("first", addrs("192.0.2.1", "192.0.2.9")); !slices.Equal(ended, addrs("192.0.2.2")) {
+		t.Errorf("the hold of %v ended", ended)
+	}
+	if others := a.Hold("second", addrs("192.0.2.2")); len(others) > 0 {
+		t.Errorf("others hold %v", others)
+	}
+	if ended := a.HoldOnly("first", nil); !slices.Equal(ended, addrs("192.0.2.1")) || len(a.HoldOnly("first", nil)) > 0 {
+		t.Errorf("the hold of %v ended", ended)
+	}
+	if held := clone.Held("first"); !slices.Equal(held, addrs("192.0.2.1", "192.0.2.2")) {
+		t.Errorf("in the clone, the first holds %v", held)
+	}
+}

@@ -95,8 +95,14 @@ func (s *Server) Empty() {
 // writers' heartbeats.
 func (s *Server) Transactions() int {
 	s.t.Helper()
-	log := Command(s.t, "ovsdb-tool", "show-log", s.file())
+	log := s.Log()
 	return strings.Count(log, "record ") - 1 - strings.Count(log, `"weft-heartbeat"`)
+}
+
+// Log returns the records of the database's log, with their comments.
+func (s *Server) Log() string {
+	s.t.Helper()
+	return Command(s.t, "ovsdb-tool", "show-log", s.file())
 }
 
 // Ctl runs ovn-nbctl, ovn-sbctl or ovs-vsctl, by the schema, on the server.

@@ -32,6 +32,8 @@ type Vertex struct {
 	Shape Shape  `json:"shape"`
 	// Detail is the addresses, or why a part is missing.
 	Detail string `json:"detail,omitempty"`
+	// Object is the argument of "kubectl weft topology" that draws the part around the vertex. It is empty if none does.
+	Object string `json:"object,omitempty"`
 	// Below are the vertices that hang on this vertex. A vertex may hang on several.
 	Below []*Vertex `json:"below,omitempty"`
 }
@@ -141,7 +143,7 @@ func nodeSwitch(n facts.Gateway, all []trace.End, pods map[netip.Addr]*Vertex) *
 	for _, s := range n.Node.Subnets {
 		subnets = append(subnets, s.String())
 	}
-	v := &Vertex{Name: names.NodeSwitch(n.Node.Name), Shape: Switch, Detail: strings.Join(subnets, " ")}
+	v := &Vertex{Name: names.NodeSwitch(n.Node.Name), Shape: Switch, Detail: strings.Join(subnets, " "), Object: "node/" + n.Node.Name}
 	host := &Vertex{Name: "host " + n.Node.Name, Shape: Host, Detail: text(facts.ManagementAddresses(n.Node.Subnets))}
 	v.Below = append(v.Below, host)
 	if n.Node.Chassis == "" {
@@ -152,7 +154,8 @@ func nodeSwitch(n facts.Gateway, all []trace.End, pods map[netip.Addr]*Vertex) *
 			continue
 		}
 		if p.OnHost {
-			host.Below = append(host.Below, &Vertex{Name: "pod " + p.Namespace + "/" + p.Name, Shape: Pod, Detail: "in the node's network"})
+			host.Below = append(host.Below, &Vertex{Name: "pod " + p.Namespace + "/" + p.Name, Shape: Pod, Detail: "in the node's network",
+				Object: "pod/" + p.Namespace + "/" + p.Name})
 			continue
 		}
 		v.Below = append(v.Below, pods[p.Addresses[0]])
@@ -167,7 +170,8 @@ func podVertices(in Input) map[netip.Addr]*Vertex {
 		if p.OnHost {
 			continue
 		}
-		v := &Vertex{Name: "pod " + p.Namespace + "/" + p.Name, Shape: Pod, Detail: text(p.Addresses)}
+		name := p.Namespace + "/" + p.Name
+		v := &Vertex{Name: "pod " + name, Shape: Pod, Detail: text(p.Addresses), Object: "pod/" + name}
 		for _, a := range p.Addresses {
 			all[a] = v
 		}
@@ -177,7 +181,8 @@ func podVertices(in Input) map[netip.Addr]*Vertex {
 
 // balancer is a service with the endpoints that take connections. The others are in its detail.
 func balancer(s trace.End, pods map[netip.Addr]*Vertex) *Vertex {
-	v := &Vertex{Name: "service " + s.Namespace + "/" + s.Name, Shape: Service, Detail: text(s.Addresses)}
+	v := &Vertex{Name: "service " + s.Namespace + "/" + s.Name, Shape: Service, Detail: text(s.Addresses),
+		Object: "svc/" + s.Namespace + "/" + s.Name}
 	for _, p := range s.Balanced.Ports {
 		v.Detail += fmt.Sprintf(", %s %d", p.Protocol, p.Number)
 		for _, b := range p.Backends {

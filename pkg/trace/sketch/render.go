@@ -142,13 +142,21 @@ func (g Graph) SVG() string {
 	}
 	for _, v := range all {
 		x, y := margin+depth[v]*columnWidth, margin+row[v]*rowHeight
-		fmt.Fprintf(&b, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
-			html.EscapeString(v.line()), x, y, boxWidth, boxHeight, fills[v.Shape])
+		fmt.Fprintf(&b, `<g class="%s"%s><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
+			v.Shape, objectAttribute(v), html.EscapeString(v.line()), x, y, boxWidth, boxHeight, fills[v.Shape])
 		fmt.Fprintf(&b, `<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text></g>`+"\n",
 			x+inset, y+boxHeight/2-4, html.EscapeString(short(v.Name)), x+inset, y+boxHeight-inset, html.EscapeString(short(v.Detail)))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
+}
+
+// objectAttribute is an attribute with the object of a vertex, by which a page draws the part around it.
+func objectAttribute(v *Vertex) string {
+	if v.Object == "" {
+		return ""
+	}
+	return fmt.Sprintf(` data-object="%s"`, html.EscapeString(v.Object))
 }
 
 // short cuts a text to the width of a box.

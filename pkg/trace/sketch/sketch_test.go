@@ -107,6 +107,27 @@ func ways() []Way {
 	}
 }
 
+// A page allows its own script and style, and has nothing that leads outside.
+func TestHTMLRefersToNothingOutside(t *testing.T) {
+	page := Draw(cluster()).HTML()
+	for _, want := range []string{"<!doctype html>", "default-src 'none'; style-src 'sha256-", "script-src 'sha256-",
+		`data-object="node/n1"`, "&lt;&#34;client&#34;&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, unwanted := range []string{"{{", " src=", " href=", `url("http`, "@import", `<"client">`} {
+		if strings.Contains(page, unwanted) {
+			t.Errorf("the page has %q", unwanted)
+		}
+	}
+}
+
+func TestOverview(t *testing.T) {
+	golden(t, "overview.txt", Overview(cluster()).Text())
+	golden(t, "overview.svg", Overview(cluster()).SVG())
+}
+
 func TestWays(t *testing.T) {
 	golden(t, "ways.dot", WaysDOT(ways()))
 	golden(t, "ways.svg", WaysSVG(ways()))

@@ -119,7 +119,7 @@ func (w Way) columns(b *strings.Builder, y int) {
 		hopBox(b, margin, y+i*wayStep, h)
 		arrow(b, margin, y+i*wayStep)
 	}
-	wayBox(b, margin, y+len(w.Hops)*wayStep, resultFills[w.Result], string(w.Result), w.Line())
+	wayBox(b, margin, y+len(w.Hops)*wayStep, string(w.Result), resultFills[w.Result], string(w.Result), w.Line())
 	for i, h := range w.Reply {
 		x := margin + wayWidth + wayGap
 		if hopBox(b, x, y+i*wayStep, h); i > 0 {
@@ -134,13 +134,13 @@ func hopBox(b *strings.Builder, x, y int, h trace.Hop) {
 	if h.By.Kind != "" {
 		where = h.By.String() + ", in " + h.Where
 	}
-	wayBox(b, x, y, fills[shapeOf(h)], where, h.What)
+	wayBox(b, x, y, string(shapeOf(h)), fills[shapeOf(h)], where, h.What)
 }
 
-// wayBox writes a box with a bold line, which may be empty, and a line that is cut to the width.
-func wayBox(b *strings.Builder, x, y int, fill, bold, line string) {
-	fmt.Fprintf(b, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
-		html.EscapeString(line), x, y, wayWidth, boxHeight, fill)
+// wayBox writes a box of a class with a bold line, which may be empty, and a line that is cut to the width.
+func wayBox(b *strings.Builder, x, y int, class, fill, bold, line string) {
+	fmt.Fprintf(b, `<g class="%s"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="#333"/>`,
+		class, html.EscapeString(line), x, y, wayWidth, boxHeight, fill)
 	low := y + boxHeight/2 + 4
 	if bold != "" {
 		fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text>`, x+inset, y+boxHeight/2-4, html.EscapeString(cut(bold, wayLetters)))

@@ -23,7 +23,9 @@ type Tracer struct {
 	Northbound, Southbound string
 	// Program is the path of ovn-trace.
 	Program string
-	// Dir is the folder of temporary sockets. Its path must be short.
+	// Northd is the path of ovn-northd's control socket. If empty, ovn-northd's pid file in Dir names it.
+	Northd string
+	// Dir is the folder of ovn-northd's control socket and of temporary sockets. Its path must be short.
 	Dir string
 }
 
@@ -39,8 +41,17 @@ const manyStates = 16
 // Run traces the packets of a request.
 func (t Tracer) Run(ctx context.Context, request trace.Request) (trace.Answer, error) {
 	answer := trace.Answer{Traces: make([]trace.Traced, len(request.Packets))}
-	if err := t.ports(ctx, request.Ports, &answer); err != nil || len(request.Packets) == 0 {
+	if err := t.ports(ctx, request.Ports, &answer); err != nil {
 		return answer, err
+	}
+	if request.Northd {
+		var err error
+		if answer.Northd, err = t.northd(ctx); err != nil {
+			return answer, err
+		}
+	}
+	if len(request.Packets) == 0 {
+		return answer, nil
 	}
 	know, err := t.learn(ctx, request)
 	if err != nil {

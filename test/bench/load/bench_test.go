@@ -98,7 +98,7 @@ func measure(t *testing.T, s subject, size figures.Size, raft bool) figures.Run 
 	step(t, "events", func() { w.profiled("events", func() { run.Events = w.events(size, *rounds) }) })
 	if size.Floating > 0 {
 		step(t, "floating", func() {
-			w.profiled("floating", func() { run.Floating = w.floating(size, *rounds, run.Events) })
+			run.Floating = w.floating(size, *rounds, run.Events)
 		})
 		w.must(w.checkHolders(size))
 	}

@@ -96,13 +96,19 @@ func (w *world) floating(size figures.Size, n int, events map[string]figures.Eve
 		_, err := w.api.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	}
-	storm := w.phase(size.Floating, func() {
-		w.each(firstFloating, size.Floating, create)
-		w.must(w.seen.whenPorts(size.Ports()))
+	var storm figures.Phase
+	w.profiled("floating", func() {
+		storm = w.phase(size.Floating, func() {
+			w.each(firstFloating, size.Floating, create)
+			w.must(w.seen.whenPorts(size.Ports()))
+		})
 	})
 	first := firstFloating + size.Floating
-	add := w.event(n, func(ctx context.Context, i int) error { return create(ctx, first+i) },
-		func(i int) (time.Time, error) { return w.seen.when("Logical_Switch_Port", podName(first+i)) })
+	var add figures.Event
+	w.profiled("floating-one", func() {
+		add = w.event(n, func(ctx context.Context, i int) error { return create(ctx, first+i) },
+			func(i int) (time.Time, error) { return w.seen.when("Logical_Switch_Port", podName(first+i)) })
+	})
 	events["floating pod add"] = add
 	events["floating pod delete"] = w.event(n, func(ctx context.Context, i int) error { return w.deletePod(ctx, first+i) },
 		func(i int) (time.Time, error) { return w.seen.whenGone("Logical_Switch_Port", podName(first+i)) })

@@ -18,8 +18,12 @@ import (
 // namespace holds the services and a part of the pods; alone holds the pods for the API server's own rate.
 const namespace, alone = "bench", "alone"
 
-// namespaceOf returns the namespace of a pod, or of a policy, by its number.
+// namespaceOf returns the namespace of a pod, or of a policy, by its number. Pods with a floating address are in the
+// namespace of their Deployments.
 func namespaceOf(i int) string {
+	if i >= firstFloating {
+		return namespace
+	}
 	if i %= *namespaces; i > 0 {
 		return fmt.Sprintf("%s-%02d", namespace, i)
 	}

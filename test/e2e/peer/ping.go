@@ -227,3 +227,31 @@ func (s *stream) report() report {
 	}
 	return r
 }
+
+// echo sends one echo request. Its answer has no name.
+func echo(to string, patience time.Duration) called {
+	at, err := netip.ParseAddrPort(to)
+	if err != nil {
+		return failed(err)
+	}
+	s, err := newStream(at.Addr(), numberLength)
+	if err != nil {
+		return failed(err)
+	}
+	defer s.conn.Close()
+	if err := errors.Join(s.conn.SetReadDeadline(time.Now().Add(patience)), s.request()); err != nil {
+		return failed(err)
+	}
+	ctx, answered := context.WithCancel(context.Background())
+	go func() {
+		<-ctx.Done()
+		_ = s.conn.SetReadDeadline(time.Now()) // ends receive
+	}()
+	if err := s.receive(answered); err != nil {
+		return failed(err)
+	}
+	if r := s.report(); r.Lost > 0 {
+		return failed(os.ErrDeadlineExceeded)
+	}
+	return called{}
+}

@@ -69,7 +69,7 @@ func newCall() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "ADDRESS:PORT")
-	cmd.Flags().StringVar(&protocol, "protocol", "tcp", "tcp or udp")
+	cmd.Flags().StringVar(&protocol, "protocol", "tcp", "tcp, udp, or icmp, whose port counts for nothing")
 	cmd.Flags().IntVar(&count, "count", 1, "calls, each over a connection of its own")
 	cmd.Flags().IntVar(&from, "from", 0, "the client's port; 0: any")
 	return cmd
@@ -125,6 +125,9 @@ func callAll(wanted []calls) [][]called {
 
 func call(protocol, to string, from int) called {
 	const patience = 2 * time.Second
+	if protocol == "icmp" {
+		return echo(to, patience)
+	}
 	dialer := net.Dialer{Timeout: patience}
 	switch {
 	case from != 0 && protocol == "udp":

@@ -179,12 +179,7 @@ func (s *Server) post(t target, body []byte) (status int, got any, err error) {
 		return 0, nil, err
 	}
 	if t.subresource == "binding" {
-		node, _ := o["target"].(map[string]any)
-		_, err := s.store.update(t.kind, t.name, func(pod object) (object, error) {
-			spec, _ := pod["spec"].(map[string]any)
-			spec["nodeName"] = node["name"]
-			return pod, nil
-		})
+		_, err := s.store.update(t.kind, t.name, func(pod object) (object, error) { return bound(pod, o) })
 		return http.StatusCreated, object{"kind": "Status", "apiVersion": "v1", "status": "Success"}, err
 	}
 	name, _ := o.meta()["name"].(string)
@@ -196,6 +191,24 @@ func (s *Server) post(t target, body []byte) (status int, got any, err error) {
 		return 0, nil, fmt.Errorf("%w: %s %q", errExists, t.kind.Resource, name)
 	}
 	return http.StatusCreated, stored, nil
+}
+
+// bound returns a pod with the node and the annotations of a Binding. A pod that has a node, or another UID than the
+// Binding, is a conflict.
+func bound(pod, binding object) (object, error) {
+	spec, _ := pod["spec"].(map[string]any)
+	if had := spec["nodeName"]; had != nil && had != "" {
+		return nil, fmt.Errorf("%w: the pod is on node %v", errConflict, had)
+	}
+	if uid := binding.meta()["uid"]; uid != nil && uid != pod.meta()["uid"] {
+		return nil, fmt.Errorf("%w: the pod has UID %v", errConflict, pod.meta()["uid"])
+	}
+	node, _ := binding["target"].(map[string]any)
+	spec["nodeName"] = node["name"]
+	if more, ok := asMap(binding.meta()["annotations"]); ok {
+		pod.meta()["annotations"] = merge(pod.meta()["annotations"], more)
+	}
+	return pod, nil
 }
 
 var errExists = errors.New("already exists")

@@ -1,4 +1,4 @@
-package rebuild
+package beside
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 
 // The databases' names in their schemas.
 const (
-	northbound = "OVN_Northbound"
-	southbound = "OVN_Southbound"
-	// serverDatabase is the database in which ovsdb-server describes its databases (ovsdb-server(5)).
-	serverDatabase = "_Server"
+	Northbound = "OVN_Northbound"
+	Southbound = "OVN_Southbound"
+	// ServerDatabase is the database in which ovsdb-server describes its databases (ovsdb-server(5)).
+	ServerDatabase = "_Server"
 )
 
-// database is a connection to a database by OVSDB's protocol (RFC 7047). It keeps values in wire format, because this
+// Database is a connection to a database by OVSDB's protocol (RFC 7047). It keeps values in wire format, because this
 // package copies whole rows and no model holds every column of every version.
-type database struct {
-	name, remote string
+type Database struct {
+	Name, remote string
 	conn         net.Conn
 
 	mu      sync.Mutex
@@ -41,9 +41,9 @@ type message struct {
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
-// dial connects to the first of the comma-separated remotes ("unix:PATH" or "tcp:ADDRESS:PORT") that serves the
+// Dial connects to the first of the comma-separated remotes ("unix:PATH" or "tcp:ADDRESS:PORT") that serves the
 // database.
-func dial(ctx context.Context, remotes, name string) (*database, error) {
+func Dial(ctx context.Context, remotes, name string) (*Database, error) {
 	var failed error
 	for remote := range strings.SplitSeq(remotes, ",") {
 		d, err := dialOne(ctx, remote, name)
@@ -55,7 +55,7 @@ func dial(ctx context.Context, remotes, name string) (*database, error) {
 	return nil, failed
 }
 
-func dialOne(ctx context.Context, remote, name string) (*database, error) {
+func dialOne(ctx context.Context, remote, name string) (*Database, error) {
 	network, address, _ := strings.Cut(remote, ":")
 	if network != "unix" && network != "tcp" {
 		return nil, fmt.Errorf("invalid remote %q: want unix:PATH or tcp:ADDRESS:PORT", remote)
@@ -64,7 +64,7 @@ func dialOne(ctx context.Context, remote, name string) (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", name, err)
 	}
-	d := &database{name: name, remote: remote, conn: conn, waiting: map[int]chan<- message{}, locked: make(chan struct{})}
+	d := &Database{Name: name, remote: remote, conn: conn, waiting: map[int]chan<- message{}, locked: make(chan struct{})}
 	go d.read()
 	var names []string
 	if err := d.call(ctx, &names, "list_dbs"); err != nil {
@@ -81,10 +81,10 @@ func dialOne(ctx context.Context, remote, name string) (*database, error) {
 }
 
 // Close closes the connection and so releases its lock.
-func (d *database) Close() error { return d.conn.Close() }
+func (d *Database) Close() error { return d.conn.Close() }
 
 // read delivers replies and answers the server's probes until the connection ends.
-func (d *database) read() {
+func (d *Database) read() {
 	decoder := json.NewDecoder(d.conn)
 	decoder.UseNumber()
 	granted := sync.OnceFunc(func() { close(d.locked) })
@@ -108,7 +108,7 @@ func (d *database) read() {
 	}
 }
 
-func (d *database) deliver(m message) {
+func (d *Database) deliver(m message) {
 	number, _ := m.ID.(json.Number)
 	id, err := number.Int64()
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *database) deliver(m message) {
 	}
 }
 
-func (d *database) end(err error) {
+func (d *Database) end(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = err
@@ -132,7 +132,7 @@ func (d *database) end(err error) {
 	}
 }
 
-func (d *database) write(m any) error {
+func (d *Database) write(m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *database) write(m any) error {
 }
 
 // call sends a request and decodes its result.
-func (d *database) call(ctx context.Context, result any, method string, params ...any) error {
+func (d *Database) call(ctx context.Context, result any, method string, params ...any) error {
 	reply := make(chan message, 1)
 	d.mu.Lock()
 	if d.ended != nil {
@@ -154,26 +154,26 @@ func (d *database) call(ctx context.Context, result any, method string, params .
 	d.waiting[id] = reply
 	d.mu.Unlock()
 	if err := d.write(map[string]any{"id": id, "method": method, "params": append([]any{}, params...)}); err != nil {
-		return fmt.Errorf("database %s at %s: %w", d.name, d.remote, err)
+		return fmt.Errorf("database %s at %s: %w", d.Name, d.remote, err)
 	}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("database %s at %s: %s: %w", d.name, d.remote, method, context.Cause(ctx))
+		return fmt.Errorf("database %s at %s: %s: %w", d.Name, d.remote, method, context.Cause(ctx))
 	case m, ok := <-reply:
 		if !ok {
 			return d.lost()
 		}
 		if len(m.Error) > 0 && string(m.Error) != "null" {
-			return fmt.Errorf("database %s at %s: %s: %s", d.name, d.remote, method, m.Error)
+			return fmt.Errorf("database %s at %s: %s: %s", d.Name, d.remote, method, m.Error)
 		}
 		return decode(m.Result, result)
 	}
 }
 
-func (d *database) lost() error {
+func (d *Database) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return fmt.Errorf("database %s at %s: connection lost: %w", d.name, d.remote, d.ended)
+	return fmt.Errorf("database %s at %s: connection lost: %w", d.Name, d.remote, d.ended)
 }
 
 // decode decodes JSON and keeps integers exact.
@@ -183,14 +183,14 @@ func decode(text json.RawMessage, into any) error {
 	return decoder.Decode(into)
 }
 
-// schema returns the database's schema from the server.
-func (d *database) schema(ctx context.Context) (json.RawMessage, error) {
+// Schema returns the database's schema from the server.
+func (d *Database) Schema(ctx context.Context) (json.RawMessage, error) {
 	var schema json.RawMessage
-	return schema, d.call(ctx, &schema, "get_schema", d.name)
+	return schema, d.call(ctx, &schema, "get_schema", d.Name)
 }
 
-// tables returns the names of the tables in a schema.
-func tables(schema json.RawMessage) ([]string, error) {
+// Tables returns the names of the tables in a schema.
+func Tables(schema json.RawMessage) ([]string, error) {
 	var s struct {
 		Tables map[string]json.RawMessage `json:"tables"`
 	}
@@ -204,9 +204,9 @@ func tables(schema json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-// lock acquires a lock of the server (RFC 7047 §4.1.8). It waits until the current holder releases the lock or ctx
+// Lock acquires a lock of the server (RFC 7047 §4.1.8). It waits until the current holder releases the lock or ctx
 // ends. A connection may acquire only one lock, once, and holds it until Close.
-func (d *database) lock(ctx context.Context, name string) error {
+func (d *Database) Lock(ctx context.Context, name string) error {
 	var got struct {
 		Locked bool `json:"locked"`
 	}
@@ -217,25 +217,25 @@ func (d *database) lock(ctx context.Context, name string) error {
 	case <-d.locked:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("cannot get lock %s of database %s: %w", name, d.name, context.Cause(ctx))
+		return fmt.Errorf("cannot get lock %s of database %s: %w", name, d.Name, context.Cause(ctx))
 	}
 }
 
-// transact runs operations in one transaction and returns the rows that each of them selected.
-func (d *database) transact(ctx context.Context, operations ...operation) ([][]row, error) {
-	params := []any{d.name}
+// Transact runs operations in one transaction and returns the rows that each of them selected.
+func (d *Database) Transact(ctx context.Context, operations ...Operation) ([][]Row, error) {
+	params := []any{d.Name}
 	for _, o := range operations {
 		params = append(params, o)
 	}
 	var results []*struct {
-		Rows    []row  `json:"rows"`
+		Rows    []Row  `json:"rows"`
 		Error   string `json:"error"`
 		Details string `json:"details"`
 	}
 	if err := d.call(ctx, &results, "transact", params...); err != nil {
 		return nil, err
 	}
-	rows := make([][]row, len(results))
+	rows := make([][]Row, len(results))
 	for i, r := range results {
 		if r == nil {
 			continue // not run, because an earlier operation failed
@@ -245,7 +245,7 @@ func (d *database) transact(ctx context.Context, operations ...operation) ([][]r
 			if i < len(operations) {
 				what = fmt.Sprintf("%s %s", operations[i]["op"], operations[i]["table"])
 			}
-			return nil, fmt.Errorf("database %s: %s: %w", d.name, what, &refusal{r.Error, r.Details})
+			return nil, fmt.Errorf("database %s: %s: %w", d.Name, what, &refusal{r.Error, r.Details})
 		}
 		rows[i] = r.Rows
 	}
@@ -257,8 +257,8 @@ type refusal struct{ reason, details string }
 
 func (r *refusal) Error() string { return strings.TrimSuffix(r.reason+": "+r.details, ": ") }
 
-// timedOut reports whether err is the timeout of a wait operation.
-func timedOut(err error) bool {
+// TimedOut reports whether err is the timeout of a wait operation.
+func TimedOut(err error) bool {
 	refused, ok := errors.AsType[*refusal](err)
 	return ok && refused.reason == "timed out"
 }

@@ -1,4 +1,4 @@
-package rebuild
+package beside
 
 import (
 	"encoding/json"
@@ -6,16 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weft-network/weft/pkg/unit"
 )
 
 // table decodes rows from wire format.
-func table(t *testing.T, rows ...string) []row {
+func table(t *testing.T, rows ...string) []Row {
 	t.Helper()
-	var all []row
+	var all []Row
 	for _, text := range rows {
-		var r row
+		var r Row
 		if err := decode([]byte(text), &r); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -25,7 +23,7 @@ func table(t *testing.T, rows ...string) []row {
 }
 
 // summary renders operations, one per line, sorted.
-func summary(t *testing.T, operations []operation) string {
+func summary(t *testing.T, operations []Operation) string {
 	t.Helper()
 	var lines []string
 	for _, o := range operations {
@@ -39,19 +37,19 @@ func summary(t *testing.T, operations []operation) string {
 	return strings.Join(lines, "\n")
 }
 
-func inserted(operations []operation, table, column string) []string {
+func inserted(operations []Operation, table, column string) []string {
 	var found []string
 	for _, o := range operations {
 		if o["op"] == "insert" && o["table"] == table {
-			found = append(found, o["row"].(row).text(column))
+			found = append(found, o["row"].(Row).Text(column))
 		}
 	}
 	slices.Sort(found)
 	return found
 }
 
-func oldSouthbound(t *testing.T) snapshot {
-	return snapshot{
+func oldSouthbound(t *testing.T) Snapshot {
+	return Snapshot{
 		"SB_Global":  table(t, `{"_uuid":["uuid","g"],"_version":["uuid","v"],"connections":["uuid","k"],"nb_cfg":7}`),
 		"Connection": table(t, `{"_uuid":["uuid","k"],"target":"ptcp:6642"}`),
 		"Chassis": table(t,
@@ -73,7 +71,7 @@ var nodes = []Chassis{
 
 // A reinstalled node has another system-id at the same tunnel end. The server would refuse both rows.
 func TestChassisOfOldDatabaseAndNodeNetworks(t *testing.T) {
-	operations, skipped := chassisRows(oldSouthbound(t), nodes)
+	operations, skipped := ChassisRows(oldSouthbound(t), nodes)
 	if !slices.Equal(skipped, []string{"old-n2"}) {
 		t.Errorf("skipped: %v", skipped)
 	}
@@ -94,14 +92,14 @@ func TestChassisOfOldDatabaseAndNodeNetworks(t *testing.T) {
 		}
 	}
 	for _, o := range operations {
-		if o["table"] == "Chassis" && o["row"].(row).text("name") == "n1" && o["uuid"] != "c1" {
+		if o["table"] == "Chassis" && o["row"].(Row).Text("name") == "n1" && o["uuid"] != "c1" {
 			t.Errorf("n1 has another UUID: %v", o["uuid"])
 		}
 	}
 }
 
 func TestChassisWithoutAnOldDatabase(t *testing.T) {
-	operations, _ := chassisRows(nil, nodes)
+	operations, _ := ChassisRows(nil, nodes)
 	if got := inserted(operations, "Chassis", "hostname"); !slices.Equal(got, []string{"node-1", "node-2"}) {
 		t.Errorf("chassis: %v", got)
 	}
@@ -110,8 +108,8 @@ func TestChassisWithoutAnOldDatabase(t *testing.T) {
 	}
 }
 
-func computed(t *testing.T) snapshot {
-	return snapshot{
+func computed(t *testing.T) Snapshot {
+	return Snapshot{
 		"Chassis": table(t, `{"_uuid":["uuid","c1"],"name":"n1"}`, `{"_uuid":["uuid","c2"],"name":"n2"}`),
 		"Datapath_Binding": table(t,
 			`{"_uuid":["uuid","new-d"],"tunnel_key":65537,"external_ids":["map",[["logical-switch","s"],["name","n1"]]]}`),
@@ -125,11 +123,11 @@ func computed(t *testing.T) snapshot {
 }
 
 func TestBindingsAreKept(t *testing.T) {
-	before := snapshot{"Port_Binding": table(t,
+	before := Snapshot{"Port_Binding": table(t,
 		`{"logical_port":"bound","chassis":["uuid","c1"],"up":true,"encap":["set",[]],"datapath":["uuid","old-d"]}`,
 		`{"logical_port":"unbound","chassis":["set",[]],"up":false}`,
 		`{"logical_port":"nowhere","chassis":["uuid","gone"],"up":true}`)}
-	operations, bound := bindings(computed(t), before, true)
+	operations, bound := Bindings(computed(t), before, true)
 	if want := `update Port_Binding {"chassis":["uuid","c1"],"encap":["set",[]],"up":true}`; summary(t, operations) != want || bound != 1 {
 		t.Errorf("%d bound:\n%s\nwant\n%s", bound, summary(t, operations), want)
 	}
@@ -138,7 +136,7 @@ func TestBindingsAreKept(t *testing.T) {
 // A port without a binding would lose what other chassis send to it. A port that is bound too early is released by
 // its chassis.
 func TestBindingsWithoutAnOldDatabase(t *testing.T) {
-	operations, bound := bindings(computed(t), nil, false)
+	operations, bound := Bindings(computed(t), nil, false)
 	want := strings.Join([]string{
 		`update Port_Binding {"chassis":["uuid","c1"],"up":true}`,
 		`update Port_Binding {"chassis":["uuid","c1"],"up":true}`,
@@ -150,7 +148,7 @@ func TestBindingsWithoutAnOldDatabase(t *testing.T) {
 }
 
 func TestLearnedAddressesFollowTheirDatapath(t *testing.T) {
-	before := snapshot{
+	before := Snapshot{
 		"Datapath_Binding": table(t, `{"_uuid":["uuid","old-d"],"tunnel_key":65537}`, `{"_uuid":["uuid","gone"],"tunnel_key":9}`),
 		"MAC_Binding": table(t,
 			`{"_uuid":["uuid","m"],"datapath":["uuid","old-d"],"logical_port":"bound","ip":"192.0.2.9","mac":"0a:58:00:00:00:09"}`,
@@ -162,48 +160,20 @@ func TestLearnedAddressesFollowTheirDatapath(t *testing.T) {
 	}
 	want := `insert FDB {"dp_key":65537,"mac":"0a:58:00:00:00:01","port_key":16}` + "\n" +
 		`insert MAC_Binding {"datapath":["uuid","new-d"],"ip":"192.0.2.9","logical_port":"bound","mac":"0a:58:00:00:00:09"}`
-	if got := summary(t, learned(computed(t), before)); got != want {
+	if got := summary(t, Learned(computed(t), before)); got != want {
 		t.Errorf("copied:\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestChangedKeysAreNamed(t *testing.T) {
 	before := computed(t)
-	if changed := changedKeys(computed(t), before); len(changed) != 0 {
+	if changed := ChangedKeys(computed(t), before); len(changed) != 0 {
 		t.Errorf("equal databases differ: %v", changed)
 	}
 	before["Port_Binding"][0]["tunnel_key"] = json.Number("99")
 	before["Datapath_Binding"][0]["tunnel_key"] = json.Number("5")
 	want := []string{"datapath n1 (s): 65537, was 5", "port bound: 16, was 99"}
-	if changed := changedKeys(computed(t), before); !slices.Equal(changed, want) {
+	if changed := ChangedKeys(computed(t), before); !slices.Equal(changed, want) {
 		t.Errorf("changed: %q, want %q", changed, want)
-	}
-}
-
-func TestForeignRowsAreNamed(t *testing.T) {
-	all := snapshot{
-		"NB_Global": table(t, `{"name":""}`),
-		"Logical_Switch": table(t, `{"name":"n1","external_ids":["map",[["weft.dev/unit","node/n1"]]]}`,
-			`{"name":"theirs","external_ids":["map",[["neutron:x","y"]]]}`),
-		"Load_Balancer_Group": table(t,
-			`{"name":"clusterLBGroup","_uuid":["uuid","`+unit.UUID("Load_Balancer_Group", "clusterLBGroup")+`"]}`,
-			`{"name":"theirGroup","_uuid":["uuid","`+unit.UUID("Load_Balancer_Group", "clusterLBGroup")+`"]}`),
-		"Load_Balancer_Health_Check": table(t, `{"vip":"192.0.2.1:80"}`),
-	}
-	got := foreign(all)
-	slices.Sort(got)
-	want := []string{"Load_Balancer_Group theirGroup", "Load_Balancer_Health_Check", "Logical_Switch theirs"}
-	if !slices.Equal(got, want) {
-		t.Errorf("foreign rows: %q, want %q", got, want)
-	}
-}
-
-func TestPartialMonitorsAreRefused(t *testing.T) {
-	chassis := oldSouthbound(t)["Chassis"]
-	if err := monitorAll(chassis[:1]); err != nil {
-		t.Error(err)
-	}
-	if err := monitorAll(chassis); err == nil || !strings.Contains(err.Error(), "old-n2") || strings.Contains(err.Error(), "n1,") {
-		t.Errorf("a chassis with conditional monitoring: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package rebuild
+package beside
 
 import (
 	"cmp"
@@ -9,36 +9,43 @@ import (
 	"github.com/google/uuid"
 )
 
-// seedTables are the tables of the old southbound database from which rows are copied. They hold what ovn-controller
+// Chassis describes a node's chassis according to its NodeNetwork.
+type Chassis struct {
+	Name, Hostname, EncapType, EncapIP string
+	// Alive means that the node's ovn-controller is expected to follow the new database.
+	Alive bool
+}
+
+// SeedTables are the tables of the old southbound database from which rows are copied. They hold what ovn-controller
 // wrote, what it learned from the network, and what the administrator configured.
-var seedTables = []string{
+var SeedTables = []string{
 	"SB_Global", "Connection", "SSL", "Chassis", "Chassis_Private", "Encap", "Datapath_Binding", "Port_Binding", "MAC_Binding", "FDB",
 }
 
-// chassisRows returns the operations that insert the new database's first rows before ovn-northd sees it: its global
+// ChassisRows returns the operations that insert the new database's first rows before ovn-northd sees it: its global
 // row, and every chassis with its tunnel ends. Chassis of the old database are copied, UUIDs included, as
 // ovn-controller wrote them. Other chassis are created from their NodeNetworks, and ovn-controller completes them.
 // skipped are old chassis whose tunnel end now belongs to another chassis.
-func chassisRows(before snapshot, chassis []Chassis) (operations []operation, skipped []string) {
+func ChassisRows(before Snapshot, chassis []Chassis) (operations []Operation, skipped []string) {
 	operations = globalRows(before)
 	stale := staleChassis(before, chassis)
 	known := map[string]bool{}
 	encaps := before.byUUID("Encap")
 	for _, c := range before["Chassis"] {
-		name := c.text("name")
+		name := c.Text("name")
 		if stale[name] {
 			skipped = append(skipped, name)
 			continue
 		}
 		known[name] = true
-		operations = append(operations, insert("Chassis", c.uuid(), c.content()))
+		operations = append(operations, Insert("Chassis", c.UUID(), c.Content()))
 		for _, id := range c.references("encaps") {
-			operations = append(operations, insert("Encap", id, encaps[id].content()))
+			operations = append(operations, Insert("Encap", id, encaps[id].Content()))
 		}
 	}
 	for _, p := range before["Chassis_Private"] {
-		if known[p.text("name")] {
-			operations = append(operations, insert("Chassis_Private", p.uuid(), p.content()))
+		if known[p.Text("name")] {
+			operations = append(operations, Insert("Chassis_Private", p.UUID(), p.Content()))
 		}
 	}
 	for _, c := range chassis {
@@ -50,14 +57,14 @@ func chassisRows(before snapshot, chassis []Chassis) (operations []operation, sk
 }
 
 // globalRows returns the operations that insert the global row and the administrator's listeners and certificates.
-func globalRows(before snapshot) []operation {
+func globalRows(before Snapshot) []Operation {
 	if len(before["SB_Global"]) == 0 {
-		return []operation{insert("SB_Global", "", row{})}
+		return []Operation{Insert("SB_Global", "", Row{})}
 	}
-	var operations []operation
+	var operations []Operation
 	for _, table := range []string{"Connection", "SSL", "SB_Global"} {
 		for _, r := range before[table] {
-			operations = append(operations, insert(table, r.uuid(), r.content()))
+			operations = append(operations, Insert(table, r.UUID(), r.Content()))
 		}
 	}
 	return operations
@@ -65,7 +72,7 @@ func globalRows(before snapshot) []operation {
 
 // staleChassis returns the names of old chassis whose tunnel end now belongs to the chassis of another NodeNetwork,
 // because their node was reinstalled. The server refuses two rows with the same tunnel end.
-func staleChassis(before snapshot, chassis []Chassis) map[string]bool {
+func staleChassis(before Snapshot, chassis []Chassis) map[string]bool {
 	owner := map[string]string{} // type and address of a tunnel end -> chassis
 	names := map[string]bool{}
 	for _, c := range chassis {
@@ -73,8 +80,8 @@ func staleChassis(before snapshot, chassis []Chassis) map[string]bool {
 	}
 	stale := map[string]bool{}
 	for _, e := range before["Encap"] {
-		name := e.text("chassis_name")
-		if now := owner[e.text("type")+" "+e.text("ip")]; now != "" && now != name && !names[name] {
+		name := e.Text("chassis_name")
+		if now := owner[e.Text("type")+" "+e.Text("ip")]; now != "" && now != name && !names[name] {
 			stale[name] = true
 		}
 	}
@@ -82,13 +89,13 @@ func staleChassis(before snapshot, chassis []Chassis) map[string]bool {
 }
 
 // rows returns the operations that insert a chassis as ovn-controller creates it.
-func (c Chassis) rows() []operation {
+func (c Chassis) rows() []Operation {
 	chassis, encap := uuid.NewString(), uuid.NewString()
-	return []operation{
-		insert("Encap", encap, row{"chassis_name": c.Name, "type": c.EncapType, "ip": c.EncapIP,
+	return []Operation{
+		Insert("Encap", encap, Row{"chassis_name": c.Name, "type": c.EncapType, "ip": c.EncapIP,
 			"options": pairsOf(map[string]string{"csum": "true"})}),
-		insert("Chassis", chassis, row{"name": c.Name, "hostname": c.Hostname, "encaps": uuidOf(encap)}),
-		insert("Chassis_Private", "", row{"name": c.Name, "chassis": uuidOf(chassis)}),
+		Insert("Chassis", chassis, Row{"name": c.Name, "hostname": c.Hostname, "encaps": UUIDOf(encap)}),
+		Insert("Chassis_Private", "", Row{"name": c.Name, "chassis": UUIDOf(chassis)}),
 	}
 }
 
@@ -105,31 +112,31 @@ func pairsOf(m map[string]string) any {
 // and Encap rows keep their UUIDs.
 var boundColumns = []string{"chassis", "encap", "additional_chassis", "additional_encap", "up", "virtual_parent"}
 
-// bindings returns the operations that bind the new database's ports as in the old database, and the number of bound
+// Bindings returns the operations that bind the new database's ports as in the old database, and the number of bound
 // ports. Without an old database (known is false), each port is bound to the chassis that it requests. If the port
 // does not exist there yet, that chassis releases it, which is harmless. If it exists but were not bound, it would
 // lose the packets from other chassis.
-func bindings(fresh, before snapshot, known bool) (operations []operation, bound int) {
+func Bindings(fresh, before Snapshot, known bool) (operations []Operation, bound int) {
 	chassis := map[string]string{} // name -> UUID
 	has := map[string]bool{}       // UUID
 	for _, c := range fresh["Chassis"] {
-		chassis[c.text("name")], has[c.uuid()] = c.uuid(), true
+		chassis[c.Text("name")], has[c.UUID()] = c.UUID(), true
 	}
-	old := map[string]row{} // logical port -> binding
+	old := map[string]Row{} // logical port -> binding
 	for _, b := range before["Port_Binding"] {
-		old[b.text("logical_port")] = b
+		old[b.Text("logical_port")] = b
 	}
 	for _, b := range fresh["Port_Binding"] {
-		want := row{}
-		if was, ok := old[b.text("logical_port")]; ok {
-			if has[was.reference("chassis")] {
+		want := Row{}
+		if was, ok := old[b.Text("logical_port")]; ok {
+			if has[was.Reference("chassis")] {
 				want = was.pick(boundColumns...)
 			}
 		} else if at := chassis[requestedChassis(b)]; !known && at != "" {
-			want = row{"chassis": uuidOf(at), "up": true}
+			want = Row{"chassis": UUIDOf(at), "up": true}
 		}
 		if len(want) > 0 {
-			operations = append(operations, update("Port_Binding", is("_uuid", uuidOf(b.uuid())), want))
+			operations = append(operations, Update("Port_Binding", Is("_uuid", UUIDOf(b.UUID())), want))
 			bound++
 		}
 	}
@@ -138,50 +145,50 @@ func bindings(fresh, before snapshot, known bool) (operations []operation, bound
 
 // requestedChassis returns the name of the chassis that a binding requests. Only VIFs and ports of gateway routers
 // request a chassis.
-func requestedChassis(binding row) string {
-	options := binding.pairs("options")
-	switch binding.text("type") {
+func requestedChassis(binding Row) string {
+	options := binding.Pairs("options")
+	switch binding.Text("type") {
 	case "", "l3gateway":
 		return cmp.Or(options["requested-chassis"], options["l3gateway-chassis"])
 	}
 	return ""
 }
 
-// learned returns the operations that copy what ovn-controllers learned: MAC addresses of neighbours, and of hosts
+// Learned returns the operations that copy what ovn-controllers learned: MAC addresses of neighbours, and of hosts
 // behind ports.
-func learned(fresh, before snapshot) []operation {
-	var operations []operation
+func Learned(fresh, before Snapshot) []Operation {
+	var operations []Operation
 	ports := map[string]bool{}
 	for _, b := range fresh["Port_Binding"] {
-		ports[b.text("logical_port")] = true
+		ports[b.Text("logical_port")] = true
 	}
 	datapaths := map[int64]string{} // tunnel key -> UUID
 	for _, d := range fresh["Datapath_Binding"] {
-		datapaths[d.number("tunnel_key")] = d.uuid()
+		datapaths[d.Number("tunnel_key")] = d.UUID()
 	}
 	old := before.byUUID("Datapath_Binding")
 	for _, m := range before["MAC_Binding"] {
-		datapath := datapaths[old[m.reference("datapath")].number("tunnel_key")]
-		if datapath != "" && ports[m.text("logical_port")] {
-			r := m.content()
-			r["datapath"] = uuidOf(datapath)
-			operations = append(operations, insert("MAC_Binding", "", r))
+		datapath := datapaths[old[m.Reference("datapath")].Number("tunnel_key")]
+		if datapath != "" && ports[m.Text("logical_port")] {
+			r := m.Content()
+			r["datapath"] = UUIDOf(datapath)
+			operations = append(operations, Insert("MAC_Binding", "", r))
 		}
 	}
 	for _, f := range before["FDB"] {
-		if datapaths[f.number("dp_key")] != "" {
-			operations = append(operations, insert("FDB", "", f.content()))
+		if datapaths[f.Number("dp_key")] != "" {
+			operations = append(operations, Insert("FDB", "", f.Content()))
 		}
 	}
 	return operations
 }
 
-// changedKeys lists the datapaths and ports whose tunnel key changed. A chassis with the new key drops the packets of
+// ChangedKeys lists the datapaths and ports whose tunnel key changed. A chassis with the new key drops the packets of
 // a chassis that still sends the old one.
-func changedKeys(fresh, before snapshot) []string {
-	was := keys(before)
+func ChangedKeys(fresh, before Snapshot) []string {
+	was := Keys(before)
 	var changed []string
-	for name, key := range keys(fresh) {
+	for name, key := range Keys(fresh) {
 		if old, ok := was[name]; ok && old != key {
 			changed = append(changed, fmt.Sprintf("%s: %d, was %d", name, key, old))
 		}
@@ -190,17 +197,17 @@ func changedKeys(fresh, before snapshot) []string {
 	return changed
 }
 
-// keys returns the tunnel keys of a southbound database by datapath and port.
-func keys(s snapshot) map[string]int64 {
+// Keys returns the tunnel keys of a southbound database by datapath and port.
+func Keys(s Snapshot) map[string]int64 {
 	found := map[string]int64{}
 	for _, d := range s["Datapath_Binding"] {
-		external := d.pairs("external_ids")
+		external := d.Pairs("external_ids")
 		// The name is for people; the UUID of the northbound row makes the key unique.
 		name := fmt.Sprintf("datapath %s (%s)", external["name"], cmp.Or(external["logical-switch"], external["logical-router"]))
-		found[name] = d.number("tunnel_key")
+		found[name] = d.Number("tunnel_key")
 	}
 	for _, b := range s["Port_Binding"] {
-		found["port "+b.text("logical_port")] = b.number("tunnel_key")
+		found["port "+b.Text("logical_port")] = b.Number("tunnel_key")
 	}
 	return found
 }

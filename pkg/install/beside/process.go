@@ -1,4 +1,4 @@
-package rebuild
+package beside
 
 import (
 	"bufio"
@@ -17,26 +17,26 @@ import (
 // Programs are the paths of OVN's and Open vSwitch's programs. A bare name is looked up in PATH.
 type Programs struct{ OVSDBServer, OVSDBTool, Northd string }
 
-// server is an ovsdb-server of this process with one database, on a private socket.
-type server struct {
-	file, remote, control string
-	process               *process
+// Server is an ovsdb-server of this process with one database, on a private socket.
+type Server struct {
+	File, Remote, Control string
+	process               *Process
 	input                 io.Closer // closing it ends the server
 }
 
-// startServer creates an empty database from a schema and serves it. dir holds the sockets; its path must be short,
+// StartServer creates an empty database from a schema and serves it. dir holds the sockets; its path must be short,
 // because the path of a unix socket has at most 107 bytes.
-func startServer(ctx context.Context, p Programs, dir, name, file, schema string) (*server, error) {
+func StartServer(ctx context.Context, p Programs, dir, name, file, schema string) (*Server, error) {
 	create := exec.CommandContext(ctx, p.OVSDBTool, "create", file, schema)
 	if text, err := create.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s create %s: %w: %s", p.OVSDBTool, file, err, strings.TrimSpace(string(text)))
 	}
 	socket := filepath.Join(dir, name+".sock")
-	s := &server{file: file, remote: "unix:" + socket, control: filepath.Join(dir, name+".ctl")}
+	s := &Server{File: file, Remote: "unix:" + socket, Control: filepath.Join(dir, name+".ctl")}
 	// The server runs the command once it listens, and ends when the command ends: when this process's end of the
 	// pipe to its input is closed.
 	process, err := newProcess(dir, name, p.OVSDBServer, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
-		"--remote=punix:"+socket, "--unixctl="+s.control, "--run=echo ready; exec cat", file)
+		"--remote=punix:"+socket, "--unixctl="+s.Control, "--run=echo ready; exec cat", file)
 	if err != nil {
 		return nil, err
 	}
@@ -53,27 +53,27 @@ func startServer(ctx context.Context, p Programs, dir, name, file, schema string
 	s.process = process
 	line, err := bufio.NewReader(ready).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "ready" {
-		s.stop()
-		return nil, process.failure(errors.New("ended while starting"))
+		s.Stop()
+		return nil, process.Failure(errors.New("ended while starting"))
 	}
 	return s, nil
 }
 
-// stop ends the server, which closes the database's file. It may be called again.
-func (s *server) stop() {
+// Stop ends the server, which closes the database's file. It may be called again.
+func (s *Server) Stop() {
 	_ = s.input.Close()
 	s.process.wait()
 }
 
-// process is a program that runs until stop, or until this process ends.
-type process struct {
+// Process is a program that runs until stop, or until this process ends.
+type Process struct {
 	cmd  *exec.Cmd
 	name string
 	log  string
 	wait func() // returns when the program has ended
 }
 
-func newProcess(dir, name, program string, args ...string) (*process, error) {
+func newProcess(dir, name, program string, args ...string) (*Process, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return nil, err
@@ -82,11 +82,11 @@ func newProcess(dir, name, program string, args ...string) (*process, error) {
 	cmd.Env = append(os.Environ(), "OVN_RUNDIR="+dir, "OVS_RUNDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	// The exit code does not matter, because callers check the program's results.
-	return &process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log"), wait: sync.OnceFunc(func() { _ = cmd.Wait() })}, nil
+	return &Process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log"), wait: sync.OnceFunc(func() { _ = cmd.Wait() })}, nil
 }
 
-// startNorthd runs an ovn-northd between two databases. It calls ended when the program has ended.
-func startNorthd(p Programs, dir, nb, sb string, ended func()) (*process, error) {
+// StartNorthd runs an ovn-northd between two databases. It calls ended when the program has ended.
+func StartNorthd(p Programs, dir, nb, sb string, ended func()) (*Process, error) {
 	const name = "northd"
 	northd, err := newProcess(dir, name, p.Northd, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
 		"--ovnnb-db="+nb, "--ovnsb-db="+sb, "--unixctl="+filepath.Join(dir, name+".ctl"))
@@ -100,14 +100,14 @@ func startNorthd(p Programs, dir, nb, sb string, ended func()) (*process, error)
 	return northd, nil
 }
 
-// stop ends the program. It may be called again.
-func (p *process) stop() {
+// Stop ends the program. It may be called again.
+func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error only means that it has already ended
 	p.wait()
 }
 
-// failure adds the end of the program's log to an error.
-func (p *process) failure(err error) error {
+// Failure adds the end of the program's log to an error.
+func (p *Process) Failure(err error) error {
 	text, _ := os.ReadFile(p.log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return fmt.Errorf("%s: %w; its log ends with %q", p.name, err, strings.Join(lines[max(0, len(lines)-3):], "; "))

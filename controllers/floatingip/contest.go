@@ -1,0 +1,88 @@
+package floatingip
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+)
+
+// egressIPs returns the addresses of the EgressIPs that take precedence over a pool. The other EgressIPs yield to it.
+func (r *Pools) egressIPs(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.EgressIPList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range all.Items {
+		if e := &all.Items[i]; floating.Precedes(e.CreationTimestamp, pool) {
+			addresses, _ := facts.EgressAddresses(e) // its own condition reports the error
+			for _, a := range addresses {
+				taken = append(taken, takenBy(a, "EgressIP "+e.Name))
+			}
+		}
+	}
+	return taken, nil
+}
+
+// services returns the external IPs and load balancer addresses of the Services that take precedence over a pool. The
+// other Services yield to it.
+func (r *Pools) services(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all corev1.ServiceList
+	if err := r.Client.List(ctx, &all, client.MatchingFields{kind.ServicesExposed: "true"},
+		client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range all.Items {
+		if s := &all.Items[i]; floating.Precedes(s.CreationTimestamp, pool) {
+			for _, a := range facts.ExternalAddresses(s) {
+				taken = append(taken, takenBy(a, "Service "+s.Namespace+"/"+s.Name))
+			}
+		}
+	}
+	return taken, nil
+}
+
+// loadBalancerPools returns the ranges of the LoadBalancerPools that take precedence over a pool. The other
+// LoadBalancerPools yield to it.
+func (r *Pools) loadBalancerPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for _, t := range loadbalancer.Kept(all.Items, pool.CreationTimestamp) {
+		taken = append(taken, floating.Taken(t))
+	}
+	return taken, nil
+}
+
+func takenBy(a netip.Addr, of string) floating.Taken {
+	return floating.Taken{AddressRange: networkv1alpha1.AddressRange{First: a, Last: a}, Of: of}
+}
+
+// externalChanged passes the events of Services that add or remove external addresses.
+func externalChanged() predicate.Funcs {
+	external := func(o client.Object) []netip.Addr {
+		if s, ok := o.(*corev1.Service); ok {
+			return facts.ExternalAddresses(s)
+		}
+		return nil
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return len(external(e.Object)) > 0 },
+		DeleteFunc: func(e event.DeleteEvent) bool { return len(external(e.Object)) > 0 },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !slices.Equal(external(e.ObjectOld), external(e.ObjectNew)) ||
+				e.ObjectOld.GetUID() != e.ObjectNew.GetUID() && len(external(e.ObjectNew)) > 0
+		},
+	}
+}

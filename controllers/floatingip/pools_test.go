@@ -1,0 +1,131 @@
+package floatingip
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/google/go-cmp/cmp"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+// aPool returns an IPPool that was created at second 100.
+func aPool(location networkv1alpha1.IPPoolLocation, ranges ...string) *networkv1alpha1.IPPool {
+	p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-web", Generation: 3}}
+	p.CreationTimestamp = metav1.Unix(100, 0)
+	p.Spec.Location, p.Spec.Namespaces = location, &metav1.LabelSelector{}
+	for _, r := range ranges {
+		p.Spec.Ranges = append(p.Spec.Ranges, networkv1alpha1.IPPoolRange{Addresses: r})
+	}
+	return p
+}
+
+// ready returns the condition Ready of the IPPool "web" as text.
+func ready(b *kindtest.Bed) string {
+	p := kindtest.Get(b, &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	text := ""
+	for _, c := range p.Status.Conditions {
+		text += string(c.Status) + " " + c.Reason + ": " + c.Message
+	}
+	return text
+}
+
+// Of a NAT pool and another object with one of its addresses, the younger one yields. The pool's condition names both.
+func TestPoolsAndOtherObjects(t *testing.T) {
+	egress := func(second int64, addresses ...networkv1alpha1.EgressAddress) client.Object {
+		e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out", CreationTimestamp: metav1.Unix(second, 0)}}
+		e.Spec.EgressIPs = addresses
+		return e
+	}
+	service := func(second int64, change func(*corev1.Service)) client.Object {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", CreationTimestamp: metav1.Unix(second, 0)}}
+		s.Spec.ClusterIPs, s.Spec.Ports = []string{"10.96.0.9"}, []corev1.ServicePort{{Port: 80}}
+		change(s)
+		return s
+	}
+	external := func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8::15"} }
+	balanced := func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.15"}}
+	}
+	const inForce = "True AsExpected: pods can get addresses of the pool"
+	const four = "False RangeOverlaps: range 192.0.2.10-192.0.2.19 of IPPool web overlaps "
+	const six = "False RangeOverlaps: range 2001:db8::10-2001:db8::1f of IPPool web overlaps "
+	for name, c := range map[string]struct {
+		other client.Object
+		want  string
+	}{
+		"an older EgressIP":                       {egress(50, "192.0.2.1", "192.0.2.12"), four + "192.0.2.12 of EgressIP out"},
+		"an EgressIP of the same second":          {egress(100, "2001:db8::12"), six + "2001:db8::12 of EgressIP out"},
+		"a younger EgressIP":                      {egress(150, "192.0.2.12"), inForce},
+		"an external IP of an older Service":      {service(50, external), six + "2001:db8::15 of Service demo/shop"},
+		"a balancer of an older Service":          {service(50, balanced), four + "192.0.2.15 of Service demo/shop"},
+		"a Service of the same second":            {service(100, balanced), four + "192.0.2.15 of Service demo/shop"},
+		"a load balancer of a younger Service":    {service(150, balanced), inForce},
+		"an older Service without such addresses": {service(50, func(*corev1.Service) {}), inForce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := aPool(networkv1alpha1.LocationNAT, "192.0.2.10-192.0.2.19", "2001:db8::10-2001:db8::1f")
+			b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), pool, c.other)
+			if have := b.Reconcile("", "web"); have.Err != "" {
+				t.Fatal(have.Err)
+			}
+			if have := ready(b); have != c.want {
+				t.Errorf("condition %q, want %q", have, c.want)
+			}
+			if have := b.Reconcile("", "web"); len(have.Writes) > 0 {
+				t.Errorf("a second reconciliation writes %v", have.Writes)
+			}
+		})
+	}
+}
+
+// An Underlay pool skips what its Network excludes and what the segment's nodes and routers have. The status lists it, and
+// the condition names the reasons.
+func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
+	network := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "rack"}}
+	network.Spec = networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "physnet",
+		Subnets:        []networkv1alpha1.NetworkSubnet{{CIDR: "192.0.2.0/28"}, {CIDR: "2001:db8::/64"}},
+		ExcludeSubnets: []networkv1alpha1.CIDR{"192.0.2.8/30"}}
+	pool := aPool(networkv1alpha1.LocationUnderlay, "192.0.2.0/28", "2001:db8::-2001:db8::7")
+	pool.Spec.Network = "rack"
+	node, nn := kindtest.Node(t, 1, "46")
+	nn.Status.Gateway.NextHops = []networkv1alpha1.IP{"192.0.2.4"}
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), network, pool, node, nn)
+	if have := b.Reconcile("", "web"); have.Err != "" {
+		t.Fatal(have.Err)
+	}
+	status := kindtest.Get(b, aPool("")).Status
+	want := []string{"192.0.2.0-192.0.2.1", "192.0.2.4", "192.0.2.8-192.0.2.11", "192.0.2.15", "2001:db8::-2001:db8::1"}
+	if diff := cmp.Diff(want, status.Skipped); diff != "" {
+		t.Errorf("skipped (-want +have):\n%s", diff)
+	}
+	if status.Total != 16-8+8-2 {
+		t.Errorf("%d addresses", status.Total)
+	}
+	for _, part := range []string{"True AsExpected", "192.0.2.1 of node n1", "192.0.2.4 of a router", "192.0.2.15 of all hosts",
+		"192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack"} {
+		if have := ready(b); !strings.Contains(have, part) {
+			t.Errorf("condition %q lacks %q", have, part)
+		}
+	}
+	if have := b.Reconcile("", "web"); len(have.Writes) > 0 {
+		t.Errorf("a second reconciliation writes %v", have.Writes)
+	}
+	read, err := floating.ParseEffective(kindtest.Get(b, aPool("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"192.0.2.0", "192.0.2.1", "192.0.2.4", "192.0.2.9", "192.0.2.15", "2001:db8::1"} {
+		if _, has := read.SegmentOf(netip.MustParseAddr(address)); has {
+			t.Errorf("a pod can get %s", address)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/floating/claim"
+)
+
+// calls counts the reads from the API server, which fail.
+type calls struct {
+	client.Reader
+	n int
+}
+
+func (c *calls) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	c.n++
+	return errors.New("the API server is slow")
+}
+
+// A start reads no ReplicaSet of pods that have their addresses, unless the FloatingIP names a workload that cannot be
+// the ReplicaSet's.
+func TestAStartReadsNoReplicaSets(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder string
+		calls  int
+	}{"its Deployment": {"web", 0}, "another Deployment": {"db", 1}} {
+		cached := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}}).Build()
+		live := &calls{}
+		claimer := claim.New(cached, live, time.Now)
+		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}
+		f.Spec.Address, f.Spec.Pool = "192.0.2.1", "web"
+		f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "demo", Name: c.holder,
+			UID: "uid-web", Pod: "web-x-1", PodUID: "uid-pod"}
+		claimer.Book.Observe(f)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web-x-1", UID: "uid-pod",
+			Annotations: map[string]string{networkv1alpha1.IPPoolAnnotation: "web"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "uid-set",
+				Controller: new(true)}}}}
+		asker, _, err := claimer.Asker(t.Context(), pod)
+		if live.n != c.calls || (err != nil) != (c.calls > 0) || err == nil && (asker.Workload.Name != "web" || asker.WorkloadUID != "uid-web") {
+			t.Errorf("%s: %d calls, %v: %+v", name, live.n, err, asker)
+		}
+	}
+}
