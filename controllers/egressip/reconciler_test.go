@@ -131,8 +131,12 @@ func TestReconcile(t *testing.T) {
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
-	balancers := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(50, 0)}}
-	balancers.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
+	balancers := func(created int64, ready metav1.ConditionStatus) *networkv1alpha1.LoadBalancerPool {
+		p := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
+		p.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: ready}}
+		return p
+	}
 	natPool := func(created int64, change ...func(*networkv1alpha1.IPPool)) *networkv1alpha1.IPPool {
 		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", Generation: 1, CreationTimestamp: metav1.Unix(created, 0)}}
 		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
@@ -165,7 +169,7 @@ func TestReconcile(t *testing.T) {
 				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
 	}
 	// despite is the test of an address that n1 carries despite an IPPool, ofPool of an address that the IPPool has.
-	despite := func(pool *networkv1alpha1.IPPool) test {
+	despite := func(pool client.Object) test {
 		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{pool}, state: "192.0.2.77=n1" + all,
 			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}}}
 	}
@@ -228,7 +232,9 @@ func TestReconcile(t *testing.T) {
 		"an address of the join subnet":  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
 		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
 		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
-			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers),
+			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers(50, metav1.ConditionTrue)),
+		"of an older refused LoadBalancerPool":           despite(balancers(50, metav1.ConditionFalse)),
+		"of a LoadBalancerPool of the same second":       despite(balancers(100, metav1.ConditionTrue)),
 		"an address of an older EgressIP":                trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
 		"of an older NAT pool":                           ofPool(natPool(50)),
 		"of a younger NAT pool":                          despite(natPool(150)),

@@ -2,6 +2,7 @@ package loadbalancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -110,7 +111,7 @@ func (d decision) facts() facts.LoadBalancerPool {
 
 // announce chooses the node that answers for each address that a Service has from the pool.
 func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
-	if err := r.findServices(ctx, d); err != nil {
+	if err := r.findServices(ctx, pool, d); err != nil {
 		return err
 	}
 	if len(d.services) == 0 {
@@ -151,10 +152,13 @@ func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancer
 	return nil
 }
 
-// findServices finds the Services that have addresses of the pool. Another controller's Services do not count.
-func (r *Pools) findServices(ctx context.Context, d *decision) error {
+// findServices finds the Services that have addresses of the pool. Another controller's Services do not count, nor does
+// an address in the range of an older pool too, because a node answers for it because of that pool.
+func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
 	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	var pools networkv1alpha1.LoadBalancerPoolList
+	if err := errors.Join(r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
 		return err
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Service) int { // events and endpoints must be the same each time
@@ -164,13 +168,14 @@ func (r *Pools) findServices(ctx context.Context, d *decision) error {
 		return 1
 	})
 	d.services = map[netip.Addr][]*corev1.Service{}
+	older := loadbalancer.Older(pools.Items, pool)
 	for i := range list.Items {
 		s := &list.Items[i]
 		if !loadbalancer.Wants(s) || !isOurs(s) {
 			continue
 		}
 		for _, a := range ingressOf(s) {
-			if d.pool.Contains(a) {
+			if d.pool.Contains(a) && !older.Contain(a) {
 				d.services[a] = append(d.services[a], s)
 			}
 		}

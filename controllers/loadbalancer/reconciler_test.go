@@ -233,6 +233,10 @@ func TestAnnouncement(t *testing.T) {
 	egress.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"192.0.2.203"}
 	ippool := &networkv1alpha1.IPPool{ObjectMeta: older("floating")}
 	ippool.Spec.Location, ippool.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.204/30"}}
+	overlay, yields := ippool.DeepCopy(), ippool.DeepCopy()
+	overlay.Spec.Location = networkv1alpha1.LocationOverlay
+	yields.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+		Reason: networkv1alpha1.ReasonRangeOverlaps}}
 	other := &networkv1alpha1.LoadBalancerPool{ObjectMeta: older("first")}
 	other.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.209-192.0.2.220"}
 	overlap := func(text string) string {
@@ -282,6 +286,8 @@ func TestAnnouncement(t *testing.T) {
 			state: overlap("192.0.2.203 of EgressIP out")},
 		"an IPPool": {pool: ranges(), objects: []client.Object{ippool}, events: []string{"Warning RangeOverlaps"},
 			state: overlap("192.0.2.204-192.0.2.207 of IPPool floating")},
+		"an Overlay IPPool":     {pool: ranges(), objects: []client.Object{overlay}, state: "0/266" + fine},
+		"an IPPool that yields": {pool: ranges(), objects: []client.Object{yields}, state: "0/266" + fine},
 		"another pool": {pool: ranges(), objects: []client.Object{other}, events: []string{"Warning RangeOverlaps"},
 			state: overlap("192.0.2.209-192.0.2.220 of LoadBalancerPool first")},
 		"a bad range": {pool: aPool("192.0.2.1/24"), events: []string{"Warning InvalidSpec"},

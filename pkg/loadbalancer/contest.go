@@ -2,6 +2,7 @@ package loadbalancer
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +18,26 @@ func Keeps(pool *networkv1alpha1.LoadBalancerPool) bool {
 	ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
 	return ready == nil || ready.ObservedGeneration != pool.Generation || ready.Status != metav1.ConditionFalse ||
 		pool.Status.Used > 0
+}
+
+// Older returns the pools that were created before another. A node answers for an address in their ranges because of them,
+// even if they are refused, because the other pool is refused too.
+func Older(pools []networkv1alpha1.LoadBalancerPool, than *networkv1alpha1.LoadBalancerPool) (older Pools) {
+	for i := range pools {
+		if pools[i].Name != than.Name && Precedes(&pools[i], than) {
+			pool, _ := ParsePool(&pools[i]) // the ranges before an error count: nodes answer for their addresses
+			older = append(older, pool)
+		}
+	}
+	return older
+}
+
+// Pools are several pools.
+type Pools []Pool
+
+// Contain reports whether an address belongs to a pool.
+func (p Pools) Contain(a netip.Addr) bool {
+	return slices.ContainsFunc(p, func(pool Pool) bool { return pool.Contains(a) })
 }
 
 // Kept returns the ranges of the pools that take precedence over an EgressIP or IPPool with this creation time, sorted
