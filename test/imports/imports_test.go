@@ -63,7 +63,7 @@ var table = []rule{
 	{packages: "pkg/floating/placement", direct: append(below("pkg/floating", "apis"), "k8s.io/api", "k8s.io/apimachinery",
 		"k8s.io/component-helpers/scheduling/corev1", "k8s.io/klog/v2"),
 		never: append(append(below("controllers", "pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
-	{packages: "pkg/loadbalancer", direct: append(below("pkg/facts", "apis"), "k8s.io/api", "k8s.io/apimachinery"),
+	{packages: "pkg/loadbalancer", direct: append(below("pkg/facts", "pkg/floating", "apis"), "k8s.io/api", "k8s.io/apimachinery"),
 		never: append(append(slices.Clone(clients), below("pkg/ovn/nbdb", "pkg/topology", "pkg/unit")...), "os/exec")},
 	{packages: "pkg/extender", direct: append(append(below("pkg/floating", "apis"), machines...), "github.com/go-logr/logr",
 		"k8s.io/client-go/kubernetes/scheme", "k8s.io/client-go/tools/cache", "k8s.io/kube-scheduler/extender/v1"),

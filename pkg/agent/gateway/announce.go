@@ -26,8 +26,8 @@ type announced struct {
 
 // announce sends the segment the MAC of the addresses that have come to this node: translated addresses of pods, egress IPs
 // and addresses of load balancers. Otherwise the segment would send to the node where they were. ovn-controller announces
-// IPv4 addresses only (25.03), those of a pod only before it has its interface, when the bridge drops its announcements. An
-// address is announced when its pod has its interface or the gateway router answers for it, and when an agent starts, each
+// IPv4 addresses only (25.03), and a pod's only before the pod has its interface, when the bridge drops its announcements.
+// An address is announced when its pod has its interface or the gateway router answers for it, and when an agent starts, each
 // time with the repetitions of neighbour.Gaps. own are the node's addresses.
 func (r *Gateway) announce(ctx context.Context, bridge externalBridge, mac string, own []netip.Addr) error {
 	next := map[netip.Addr]announced{}
