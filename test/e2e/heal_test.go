@@ -97,7 +97,7 @@ func portsOf(t *testing.T, name string) []string {
 // commit is a record of the northbound database's file.
 type commit struct {
 	Date       int64           `json:"_date"`    // ms since 1970
-	Comment    string          `json:"_comment"` // empty for Weft's commits
+	Comment    string          `json:"_comment"` // names the writer
 	Switch     json.RawMessage `json:"Logical_Switch"`
 	SwitchPort json.RawMessage `json:"Logical_Switch_Port"`
 }
@@ -131,7 +131,7 @@ func healed(t *testing.T, records []commit) time.Duration {
 		switch {
 		case strings.HasPrefix(c.Comment, "ovn-nbctl"):
 			damaged = c.Date
-		case c.Comment == "" && damaged > 0 && (c.Switch != nil || c.SwitchPort != nil):
+		case strings.HasPrefix(c.Comment, "weft ") && damaged > 0 && (c.Switch != nil || c.SwitchPort != nil):
 			repaired = c.Date
 		}
 	}
