@@ -71,11 +71,23 @@ func (w *watcher) refuse(gvk schema.GroupVersionKind, now time.Time) {
 	w.asked[gvk] = now
 }
 
+// watchWorkload watches the kind of a workload. The kinds that every cluster has come first: their state is read from the
+// cache of whole objects, which a watch of metadata may be ahead of.
+func (r *Reconciler) watchWorkload(ctx context.Context, of floating.Workload) error {
+	if r.watches == nil {
+		return nil
+	}
+	if err := r.watchWorkloads(); err != nil {
+		return err
+	}
+	return r.watchOther(ctx, of)
+}
+
 // watchOther watches the metadata of any other kind, if the operator has the right to. Without
 // it, what a workload keeps without a pod becomes free only when something else enqueues the address.
 func (r *Reconciler) watchOther(ctx context.Context, of floating.Workload) error {
 	gvk := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
-	if r.watches == nil || of.APIVersion == "v1" && of.Kind == "Pod" || r.watches.isDecided(gvk, r.Floating.Now()) {
+	if of.APIVersion == "v1" && of.Kind == "Pod" || r.watches.isDecided(gvk, r.Floating.Now()) {
 		return nil
 	}
 	mapping, err := r.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -116,7 +116,7 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	var state floating.State
 	if h.ReleasePolicy == networkv1alpha1.ReleaseImmutable {
 		// The watch comes first, so that no change after the state is missed.
-		err := r.watchOther(ctx, workload)
+		err := r.watchWorkload(ctx, workload)
 		if err != nil {
 			return ctrl.Result{}, err
 		}

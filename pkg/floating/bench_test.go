@@ -107,7 +107,8 @@ func TestTheSizeOfAWorkloadDoesNotMatter(t *testing.T) {
 	choose, survey, before := costs(10)
 	choose2, survey2, before2 := costs(1000)
 	t.Logf("allocations of a choice %v, of a survey %v, of a decision %v", choose2, survey2, before2)
-	if choose2 > choose || survey2 > survey || before2 > before {
+	const spread = 2 // a map's buckets, and the race detector, make one or two more or less
+	if choose2 > choose+spread || survey2 > survey+spread || before2 > before {
 		t.Errorf("beside 10 pods %v, %v and %v allocations, beside 1,000 %v, %v and %v", choose, survey, before, choose2, survey2, before2)
 	}
 }

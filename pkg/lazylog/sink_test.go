@@ -39,8 +39,8 @@ func TestTheTextIsTheSame(t *testing.T) {
 func TestCost(t *testing.T) {
 	log := lazylog.New(zap.New(zap.WriteTo(&bytes.Buffer{})))
 	with := func() { log.WithValues("namespace", "demo", "name", "web").WithValues("reconcileID", "1") }
-	if n := testing.AllocsPerRun(100, with); n > 6 {
-		t.Errorf("%v allocations, want at most 6", n)
+	if n := testing.AllocsPerRun(100, with); n > 8 { // 6 without the race detector
+		t.Errorf("%v allocations, want at most 8", n)
 	}
 	if lazylog.New(logr.Discard()).Enabled() {
 		t.Error("the logger that discards all is enabled")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -142,7 +144,12 @@ func runOperator(ctx context.Context) error {
 		return err
 	}
 	env := &kind.Env{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Triggers: &trigger.Set{}, Events: mgr.GetEventRecorder("weft")}
+	env.Settings.CountDelay = time.Second // as in the product
 	env.Floating = claim.New(env.Client, env.Live, time.Now)
+	// The reconciler of Services, which does not run here, has this index.
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, kind.ServicesExposed, service.IndexByExposed); err != nil {
+		return err
+	}
 	for _, k := range floatingip.Kinds(env) {
 		if err := k.Register(mgr, env.Triggers, nil); err != nil {
 			return err

@@ -224,7 +224,7 @@ func TestThePolicyGuardsPools(t *testing.T) {
 		if r.status < http.StatusBadRequest {
 			again()
 		}
-		if r.status != http.StatusConflict || !strings.Contains(string(r.text), "has addresses in use") {
+		if r.status != http.StatusConflict || !strings.Contains(string(r.text), "has 1 addresses that pods have") {
 			return fmt.Errorf("status %d: %s", r.status, r.text)
 		}
 		return nil

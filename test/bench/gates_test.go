@@ -146,7 +146,7 @@ func TestASelectorCostsItsPods(t *testing.T) {
 const (
 	maxAddAllocations    = 655
 	maxSameAllocations   = 165
-	maxDeleteAllocations = 300
+	maxDeleteAllocations = 340
 	// for each pod of a selector
 	maxSelectedAllocations = 58
 )

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/network"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -128,7 +130,7 @@ func TestFirstReportWaitsForTheDatabase(t *testing.T) {
 	w := newWorld(t)
 	cn := w.network(dualStack()...)
 	db := &slowDatabase{}
-	r := &network.Reconciler{Client: api, Database: db, Addresses: db}
+	r := &network.Reconciler{Client: api, Database: db, Addresses: db, Floating: claim.New(api, api, time.Now)}
 	for _, want := range []string{networkv1alpha1.ReasonAsExpected, networkv1alpha1.ReasonDatabaseUnavailable} {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
 			t.Fatal(err)

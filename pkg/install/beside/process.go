@@ -3,6 +3,7 @@ package beside
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,12 +32,16 @@ func StartServer(ctx context.Context, p Programs, dir, name, file, schema string
 	if text, err := create.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s create %s: %w: %s", p.OVSDBTool, file, err, strings.TrimSpace(string(text)))
 	}
-	socket := filepath.Join(dir, name+".sock")
+	socket, config := filepath.Join(dir, name+".sock"), filepath.Join(dir, name+".json")
+	// Without a configuration file, the server creates a temporary one in /tmp, which containers cannot write.
+	if err := writeConfig(config, "punix:"+socket, file); err != nil {
+		return nil, err
+	}
 	s := &Server{File: file, Remote: "unix:" + socket, Control: filepath.Join(dir, name+".ctl")}
 	// The server runs the command once it listens, and ends when the command ends: when this process's end of the
 	// pipe to its input is closed.
 	process, err := newProcess(dir, name, p.OVSDBServer, "-vconsole:off", "-vsyslog:off", "--log-file="+filepath.Join(dir, name+".log"),
-		"--remote=punix:"+socket, "--unixctl="+s.Control, "--run=echo ready; exec cat", file)
+		"--config-file="+config, "--unixctl="+s.Control, "--run=echo ready; exec cat")
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +62,16 @@ func StartServer(ctx context.Context, p Programs, dir, name, file, schema string
 		return nil, process.Failure(errors.New("ended while starting"))
 	}
 	return s, nil
+}
+
+// writeConfig writes ovsdb-server's configuration file (ovsdb-server(5)).
+func writeConfig(path, remote, file string) error {
+	type named map[string]struct{}
+	text, err := json.Marshal(map[string]named{"remotes": {remote: {}}, "databases": {file: {}}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
 }
 
 // Stop ends the server, which closes the database's file. It may be called again.
