@@ -74,6 +74,10 @@ e2e-trace: ## Run kubectl weft trace with N=400 random questions (SEED=) and sen
 e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
 	WEFT_E2E_MOVES=$(or $(N),20) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestFloating$$'
 
+.PHONY: e2e-loadbalancer
+e2e-loadbalancer: ## Test addresses of LoadBalancerPools with packets from outside: one node answers for each address, and another takes over when that node is lost
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestLoadBalancer$$'
+
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/controllers/loadbalancer"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
@@ -36,6 +37,9 @@ const (
 	// tunnelInterval is the interval at which management ports are probed through the network. Three consecutive
 	// replies must be missing, because Open vSwitch may be replaced meanwhile.
 	tunnelInterval = 15 * time.Second
+	// speakerInterval is the interval at which the agents of nodes that answer for load balancers' addresses are probed.
+	// After three missing replies the addresses move, so that they are away for less than 2 s.
+	speakerInterval = 400 * time.Millisecond
 )
 
 // newEnv returns the operator's Env, without its Database and Observed.
@@ -51,7 +55,7 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 		Settings: kind.Settings{
 			CountDelay: options.CountDelay, FirstConnection: options.FirstConnection, Namespace: options.Namespace,
 			Version:  options.Version,
-			Announce: true, Reported: options.Reported, Programmed: options.Programmed,
+			Announce: true, Reported: options.Reported, Programmed: options.Programmed, Announcing: options.Announcing,
 		},
 	}
 	env.Floating = claim.New(env.Client, env.Live, time.Now)
@@ -72,6 +76,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 			if up {
 				env.Triggers.Enqueue(sweep.Name, theNetwork)
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
+				env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All)
 				// Their units depend on what the server can store.
 				for _, name := range env.Floating.Book.Pods(networkv1alpha1.LocationNAT) {
 					env.Triggers.Enqueue(topology.KindPod, name)
@@ -96,8 +101,10 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 		func() { env.Triggers.Enqueue(topology.KindEgressIP, egressip.All) })
 	tunnels := egressip.NewProber(network.ManagementPorts(env.Client), options.Probe, tunnelInterval,
 		egressip.DefaultProbeMisses, enqueueNetwork)
-	env.Observed = kind.Observed{Violations: watch.Violations, Silent: propagation.Silent,
+	speakers := egressip.NewProber(loadbalancer.Speakers(env.Client), options.AgentProbe, speakerInterval, egressip.DefaultProbeMisses,
+		func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All) })
+	env.Observed = kind.Observed{AgentReachable: speakers.Reachable, Violations: watch.Violations, Silent: propagation.Silent,
 		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
 	env.Settings.Measure = propagation.Request
-	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run}
+	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run, speakers.Run}
 }

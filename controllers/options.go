@@ -45,6 +45,11 @@ type Options struct {
 	Probe         egressip.Probe
 	ProbeInterval time.Duration
 	ProbeMisses   int
+	// AgentProbe returns nil if a node's agent responds at an address. With nil, every agent counts as responding. It
+	// runs for the nodes that may answer for load balancers' addresses.
+	AgentProbe egressip.Probe
+	// Announcing receives how many addresses of a LoadBalancerPool are used, free, and without a node.
+	Announcing func(pool string, used, free, unannounced int64)
 	// Namespace is the namespace of the agents' pods. If it is empty, they are not watched. Version is the operator's
 	// own.
 	Namespace, Version string

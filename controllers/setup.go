@@ -23,6 +23,7 @@ import (
 	"github.com/weft-network/weft/controllers/inspect"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/controllers/loadbalancer"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/plan"
@@ -49,6 +50,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	podnetwork.Kinds,
 	podports.Kinds,
 	service.Kinds,
+	loadbalancer.Kinds,
 	egressip.Kinds,
 	egressfirewall.Kinds,
 	policy.Kinds,

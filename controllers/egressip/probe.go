@@ -44,6 +44,17 @@ func TCPProbe(port int) Probe {
 	}
 }
 
+// AgentProbe connects to a port. A closed port is no response: the agent that listens there does not run.
+func AgentProbe(port int) Probe {
+	return func(ctx context.Context, address netip.Addr) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address.String(), strconv.Itoa(port)))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
 // Targets returns the nodes to probe, each with the address to probe.
 type Targets func(ctx context.Context) map[string]netip.Addr
 

@@ -131,6 +131,12 @@ func TestReconcile(t *testing.T) {
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
+	balancers := func(created int64, ready metav1.ConditionStatus) *networkv1alpha1.LoadBalancerPool {
+		p := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
+		p.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: ready}}
+		return p
+	}
 	natPool := func(created int64, change ...func(*networkv1alpha1.IPPool)) *networkv1alpha1.IPPool {
 		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", Generation: 1, CreationTimestamp: metav1.Unix(created, 0)}}
 		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
@@ -163,7 +169,7 @@ func TestReconcile(t *testing.T) {
 				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
 	}
 	// despite is the test of an address that n1 carries despite an IPPool, ofPool of an address that the IPPool has.
-	despite := func(pool *networkv1alpha1.IPPool) test {
+	despite := func(pool client.Object) test {
 		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{pool}, state: "192.0.2.77=n1" + all,
 			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}}}
 	}
@@ -219,12 +225,16 @@ func TestReconcile(t *testing.T) {
 		},
 		"an address outside of the nodes' networks": trouble("198.51.100.7", "NotOnNodeNetwork",
 			"the address is in no network of the link to the outside of n1, n2"),
-		"a node's address":                               trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
-		"a router's address":                             trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
-		"an address of pods":                             trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
-		"a cluster IP":                                   trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
-		"an address of the join subnet":                  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
-		"an address of an older service":                 trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"a node's address":               trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
+		"a router's address":             trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
+		"an address of pods":             trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
+		"a cluster IP":                   trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
+		"an address of the join subnet":  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
+		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
+			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers(50, metav1.ConditionTrue)),
+		"of an older refused LoadBalancerPool":           despite(balancers(50, metav1.ConditionFalse)),
+		"of a LoadBalancerPool of the same second":       despite(balancers(100, metav1.ConditionTrue)),
 		"an address of an older EgressIP":                trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
 		"of an older NAT pool":                           ofPool(natPool(50)),
 		"of a younger NAT pool":                          despite(natPool(150)),

@@ -18,6 +18,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -28,6 +29,7 @@ type world struct {
 	all       []networkv1alpha1.EgressIP
 	nodes     []corev1.Node
 	networks  []networkv1alpha1.NodeNetwork
+	balancers []networkv1alpha1.LoadBalancerPool
 	gateways  map[string]facts.Gateway // by node
 	carriers  []facts.Carrier          // without their load
 	plan      facts.Plan
@@ -54,8 +56,12 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	})
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
+	var balancers networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, pools: floating.NewTranslated(pools.Items),
-		gateways: map[string]facts.Gateway{}}
+		balancers: balancers.Items, gateways: map[string]facts.Gateway{}}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
@@ -152,6 +158,9 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	if pool := w.pools.Owner(address, e.CreationTimestamp); pool != "" {
 		return "it belongs to IPPool " + pool, nil
 	}
+	if whose := w.ownerBalancing(e, address); whose != "" {
+		return whose, nil
+	}
 	var services corev1.ServiceList
 	if err := r.Client.List(ctx, &services, client.MatchingFields{r.ServicesByAddress: address.String()}); err != nil {
 		return "", err
@@ -200,6 +209,16 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 			if hop, err := text.Addr(); err == nil && hop == address {
 				return "it belongs to a router that node " + w.networks[i].Name + " sends to"
 			}
+		}
+	}
+	return ""
+}
+
+// ownerBalancing returns the LoadBalancerPool that has the address and takes precedence over e.
+func (w *world) ownerBalancing(e *networkv1alpha1.EgressIP, address netip.Addr) string {
+	for _, t := range loadbalancer.Kept(w.balancers, e.CreationTimestamp) {
+		if t.Contains(address) {
+			return fmt.Sprintf("it is in range %s of %s", t.AddressRange, t.Of)
 		}
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // egressIPs returns the addresses of the EgressIPs that take precedence over a pool. The other EgressIPs yield to it.
@@ -47,6 +48,19 @@ func (r *Pools) services(ctx context.Context, pool *networkv1alpha1.IPPool) (tak
 				taken = append(taken, takenBy(a, "Service "+s.Namespace+"/"+s.Name))
 			}
 		}
+	}
+	return taken, nil
+}
+
+// loadBalancerPools returns the ranges of the LoadBalancerPools that take precedence over a pool. The other
+// LoadBalancerPools yield to it.
+func (r *Pools) loadBalancerPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+	var all networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for _, t := range loadbalancer.Kept(all.Items, pool.CreationTimestamp) {
+		taken = append(taken, floating.Taken(t))
 	}
 	return taken, nil
 }

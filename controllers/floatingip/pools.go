@@ -181,7 +181,11 @@ func (r *Pools) outside(ctx context.Context, pool *networkv1alpha1.IPPool, read 
 		return nil, err
 	}
 	services, err := r.services(ctx, pool)
-	return slices.Concat(hosts, egress, services), err
+	if err != nil {
+		return nil, err
+	}
+	balancers, err := r.loadBalancerPools(ctx, pool)
+	return slices.Concat(hosts, egress, services, balancers), err
 }
 
 // otherPools returns the ranges of the pools that were created before, at whatever location, because a FloatingIP is

@@ -55,6 +55,19 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 		s.Spec.Type = corev1.ServiceTypeLoadBalancer
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.15"}}
 	}
+	balancers := func(second int64, change ...func(*networkv1alpha1.LoadBalancerPool)) client.Object {
+		p := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", Generation: 1,
+			CreationTimestamp: metav1.Unix(second, 0)}}
+		p.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.16/28"}
+		for _, c := range change {
+			c(p)
+		}
+		return p
+	}
+	refused := func(p *networkv1alpha1.LoadBalancerPool) {
+		p.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
+			Reason: networkv1alpha1.ReasonRangeOverlaps, ObservedGeneration: 1}}
+	}
 	const inForce = "True AsExpected: pods can get addresses of the pool"
 	const four = "False RangeOverlaps: range 192.0.2.10-192.0.2.19 of IPPool web overlaps "
 	const six = "False RangeOverlaps: range 2001:db8::10-2001:db8::1f of IPPool web overlaps "
@@ -62,13 +75,19 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 		other client.Object
 		want  string
 	}{
-		"an older EgressIP":                       {egress(50, "192.0.2.1", "192.0.2.12"), four + "192.0.2.12 of EgressIP out"},
-		"an EgressIP of the same second":          {egress(100, "2001:db8::12"), six + "2001:db8::12 of EgressIP out"},
-		"a younger EgressIP":                      {egress(150, "192.0.2.12"), inForce},
-		"an external IP of an older Service":      {service(50, external), six + "2001:db8::15 of Service demo/shop"},
-		"a balancer of an older Service":          {service(50, balanced), four + "192.0.2.15 of Service demo/shop"},
-		"a Service of the same second":            {service(100, balanced), four + "192.0.2.15 of Service demo/shop"},
-		"a load balancer of a younger Service":    {service(150, balanced), inForce},
+		"an older EgressIP":                    {egress(50, "192.0.2.1", "192.0.2.12"), four + "192.0.2.12 of EgressIP out"},
+		"an EgressIP of the same second":       {egress(100, "2001:db8::12"), six + "2001:db8::12 of EgressIP out"},
+		"a younger EgressIP":                   {egress(150, "192.0.2.12"), inForce},
+		"an external IP of an older Service":   {service(50, external), six + "2001:db8::15 of Service demo/shop"},
+		"a balancer of an older Service":       {service(50, balanced), four + "192.0.2.15 of Service demo/shop"},
+		"a Service of the same second":         {service(100, balanced), four + "192.0.2.15 of Service demo/shop"},
+		"a load balancer of a younger Service": {service(150, balanced), inForce},
+		"an older LoadBalancerPool":            {balancers(50), four + "192.0.2.16-192.0.2.31 of LoadBalancerPool edge"},
+		"an older refused LoadBalancerPool":    {balancers(50, refused), inForce},
+		"an older refused LoadBalancerPool in use": {balancers(50, refused, func(p *networkv1alpha1.LoadBalancerPool) { p.Status.Used = 1 }),
+			four + "192.0.2.16-192.0.2.31 of LoadBalancerPool edge"},
+		"a LoadBalancerPool of the same second":   {balancers(100), inForce},
+		"a younger LoadBalancerPool":              {balancers(150), inForce},
 		"an older Service without such addresses": {service(50, func(*corev1.Service) {}), inForce},
 	} {
 		t.Run(name, func(t *testing.T) {

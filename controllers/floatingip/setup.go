@@ -55,6 +55,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
 		},
 	}, {

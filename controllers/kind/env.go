@@ -104,6 +104,9 @@ type Observed struct {
 	Unreached func() []string
 	// Reachable reports whether a node responds at the addresses that egress IPs need.
 	Reachable func(node string) bool
+	// AgentReachable reports whether a node's agent responds. The nodes that answer for load balancers' addresses are
+	// chosen by it.
+	AgentReachable func(node string) bool
 }
 
 // Settings are the operator's settings. The zero value is for plans.
@@ -120,6 +123,8 @@ type Settings struct {
 	// Reported, if set, receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), and
 	// counts of nodes.
 	Reported func(areas map[string]int, ready, total int)
+	// Announcing, if set, receives how many addresses of a LoadBalancerPool are used, free, and without a node.
+	Announcing func(pool string, used, free, unannounced int64)
 	// Programmed, if set, receives the time from a change of a service's endpoints until the database had it.
 	Programmed func(took time.Duration)
 	// Measure, if set, requests a measurement of the time until every chassis has the last write. It does not wait.
@@ -130,7 +135,8 @@ type Settings struct {
 func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, kinds []*Kind) *Env {
 	fork := &Env{Client: c, Database: db, Events: recorder, Triggers: &trigger.Set{}, Names: e.Names, Served: e.Served,
 		Reserved: e.Reserved,
-		Observed: Observed{Reachable: e.Observed.Reachable}, origin: map[string]reconcile.Reconciler{}}
+		Observed: Observed{Reachable: e.Observed.Reachable, AgentReachable: e.Observed.AgentReachable},
+		origin:   map[string]reconcile.Reconciler{}}
 	fork.Reserved.Client = c
 	fork.Floating = claim.New(c, nil, time.Now)
 	fork.Selectors = e.Selectors.Fork(fork.Triggers, db)

@@ -7,6 +7,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -16,5 +17,14 @@ func RangesChanged() predicate.Predicate {
 		before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
 		after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
 		return !ok || !ok2 || floating.Keeps(before) != floating.Keeps(after)
+	}})
+}
+
+// BalancersChanged passes the events of LoadBalancerPools that change the ranges that they keep from others.
+func BalancersChanged() predicate.Predicate {
+	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
+		after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
+		return !ok || !ok2 || loadbalancer.Keeps(before) != loadbalancer.Keeps(after)
 	}})
 }

@@ -65,6 +65,7 @@ func (p *program) setup(mgr ctrl.Manager) (stopped func(error), err error) {
 		Reported: p.metrics.Reported, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated,
 		CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,
 		Namespace: p.options.Namespace, Version: version.String(),
+		Announcing: p.metrics.Announcing, AgentProbe: agentProbe(p.options.ProbePort),
 		Probe: probe(p.options.ProbePort), ProbeInterval: p.options.ProbeInterval, ProbeMisses: p.options.ProbeMisses})
 	if err != nil {
 		return nil, err
@@ -82,4 +83,12 @@ func probe(port int) egressip.Probe {
 		return nil
 	}
 	return egressip.TCPProbe(port)
+}
+
+// agentProbe returns a probe of agents at a port, or nil if port is 0.
+func agentProbe(port int) egressip.Probe {
+	if port == 0 {
+		return nil
+	}
+	return egressip.AgentProbe(port)
 }

@@ -10,9 +10,10 @@ import (
 )
 
 // Precedes reports whether an object of another kind, such as an EgressIP or a Service, takes precedence over a pool
-// for an address: the older one does, and of one second the pool yields.
-func Precedes(created metav1.Time, pool *networkv1alpha1.IPPool) bool {
-	return !pool.CreationTimestamp.Before(&created)
+// for an address: the older one does, and of one second the pool yields. A LoadBalancerPool yields to an IPPool alike.
+func Precedes(created metav1.Time, pool metav1.Object) bool {
+	of := pool.GetCreationTimestamp()
+	return !of.Before(&created)
 }
 
 // Keeps reports whether a pool keeps its ranges from others. A refused pool without addresses in use does not. A pool
@@ -56,6 +57,19 @@ func (t Translated) Owner(address netip.Addr, created metav1.Time) string {
 		return ""
 	}
 	return first.Name
+}
+
+// Taken returns the ranges of the pools that take precedence over a LoadBalancerPool.
+func (t Translated) Taken(over *networkv1alpha1.LoadBalancerPool) (taken []Taken) {
+	for _, p := range t {
+		if !Precedes(p.of.CreationTimestamp, over) {
+			continue
+		}
+		for _, s := range p.Segments {
+			taken = append(taken, Taken{AddressRange: s.AddressRange, Of: "IPPool " + p.of.Name})
+		}
+	}
+	return taken
 }
 
 // IsBefore orders pools by their creation, and then by their name.

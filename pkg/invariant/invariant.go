@@ -73,7 +73,7 @@ func (v Violation) Subject() string {
 // All lists the invariants.
 func All() []Invariant {
 	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(),
-		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), floatingInvariants(),
+		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), loadBalancerInvariants(), floatingInvariants(),
 		networkInvariants(), clusterInvariants())
 }
 

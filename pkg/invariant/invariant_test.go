@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -292,6 +294,17 @@ var violations = []violation{
 	{"UniqueChassis", "of two nodes", []string{"chassis-n1", "n3"}, func(w *world) {
 		w.stranger(func(nn *networkv1alpha1.NodeNetwork) { nn.Status.Chassis = "chassis-n1" })
 	}},
+	{"BalancerAnswersOnce", "another router than the status says",
+		[]string{"loadbalancerpool/edge 192.0.2.8 n2", "should not be there", "loadbalancerpool/edge 192.0.2.8 n1", "is missing"},
+		func(w *world) {
+			pool := networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+			pool.Status.Announcements = []networkv1alpha1.LoadBalancerAnnouncement{{Address: "192.0.2.8", Node: "n1"}}
+			w.LoadBalancerPools = append(w.LoadBalancerPools, pool)
+			router := names.GatewayRouter("n2")
+			w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router, ExternalIDs: owned()})
+			w.add(topology.LoadBalancerPoolUnit(facts.LoadBalancerPool{Name: "edge",
+				Announced: []facts.AnnouncedAddress{{Address: netip.MustParseAddr("192.0.2.8"), Node: "n2"}}}))
+		}},
 	{"EgressWhereCarried", "a translation that stayed behind",
 		[]string{"egressip/team 192.0.2.7 n1", "should not be there", "egressip/team 192.0.2.7 n2", "is missing"}, func(w *world) {
 			w.EgressIPs[0].Status.Items[0].Node = "n2"

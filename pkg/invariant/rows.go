@@ -65,6 +65,10 @@ func (v *view) dead(owner unit.Key) string {
 		if v.egress[owner] == nil {
 			return "an EgressIP that does not exist"
 		}
+	case topology.KindLoadBalancerPool:
+		if v.balancers[owner] == nil {
+			return "a LoadBalancerPool that does not exist"
+		}
 	case topology.KindService:
 		if !v.balanced[owner] {
 			return "a service that does not exist or has no address"

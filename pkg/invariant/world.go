@@ -33,9 +33,11 @@ type World struct {
 
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressIPs       []networkv1alpha1.EgressIP
-	NetworkPolicies []networkingv1.NetworkPolicy
-	FloatingIPs     []networkv1alpha1.FloatingIP
-	IPPools         []networkv1alpha1.IPPool
+	// LoadBalancerPools are the pools of load balancers' addresses.
+	LoadBalancerPools []networkv1alpha1.LoadBalancerPool
+	NetworkPolicies   []networkingv1.NetworkPolicy
+	FloatingIPs       []networkv1alpha1.FloatingIP
+	IPPools           []networkv1alpha1.IPPool
 	// Networks are pods' further networks.
 	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
@@ -89,6 +91,7 @@ type view struct {
 	policies  map[unit.Key]bool
 	sets      map[unit.Key]bool // sets that rules name
 	egress    map[unit.Key]*networkv1alpha1.EgressIP
+	balancers map[unit.Key]*networkv1alpha1.LoadBalancerPool
 	furthers  map[string]*networkv1alpha1.Network      // by name
 	floating  map[string][]*networkv1alpha1.FloatingIP // pod UID -> what the pod holds
 	pools     map[string]floating.Pool                 // by name
@@ -105,7 +108,8 @@ func newView(w World) *view {
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
 		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
-		egress: map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
+		balancers: map[unit.Key]*networkv1alpha1.LoadBalancerPool{},
+		egress:    map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
 		floating: map[string][]*networkv1alpha1.FloatingIP{}, pools: map[string]floating.Pool{},
 	}
 	for table, rows := range w.Northbound {
@@ -140,6 +144,9 @@ func newView(w World) *view {
 	}
 	for i := range w.EgressIPs {
 		v.egress[topology.EgressIPKey(w.EgressIPs[i].Name)] = &w.EgressIPs[i]
+	}
+	for i := range w.LoadBalancerPools {
+		v.balancers[topology.LoadBalancerPoolKey(w.LoadBalancerPools[i].Name)] = &w.LoadBalancerPools[i]
 	}
 	for i := range w.Services {
 		if service := &w.Services[i]; facts.Balanced(service) {

@@ -16,6 +16,7 @@ type Operator struct {
 	propagated prometheus.Histogram
 	areas      *prometheus.GaugeVec
 	nodes      *prometheus.GaugeVec
+	balancers  *prometheus.GaugeVec
 }
 
 // NewOperator registers the metrics of the operator.
@@ -38,7 +39,10 @@ func NewOperator(registry prometheus.Registerer) *Operator {
 		[]string{"area"})
 	m.nodes = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_nodes",
 		Help: "Nodes of the cluster, exported by the leader. state is ready or unready."}, []string{"state"})
-	registry.MustRegister(m.areas, m.nodes, m.violations, m.programmed, m.propagated)
+	m.balancers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_loadbalancer_addresses",
+		Help: "Addresses of a LoadBalancerPool, exported by the leader. state is used, free, or unannounced: used, and no node " +
+			"answers for it."}, []string{"pool", "state"})
+	registry.MustRegister(m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
 	return m
 }
 
@@ -56,9 +60,21 @@ func (m *Operator) Reported(areas map[string]int, ready, total int) {
 	m.nodes.WithLabelValues("unready").Set(float64(total - ready))
 }
 
+// Announcing sets the number of addresses of a LoadBalancerPool. A pool without addresses does not exist any more.
+func (m *Operator) Announcing(pool string, used, free, unannounced int64) {
+	if used == 0 && free == 0 {
+		m.balancers.DeletePartialMatch(prometheus.Labels{"pool": pool})
+		return
+	}
+	for state, n := range map[string]int64{"used": used, "free": free, "unannounced": unannounced} {
+		m.balancers.WithLabelValues(pool, state).Set(float64(n))
+	}
+}
+
 // Forget deletes the series that only a leader may export.
 func (m *Operator) Forget() {
 	m.areas.Reset()
+	m.balancers.Reset()
 	m.nodes.Reset()
 	m.violations.Reset()
 }

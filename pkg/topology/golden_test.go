@@ -110,6 +110,8 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 			b.egressFirewall(doc)
 		case "DNS":
 			b.dns(doc)
+		case "LoadBalancerPool":
+			b.loadBalancerPool(doc)
 		// read with the pods
 		case "Network", "MultiNetworkPolicy":
 		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
@@ -278,6 +280,21 @@ func (b *builder) network(doc string, documents []string) {
 	network := b.plan.Network("cluster-uid")
 	network.FloatingNetworks = b.floatingNetworks(documents)
 	b.units = append(b.units, topology.NetworkUnit(network))
+}
+
+// loadBalancerPool reads from the status of a pool which node answers for which address.
+func (b *builder) loadBalancerPool(doc string) {
+	var pool networkv1alpha1.LoadBalancerPool
+	b.decode(doc, &pool)
+	read := facts.LoadBalancerPool{Name: pool.Name}
+	for _, a := range pool.Status.Announcements {
+		address, err := a.Address.Addr()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		read.Announced = append(read.Announced, facts.AnnouncedAddress{Address: address, Node: a.Node})
+	}
+	b.units = append(b.units, topology.LoadBalancerPoolUnit(read))
 }
 
 // floatingNetworks returns the plan's networks that have floating addresses of pods.

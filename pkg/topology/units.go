@@ -21,6 +21,8 @@ const (
 	KindDNS            = "dns"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
+	// KindLoadBalancerPool is the kind of LoadBalancerPools.
+	KindLoadBalancerPool = "loadbalancerpool"
 	// KindNetworkPolicy is the kind of NetworkPolicies. KindPodGroup is the kind of the port group of a selector's
 	// pods, KindPodSet of their addresses. Both exist while a policy names them.
 	KindNetworkPolicy = "networkpolicy"

@@ -254,7 +254,8 @@ func TestAnAdministratorIsNotTheOperator(t *testing.T) {
 func TestTheOperatorPatchesNothingElse(t *testing.T) {
 	w := newWorld(t)
 	balanced := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "balanced"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}}
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("example.com/cloud"),
+			Ports: []corev1.ServicePort{{Port: 80}}}}
 	if _, err := admin.CoreV1().Services("team-a").Create(t.Context(), balanced, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +303,7 @@ func TestTheOperatorPatchesNothingElse(t *testing.T) {
 		{"another lease", request{"PUT", "/apis/coordination.k8s.io/v1/namespaces/weft-system/leases/other",
 			`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"other"}}`},
 			[]string{`"other"`}},
-		{"a service's address", request{"PATCH", "/api/v1/namespaces/team-a/services/balanced/status",
+		{"the address of another's class", request{"PATCH", "/api/v1/namespaces/team-a/services/balanced/status",
 			status(`"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}`)}, []string{"service team-a/balanced"}},
 		{"another condition of a service", request{"PATCH", apiService + "/status",
 			status(

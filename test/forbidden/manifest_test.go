@@ -238,7 +238,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 11 || len(m.bindings) != 11 {
-		t.Errorf("%d policies and %d bindings, want 11 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 12 || len(m.bindings) != 12 {
+		t.Errorf("%d policies and %d bindings, want 12 each", len(m.policies), len(m.bindings))
 	}
 }

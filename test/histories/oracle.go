@@ -75,6 +75,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectFirewalls()
 	o.expectPolicies()
 	o.expectEgress()
+	o.expectLoadBalancers()
 	o.expectNetworks()
 	return o.units, errors.Join(o.wrong...)
 }

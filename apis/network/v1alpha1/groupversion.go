@@ -28,6 +28,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Network{}, &NetworkList{},
 		&IPPool{}, &IPPoolList{},
 		&FloatingIP{}, &FloatingIPList{},
+		&LoadBalancerPool{}, &LoadBalancerPoolList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

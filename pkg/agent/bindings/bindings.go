@@ -4,6 +4,7 @@ package bindings
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,10 @@ type Bindings struct {
 	exposed  sync.Map // UUID -> nil, of exposed bindings
 }
 
+// gatewayType is the type of the ports of gateway routers and of the ports that lead to them. gatewayChassis is their
+// option with the chassis (ovn-sb(5)).
+const gatewayType, gatewayChassis = "l3gateway", "l3gateway-chassis"
+
 // SystemID returns the name of the node's chassis. It is empty before Start.
 func (s *Bindings) SystemID() string { return s.systemID }
 
@@ -77,16 +82,22 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 	}
 	s.systemID = systemID
 	requested := ovsdb.OvsMap{GoMap: map[any]any{names.RequestedChassis: systemID}}
+	ofGateway := ovsdb.OvsMap{GoMap: map[any]any{gatewayChassis: systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
 		Schema: sbschema.Schema(), Endpoints: s.Remotes, TLS: s.TLS, Observer: s.Observer, Log: s.Log,
 		Where: map[string][]ovsdb.Condition{
-			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested)},
-			sbdb.ChassisTable:     {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
+			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested),
+				ovsdb.NewCondition("options", ovsdb.ConditionIncludes, ofGateway)},
+			sbdb.ChassisTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 			sbdb.AddressSetTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv4")),
 				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6"))},
 		},
 		OnConnect: s.connected,
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
+			if binding, ok := row.(*sbdb.PortBinding); ok && binding.Type == gatewayType {
+				s.Changed()
+				return
+			}
 			if binding, ok := row.(*sbdb.PortBinding); ok && event == ovndb.RowUpdated {
 				s.Bound(binding)
 			}
@@ -183,6 +194,26 @@ func (s *Bindings) Exposed() []*sbdb.PortBinding {
 		return nil
 	}
 	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return isExposed(b) })
+}
+
+// Answered returns the addresses that the node's gateway router translates to or from, each with the UUID of its port's
+// binding. The router answers ARP and neighbour discovery for them.
+func (s *Bindings) Answered() map[netip.Addr]string {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	found := map[netip.Addr]string{}
+	for _, b := range ovndb.List(conn, func(b *sbdb.PortBinding) bool { return b.Type == gatewayType }) {
+		for _, text := range b.NatAddresses { // "<MAC> <address>..."
+			for _, word := range strings.Fields(text) {
+				if address, err := netip.ParseAddr(word); err == nil {
+					found[address] = b.UUID
+				}
+			}
+		}
+	}
+	return found
 }
 
 // Nodes returns the addresses of all nodes, as of the last connection to the database.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
@@ -18,21 +19,28 @@ const announceTimeout = 5 * time.Second
 
 // announced says how an address was announced. The zero value means not at all.
 type announced struct {
-	binding string    // UUID of the pod's binding
+	binding string    // UUID of the binding of the pod, or of the gateway router's port
 	times   int       // at most 1 + len(neighbour.Gaps)
 	due     time.Time // the time of the next announcement
 }
 
-// announce sends the segment the MAC of the translated addresses that have come to this node, so that it does not send to
-// the node where they were. ovn-controller announces IPv4 addresses only (25.03), and only before the pod has its
-// interface, when the bridge drops its announcements. An address is announced when its pod has its interface, and when an
-// agent starts, each time with the repetitions of neighbour.Gaps.
-func (r *Gateway) announce(ctx context.Context, bridge externalBridge, mac string) error {
+// announce sends the segment the MAC of the addresses that have come to this node: translated addresses of pods, egress IPs
+// and addresses of load balancers. Otherwise the segment would send to the node where they were. ovn-controller announces
+// IPv4 addresses only (25.03), and a pod's only before the pod has its interface, when the bridge drops its announcements.
+// An address is announced when its pod has its interface or the gateway router answers for it, and when an agent starts, each
+// time with the repetitions of neighbour.Gaps. own are the node's addresses.
+func (r *Gateway) announce(ctx context.Context, bridge externalBridge, mac string, own []netip.Addr) error {
 	next := map[netip.Addr]announced{}
 	if bridge.physical != 0 && bridge.patch != 0 {
 		for _, binding := range r.attached(r.outside.bindings) {
 			for _, address := range desired.Translated([]*sbdb.PortBinding{binding}) {
 				next[address] = r.outside.announced[address].on(binding.UUID)
+			}
+		}
+		ofPods := desired.Translated(r.outside.bindings)
+		for address, binding := range r.outside.answered {
+			if !slices.Contains(ofPods, address) && !slices.Contains(own, address) {
+				next[address] = r.outside.announced[address].on(binding)
 			}
 		}
 	}

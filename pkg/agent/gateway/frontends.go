@@ -25,6 +25,7 @@ func (r *Gateway) frontends(table reserved.Table) []desired.Frontend {
 func (r *Gateway) readHostPorts() bool {
 	if r.Bindings.Connected() && r.Attachments.Ready() {
 		r.outside.bindings, r.outside.nodes = r.Bindings.Exposed(), r.Bindings.Nodes()
+		r.outside.answered = r.Bindings.Answered()
 		r.outside.hostPortsRead = true
 		r.outside.expose(r.outside.bindings)
 	}

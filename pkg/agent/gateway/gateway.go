@@ -101,7 +101,8 @@ type outside struct {
 	bindings      []*sbdb.PortBinding // of pods with host ports or translated addresses
 	hostPortsRead bool
 	exposed       atomic.Pointer[map[string]bool] // interface IDs of bindings
-	announced     map[netip.Addr]announced        // translated addresses on this node
+	announced     map[netip.Addr]announced        // addresses that came to this node
+	answered      map[netip.Addr]string           // address that the gateway router answers for -> UUID of the binding
 }
 
 func newOutside(runDir string) *outside {

@@ -57,7 +57,7 @@ func (r *Gateway) applyShared(
 		return networkv1alpha1.ReasonWaitingForTopology,
 			fmt.Errorf("ovn-controller has not connected bridge %s with the node's gateway router", bridge.name)
 	}
-	if err := r.announce(ctx, bridge, string(found.MACAddress)); err != nil {
+	if err := r.announce(ctx, bridge, string(found.MACAddress), facts.Addresses); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
 	return "", nil

@@ -13,3 +13,6 @@ func RoutedTo(port string, address netip.Addr) string {
 	}
 	return "inport == " + strconv.Quote(port) + " && " + family + ".dst == " + address.String()
 }
+
+// Never matches no packet.
+const Never = "0"

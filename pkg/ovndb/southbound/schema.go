@@ -9,7 +9,7 @@ import (
 // Schema describes what an agent reads. The agent never writes this database.
 func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
-		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap", "nat_addresses",
+		sbdb.PortBindingTable: {Foreign: true, Omitted: []string{"additional_chassis", "additional_encap", "encap",
 			"requested_additional_chassis", "virtual_parent", "parent_port", "tag"}},
 		sbdb.ChassisTable:         {Foreign: true, Omitted: []string{"nb_cfg", "transport_zones", "vtep_logical_switches"}},
 		sbdb.ControllerEventTable: {Foreign: true},

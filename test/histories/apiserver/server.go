@@ -40,6 +40,8 @@ var kinds = map[string]kind{
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1",
 		Kind: "EgressFirewall", generation: true},
 
+	"loadbalancerpools": {Resource: "loadbalancerpools", APIVersion: "network.weft.dev/v1alpha1", Kind: "LoadBalancerPool", generation: true},
+
 	"ippools":      {Resource: "ippools", APIVersion: "network.weft.dev/v1alpha1", Kind: "IPPool", generation: true},
 	"floatingips":  {Resource: "floatingips", APIVersion: "network.weft.dev/v1alpha1", Kind: "FloatingIP", generation: true, whole: true},
 	"deployments":  {Resource: "deployments", APIVersion: "apps/v1", Kind: "Deployment", generation: true},

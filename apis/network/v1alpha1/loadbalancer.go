@@ -1,0 +1,49 @@
+package v1alpha1
+
+// LoadBalancerClassPrefix begins each loadBalancerClass that the operator serves.
+const LoadBalancerClassPrefix = "weft.dev/"
+
+// DefaultLoadBalancerClass is the loadBalancerClass of a LoadBalancerPool that names none.
+const DefaultLoadBalancerClass = LoadBalancerClassPrefix + "load-balancer"
+
+// Annotations of Services of type LoadBalancer.
+const (
+	// LoadBalancerIPsAnnotation requests addresses, separated by commas.
+	LoadBalancerIPsAnnotation = "weft.dev/load-balancer-ips"
+	// LoadBalancerPoolAnnotation requests addresses of one LoadBalancerPool.
+	LoadBalancerPoolAnnotation = "weft.dev/load-balancer-pool"
+	// AllowSharedIPAnnotation lets Services with the same value share an address.
+	AllowSharedIPAnnotation = "weft.dev/allow-shared-ip"
+)
+
+// Names of the same annotations for Services that were written for MetalLB. Weft's own names come first.
+var (
+	LoadBalancerIPsAnnotations  = []string{LoadBalancerIPsAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs"}
+	LoadBalancerPoolAnnotations = []string{LoadBalancerPoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
+	AllowSharedIPAnnotations    = []string{AllowSharedIPAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip"}
+)
+
+// ServiceLoadBalancerReady of a Service: it has the addresses that it requests of a LoadBalancerPool. Only Services
+// that a pool serves have the condition.
+const ServiceLoadBalancerReady = GroupName + "/LoadBalancerReady"
+
+// Reasons of ServiceLoadBalancerReady, besides ReasonAsExpected, ReasonInvalidRequest for an annotation or
+// spec.loadBalancerIP that cannot be read, and ReasonAddressUnavailable for a requested address that cannot be given.
+const (
+	// ReasonNoPool: no LoadBalancerPool serves the Service.
+	ReasonNoPool = "NoPool"
+	// ReasonPoolExhausted: the pools that serve the Service have no free address of a family.
+	ReasonPoolExhausted = "PoolExhausted"
+)
+
+// ConditionAnnounced of a LoadBalancerPool: a node answers for each address that a Service has.
+const ConditionAnnounced = "Announced"
+
+// Reasons of ConditionAnnounced, besides ReasonAsExpected, ReasonNotOnNodeNetwork, ReasonUnsupportedGatewayMode and
+// ReasonDatabaseSchemaTooOld.
+const (
+	// ReasonNoEligibleNode: no node that the pool selects can answer for an address.
+	ReasonNoEligibleNode = "NoEligibleNode"
+	// ReasonNoLocalEndpoints: externalTrafficPolicy is Local, and no eligible node has a ready endpoint.
+	ReasonNoLocalEndpoints = "NoLocalEndpoints"
+)

@@ -1,0 +1,121 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LoadBalancerPool is a set of addresses for Services of type LoadBalancer. The operator gives each Service that the
+// pool serves one address of each of its families, and one node of the pool answers ARP and neighbour discovery for it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="network.weft.dev/goes-after-network=true"
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=lbpool
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.loadBalancerClass`
+// +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.total`,description="addresses of the pool"
+// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`,description="addresses that a Service has"
+// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`,description="addresses that no Service has"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type LoadBalancerPool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec LoadBalancerPoolSpec `json:"spec"`
+	// +optional
+	Status LoadBalancerPoolStatus `json:"status,omitempty,omitzero"`
+}
+
+// LoadBalancerPoolList is a list of LoadBalancerPools.
+//
+// +kubebuilder:object:root=true
+type LoadBalancerPoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []LoadBalancerPool `json:"items"`
+}
+
+// LoadBalancerPoolSpec describes the addresses of a pool, and the Services that get them.
+type LoadBalancerPoolSpec struct {
+	// addresses are the pool's addresses, of both families. A Service whose address is removed gets another one.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []LoadBalancerRange `json:"addresses"`
+
+	// loadBalancerClass is the spec.loadBalancerClass of the Services that the pool serves. It begins with weft.dev/.
+	// +optional
+	// +kubebuilder:default="weft.dev/load-balancer"
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^weft\.dev/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
+
+	// servicesWithoutClass makes the pool also serve Services without a spec.loadBalancerClass. Set it only if no
+	// cloud controller serves them.
+	// +optional
+	ServicesWithoutClass bool `json:"servicesWithoutClass,omitempty"`
+
+	// autoAssign lets Services get addresses that they do not request. With false, a Service must name the pool or
+	// the address.
+	// +optional
+	// +kubebuilder:default=true
+	AutoAssign *bool `json:"autoAssign,omitempty"`
+
+	// serviceSelector selects the Services by their labels. Omitted or empty, all.
+	// +optional
+	ServiceSelector *metav1.LabelSelector `json:"serviceSelector,omitempty"`
+
+	// namespaceSelector selects the namespaces of the Services. Omitted or empty, all.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// nodeSelector selects the nodes that may answer for the addresses. Omitted or empty, all.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+}
+
+// LoadBalancerRange is an address, a CIDR, or the first and the last address with a dash between:
+// "192.0.2.200-192.0.2.220".
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=79
+// +kubebuilder:validation:XValidation:rule="isIP(self) || isCIDR(self) || self.split('-').size() == 2 && self.split('-').all(a, isIP(a.trim()))",messageExpression="'\"' + self + '\" is not an address, a CIDR, or the first and the last address with a dash between'"
+type LoadBalancerRange string
+
+// LoadBalancerPoolStatus is written by the operator.
+type LoadBalancerPoolStatus struct {
+	// total counts the addresses of the pool, as far as they fit into the number.
+	// +optional
+	Total int64 `json:"total,omitempty"`
+	// used counts the addresses that at least one Service has.
+	// +optional
+	Used int64 `json:"used,omitempty"`
+	// free counts the other addresses.
+	// +optional
+	Free int64 `json:"free,omitempty"`
+
+	// announcements lists which node answers for which address. Only an address that a Service has is listed.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=4096
+	Announcements []LoadBalancerAnnouncement `json:"announcements,omitempty"`
+
+	// conditions: Ready: Services can get addresses of the pool. Announced: a node answers for each address that a
+	// Service has. The message names the addresses without a node, and why they have none.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// LoadBalancerAnnouncement is the node that answers for an address.
+type LoadBalancerAnnouncement struct {
+	Address IP `json:"address"`
+	// node is the name of the Node.
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+}

@@ -1,0 +1,135 @@
+// Package loadbalancer reconciles LoadBalancerPools. It gives addresses to Services of type LoadBalancer, records them
+// in the Services' status, which is the only record, and chooses the node that answers for each address.
+package loadbalancer
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+)
+
+// Allocator reconciles Services of type LoadBalancer: it gives them addresses and takes these back. It handles one
+// Service at a time, because each choice depends on the others.
+type Allocator struct {
+	Client client.Client
+	Events events.EventRecorder
+
+	// written has the addresses that this process gave, because the cache may be behind.
+	written map[types.NamespacedName]given
+}
+
+// given has the addresses of a Service.
+type given struct {
+	uid       types.UID
+	addresses []netip.Addr
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var s corev1.Service
+	if err := r.Client.Get(ctx, req.NamespacedName, &s); apierrors.IsNotFound(err) {
+		delete(r.written, req.NamespacedName)
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	had := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
+	if !loadbalancer.Wants(&s) {
+		if had == nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, r.release(ctx, &s)
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	namespace, err := r.namespaceLabels(ctx, s.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	request, invalid := loadbalancer.ParseRequest(&s, namespace)
+	if request.Class == "" && !loadbalancer.Served(request, pools.all) {
+		if had == nil {
+			return ctrl.Result{}, nil // another controller may serve it
+		}
+		return ctrl.Result{}, r.release(ctx, &s)
+	}
+	if pools.undecided(request) {
+		return ctrl.Result{}, nil // the pool's status enqueues the Service again
+	}
+	if invalid != nil {
+		return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Assignment{Reason: networkv1alpha1.ReasonInvalidRequest, Message: invalid.Error()})
+	}
+	book, err := r.book(ctx, &s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Assign(request, r.current(&s), pools.all, book))
+}
+
+// current returns the addresses that a Service has, as far as this process has written them or the cache has them.
+func (r *Allocator) current(s *corev1.Service) []netip.Addr {
+	if w, ok := r.written[client.ObjectKeyFromObject(s)]; ok && w.uid == s.UID {
+		return w.addresses
+	}
+	return ingressOf(s)
+}
+
+// poolList has the pools in the order in which they are tried.
+type poolList struct {
+	all     []loadbalancer.Pool
+	pending map[string]bool // by name: the pool's present spec has no status yet
+}
+
+// undecided reports whether a pool that serves a request has no status yet.
+func (l poolList) undecided(request loadbalancer.Request) bool {
+	return slices.ContainsFunc(l.all, func(p loadbalancer.Pool) bool { return l.pending[p.Name] && p.Serves(request) })
+}
+
+// pools reads the pools, sorted by name.
+func (r *Allocator) pools(ctx context.Context) (found poolList, err error) {
+	var list networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return found, err
+	}
+	slices.SortFunc(list.Items, func(a, b networkv1alpha1.LoadBalancerPool) int { return strings.Compare(a.Name, b.Name) })
+	found.pending = map[string]bool{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		read, err := loadbalancer.ParsePool(p)
+		ready := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionReady)
+		switch {
+		case err != nil:
+			read.Refused = "LoadBalancerPool " + p.Name + ": " + err.Error()
+		case ready == nil || ready.ObservedGeneration != p.Generation:
+			found.pending[p.Name] = true
+		case ready.Status != metav1.ConditionTrue:
+			read.Refused = ready.Message
+		}
+		found.all = append(found.all, read)
+	}
+	return found, nil
+}
+
+// namespaceLabels returns the labels of a namespace. A Service may be cached before its namespace, whose creation
+// enqueues the Service again.
+func (r *Allocator) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	return namespace.Labels, client.IgnoreNotFound(err)
+}

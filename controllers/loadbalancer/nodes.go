@@ -1,0 +1,105 @@
+package loadbalancer
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+)
+
+// nodes lists the nodes that a pool selects.
+func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []loadbalancer.Node, err error) {
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, err
+	}
+	byName := map[string]*networkv1alpha1.NodeNetwork{}
+	for i := range networks.Items {
+		byName[networks.Items[i].Name] = &networks.Items[i]
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		nn := byName[node.Name]
+		if nn == nil || !mayAnnounce(node) || !pool.Nodes.Matches(labels.Set(node.Labels)) {
+			continue
+		}
+		gateway, err := facts.ParseGateway(nn, node)
+		if err != nil {
+			continue // its own controller reports the error
+		}
+		found = append(found, loadbalancer.Node{Name: node.Name, Networks: gateway.Addresses, Router: gateway.HasRouter(),
+			Local:    gateway.Mode == networkv1alpha1.GatewayLocal,
+			Healthy:  isReady(node) && (r.Reachable == nil || r.Reachable(node.Name)),
+			Cordoned: node.Spec.Unschedulable})
+	}
+	return found, nil
+}
+
+// mayAnnounce reports whether a node may answer for addresses of load balancers.
+func mayAnnounce(node *corev1.Node) bool {
+	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
+	return !excluded && node.DeletionTimestamp.IsZero()
+}
+
+// isReady reports whether kubelet reports a node as ready. A node without the condition has no kubelet that reports.
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return true
+}
+
+// isOurs reports whether the allocator gave a Service its addresses.
+func isOurs(s *corev1.Service) bool {
+	return meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady) != nil
+}
+
+// localNodes returns the nodes that can serve the clients of Services that share an address, or nil for all nodes.
+// Services that share an address have the same externalTrafficPolicy and, if it is Local, the same pods.
+func (r *Pools) localNodes(ctx context.Context, services []*corev1.Service) (map[string]bool, error) {
+	s := services[0]
+	if s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil, nil
+	}
+	var list discoveryv1.EndpointSliceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
+		return nil, err
+	}
+	return facts.NodesWithEndpoints(list.Items), nil
+}
+
+// Speakers returns a function that lists the nodes whose agents are probed, each with its Kubernetes address. Without
+// an address that a node answers for it lists none.
+func Speakers(c client.Reader) func(ctx context.Context) map[string]netip.Addr {
+	return func(ctx context.Context) map[string]netip.Addr {
+		var pools networkv1alpha1.LoadBalancerPoolList
+		var nodes corev1.NodeList
+		err := errors.Join(c.List(ctx, &pools, client.UnsafeDisableDeepCopy), c.List(ctx, &nodes, client.UnsafeDisableDeepCopy))
+		if err != nil ||
+			!slices.ContainsFunc(pools.Items, func(p networkv1alpha1.LoadBalancerPool) bool { return p.Status.Used > 0 }) {
+			return nil
+		}
+		targets := map[string]netip.Addr{}
+		for i := range nodes.Items {
+			if addresses := facts.InternalIPs(&nodes.Items[i]); len(addresses) > 0 && mayAnnounce(&nodes.Items[i]) {
+				targets[nodes.Items[i].Name] = addresses[0]
+			}
+		}
+		return targets
+	}
+}

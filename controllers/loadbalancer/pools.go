@@ -1,0 +1,184 @@
+package loadbalancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// Database is the part of the engine that the reconciler uses.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+	Connected() bool
+	// Has reports whether the server has an optional column.
+	Has(table, column string) bool
+}
+
+// Pools reconciles LoadBalancerPools: it compares their addresses with everything else that has addresses, and makes
+// one node answer for each address that a Service has.
+type Pools struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	Triggers *trigger.Set
+	// Reachable reports whether a node's agent responds. If it is nil, every node counts as reachable.
+	Reachable func(node string) bool
+	// Announcing, if set, receives how many addresses of a pool are used, free, and without a node.
+	Announcing func(pool string, used, free, unannounced int64)
+}
+
+// All is the request for every LoadBalancerPool. The caller need not list the objects: the queue waits until they are
+// cached.
+var All = types.NamespacedName{}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.NamespacedName == All {
+		for _, request := range r.every(ctx, nil) {
+			r.Triggers.Enqueue(topology.KindLoadBalancerPool, request.NamespacedName)
+		}
+		return ctrl.Result{}, nil
+	}
+	var pool networkv1alpha1.LoadBalancerPool
+	if err := r.Client.Get(ctx, req.NamespacedName, &pool); apierrors.IsNotFound(err) {
+		if r.Announcing != nil {
+			r.Announcing(req.Name, 0, 0, 0)
+		}
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.LoadBalancerPoolKey(req.Name)}))
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !r.Database.Connected() {
+		// the status must not promise what cannot be written; a connection enqueues the pool again
+		return ctrl.Result{}, nil
+	}
+	read, invalid := loadbalancer.ParsePool(&pool)
+	d := decision{pool: read}
+	if invalid != nil {
+		d.reason, d.trouble = networkv1alpha1.ReasonInvalidSpec, invalid.Error()
+	} else if taken, err := r.taken(ctx, &pool, read); err != nil {
+		return ctrl.Result{}, err
+	} else if d.trouble = read.Overlap(taken); d.trouble != "" {
+		d.reason = networkv1alpha1.ReasonRangeOverlaps
+	}
+	if err := r.announce(ctx, &pool, &d); err != nil {
+		return ctrl.Result{}, err
+	}
+	applied := r.Database.Apply(ctx, topology.LoadBalancerPoolUnit(d.facts()))
+	return ctrl.Result{}, r.report(ctx, &pool, d, applied)
+}
+
+// decision is the result of reconciling a pool.
+type decision struct {
+	pool loadbalancer.Pool
+	// reason and trouble say why the pool gives no new addresses. They are empty for a pool in force.
+	reason, trouble string
+	// announced has the node of each address, sorted; unannounced why an address has none.
+	announced   []facts.AnnouncedAddress
+	unannounced []unannounced
+	// services has the Services of each address.
+	services map[netip.Addr][]*corev1.Service
+}
+
+// unannounced is an address that no node answers for.
+type unannounced struct {
+	address         netip.Addr
+	reason, message string
+}
+
+func (d decision) facts() facts.LoadBalancerPool {
+	return facts.LoadBalancerPool{Name: d.pool.Name, Announced: d.announced}
+}
+
+// announce chooses the node that answers for each address that a Service has from the pool.
+func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
+	if err := r.findServices(ctx, pool, d); err != nil {
+		return err
+	}
+	if len(d.services) == 0 {
+		return nil
+	}
+	nodes, err := r.nodes(ctx, d.pool)
+	if err != nil {
+		return err
+	}
+	current := map[netip.Addr]string{}
+	for _, a := range pool.Status.Announcements {
+		if address, err := a.Address.Addr(); err == nil {
+			current[address] = a.Node
+		}
+	}
+	for _, address := range slices.SortedFunc(maps.Keys(d.services), netip.Addr.Compare) {
+		local, err := r.localNodes(ctx, d.services[address])
+		if err != nil {
+			return err
+		}
+		if !r.Database.Has(nbdb.NATTable, "match") {
+			d.unannounced = append(d.unannounced, unannounced{address, networkv1alpha1.ReasonDatabaseSchemaTooOld,
+				"the northbound database's server lacks NAT.match: it is older than OVN 24.09"})
+			continue
+		}
+		if len(d.announced) == maxAnnouncements {
+			d.unannounced = append(d.unannounced, unannounced{address, networkv1alpha1.ReasonNoEligibleNode,
+				fmt.Sprintf("nodes answer for %d addresses of a pool at most", maxAnnouncements)})
+			continue
+		}
+		node, reason, message := loadbalancer.Speaker(address, nodes, local, current[address])
+		if node == "" {
+			d.unannounced = append(d.unannounced, unannounced{address, reason, message})
+			continue
+		}
+		d.announced = append(d.announced, facts.AnnouncedAddress{Address: address, Node: node})
+	}
+	return nil
+}
+
+// findServices finds the Services that have addresses of the pool. Another controller's Services do not count, nor does
+// an address in the range of an older pool too, because a node answers for it because of that pool.
+func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
+	var list corev1.ServiceList
+	var pools networkv1alpha1.LoadBalancerPoolList
+	if err := errors.Join(r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+		return err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Service) int { // events and endpoints must be the same each time
+		if precedes(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	d.services = map[netip.Addr][]*corev1.Service{}
+	older := loadbalancer.Older(pools.Items, pool)
+	for i := range list.Items {
+		s := &list.Items[i]
+		if !loadbalancer.Wants(s) || !isOurs(s) {
+			continue
+		}
+		for _, a := range ingressOf(s) {
+			if d.pool.Contains(a) && !older.Contain(a) {
+				d.services[a] = append(d.services[a], s)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package loadbalancer
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// KindAddresses is the kind of Services that get addresses. It has no units.
+const KindAddresses = "loadbalancer"
+
+// Kinds returns the kinds of Services' addresses, and of LoadBalancerPools.
+func Kinds(env *kind.Env) []*kind.Kind {
+	addresses := &Allocator{Client: env.Client, Events: env.Events}
+	if origin, ok := kind.Origin[*Allocator](env, KindAddresses); ok {
+		addresses.written = maps.Clone(origin.written)
+	}
+	pools := &Pools{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
+		Reachable: env.Observed.AgentReachable, Announcing: env.Settings.Announcing}
+	return []*kind.Kind{{
+		Name: KindAddresses, Reconciler: addresses,
+		Owner: func() client.Object { return &corev1.Service{} },
+		Watches: []kind.Watch{
+			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),
+			kind.Map(&corev1.Service{}, addresses.waiting, predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: freed}),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, addresses.served, predicate.Funcs{UpdateFunc: poolChanged}),
+			kind.Map(&corev1.Namespace{}, addresses.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
+				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
+		},
+	}, {
+		Name: topology.KindLoadBalancerPool, Reconciler: pools,
+		Owner: func() client.Object { return &networkv1alpha1.LoadBalancerPool{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.LoadBalancerPool{}),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&corev1.Service{}, pools.having, predicate.Funcs{UpdateFunc: announcedChanged}),
+			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
+			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
+			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&corev1.Node{}, pools.every, predicate.Funcs{UpdateFunc: nodeChanged}),
+		},
+	}}
+}
+
+// requestChanged passes updates of a Service that change what it requests or has.
+func requestChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+		!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status, after.Status) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+}
+
+// freed passes updates of a Service that may let others have an address: it lost one, or can share it now.
+func freed(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || before.UID != after.UID || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
+		len(ingressOf(before)) > 0 && !equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
+}
+
+// announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
+func announcedChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || before.UID != after.UID || isOurs(before) != isOurs(after) ||
+		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
+		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy || !slices.Equal(ingressOf(before), ingressOf(after))
+}
+
+// poolChanged passes updates of a pool's spec, and of whether it gives addresses.
+func poolChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
+	if !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID {
+		return true
+	}
+	return !equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady),
+		meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionReady))
+}
+
+// nodeChanged passes updates of a node's addresses, and of whether it may answer for addresses.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || isReady(before) != isReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		mayAnnounce(before) != mayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+}
+
+// networkChanged passes updates of a node's gateway router.
+func networkChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+}
+
+// waiting returns a request for each Service that has no address, or shares one with the changed Service.
+func (r *Allocator) waiting(ctx context.Context, changed client.Object) []reconcile.Request {
+	c, ok := changed.(*corev1.Service)
+	return r.services(ctx, func(s *corev1.Service) bool {
+		have := ingressOf(s)
+		if len(have) < max(1, len(s.Spec.IPFamilies)) {
+			return true
+		}
+		return ok && slices.ContainsFunc(facts.ServiceAddresses(c), func(a netip.Addr) bool { return slices.Contains(have, a) })
+	})
+}
+
+// served returns a request for each Service that a pool may serve.
+func (r *Allocator) served(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.services(ctx, func(*corev1.Service) bool { return true })
+}
+
+// in returns a request for each Service of a namespace that a pool may serve.
+func (r *Allocator) in(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.services(ctx, func(s *corev1.Service) bool { return s.Namespace == namespace.GetName() })
+}
+
+// services returns a request for each Service that wants addresses, or has some of a pool, and that which selects.
+func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool) (requests []reconcile.Request) {
+	var list corev1.ServiceList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		if s := &list.Items[i]; (loadbalancer.Wants(s) || isOurs(s)) && which(s) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		}
+	}
+	return requests
+}
+
+// every returns a request for each LoadBalancerPool.
+func (r *Pools) every(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return requests
+}
+
+// having returns requests for the pools if a Service has addresses of a load balancer.
+func (r *Pools) having(ctx context.Context, o client.Object) []reconcile.Request {
+	if s, ok := o.(*corev1.Service); ok && (isOurs(s) || len(ingressOf(s)) > 0) {
+		return r.every(ctx, o)
+	}
+	return nil
+}
+
+// near returns requests for the pools if a slice has endpoints of a Service that answers only where these are, or of the
+// API server.
+func (r *Pools) near(ctx context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	if o.GetNamespace() == corev1.NamespaceDefault && name == apiServerService {
+		return r.every(ctx, o)
+	}
+	var s corev1.Service
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, &s); err != nil {
+		return nil // its creation enqueues the pools
+	}
+	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && isOurs(&s) {
+		return r.every(ctx, o)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package facts
+
+import (
+	"net/netip"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// LoadBalancerPool holds the facts for topology.LoadBalancerPoolUnit.
+type LoadBalancerPool struct {
+	Name      string
+	Announced []AnnouncedAddress
+}
+
+// AnnouncedAddress is an address of a load balancer, and the node whose gateway router answers for it.
+type AnnouncedAddress struct {
+	Address netip.Addr
+	Node    string
+}
+
+// NodesWithEndpoints returns the nodes with a ready endpoint of a service, or with an endpoint that serves while it ends if
+// no endpoint is ready.
+func NodesWithEndpoints(endpoints []discoveryv1.EndpointSlice) map[string]bool {
+	ready, ending := map[string]bool{}, map[string]bool{}
+	for i := range endpoints {
+		if forOthers(endpoints[i].Labels) {
+			continue
+		}
+		for _, e := range endpoints[i].Endpoints {
+			switch {
+			case e.NodeName == nil:
+			case isTrue(e.Conditions.Ready, true):
+				ready[*e.NodeName] = true
+			case endsAndServes(e.Conditions):
+				ending[*e.NodeName] = true
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return ending
+	}
+	return ready
+}

@@ -1,0 +1,192 @@
+package loadbalancer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// Use is a Service, or something else, that has an address.
+type Use struct {
+	// Of names it: "service demo/web".
+	Of string
+	Sharing
+	// Younger means that the Service that requests the address precedes it, and so keeps an address that both have.
+	Younger bool
+}
+
+// Book has who has which address, without the Service that requests one. An address that nobody has is absent.
+type Book map[netip.Addr][]Use
+
+// Assignment is the result for a Service.
+type Assignment struct {
+	// Addresses has at most one address of each family, IPv4 first. Pools has the pool of each.
+	Addresses []netip.Addr
+	Pools     []string
+	// Reason and Message say why an address is missing. Reason is empty if none is.
+	Reason, Message string
+}
+
+// Served reports whether a pool serves a Service, whether or not it has a free address.
+func Served(r Request, pools []Pool) bool {
+	return slices.ContainsFunc(pools, func(p Pool) bool { return p.Serves(r) })
+}
+
+// Assign chooses the addresses of a Service. current are the addresses that it has: it keeps each that a pool still
+// gives it, unless it requests another. pools are tried in their order. A Service that requests addresses gets those
+// or none, so that a client never reaches it at another.
+func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignment) {
+	serving := slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return !p.Serves(r) || r.Pool != "" && p.Name != r.Pool })
+	if len(serving) == 0 {
+		a.Reason, a.Message = networkv1alpha1.ReasonNoPool, noPool(r)
+		return a
+	}
+	c := chooser{r, current, serving, book}
+	var missing []string
+	for _, is4 := range r.families() {
+		address, pool, reason, message := c.choose(is4)
+		if message != "" {
+			missing = append(missing, message)
+			if a.Reason == "" {
+				a.Reason = reason
+			}
+			continue
+		}
+		a.Addresses, a.Pools = append(a.Addresses, address), append(a.Pools, pool)
+	}
+	a.Message = strings.Join(missing, "; ")
+	if len(missing) > 0 && (r.Every || len(r.Addresses) > 0) {
+		a.Addresses, a.Pools = nil, nil
+	}
+	if len(a.Addresses) > 0 { // PreferDualStack has enough with one
+		a.Reason = ""
+	}
+	return a
+}
+
+func noPool(r Request) string {
+	text := fmt.Sprintf("no LoadBalancerPool serves class %q with the labels of the Service and its namespace", r.Class)
+	if r.Class == "" {
+		text = "no LoadBalancerPool with servicesWithoutClass serves the labels of the Service and its namespace"
+	}
+	if r.Pool != "" {
+		text += ", and has the requested name " + r.Pool
+	}
+	return text
+}
+
+// chooser chooses one address after the other.
+type chooser struct {
+	Request
+	current []netip.Addr
+	pools   []Pool
+	book    Book
+}
+
+// choose returns the address of a family and its pool, or a reason and a message.
+func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message string) {
+	for _, a := range c.Addresses {
+		if a.Is4() == is4 {
+			return c.requested(a)
+		}
+	}
+	for _, a := range c.current {
+		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(a) == "" {
+			return a, p.Name, "", ""
+		}
+	}
+	refused := ""
+	for _, p := range c.pools {
+		switch {
+		case p.Refused != "":
+			refused = p.Refused
+		case p.AutoAssign || c.Pool == p.Name:
+			if a, ok := c.firstFree(p, is4); ok {
+				return a, p.Name, "", ""
+			}
+		}
+	}
+	if refused != "" {
+		refused = "; " + refused
+	}
+	return address, "", networkv1alpha1.ReasonPoolExhausted,
+		fmt.Sprintf("%s: no %s address is free%s", c.poolNames(), familyName(is4), refused)
+}
+
+// requested returns a requested address if the Service can have it.
+func (c chooser) requested(a netip.Addr) (address netip.Addr, pool, reason, message string) {
+	p, ok := c.poolOf(a)
+	if !ok {
+		message = fmt.Sprintf("requested address %s is not in %s", a, c.poolNames())
+	} else if why := c.whyNot(a); why != "" {
+		message = fmt.Sprintf("requested address %s: %s", a, why)
+	} else if p.Refused != "" && !slices.Contains(c.current, a) {
+		message = fmt.Sprintf("requested address %s: %s", a, p.Refused)
+	} else {
+		return a, p.Name, "", ""
+	}
+	return a, "", networkv1alpha1.ReasonAddressUnavailable, message
+}
+
+func (c chooser) poolOf(a netip.Addr) (Pool, bool) {
+	i := slices.IndexFunc(c.pools, func(p Pool) bool { return p.Contains(a) })
+	if i < 0 {
+		return Pool{}, false
+	}
+	return c.pools[i], true
+}
+
+// whyNot returns why a Service cannot have an address. It is empty if the address is free or can be shared.
+func (c chooser) whyNot(a netip.Addr) string {
+	keeps := slices.Contains(c.current, a)
+	for _, use := range c.book[a] {
+		if keeps && use.Younger {
+			continue
+		}
+		if why := c.Sharing.With(use.Sharing); why != "" {
+			return fmt.Sprintf("%s has it, and %s", use.Of, why)
+		}
+	}
+	return ""
+}
+
+// firstFree returns the first address of a pool that the Service can share, or else the first that nobody has.
+func (c chooser) firstFree(p Pool, is4 bool) (found netip.Addr, ok bool) {
+	for a := range c.book {
+		if a.Is4() == is4 && p.Contains(a) && c.whyNot(a) == "" && (!found.IsValid() || a.Less(found)) {
+			found = a
+		}
+	}
+	if found.IsValid() {
+		return found, true
+	}
+	for _, r := range p.Ranges {
+		for a := r.First; r.First.Is4() == is4 && r.Contains(a); a = a.Next() {
+			if len(c.book[a]) == 0 {
+				return a, true
+			}
+		}
+	}
+	return found, false
+}
+
+func (c chooser) poolNames() string {
+	var names []string
+	for _, p := range c.pools {
+		names = append(names, p.Name)
+	}
+	if len(names) == 1 {
+		return "LoadBalancerPool " + names[0]
+	}
+	return "LoadBalancerPools " + strings.Join(names, ", ")
+}
+
+func familyName(is4 bool) string {
+	if is4 {
+		return "IPv4"
+	}
+	return "IPv6"
+}

@@ -1,0 +1,129 @@
+// Package loadbalancer decides which Service of type LoadBalancer has which address of a LoadBalancerPool, and which
+// node answers for it. It is pure: it reads no cache and writes nothing.
+package loadbalancer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// Pool is a LoadBalancerPool whose fields have been parsed.
+type Pool struct {
+	Name   string
+	Ranges []networkv1alpha1.AddressRange
+	// Class is the class of the Services that the pool serves. WithoutClass adds the Services without a class.
+	Class        string
+	WithoutClass bool
+	// AutoAssign lets Services get addresses that they do not request.
+	AutoAssign bool
+
+	Services, Namespaces, Nodes labels.Selector
+	// Refused is the reason why the pool gives no new addresses. It is empty for a pool in force.
+	Refused string
+}
+
+// ParsePool reads a LoadBalancerPool. The error names the field.
+func ParsePool(p *networkv1alpha1.LoadBalancerPool) (Pool, error) {
+	spec := p.Spec
+	pool := Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
+		Class:    cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
+		Services: labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
+	for i, text := range spec.Addresses {
+		r, err := networkv1alpha1.ParseAddressRange(string(text))
+		if err != nil {
+			return pool, fmt.Errorf("spec.addresses[%d]: %w", i, err)
+		}
+		for j, earlier := range pool.Ranges {
+			if earlier.Overlaps(r) {
+				return pool, fmt.Errorf("spec.addresses[%d]: %s overlaps %s of spec.addresses[%d]", i, r, earlier, j)
+			}
+		}
+		pool.Ranges = append(pool.Ranges, r)
+	}
+	for _, selector := range []struct {
+		field string
+		from  *metav1.LabelSelector
+		to    *labels.Selector
+	}{{"serviceSelector", spec.ServiceSelector, &pool.Services}, {"namespaceSelector", spec.NamespaceSelector, &pool.Namespaces},
+		{"nodeSelector", spec.NodeSelector, &pool.Nodes}} {
+		if err := parseSelector(selector.from, selector.to); err != nil {
+			return pool, fmt.Errorf("spec.%s: %w", selector.field, err)
+		}
+	}
+	return pool, nil
+}
+
+// parseSelector reads a selector. An omitted selector selects everything.
+func parseSelector(from *metav1.LabelSelector, to *labels.Selector) (err error) {
+	if from == nil {
+		*to = labels.Everything()
+		return nil
+	}
+	*to, err = metav1.LabelSelectorAsSelector(from)
+	return err
+}
+
+// Contains reports whether an address belongs to the pool.
+func (p Pool) Contains(a netip.Addr) bool {
+	return slices.ContainsFunc(p.Ranges, func(r networkv1alpha1.AddressRange) bool { return r.Contains(a) })
+}
+
+// Serves reports whether the pool serves a Service.
+func (p Pool) Serves(r Request) bool {
+	return (r.Class == p.Class || r.Class == "" && p.WithoutClass) && p.Services.Matches(r.Labels) && p.Namespaces.Matches(r.NamespaceLabels)
+}
+
+// Total counts the addresses of the pool, at most math.MaxInt64.
+func (p Pool) Total() (total int64) {
+	for _, r := range p.Ranges {
+		first, last := new(big.Int).SetBytes(r.First.AsSlice()), new(big.Int).SetBytes(r.Last.AsSlice())
+		size := last.Sub(last, first).Add(last, big.NewInt(1))
+		if !size.IsInt64() || size.Int64() > math.MaxInt64-total {
+			return math.MaxInt64
+		}
+		total += size.Int64()
+	}
+	return total
+}
+
+// Taken is a range of addresses that something else has.
+type Taken struct {
+	networkv1alpha1.AddressRange
+	// Of names it: "IPPool web", "node n1".
+	Of string
+}
+
+// One returns the range of a single address.
+func One(a netip.Addr, of string) Taken {
+	return Taken{networkv1alpha1.AddressRange{First: a, Last: a}, of}
+}
+
+// Overlap returns why a pool is refused: one of its ranges has an address that something else has. It is empty without
+// an overlap.
+func (p Pool) Overlap(taken []Taken) string {
+	for _, r := range p.Ranges {
+		for _, t := range taken {
+			if t.Overlaps(r) {
+				return fmt.Sprintf("range %s of LoadBalancerPool %s overlaps %s of %s", r, p.Name, t.AddressRange, t.Of)
+			}
+		}
+	}
+	return ""
+}
+
+// Precedes reports whether a pool was created before another. Names decide between two of the same second.
+func Precedes(a, b *networkv1alpha1.LoadBalancerPool) bool {
+	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
+		return x.Before(y)
+	}
+	return a.Name < b.Name
+}

@@ -1,0 +1,354 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
+)
+
+// balancing is the fixture of the tests of LoadBalancerPools.
+type balancing struct {
+	pool *networkv1alpha1.LoadBalancerPool
+	pods map[string]*corev1.Pod // by node
+}
+
+// poolRange is a range of free addresses in the nodes' network, in both families.
+func poolRange(t *testing.T) []networkv1alpha1.LoadBalancerRange {
+	t.Helper()
+	nodes, err := bed.Nodes()
+	must(t, err)
+	v4, v6 := nodes[0].IPv4.Addr().As4(), nodes[0].IPv6.Addr().As16()
+	v4[3], v6[14], v6[15] = 210, 3, 0
+	last := v4
+	last[3] = 219
+	return []networkv1alpha1.LoadBalancerRange{
+		networkv1alpha1.LoadBalancerRange(fmt.Sprintf("%s-%s", netip.AddrFrom4(v4), netip.AddrFrom4(last))),
+		networkv1alpha1.LoadBalancerRange(netip.PrefixFrom(netip.AddrFrom16(v6), 124).String())}
+}
+
+// balanced is a Service of the pool.
+func balanced(name string, policy corev1.ServiceExternalTrafficPolicy) *corev1.Service {
+	return service(name, "lb", func(s *corev1.ServiceSpec) {
+		s.Type, s.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new(networkv1alpha1.DefaultLoadBalancerClass)
+		s.ExternalTrafficPolicy = policy
+	})
+}
+
+// TestLoadBalancer gives Services addresses of a pool. Clients outside reach them, one machine answers ARP and neighbour
+// discovery for each, and another node takes over when that machine is lost.
+func TestLoadBalancer(t *testing.T) {
+	b := balancing{pool: &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}, pods: map[string]*corev1.Pod{}}
+	b.pool.Spec.Addresses = poolRange(t)
+	bed.create(t, b.pool)
+	for _, node := range []string{"n1", "n2"} {
+		b.pods[node] = labelled(bed.peerPod("lb-"+node, node), "lb")
+	}
+	bed.run(t, b.pods["n1"], b.pods["n2"])
+	cluster := balanced("lb-cluster", corev1.ServiceExternalTrafficPolicyCluster)
+	local := balanced("lb-local", corev1.ServiceExternalTrafficPolicyLocal)
+	bed.create(t, cluster, local)
+	t.Run("reached", func(t *testing.T) { b.testReached(t, cluster, local) })
+	t.Run("moves", func(t *testing.T) { b.testMoves(t, cluster) })
+	t.Run("follows the endpoints", func(t *testing.T) { b.testFollows(t, local) })
+	t.Run("released", func(t *testing.T) { b.testReleased(t, cluster) })
+}
+
+// addressed waits until a Service has an address of each family, and a node answers for each. It returns the addresses and
+// their nodes.
+func (b balancing) addressed(t *testing.T, s *corev1.Service) map[netip.Addr]string {
+	t.Helper()
+	speakers := map[netip.Addr]string{}
+	eventually(t, recoveryTimeout, func() error {
+		clear(speakers)
+		if err := errors.Join(bed.api.Get(t.Context(), client.ObjectKeyFromObject(s), s),
+			bed.api.Get(t.Context(), client.ObjectKeyFromObject(b.pool), b.pool)); err != nil {
+			return err
+		}
+		for _, ingress := range s.Status.LoadBalancer.Ingress {
+			for _, a := range b.pool.Status.Announcements {
+				if string(a.Address) == ingress.IP {
+					speakers[netip.MustParseAddr(ingress.IP)] = a.Node
+				}
+			}
+		}
+		if len(speakers) != 2 {
+			return fmt.Errorf("service %s has %+v, the pool %+v", s.Name, s.Status, b.pool.Status)
+		}
+		return nil
+	})
+	return speakers
+}
+
+func (b balancing) testReached(t *testing.T, cluster, local *corev1.Service) {
+	m := &matrix{mode: string(networkv1alpha1.GatewayShared)}
+	for _, s := range []*corev1.Service{cluster, local} {
+		for a, node := range b.addressed(t, s) {
+			servers, seen := []string{b.pods["n1"].Name, b.pods["n2"].Name}, bed.joinOf(t, node)
+			for _, host := range []lab.Machine{lab.Outside(), lab.Far()} {
+				if s == local {
+					servers, seen = []string{b.pods[node].Name}, ofMachine(host)
+				}
+				m.add(bed.hostCaller(host.Name), "outside and load balancer", loadBalancer, string(s.Spec.ExternalTrafficPolicy),
+					[]netip.Addr{a}, fixed(80), promise{servers, seen})
+			}
+			b.answeredBy(t, a, node)
+		}
+	}
+	m.try(t)
+	writeCells(t, "loadbalancer-cells.json", m.cells)
+	bed.awaitConsistent(t)
+}
+
+// joinOf returns the addresses of a node's gateway router on the join switch, which clients have at backends of any node.
+func (b *testbed) joinOf(t *testing.T, node string) source {
+	t.Helper()
+	var nn networkv1alpha1.NodeNetwork
+	must(t, b.api.Get(t.Context(), client.ObjectKey{Name: node}, &nn))
+	return source{"the gateway router of " + node, interfaceAddresses(t, nn.Spec.JoinAddresses)}
+}
+
+// answeredBy waits until one machine alone answers for an address: the node.
+func (b balancing) answeredBy(t *testing.T, a netip.Addr, node string) {
+	t.Helper()
+	want := machineOf(t, node).MAC.String()
+	eventually(t, recoveryTimeout, func() error {
+		if macs, err := b.answering(t.Context(), a, 20); err != nil || !slices.Equal(macs, []string{want}) {
+			return fmt.Errorf("%s is answered for by %v, want %s of node %s: %w", a, macs, want, node, err)
+		}
+		return nil
+	})
+}
+
+// answering returns the MACs that answer for an address on the nodes' segment.
+func (b balancing) answering(ctx context.Context, a netip.Addr, count int) ([]string, error) {
+	router := lab.Router()
+	from := router.IPv4.Addr()
+	if a.Is6() {
+		from = router.IPv6.Addr()
+	}
+	return runJSON[[]string](ctx, bed.hostCaller(router.Name), "answers", "--from="+from.String(), "--address="+a.String(),
+		fmt.Sprint("--count=", count))
+}
+
+func machineOf(t *testing.T, name string) lab.Machine {
+	t.Helper()
+	nodes, err := bed.Nodes()
+	must(t, err)
+	i := slices.IndexFunc(nodes, func(m lab.Machine) bool { return m.Name == name })
+	return nodes[i]
+}
+
+// balancerMove is how long a move took.
+type balancerMove struct {
+	Fault    string `json:"fault"`
+	Address  string `json:"address"`
+	StatusMs int64  `json:"statusMs"` // from the fault to the new node in the status
+	GapMs    int64  `json:"gapMs"`    // from the fault to the first answered call from outside
+}
+
+// testMoves takes the node that answers away: it is cordoned, its link goes down, and its agent and ovn-controller are
+// killed. The operator runs on the other node.
+func (b balancing) testMoves(t *testing.T, s *corev1.Service) {
+	home := bed.operatorNode(t)
+	if bed.bare && home != bed.central {
+		bed.operatorTo(t, bed.central)
+		home = bed.central
+	}
+	victim := other(home)
+	// Kubernetes notices late that a backend there is lost.
+	bed.relabel(t, b.pods[victim], "app", "other")
+	defer bed.relabel(t, b.pods[victim], "app", "lb")
+	var report []balancerMove
+	t.Cleanup(func() { writeReport(t, "loadbalancer.json", report) })
+	for _, fault := range []struct {
+		name         string
+		inject, heal func(ctx context.Context) error
+	}{
+		{"cordon", bed.cordon(victim, true), bed.cordon(victim, false)},
+		{"cable", bed.link(victim, "down"), bed.link(victim, "up")},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			moving := b.onNode(t, s, victim)
+			healed := false
+			heal := func(ctx context.Context) error { healed = true; return fault.heal(ctx) }
+			t.Cleanup(func() {
+				if !healed {
+					_ = heal(cleanup()) // the lab is removed anyway
+				}
+			})
+			began := time.Now()
+			must(t, fault.inject(t.Context()))
+			for _, a := range moving {
+				move := balancerMove{Fault: fault.name, Address: a.String()}
+				move.StatusMs = b.awaitSpeaker(t, a, home, began)
+				eventually(t, recoveryTimeout, func() error { return b.answered(t.Context(), a) })
+				move.GapMs = time.Since(began).Milliseconds()
+				report = append(report, move)
+				b.answeredBy(t, a, home)
+			}
+			must(t, heal(t.Context()))
+			for _, a := range moving {
+				b.awaitSpeaker(t, a, victim, time.Now())
+				b.answeredBy(t, a, victim)
+			}
+		})
+	}
+	t.Run("killed", func(t *testing.T) {
+		moving := b.onNode(t, s, victim)
+		bed.signal(t, victim, controller, syscall.SIGKILL)
+		signalProgram(t, victim, syscall.SIGKILL, "weft-agent", "")
+		// The daemons start again. The node may answer again, or still, but never two.
+		for _, a := range moving {
+			eventually(t, recoveryTimeout, func() error { return b.answered(t.Context(), a) })
+			b.answeredBy(t, a, b.addressed(t, s)[a])
+		}
+	})
+	t.Logf("%+v", report)
+}
+
+// onNode makes a node answer for the addresses of a Service, if it is not that already, and returns those. With a node
+// selector the pool has that node alone; then it selects both again, and the other addresses go back.
+func (b balancing) onNode(t *testing.T, s *corev1.Service, node string) (addresses []netip.Addr) {
+	t.Helper()
+	for a, at := range b.addressed(t, s) {
+		if at == node {
+			addresses = append(addresses, a)
+		}
+	}
+	if len(addresses) > 0 {
+		return addresses
+	}
+	// Neither address is there. Further Services have others.
+	for i := range 4 {
+		more := balanced(fmt.Sprint("lb-more-", i), corev1.ServiceExternalTrafficPolicyCluster)
+		bed.create(t, more)
+		for a, at := range b.addressed(t, more) {
+			if at == node {
+				addresses = append(addresses, a)
+			}
+		}
+		if len(addresses) > 0 {
+			return addresses
+		}
+	}
+	t.Fatalf("node %s has no address", node)
+	return nil
+}
+
+// awaitSpeaker waits until a node answers for an address by the pool's status, and returns the milliseconds since a time.
+func (b balancing) awaitSpeaker(t *testing.T, a netip.Addr, node string, since time.Time) int64 {
+	t.Helper()
+	eventually(t, recoveryTimeout, func() error {
+		if err := bed.api.Get(t.Context(), client.ObjectKeyFromObject(b.pool), b.pool); err != nil {
+			return err
+		}
+		want := networkv1alpha1.LoadBalancerAnnouncement{Address: networkv1alpha1.IP(a.String()), Node: node}
+		if !slices.Contains(b.pool.Status.Announcements, want) {
+			return fmt.Errorf("%s is not at %s: %+v", a, node, b.pool.Status.Announcements)
+		}
+		return nil
+	})
+	return time.Since(since).Milliseconds()
+}
+
+// answered makes a call from outside.
+func (b balancing) answered(ctx context.Context, a netip.Addr) error {
+	all, err := bed.hostCaller(lab.Outside().Name).call(ctx, "tcp", netip.AddrPortFrom(a, 80), 1)
+	if err != nil {
+		return err
+	}
+	if len(all) != 1 || all[0].Error != "" {
+		return fmt.Errorf("%s: %+v", a, all)
+	}
+	return nil
+}
+
+// cordon returns a function that makes a node unschedulable, or schedulable again.
+func (b *testbed) cordon(node string, yes bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return b.api.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch("application/merge-patch+json",
+			fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, yes)))
+	}
+}
+
+// link returns a function that sets the state of a node's link.
+func (b *testbed) link(node, state string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := b.Exec(ctx, node, "ip", "link", "set", "eth0", state)
+		return err
+	}
+}
+
+// testFollows lets a Service with externalTrafficPolicy Local lose its endpoint on one node, and then on the other.
+func (b balancing) testFollows(t *testing.T, s *corev1.Service) {
+	bed.relabel(t, b.pods["n1"], "app", "other")
+	for a := range b.addressed(t, s) {
+		b.awaitSpeaker(t, a, "n2", time.Now())
+		b.answeredBy(t, a, "n2")
+	}
+	bed.relabel(t, b.pods["n2"], "app", "other")
+	must(t, poll.Slowly(t.Context(), recoveryTimeout, func() error {
+		if err := bed.api.Get(t.Context(), client.ObjectKeyFromObject(b.pool), b.pool); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(b.pool.Status.Conditions, networkv1alpha1.ConditionAnnounced)
+		if c == nil || c.Reason != networkv1alpha1.ReasonNoLocalEndpoints || !strings.Contains(c.Message, "no ready endpoint is on n1, n2") {
+			return fmt.Errorf("condition %+v", c)
+		}
+		return nil
+	}))
+	for _, pod := range b.pods {
+		bed.relabel(t, pod, "app", "lb")
+	}
+	for a, node := range b.addressed(t, s) {
+		b.answeredBy(t, a, node)
+	}
+}
+
+// testReleased changes the type of a Service: nobody answers for its addresses any more, and another Service can request
+// them.
+func (b balancing) testReleased(t *testing.T, s *corev1.Service) {
+	former := b.addressed(t, s)
+	var texts []string
+	for a := range former {
+		texts = append(texts, a.String())
+	}
+	slices.Sort(texts)
+	must(t, bed.api.Patch(t.Context(), s, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"type":"ClusterIP","loadBalancerClass":null,"externalTrafficPolicy":null}}`))))
+	for a := range former {
+		eventually(t, recoveryTimeout, func() error {
+			if macs, err := b.answering(t.Context(), a, 1); err != nil || len(macs) > 0 {
+				return fmt.Errorf("%s is still answered for by %v: %w", a, macs, err)
+			}
+			return nil
+		})
+	}
+	next := balanced("lb-next", corev1.ServiceExternalTrafficPolicyCluster)
+	next.Annotations = map[string]string{"metallb.io/loadBalancerIPs": strings.Join(texts, ",")}
+	bed.create(t, next)
+	have := b.addressed(t, next)
+	for a := range former {
+		if have[a] == "" {
+			t.Errorf("the next Service has %v, want %v", have, texts)
+		}
+		eventually(t, recoveryTimeout, func() error { return b.answered(t.Context(), a) })
+	}
+}
