@@ -49,9 +49,10 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	var pool networkv1alpha1.IPPool
 	err := r.Client.Get(ctx, req.NamespacedName, &pool)
 	if apierrors.IsNotFound(err) {
-		r.Floating.Book.RemovePool(req.Name)
-		r.changed(req.Name)
-		r.enqueuePods(req.Name)
+		if r.Floating.Book.RemovePool(req.Name) { // its FloatingIPs enqueue it again
+			r.changed(req.Name)
+			r.enqueuePods(req.Name)
+		}
 		return ctrl.Result{}, nil
 	}
 	if err != nil {

@@ -106,6 +106,23 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 	}
 }
 
+// The FloatingIPs of a deleted pool, and their pods, are enqueued once: each enqueues the pool again.
+func TestADeletedPoolIsForgottenOnce(t *testing.T) {
+	held := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.10"}}
+	held.Spec = networkv1alpha1.FloatingIPSpec{Address: "192.0.2.10", Pool: "web", Holder: &networkv1alpha1.FloatingIPHolder{
+		APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "shop", UID: "uid-shop", Pod: "shop", PodUID: "uid-shop"}}
+	pool := aPool(networkv1alpha1.LocationNAT, "192.0.2.10-192.0.2.19")
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), pool, held)
+	b.Reconcile("", "web")
+	b.Delete(pool)
+	for i, want := range []bool{true, false} {
+		have := b.Reconcile("", "web")
+		if enqueued := len(have.Enqueued) > 0; enqueued != want || have.Err != "" {
+			t.Errorf("reconciliation %d after the deletion enqueues %v, %s", i+1, have.Enqueued, have.Err)
+		}
+	}
+}
+
 // An Underlay pool skips what its Network excludes and what the segment's nodes and routers have. The status lists it, and
 // the condition names the reasons.
 func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {

@@ -83,8 +83,10 @@ type Env struct {
 	AddressesLost Topic[[]string]
 	// HasNoNetwork reports whether a node has no NodeNetwork and gets none for now. Package node sets it.
 	HasNoNetwork func(node string) bool
-	// Restore fills Addresses from durable state. It waits for the database. Package pod sets it.
-	Restore func(ctx context.Context) error
+	// Restore fills Addresses from durable state. It waits for the database. AddressedPods lists the pods that have
+	// addresses in it. Package pod sets these functions.
+	Restore       func(ctx context.Context) error
+	AddressedPods func() []types.NamespacedName
 
 	Observed Observed
 	Settings Settings

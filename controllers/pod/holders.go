@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,6 +75,13 @@ func (h *holders) take(pod types.NamespacedName, keep string) []string {
 		delete(h.owners, pod)
 	}
 	return taken
+}
+
+// pods lists the pods, also former ones, that have owners.
+func (h *holders) pods() []types.NamespacedName {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.owners))
 }
 
 // wait records a pod that found no address on a node.

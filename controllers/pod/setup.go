@@ -38,7 +38,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}
-	env.Restore = r.Restore
+	env.Restore, env.AddressedPods = r.Restore, r.holders.pods
 	env.SubnetsSet.Subscribe(r.Wake)
 	env.AddressesLost.Subscribe(r.lost)
 	env.FloatingFreed.Subscribe(r.freed)

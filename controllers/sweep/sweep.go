@@ -41,7 +41,7 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	// Awaited lists units that hold addresses although they may have no rows by which the sweep could find them: nodes
-	// without known subnets whose pods have addresses, and pods with attachments. If the object of such a unit does not
+	// without known subnets whose pods have addresses, pods with addresses, and pods with attachments. If the object of such a unit does not
 	// exist, no event comes.
 	Awaited  func() []unit.Key
 	Triggers *trigger.Set
@@ -61,6 +61,9 @@ func Kind(env *kind.Env, kinds []*kind.Kind) *kind.Kind {
 	awaited := func() (keys []unit.Key) {
 		for _, node := range env.Addresses.Awaited() {
 			keys = append(keys, topology.NodeKey(node))
+		}
+		for _, pod := range env.AddressedPods() {
+			keys = append(keys, topology.PodKey(pod.Namespace, pod.Name))
 		}
 		for _, pod := range env.AttachedPods() {
 			keys = append(keys, topology.PodPortsKey(pod.Namespace, pod.Name))

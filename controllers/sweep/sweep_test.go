@@ -148,6 +148,10 @@ func TestReconcile(t *testing.T) {
 			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone"},
 			awaited: []unit.Key{topology.PodPortsKey("demo", "web"), topology.PodPortsKey("demo", "gone")},
 		},
+		"somebody emptied the database before the sweep found a pod's port": {
+			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"pod/demo/gone"},
+			awaited: []unit.Key{topology.PodKey("demo", "web"), topology.PodKey("demo", "gone")},
+		},
 		"a pod with attachments that is not cached yet": {
 			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork}, live: []client.Object{web},
 			awaited: []unit.Key{topology.PodPortsKey("demo", "web")},

@@ -84,14 +84,17 @@ func (b *Book) SetPool(p Pool, refused string) (changed bool) {
 	return true
 }
 
-// RemovePool forgets a pool. Its FloatingIPs stay.
-func (b *Book) RemovePool(name string) {
+// RemovePool forgets a pool, and reports whether it was known. Its FloatingIPs stay.
+func (b *Book) RemovePool(name string) (known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s := b.pools[name]; s != nil {
-		s.Pool, s.refused, s.known = Pool{Name: name}, "", false
-		b.recount(s)
+	s := b.pools[name]
+	if s == nil || !s.known {
+		return false
 	}
+	s.Pool, s.refused, s.known = Pool{Name: name}, "", false
+	b.recount(s)
+	return true
 }
 
 func (p Pool) equal(o Pool) bool {
