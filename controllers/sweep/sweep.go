@@ -41,8 +41,8 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	// Awaited lists units that hold addresses although they may have no rows by which the sweep could find them: nodes
-	// without known subnets whose pods have addresses, pods with addresses, and pods with attachments. If the object of such a unit does not
-	// exist, no event comes.
+	// without known subnets whose pods have addresses, pods with addresses, and pods with attachments. If the object of
+	// such a unit does not exist, no event comes.
 	Awaited  func() []unit.Key
 	Triggers *trigger.Set
 	// Kinds are this version's kinds by name. Rows of other kinds are kept.

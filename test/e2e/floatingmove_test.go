@@ -110,8 +110,10 @@ func taggedClient(t *testing.T) caller {
 func testFloatingMoves(t *testing.T, results *floatingResults) {
 	moves, err := strconv.Atoi(cmp.Or(os.Getenv(movesVariable), "2"))
 	must(t, err)
-	segment(t, segmentNetwork, 0, networkv1alpha1.NetworkSubnet{CIDR: "10.122.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:122::/64"})
-	segment(t, taggedNetwork, 123, networkv1alpha1.NetworkSubnet{CIDR: "10.123.0.0/24"}, networkv1alpha1.NetworkSubnet{CIDR: "fd00:123::/64"})
+	segment(t, segmentNetwork, 0, networkv1alpha1.NetworkSubnet{CIDR: "10.122.0.0/24"},
+		networkv1alpha1.NetworkSubnet{CIDR: "fd00:122::/64"})
+	segment(t, taggedNetwork, 123, networkv1alpha1.NetworkSubnet{CIDR: "10.123.0.0/24"},
+		networkv1alpha1.NetworkSubnet{CIDR: "fd00:123::/64"})
 	for _, m := range locations() {
 		t.Run(strings.TrimSpace(string(m.location)+" "+m.network), func(t *testing.T) {
 			results.Moves = append(results.Moves, m.try(t, moves)...)
@@ -137,7 +139,8 @@ func (m moving) try(t *testing.T, moves int) (results []*moveResult) {
 	for _, r := range results {
 		slices.Sort(r.GapsMs)
 		r.P50Ms, r.MaxMs = r.GapsMs[(len(r.GapsMs)-1)/2], r.GapsMs[len(r.GapsMs)-1]
-		t.Logf("%s %s, %s from %s: gap p50 %d ms, max %d ms of %d moves", r.Location, r.Network, r.Address, r.Client, r.P50Ms, r.MaxMs, len(r.GapsMs))
+		t.Logf("%s %s, %s from %s: gap p50 %d ms, max %d ms of %d moves", r.Location, r.Network, r.Address, r.Client, r.P50Ms,
+			r.MaxMs, len(r.GapsMs))
 	}
 	return results
 }

@@ -82,9 +82,13 @@ func TestNothingOfTheManifestsIsLeft(t *testing.T) {
 			}
 		}
 		spec := Template(w).Spec
-		if !spec.HostNetwork || len(spec.Tolerations) != 1 || spec.Tolerations[0].Operator != corev1.TolerationOpExists {
+		all := func(t corev1.Toleration) bool { return t == corev1.Toleration{Operator: corev1.TolerationOpExists} }
+		if !spec.HostNetwork || !slices.ContainsFunc(spec.Tolerations, all) {
 			t.Errorf("%s cannot start without a working network: host network %t, tolerations %v", w.GetName(),
 				spec.HostNetwork, spec.Tolerations)
+		}
+		if w.GetName() == "weft-operator" && !leavesDeadNodes(spec.Tolerations) {
+			t.Errorf("%s stays on a dead node for ever: tolerations %v", w.GetName(), spec.Tolerations)
 		}
 		if hasToken := spec.AutomountServiceAccountToken == nil; hasToken {
 			if !slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
@@ -270,4 +274,13 @@ func TestRemoval(t *testing.T) {
 			t.Errorf("%s is not below any of %q", pattern, paths)
 		}
 	}
+}
+
+// leavesDeadNodes reports whether a pod is evicted from an unreachable node. Of the tolerations that match a taint,
+// Kubernetes takes the first.
+func leavesDeadNodes(tolerations []corev1.Toleration) bool {
+	i := slices.IndexFunc(tolerations, func(t corev1.Toleration) bool {
+		return (t.Key == "" || t.Key == corev1.TaintNodeUnreachable) && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
+	})
+	return i < 0 || tolerations[i].TolerationSeconds != nil
 }

@@ -175,7 +175,7 @@ func (s *Server) serve(r *http.Request, t target, body []byte) (status int, got 
 	return 0, nil, fmt.Errorf("method %s is not served", r.Method)
 }
 
-// review allows whatever the client asks for.
+// review allows the client everything.
 func (s *Server) review(r *http.Request, body []byte) *http.Response {
 	o, err := decode(body)
 	if err != nil {
