@@ -131,7 +131,8 @@ func (m moving) try(t *testing.T, moves int) (results []*moveResult) {
 	p.Namespace, p.Name = namespace, set.Name+"-0"
 	bed.awaitReady(t, p)
 	for _, text := range m.ranges {
-		results = append(results, &moveResult{Location: string(m.location), Network: m.network, Client: from.name, Address: netip.MustParseAddr(text)})
+		results = append(results, &moveResult{Location: string(m.location), Network: m.network, Client: from.name,
+			Address: netip.MustParseAddr(text)})
 	}
 	for range moves {
 		m.move(t, p, from, results)
