@@ -157,6 +157,24 @@ func uncordon(_ *floatingWorkload, t *testing.T) { bed.mustKubectl(t, "uncordon"
 // outOfService is the taint by which a person says that a node is down. Kubernetes then forgets its pods.
 const outOfService = "node.kubernetes.io/out-of-service"
 
+// bootNetwork ends what Weft made of a node's link, as the end of the machine does, and configures the link as the
+// next boot does. Devices of Open vSwitch's userspace datapath are persistent, so they survive its processes.
+const bootNetwork = `
+[ -e /sys/class/net/breth0 ] || exit 0
+addresses=$(ip -o addr show dev breth0 | awk '/scope global/ {print $4}')
+routes4=$(ip -4 route show default | awk '{print $3}')
+routes6=$(ip -6 route show default | awk '{print $3}')
+for l in /sys/class/net/*; do
+	if [ -e $l/tun_flags ]; then ip link delete ${l##*/}; fi
+done
+rm -rf /run/openvswitch/* /run/ovn/* /run/weft/*
+nft flush ruleset
+echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
+for a in $addresses; do ip addr add $a dev eth0; done
+ip link set eth0 up
+for r in $routes4; do ip -4 route replace default via $r dev eth0; done
+for r in $routes6; do ip -6 route replace default via $r dev eth0; done`
+
 // nodeDies kills everything on a node at once and declares it out of service, once for all workloads.
 func nodeDies(w *floatingWorkload, t *testing.T) {
 	if w.kind != "StatefulSet" || w.policy != networkv1alpha1.ReleaseWithPod {
@@ -169,6 +187,7 @@ func nodeDies(w *floatingWorkload, t *testing.T) {
 		must(t, bed.Stop(node, d.Name, syscall.SIGKILL))
 	}
 	bed.mustExec(t, node, "sh", "-c", endContainers)
+	bed.mustExec(t, node, "sh", "-c", bootNetwork)
 	eventually(t, changeTimeout, func() error {
 		if nodeReady(t, node) == nil {
 			return fmt.Errorf("node %s is Ready", node)
