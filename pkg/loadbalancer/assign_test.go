@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -213,7 +214,7 @@ func TestBadPools(t *testing.T) {
 		"two families": {networkv1alpha1.LoadBalancerPoolSpec{Addresses: ranges{"192.0.2.2-2001:db8::1"}}, "spec.addresses[0]"},
 		"multicast":    {networkv1alpha1.LoadBalancerPoolSpec{Addresses: ranges{"224.0.0.1"}}, "spec.addresses[0]"},
 		"twice": {networkv1alpha1.LoadBalancerPoolSpec{Addresses: ranges{"192.0.2.0/24", "192.0.2.7"}},
-			"spec.addresses[1]: 192.0.2.7 overlaps 192.0.2.0-192.0.2.255 of spec.addresses[0]"},
+			"spec.addresses[1]: 192.0.2.7 overlaps the earlier 192.0.2.0-192.0.2.255"},
 		"services":   {networkv1alpha1.LoadBalancerPoolSpec{ServiceSelector: selector}, "spec.serviceSelector"},
 		"namespaces": {networkv1alpha1.LoadBalancerPoolSpec{NamespaceSelector: selector}, "spec.namespaceSelector"},
 		"nodes":      {networkv1alpha1.LoadBalancerPoolSpec{NodeSelector: selector}, "spec.nodeSelector"},
@@ -224,6 +225,18 @@ func TestBadPools(t *testing.T) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// Services keep their addresses, and nodes answer for them, while a pool has a wrong field.
+func TestABadFieldLeavesTheOthers(t *testing.T) {
+	spec := networkv1alpha1.LoadBalancerPoolSpec{Addresses: ranges{"192.0.2.9-192.0.2.8", "192.0.2.200"}}
+	read, err := ParsePool(&networkv1alpha1.LoadBalancerPool{Spec: spec})
+	if err == nil || !strings.Contains(err.Error(), "spec.addresses[0]") {
+		t.Errorf("error %v", err)
+	}
+	if !read.Contains(netip.MustParseAddr("192.0.2.200")) || !read.Nodes.Matches(labels.Set{}) {
+		t.Errorf("of the pool is left: %+v", read)
 	}
 }
 

@@ -25,7 +25,7 @@ func Keeps(pool *networkv1alpha1.LoadBalancerPool) bool {
 func Older(pools []networkv1alpha1.LoadBalancerPool, than *networkv1alpha1.LoadBalancerPool) (older Pools) {
 	for i := range pools {
 		if pools[i].Name != than.Name && Precedes(&pools[i], than) {
-			pool, _ := ParsePool(&pools[i]) // the ranges before an error count: nodes answer for their addresses
+			pool, _ := ParsePool(&pools[i]) // the readable ranges count: nodes answer for their addresses
 			older = append(older, pool)
 		}
 	}

@@ -31,23 +31,23 @@ type Pool struct {
 	Refused string
 }
 
-// ParsePool reads a LoadBalancerPool. The error names the field.
-func ParsePool(p *networkv1alpha1.LoadBalancerPool) (Pool, error) {
+// ParsePool reads a LoadBalancerPool. The error names the first wrong field. The pool then has everything else, because
+// Services keep the addresses that they have.
+func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 	spec := p.Spec
-	pool := Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
+	pool = Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
 		Class:    cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
 		Services: labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
 	for i, text := range spec.Addresses {
-		r, err := networkv1alpha1.ParseAddressRange(string(text))
-		if err != nil {
-			return pool, fmt.Errorf("spec.addresses[%d]: %w", i, err)
+		r, wrong := networkv1alpha1.ParseAddressRange(string(text))
+		if wrong == nil {
+			wrong = pool.apart(r)
 		}
-		for j, earlier := range pool.Ranges {
-			if earlier.Overlaps(r) {
-				return pool, fmt.Errorf("spec.addresses[%d]: %s overlaps %s of spec.addresses[%d]", i, r, earlier, j)
-			}
+		if wrong == nil {
+			pool.Ranges = append(pool.Ranges, r)
+		} else if err == nil {
+			err = fmt.Errorf("spec.addresses[%d]: %w", i, wrong)
 		}
-		pool.Ranges = append(pool.Ranges, r)
 	}
 	for _, selector := range []struct {
 		field string
@@ -55,11 +55,21 @@ func ParsePool(p *networkv1alpha1.LoadBalancerPool) (Pool, error) {
 		to    *labels.Selector
 	}{{"serviceSelector", spec.ServiceSelector, &pool.Services}, {"namespaceSelector", spec.NamespaceSelector, &pool.Namespaces},
 		{"nodeSelector", spec.NodeSelector, &pool.Nodes}} {
-		if err := parseSelector(selector.from, selector.to); err != nil {
-			return pool, fmt.Errorf("spec.%s: %w", selector.field, err)
+		if wrong := parseSelector(selector.from, selector.to); wrong != nil && err == nil {
+			err = fmt.Errorf("spec.%s: %w", selector.field, wrong)
 		}
 	}
-	return pool, nil
+	return pool, err
+}
+
+// apart returns an error if a range overlaps one of the pool.
+func (p Pool) apart(r networkv1alpha1.AddressRange) error {
+	for _, earlier := range p.Ranges {
+		if earlier.Overlaps(r) {
+			return fmt.Errorf("%s overlaps the earlier %s", r, earlier)
+		}
+	}
+	return nil
 }
 
 // parseSelector reads a selector. An omitted selector selects everything.
@@ -68,7 +78,10 @@ func parseSelector(from *metav1.LabelSelector, to *labels.Selector) (err error) 
 		*to = labels.Everything()
 		return nil
 	}
-	*to, err = metav1.LabelSelectorAsSelector(from)
+	selector, err := metav1.LabelSelectorAsSelector(from)
+	if err == nil {
+		*to = selector
+	}
 	return err
 }
 
