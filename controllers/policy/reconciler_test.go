@@ -2,8 +2,8 @@ package policy
 
 import (
 	"errors"
-	"maps"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
