@@ -134,7 +134,7 @@ func TestJoinsAtABadMoment(t *testing.T) {
 }
 
 // A unit that joins a group may be compared in the transaction that adds it. The element that the group still lacks is
-// no foreign change. An element that somebody removes later is.
+// no foreign change. A removal of the group is.
 func TestAUnitIsComparedWhileItJoins(t *testing.T) {
 	j := newJoining(t)
 	j.apply(t, j.group)
@@ -148,7 +148,7 @@ func TestAUnitIsComparedWhileItJoins(t *testing.T) {
 	j.apply(t, switchUnit("n2", 11))
 	j.settle(t, j.group)
 	j.expect(t, "compared while it joins", 1, n+2)
-	j.nb.Ctl("clear", "Port_Group", "g", "ports")
+	j.nb.Ctl("destroy", "Port_Group", "g")
 	j.await(t, "the report", func() bool { return len(j.counter.driftLog()) > 0 })
 }
 
