@@ -149,7 +149,7 @@ func (r *Reconciler) explain(ctx context.Context, pod *corev1.Pod, why string) e
 	return r.report(ctx, pod, want)
 }
 
-// placed writes into the condition FloatingIP that the pod has what it lacked.
+// placed sets the condition FloatingIP to True if it was False.
 func (r *Reconciler) placed(ctx context.Context, pod *corev1.Pod) error {
 	want := corev1.PodCondition{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected}
 	podcondition.Differs(podcondition.Find(pod, want.Type), &want)

@@ -21,8 +21,8 @@ type Asker struct {
 	// WorkloadUID is the UID of the workload.
 	WorkloadUID types.UID
 	Request     networkv1alpha1.FloatingRequest
-	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, if
-	// nobody else has them.
+	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, unless
+	// another pod has them.
 	Has []netip.Addr
 	// NamespaceLabels are the labels of the pod's namespace.
 	NamespaceLabels labels.Set
@@ -145,10 +145,10 @@ func (b *Book) HasExtra(pod types.UID) bool {
 type Answer struct {
 	Choices []Choice
 	Err     error
-	// Never says why the pod gets nothing on the node whoever else ends, because no segment of a family of the pool is
-	// carried there; nil: it may get something. It is of interest if Err is not nil.
+	// Never is why the pod can never get an address on the node: the node carries no segment of a family of the pool. It is
+	// nil if the end of other pods can help. It has a meaning only if Err is not nil.
 	Never error
-	// Free counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
+	// Free counts the unused addresses on the segments that the node carries, in the family with fewer.
 	Free int64
 }
 

@@ -160,7 +160,7 @@ func (c *chooser) isSpecial(node string) bool {
 	return slices.ContainsFunc(c.held, on) || slices.ContainsFunc(c.kept, on)
 }
 
-// freeCount counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
+// freeCount counts the unused addresses on the segments that the node carries, in the family with fewer.
 func (c *chooser) freeCount() int64 {
 	if c.shelf == nil {
 		return 0
@@ -345,8 +345,8 @@ func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// keptByWorkload returns an address that the workload kept without a pod: that of the node first, as a DaemonSet's
-// pod returns to its node.
+// keptByWorkload returns an address that the workload keeps without a pod. It prefers an address that was last on the node,
+// so that a DaemonSet's pod gets the address of its predecessor.
 func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 	for _, f := range c.kept {
 		if f.Spec.Holder.Index != index || !c.fits(f.address, index, is4) {

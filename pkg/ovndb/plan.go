@@ -300,7 +300,7 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 // predecessor: the predecessor's removal reaches the ledger later than the copy.
 func (p *planner) holds(m unit.Membership) bool {
 	value, ok := p.actual.element(slot{m.Parent, m.Column}, m.Element)
-	return ok && value == m.Value && !p.made[m.Parent.UUID]
+	return !p.made[m.Parent.UUID] && p.schema.met(m, value, ok)
 }
 
 func (p *planner) changedColumns(table string, row unit.Row, have model.Model) []string {
@@ -331,6 +331,13 @@ func (p *planner) planMember(m unit.Membership) {
 		p.joins = true
 		return
 	}
+	have, _ := p.actual.element(key.slot, key.element)
+	value, present := p.schema.valueOf(m, have)
+	if !present {
+		p.remove(key)
+		return
+	}
+	m.Value = value
 	p.touched[key] = true
 	p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
 }

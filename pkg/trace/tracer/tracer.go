@@ -197,7 +197,7 @@ func (t Tracer) trace(ctx context.Context, know knowledge, all []trace.Packet, w
 	return flows, err
 }
 
-// within runs ovn-trace until it has read all that the packet needs, and adds this to what it reads.
+// within runs ovn-trace until no row was left out that the packet needs. It adds such rows to reads.
 func (t Tracer) within(ctx context.Context, know knowledge, reads *reads, p trace.Packet, fill filling,
 	traced *trace.Traced) ([]flow, trace.Trace, error) {
 	for {
