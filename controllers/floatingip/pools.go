@@ -35,7 +35,7 @@ type Pools struct {
 	Triggers *trigger.Set
 	// Freed publishes a pool whose addresses may suffice now for pods that wait.
 	Freed *kind.Topic[string]
-	// CountDelay is how long the counts of a status may be behind.
+	// CountDelay is how long the counts of a status may lag.
 	CountDelay time.Duration
 	// workloads watches workloads. Without IPPools, nothing does.
 	workloads func() error

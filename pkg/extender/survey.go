@@ -13,14 +13,14 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 )
 
-// keptScore is the score of a node that carries what is kept for the pod, and fullScore the score of the nodes with
+// keptScore is the score of a node that carries an address kept for the pod, and fullScore the score of the nodes with
 // most free addresses. The node where a kept address was has extenderv1.MaxExtenderPriority.
 const (
 	keptScore = extenderv1.MaxExtenderPriority - 1
 	fullScore = keptScore - 1
 )
 
-// survey has what one pod gets on each of some nodes.
+// survey holds the addresses that a pod can get on each node of a request.
 type survey struct {
 	asker   floating.Asker
 	nodes   []floating.Node
@@ -49,7 +49,7 @@ func (e *Extender) request(ctx context.Context, pod *corev1.Pod) (r request, wan
 	return r, true, nil
 }
 
-// survey returns what the pod gets on each node.
+// survey computes the addresses that the pod can get on each node.
 func (r request) survey(nodes []floating.Node) survey {
 	s := survey{asker: r.asker, nodes: nodes}
 	if r.invalid == nil {

@@ -20,8 +20,8 @@ const (
 	mostWaiting = 20000
 )
 
-// waiting remembers the pods that no node fits, because kube-scheduler does not watch FloatingIPs and would try them
-// again only when something else changes. The zero value is empty.
+// waiting holds the pods that no node fits. kube-scheduler does not watch FloatingIPs, so it would retry these pods only when
+// something else changes. The zero value is empty.
 type waiting struct {
 	mu   sync.Mutex
 	pods []floating.Asker // the longest waiting first
@@ -66,7 +66,7 @@ func (w *waiting) has(pool string) bool {
 	return slices.ContainsFunc(w.pods, func(a floating.Asker) bool { return a.Request.Pool == pool })
 }
 
-// channel returns the channel that has an element while pools are to be looked at.
+// channel returns the channel that has an element while pools have freed addresses.
 func (w *waiting) channel() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
