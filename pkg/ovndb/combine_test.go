@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/testr"
 
@@ -25,7 +26,7 @@ func TestAValueThatOtherProgramsChange(t *testing.T) {
 	ovs := ovndbtest.Start(t, "vswitch")
 	ovs.Ctl("init")
 	c := &counter{}
-	e := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{ovs.Endpoint()}, Observer: c,
+	e := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{ovs.Endpoint()}, Observer: c, Audit: 50 * time.Millisecond,
 		Log: testr.New(t)}, nil)
 	r := &running{Engine: e, counter: c, done: make(chan error, 1)}
 	c.wake = r.Wake
