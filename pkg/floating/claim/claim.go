@@ -104,13 +104,13 @@ func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err e
 	return networkv1alpha1.FloatingRequestOf(pod)
 }
 
-// Asker returns a pod as package floating sees it; ok is false for a pod that requests nothing.
-func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker, ok bool, err error) {
+// Requester returns a pod as package floating sees it; ok is false for a pod that requests nothing.
+func (c *Claimer) Requester(ctx context.Context, pod *corev1.Pod) (a floating.Requester, ok bool, err error) {
 	request, ok, err := Request(pod)
 	if err != nil || !ok {
 		return a, ok, err
 	}
-	a = floating.Asker{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
+	a = floating.Requester{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
 	c.Workloads.recognize(pod, c.Book.Of(pod.UID))
 	if a.Workload, a.WorkloadUID, err = c.Workloads.Of(ctx, pod); err != nil {
 		return a, true, err
@@ -135,26 +135,26 @@ func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node
 	if err := c.Load(ctx); err != nil {
 		return nil, err
 	}
-	asker, ok, err := c.Asker(ctx, pod)
+	requester, ok, err := c.Requester(ctx, pod)
 	if err != nil || !ok {
 		return nil, err
 	}
-	asker.Has = has
+	requester.Has = has
 	if err := c.recall(ctx, pod); err != nil {
 		return nil, err
 	}
 	for {
-		choices, err := c.Book.Reserve(asker, node)
+		choices, err := c.Book.Reserve(requester, node)
 		if err != nil {
 			return nil, err
 		}
-		again, err := c.write(ctx, asker, node, choices)
+		again, err := c.write(ctx, requester, node, choices)
 		if err == nil && !again && pod.Spec.NodeName != "" {
-			again, err = c.releaseExtra(ctx, asker.UID, choices)
+			again, err = c.releaseExtra(ctx, requester.UID, choices)
 		}
-		c.Book.Done(asker.UID, choices)
+		c.Book.Done(requester.UID, choices)
 		if err != nil {
-			return nil, fmt.Errorf("IPPool %s: %w", asker.Request.Pool, err)
+			return nil, fmt.Errorf("IPPool %s: %w", requester.Request.Pool, err)
 		}
 		if !again {
 			return addressesOf(choices), nil
@@ -170,10 +170,12 @@ func addressesOf(choices []floating.Choice) (addresses []netip.Addr) {
 }
 
 // write writes the choices. again is true if another process wrote first. The book then has the other process's write.
-func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating.Node, choices []floating.Choice) (again bool, err error) {
+func (c *Claimer) write(ctx context.Context, requester floating.Requester, node floating.Node, choices []floating.Choice) (
+	again bool, err error,
+) {
 	for _, choice := range choices {
-		want := floating.Claimed(choice, asker, node.Name, metav1.NewTime(c.Now()))
-		if choice.IsHeld(asker.UID) {
+		want := floating.Claimed(choice, requester, node.Name, metav1.NewTime(c.Now()))
+		if choice.IsHeld(requester.UID) {
 			if same(choice.Had.Spec.Holder, want.Spec.Holder) {
 				continue
 			}

@@ -41,7 +41,7 @@ var errNorthdEnded = errors.New("the private ovn-northd ended unexpectedly")
 // StartCopy copies the live databases, applies changes to the copy of the northbound database, and returns when a
 // private ovn-northd has computed what follows. Chassis and the bindings of ports are copied. A machine runs one copy
 // at a time: another one is an error. Stop ends the copy; it also ends with this process.
-func StartCopy(ctx context.Context, s Source, changes ...Operation) (*Copy, error) {
+func StartCopy(ctx context.Context, s Source, changes ...wire.Operation) (*Copy, error) {
 	c := &Copy{folder: filepath.Join(s.RunDir, ".weft-copy")}
 	if err := c.start(ctx, s, changes); err != nil {
 		c.Stop()

@@ -2,7 +2,6 @@ package beside
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,15 +118,5 @@ func TestCopyThatFails(t *testing.T) {
 			t.Errorf("%s: %v, want an error that says %q", c.name, err, c.says)
 		}
 		s.left(t)
-	}
-}
-
-func TestParseOperations(t *testing.T) {
-	got, err := ParseOperations([]json.RawMessage{[]byte(`{"op":"insert","row":{"priority":9007199254740993}}`)})
-	if err != nil || got[0]["row"].(map[string]any)["priority"] != json.Number("9007199254740993") {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := ParseOperations([]json.RawMessage{[]byte(`[]`)}); err == nil || !strings.Contains(err.Error(), "operation 1") {
-		t.Errorf("a list: %v", err)
 	}
 }

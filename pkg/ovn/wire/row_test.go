@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weft-network/weft/pkg/ovn/wire"
@@ -48,7 +49,7 @@ func TestParseOperations(t *testing.T) {
 	if err != nil || all[0]["row"].(map[string]any)["n"] != json.Number("9007199254740993") {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, err := wire.ParseOperations([]json.RawMessage{[]byte(`{}`), []byte(`[]`)}); err == nil {
-		t.Error("a list is an operation")
+	if _, err := wire.ParseOperations([]json.RawMessage{[]byte(`{}`), []byte(`[]`)}); err == nil || !strings.Contains(err.Error(), "operation 2") {
+		t.Errorf("a list: %v", err)
 	}
 }
