@@ -26,8 +26,8 @@ func TestAValueThatOtherProgramsChange(t *testing.T) {
 	ovs := ovndbtest.Start(t, "vswitch")
 	ovs.Ctl("init")
 	c := &counter{}
-	e := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{ovs.Endpoint()}, Observer: c, Audit: 50 * time.Millisecond,
-		Log: testr.New(t)}, nil)
+	e := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{ovs.Endpoint()}, Observer: c,
+		Audit: 50 * time.Millisecond, Log: testr.New(t)}, nil)
 	r := &running{Engine: e, counter: c, done: make(chan error, 1)}
 	c.wake = r.Wake
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,8 +15,8 @@ import (
 const PhysicalNetworksKey = "weft.dev/physical-networks"
 
 // BridgeMapping returns the unit that maps the gateway's network to a bridge, or to no bridge if gateway is empty, and each
-// physical network to its bridge. The unit has only the agent's own entries of ovn-bridge-mappings, and entries without a
-// bridge for those that it removes: the networks in former, and those that the present external_ids of Open_vSwitch mark.
+// physical network to its bridge. The unit has only the agent's own entries of ovn-bridge-mappings. It removes an entry by an
+// entry without a bridge. The agent's own networks are in former, or marked in the present external_ids of Open_vSwitch.
 // An entry of another program takes precedence over a physical network of its name.
 func BridgeMapping(externalIDs map[string]string, gateway string, physical map[string]string, former ...string) unit.Unit {
 	foreign := ForeignMappings(externalIDs, former...)

@@ -106,7 +106,8 @@ func TestCopyThatFails(t *testing.T) {
 		change wire.Operation
 		says   string
 	}{
-		{"a change that the database refuses", t.Context(), s, wire.Insert("Logical_Switch", "", wire.Row{"nme": "n2"}), "cannot apply the changes"},
+		{"a change that the database refuses", t.Context(), s,
+			wire.Insert("Logical_Switch", "", wire.Row{"nme": "n2"}), "cannot apply the changes"},
 		{"a cancelled request", cancelled, s, wire.Insert("Logical_Switch", "", wire.Row{"name": "n2"}), "cancel"},
 		{"too little memory", t.Context(), little, wire.Insert("Logical_Switch", "", wire.Row{"name": "n2"}), "northd"},
 	} {

@@ -49,7 +49,8 @@ func TestParseOperations(t *testing.T) {
 	if err != nil || all[0]["row"].(map[string]any)["n"] != json.Number("9007199254740993") {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, err := wire.ParseOperations([]json.RawMessage{[]byte(`{}`), []byte(`[]`)}); err == nil || !strings.Contains(err.Error(), "operation 2") {
+	_, err = wire.ParseOperations([]json.RawMessage{[]byte(`{}`), []byte(`[]`)})
+	if err == nil || !strings.Contains(err.Error(), "operation 2") {
 		t.Errorf("a list: %v", err)
 	}
 }
