@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
@@ -75,10 +76,14 @@ func (n *node) plugTrunk() (host string) {
 // setPhysical sets spec.physicalNetworks, as the operator does.
 func (n *node) setPhysical(all ...networkv1alpha1.NodePhysicalNetwork) {
 	n.Helper()
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.PhysicalNetworks = all
-	n.must(api.Update(n.Context(), nn))
+	n.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the agent writes the status meanwhile
+		nn := &networkv1alpha1.NodeNetwork{}
+		if err := api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn); err != nil {
+			return err
+		}
+		nn.Spec.PhysicalNetworks = all
+		return api.Update(n.Context(), nn)
+	}))
 }
 
 // wantPhysical waits until the status has these physical networks: "dc brnic5", or "dc: why it is not ready".
