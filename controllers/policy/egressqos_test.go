@@ -116,7 +116,8 @@ func TestEndOfAQoS(t *testing.T) {
 
 // An EgressQoS waits for a pod that is being reconciled: its port would otherwise be created outside the set.
 func TestAQoSWaitsForPods(t *testing.T) {
-	b := newBed(t, topology.KindEgressQoS, aPod(), aQoS(mark(46, "web")))
+	b := newBed(t, topology.KindEgressQoS, aPod())
+	b.Create(aQoS(mark(46, "web")))
 	b.Env.Selectors.Started(topology.PodKey("demo", "web"))
 	if have := b.Reconcile("demo", networkv1alpha1.EgressQoSName); len(have.Units) > 0 || readyOf(b) != (metav1.Condition{}) {
 		t.Errorf("%+v before the pod", have)

@@ -96,7 +96,7 @@ func dscp(n int32) *int32 { return &n }
 // testLimit sends 4 MB at a limit of 8 Mbit/s, for which they need 4 s, and without a limit.
 func (m *marked) testLimit(t *testing.T, voice *metav1.LabelSelector, out []netip.Addr) {
 	const size, rate, burst = 4 << 20, 8000, 600
-	slowest := time.Duration(float64(size*8-burst*1000) / (rate * 1000) * float64(time.Second))
+	const slowest = (size*8 - burst*1000) / rate * time.Millisecond // a kbit/s is a bit per millisecond
 	m.rules(t, networkv1alpha1.EgressQoSRule{PodSelector: voice,
 		Bandwidth: &networkv1alpha1.EgressQoSBandwidth{Rate: rate, Burst: burst}})
 	m.ready(t, metav1.ConditionTrue, "rules in force: 1")

@@ -100,7 +100,7 @@ func (o *oracle) qosFacts(qos *networkv1alpha1.EgressQoS) (facts.EgressQoS, erro
 	return facts.ParseEgressQoS(qos, local)
 }
 
-// expectQoS expects the rules of each EgressQoS. The sets that they name are expected with those of policies.
+// expectQoS expects the rules of each EgressQoS. The sets that they name are expected with the sets of policies.
 func (o *oracle) expectQoS() {
 	for i := range o.qos {
 		read, _ := o.qosFacts(&o.qos[i])
