@@ -78,7 +78,8 @@ func freed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return !ok || !ok2 || before.UID != after.UID || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
-		len(loadbalancer.AddressesOf(before)) > 0 && !equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
+		len(loadbalancer.AddressesOf(before)) > 0 &&
+			!equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
 }
 
 // announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
@@ -87,7 +88,8 @@ func announcedChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return !ok || !ok2 || before.UID != after.UID || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
-		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy || !slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
+		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
+		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
 }
 
 // poolChanged passes updates of a pool's spec, and of whether it gives addresses.
@@ -105,8 +107,8 @@ func poolChanged(e event.UpdateEvent) bool {
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
+	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after) ||
+		before.Spec.Unschedulable != after.Spec.Unschedulable || loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 

@@ -129,7 +129,8 @@ func (w World) advertiseEgressIPs(a advertisement, targets []target, t table, fo
 			}
 			at := slices.IndexFunc(targets, func(n target) bool { return n.name == item.Node })
 			if at < 0 || !targets[at].nextHop(address.Is4()).IsValid() {
-				found.missing = append(found.missing, fmt.Sprintf("%s: node %s, which carries it, announces nothing of its family", address, item.Node))
+				found.missing = append(found.missing,
+					fmt.Sprintf("%s: node %s, which carries it, announces nothing of its family", address, item.Node))
 				continue
 			}
 			t.add(targets[at], a.aggregate(address), a, found)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -34,7 +33,8 @@ func aNode(id int) (corev1.Node, networkv1alpha1.NodeNetwork) {
 		networkv1alpha1.CIDR(fmt.Sprintf("fd00:10:244:%d::/64", id))}
 	nn.Spec.ManagementPort.MACAddress = "0a:58:0a:f4:00:02"
 	nn.Status.Chassis = name
-	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", MACAddress: "0a:58:00:00:00:01",
+	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex",
+		MACAddress: "0a:58:00:00:00:01",
 		Addresses: []networkv1alpha1.InterfaceAddress{networkv1alpha1.InterfaceAddress(fmt.Sprintf("192.0.2.1%d/24", id)),
 			networkv1alpha1.InterfaceAddress(fmt.Sprintf("2001:db8::1%d/64", id))}}
 	return node, nn
@@ -47,7 +47,7 @@ func aService(name string, addresses ...string) corev1.Service {
 	for _, a := range addresses {
 		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: a})
 	}
-	meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ServiceLoadBalancerReady, Status: metav1.ConditionTrue})
+	s.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady, Status: metav1.ConditionTrue}}
 	return s
 }
 
@@ -76,6 +76,11 @@ func aWorld() *World {
 func aPeer(name, address string) networkv1alpha1.BGPPeer {
 	return networkv1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: networkv1alpha1.BGPPeerSpec{PeerAddress: networkv1alpha1.EgressAddress(address), PeerASN: 64512, MyASN: 64513}}
+}
+
+// makeLocal gives the first Service externalTrafficPolicy Local. Its only endpoint is on n2.
+func makeLocal(w *World) {
+	w.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // text is a result in lines: "NODE PREFIX [PREFERENCE] [COMMUNITIES] [>PEERS]", and what is wrong with an object.
@@ -113,10 +118,12 @@ func text(r Result) string {
 
 func TestCompute(t *testing.T) {
 	const (
-		n1   = "n1 198.51.100.1/32\nn1 2001:db8:1::1/128"
-		n2   = "n2 198.51.100.1/32\nn2 2001:db8:1::1/128"
-		n3   = "n3 198.51.100.1/32\nn3 2001:db8:1::1/128"
-		none = "all NothingSelected: nothing is selected: no Service has an address of the pools, " +
+		n1          = "n1 198.51.100.1/32\nn1 2001:db8:1::1/128"
+		n2          = "n2 198.51.100.1/32\nn2 2001:db8:1::1/128"
+		n3          = "n3 198.51.100.1/32\nn3 2001:db8:1::1/128"
+		noPeer      = "all NoPeer: no selected node has a session with a selected BGPPeer"
+		notReadable = `InvalidSpec: spec.nodeSelector: "Near" is not a valid label selector operator`
+		none        = "all NothingSelected: nothing is selected: no Service has an address of the pools, " +
 			"no node carries one of the EgressIPs, and no node has a pod subnet to announce"
 	)
 	spec := func(w *World) *networkv1alpha1.BGPAdvertisementSpec { return &w.Advertisements[0].Spec }
@@ -125,35 +132,41 @@ func TestCompute(t *testing.T) {
 		want   []string
 	}{
 		"every node announces":   {func(*World) {}, []string{n1, n2, n3}},
-		"no peer":                {func(w *World) { w.Peers = nil }, []string{"all NoPeer: no selected node has a session with a selected BGPPeer"}},
-		"a peer that is deleted": {func(w *World) { w.Peers[0].DeletionTimestamp = new(metav1.Now()) }, []string{"all NoPeer: no selected node has a session with a selected BGPPeer"}},
+		"no peer":                {func(w *World) { w.Peers = nil }, []string{noPeer}},
+		"a peer that is deleted": {func(w *World) { w.Peers[0].DeletionTimestamp = new(metav1.Now()) }, []string{noPeer}},
 		"the peer's nodes":       {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n2") }, []string{n2}},
 		"the advertisement's":    {func(w *World) { spec(w).NodeSelector = matching("name", "n3") }, []string{n3}},
 		"the pool's":             {func(w *World) { w.Pools[0].Spec.NodeSelector = matching("name", "n1") }, []string{n1}},
 		"no advertisement":       {func(w *World) { w.Advertisements = nil }, []string{}},
-		"a Local Service":        {func(w *World) { w.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, []string{n2}},
+		"a Local Service":        {func(w *World) { makeLocal(w) }, []string{n2}},
 		"a cordoned node":        {func(w *World) { w.Nodes[0].Spec.Unschedulable = true }, []string{n2, n3}},
 		"an excluded node":       {func(w *World) { w.Nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "" }, []string{n2, n3}},
 		"a node that is unready": {func(w *World) {
 			w.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "Unknown"}}
 		}, []string{n1, n3}},
-		"a node without a link":  {func(w *World) { w.Networks[2].Status.Gateway = nil }, []string{n1, n2}},
-		"a node in Local mode":   {func(w *World) { w.Networks[2].Status.Gateway.Mode = networkv1alpha1.GatewayLocal }, []string{n1, n2, n3}},
-		"a node without IPv6":    {func(w *World) { g := w.Networks[0].Status.Gateway; g.Addresses = g.Addresses[:1] }, []string{"n1 198.51.100.1/32", n2, n3}},
-		"another pool by name":   {func(w *World) { spec(w).LoadBalancers.Pools = []string{"other"} }, []string{none}},
-		"another pool by label":  {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "core") }, []string{none}},
-		"the pool's label":       {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "edge") }, []string{n1, n2, n3}},
-		"another Service":        {func(w *World) { spec(w).LoadBalancers.ServiceSelector = matching("app", "db") }, []string{none}},
-		"another namespace":      {func(w *World) { spec(w).LoadBalancers.NamespaceSelector = matching("team", "b") }, []string{none}},
-		"the namespace":          {func(w *World) { spec(w).LoadBalancers.NamespaceSelector = matching("team", "a") }, []string{n1, n2, n3}},
-		"another's Service":      {func(w *World) { w.Services[0].Status.Conditions = nil }, []string{none}},
-		"an address of no pool":  {func(w *World) { w.Pools[0].Spec.Addresses = w.Pools[0].Spec.Addresses[1:] }, []string{"n1 2001:db8:1::1/128", "n2 2001:db8:1::1/128", "n3 2001:db8:1::1/128"}},
-		"an unreadable selector": {func(w *World) { spec(w).NodeSelector = unreadable }, []string{`all InvalidSpec: spec.nodeSelector: "Near" is not a valid label selector operator`}},
-		"an unreadable peer":     {func(w *World) { w.Peers[0].Spec.NodeSelector = unreadable }, []string{"all NoPeer: no selected node has a session with a selected BGPPeer", `rack InvalidSpec: spec.nodeSelector: "Near" is not a valid label selector operator`}},
-		"a peer without nodes":   {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n9") }, []string{"all NoPeer: no selected node has a session with a selected BGPPeer", "rack NoNode: spec.nodeSelector selects no node"}},
-		"two peers, one address": {func(w *World) { w.Peers = append(w.Peers, aPeer("second", "192.0.2.1")) }, []string{n1, n2, n3, "second PeerConflict: node n1: the older BGPPeer rack has the same address and port"}},
+		"a node without a link": {func(w *World) { w.Networks[2].Status.Gateway = nil }, []string{n1, n2}},
+		"a node in Local mode":  {func(w *World) { w.Networks[2].Status.Gateway.Mode = networkv1alpha1.GatewayLocal }, []string{n1, n2, n3}},
+		"a node without IPv6": {func(w *World) {
+			g := w.Networks[0].Status.Gateway
+			g.Addresses = g.Addresses[:1]
+		}, []string{"n1 198.51.100.1/32", n2, n3}},
+		"another pool by name":  {func(w *World) { spec(w).LoadBalancers.Pools = []string{"other"} }, []string{none}},
+		"another pool by label": {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "core") }, []string{none}},
+		"the pool's label":      {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "edge") }, []string{n1, n2, n3}},
+		"another Service":       {func(w *World) { spec(w).LoadBalancers.ServiceSelector = matching("app", "db") }, []string{none}},
+		"another namespace":     {func(w *World) { spec(w).LoadBalancers.NamespaceSelector = matching("team", "b") }, []string{none}},
+		"the namespace":         {func(w *World) { spec(w).LoadBalancers.NamespaceSelector = matching("team", "a") }, []string{n1, n2, n3}},
+		"another's Service":     {func(w *World) { w.Services[0].Status.Conditions = nil }, []string{none}},
+		"an address of no pool": {func(w *World) { w.Pools[0].Spec.Addresses = w.Pools[0].Spec.Addresses[1:] }, []string{
+			"n1 2001:db8:1::1/128", "n2 2001:db8:1::1/128", "n3 2001:db8:1::1/128"}},
+		"an unreadable selector": {func(w *World) { spec(w).NodeSelector = unreadable }, []string{"all " + notReadable}},
+		"an unreadable peer":     {func(w *World) { w.Peers[0].Spec.NodeSelector = unreadable }, []string{noPeer, "rack " + notReadable}},
+		"a peer without nodes": {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n9") }, []string{noPeer,
+			"rack NoNode: spec.nodeSelector selects no node"}},
+		"two peers, one address": {func(w *World) { w.Peers = append(w.Peers, aPeer("second", "192.0.2.1")) }, []string{n1, n2, n3,
+			"second PeerConflict: node n1: the older BGPPeer rack has the same address and port"}},
 		"no ready local endpoint": {func(w *World) {
-			w.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+			makeLocal(w)
 			spec(w).NodeSelector = matching("name", "n1")
 		}, []string{"all NotAnnounced: 198.51.100.1: externalTrafficPolicy is Local, and no announcing node has a ready endpoint; " +
 			"2001:db8:1::1: externalTrafficPolicy is Local, and no announcing node has a ready endpoint"}},
@@ -163,7 +176,7 @@ func TestCompute(t *testing.T) {
 			}
 		}, []string{n1, n2, n3}},
 		"a cordoned node with an endpoint": {func(w *World) {
-			w.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+			makeLocal(w)
 			w.Nodes[1].Spec.Unschedulable = true
 		}, []string{n2}},
 		"aggregation": {func(w *World) {
@@ -181,7 +194,8 @@ func TestCompute(t *testing.T) {
 		}, []string{"n1 198.51.100.1/32 100 64513:1:2 64513:2 >rack", "n1 198.51.100.1/32 200 64513:1 64513:1:2 64513:2 >spine",
 			"n1 2001:db8:1::1/128 100 64513:1:2 64513:2 >rack", "n1 2001:db8:1::1/128 200 64513:1 64513:1:2 64513:2 >spine"}},
 		"pod subnets": {func(w *World) { *spec(w) = networkv1alpha1.BGPAdvertisementSpec{PodSubnets: true} },
-			[]string{"n1 10.244.1.0/24\nn1 fd00:10:244:1::/64", "n2 10.244.2.0/24\nn2 fd00:10:244:2::/64", "n3 10.244.3.0/24\nn3 fd00:10:244:3::/64"}},
+			[]string{"n1 10.244.1.0/24\nn1 fd00:10:244:1::/64",
+				"n2 10.244.2.0/24\nn2 fd00:10:244:2::/64", "n3 10.244.3.0/24\nn3 fd00:10:244:3::/64"}},
 		"egress IPs": {func(w *World) {
 			*spec(w) = networkv1alpha1.BGPAdvertisementSpec{EgressIPs: &networkv1alpha1.BGPEgressIPs{Selector: matching("out", "yes")},
 				NodeSelector: matching("name", "n1")}
@@ -193,7 +207,8 @@ func TestCompute(t *testing.T) {
 				e.Status.Items = []networkv1alpha1.EgressIPStatusItem{{EgressIP: networkv1alpha1.IP(fmt.Sprint("203.0.113.", i)), Node: node}}
 				w.EgressIPs = append(w.EgressIPs, e)
 			}
-		}, []string{"all NotAnnounced: 203.0.113.1: node n2, which carries it, announces nothing of its family", "n1 203.0.113.0/32"}},
+		}, []string{"all NotAnnounced: 203.0.113.1: node n2, which carries it, announces nothing of its family",
+			"n1 203.0.113.0/32"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aWorld()

@@ -27,6 +27,8 @@ func reasonOf(message string, fields log.Fields) string {
 		return fmt.Sprintf("cannot connect: %v", fields["Error"])
 	case "received notification":
 		return "the router ended the session: " + notification(fields)
+	case "sent notification":
+		return fmt.Sprintf("the node ended the session: %v", fields["Data"])
 	case "Peer Down":
 		return fmt.Sprintf("the session ended: %v", fields["Reason"])
 	}

@@ -173,6 +173,18 @@ func (r *router) routes() map[string]string {
 	return found
 }
 
+// awaitSession waits until BIRD's session is established, or is not.
+func (r *router) awaitSession(established bool) {
+	r.t.Helper()
+	poll.Eventually(r.t, patience, func() error {
+		text, err := r.ask("show", "protocols")
+		if err == nil && strings.Contains(text, "Established") != established {
+			err = fmt.Errorf("established must be %t: %s", established, text)
+		}
+		return err
+	})
+}
+
 // await waits for exactly these routes.
 func (r *router) await(want ...string) map[string]string {
 	r.t.Helper()
