@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -49,8 +48,6 @@ func Kinds(env *kind.Env) []*kind.Kind {
 func always(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
 }
-
-var _ handler.MapFunc = always
 
 // ifUsed returns the request if a BGPPeer or BGPAdvertisement exists. Their own events enqueue it otherwise.
 func (r *Reconciler) ifUsed(ctx context.Context, o client.Object) []reconcile.Request {

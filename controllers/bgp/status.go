@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (r *Reconciler) reportPeer(ctx context.Context, p *networkv1alpha1.BGPPeer,
 		case !reported:
 			down = append(down, "node "+node+": its agent has not reported the session yet")
 		case session.State != networkv1alpha1.BGPEstablished:
-			down = append(down, "node "+node+": "+session.Message)
+			down = append(down, "node "+node+": "+cmp.Or(session.Message, "connecting"))
 		}
 	}
 	changed.Status.Nodes = int32(len(found.Nodes))

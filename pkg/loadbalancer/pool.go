@@ -39,8 +39,8 @@ func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 	spec := p.Spec
 	pool = Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
 		OnSegment: spec.AnnounceOnSegment == nil || *spec.AnnounceOnSegment,
-		Class:    cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
-		Services: labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
+		Class:     cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
+		Services:  labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
 	for i, text := range spec.Addresses {
 		r, wrong := networkv1alpha1.ParseAddressRange(string(text))
 		if wrong == nil {

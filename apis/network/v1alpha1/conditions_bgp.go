@@ -3,7 +3,8 @@ package v1alpha1
 // BGPPasswordSecret is the Secret in Weft's namespace that has the passwords of BGPPeers.
 const BGPPasswordSecret = "weft-bgp"
 
-// ConditionRoutesAnnounced of a NodeNetwork with spec.bgp: the agent has started every session and entered every route.
+// ConditionRoutesAnnounced of a NodeNetwork with spec.bgp: no session has failed, and every route is announced. A session
+// that has just been started does not count.
 const ConditionRoutesAnnounced = "RoutesAnnounced"
 
 // ConditionEstablished of a BGPPeer: each selected node has an established session.

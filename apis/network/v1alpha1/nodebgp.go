@@ -118,7 +118,7 @@ type NodeBGPSession struct {
 	// routes counts the routes that the node announces to the peer.
 	// +optional
 	Routes int32 `json:"routes"`
-	// message says why there is no session. It is empty for an established one.
+	// message says why there is no session. It is empty for an established one, and until the first attempt has failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

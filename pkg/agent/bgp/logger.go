@@ -3,16 +3,40 @@ package bgp
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/osrg/gobgp/v3/pkg/log"
 	"github.com/osrg/gobgp/v3/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v3/pkg/server"
 )
+
+// speaking is a BGP server with its log.
+type speaking struct {
+	*server.BgpServer
+	logger *logger
+}
+
+// newServer starts a server without a configuration. It never ends.
+func newServer() *speaking {
+	s := &speaking{logger: &logger{log: logr.Discard(), note: func(string) {}}}
+	s.BgpServer = server.NewBgpServer(server.LoggerOption(s.logger))
+	go s.Serve()
+	return s
+}
 
 // logger passes the server's messages to the agent's log, and why there is no session to note.
 type logger struct {
+	mu   sync.Mutex
 	log  logr.Logger
 	note func(reason string)
+}
+
+// attach sets where messages go from now on.
+func (l *logger) attach(to logr.Logger, note func(reason string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log, l.note = to, note
 }
 
 // timeout is the end of the kernel's error of a connection that nobody answers.
@@ -46,8 +70,11 @@ func notification(fields log.Fields) string {
 }
 
 func (l *logger) pass(level int, message string, fields log.Fields) {
+	l.mu.Lock()
+	to, note := l.log, l.note
+	l.mu.Unlock()
 	if reason := reasonOf(message, fields); reason != "" {
-		l.note(reason)
+		note(reason)
 	}
 	var values []any
 	for _, key := range []string{"Reason", "State", "Error", "Code", "Subcode"} {
@@ -55,7 +82,7 @@ func (l *logger) pass(level int, message string, fields log.Fields) {
 			values = append(values, strings.ToLower(key), fmt.Sprint(value))
 		}
 	}
-	l.log.V(level).Info(message, values...)
+	to.V(level).Info(message, values...)
 }
 
 // Panic implements log.Logger.

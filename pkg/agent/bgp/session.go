@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/go-logr/logr"
 	api "github.com/osrg/gobgp/v3/api"
-	"github.com/osrg/gobgp/v3/pkg/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -39,9 +39,10 @@ func (s settings) internal() bool { return s.MyASN == s.PeerASN }
 // session is the session with one BGPPeer.
 type session struct {
 	settings settings
-	server   *server.BgpServer
+	server   *speaking // nil if the password cannot be read
 	cancel   context.CancelFunc
-	routes   map[netip.Prefix]route // those that the server has
+	routes   map[netip.Prefix]route  // those that the server has
+	ids      map[netip.Prefix][]byte // the server's name of each
 
 	mu          sync.Mutex
 	established bool
@@ -50,36 +51,25 @@ type session struct {
 
 // start starts a server with the routes of a peer, and then the session. The routes come first, because the end of the
 // first transfer makes the router forget the routes of an earlier agent that are missing.
-func start(of settings, routes map[netip.Prefix]route, restarting bool, o Options) (*session, error) {
-	s := &session{settings: of, routes: map[netip.Prefix]route{}}
-	if of.noPassword != "" {
-		return s, nil // never connect without the password; a change of the Secret replaces the session
-	}
-	logger := &logger{log: o.Log.WithValues("peer", of.Name), note: func(reason string) { s.note(reason, o.Changed) }}
-	s.server = server.NewBgpServer(server.LoggerOption(logger))
-	go s.server.Serve()
+func (s *session) start(routes map[netip.Prefix]route, restarting bool, o Options) error {
+	of := s.settings
+	s.server.logger.attach(o.Log.WithValues("peer", of.Name), func(reason string) { s.note(reason, o.Changed) })
 	ctx, cancel := context.WithCancel(o.Running)
 	s.cancel = cancel
 	global := &api.Global{Asn: uint32(of.MyASN), RouterId: of.routerID, ListenPort: -1}
 	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
-		s.stop()
-		return nil, err
+		return err
 	}
 	if err := s.setRoutes(routes); err != nil {
-		s.stop()
-		return nil, err
+		return err
 	}
 	err := s.server.WatchEvent(ctx, &api.WatchEventRequest{Peer: &api.WatchEventRequest_Peer{}}, func(e *api.WatchEventResponse) {
 		s.observe(e, o.Changed)
 	})
-	if err == nil {
-		err = s.server.AddPeer(ctx, &api.AddPeerRequest{Peer: peerOf(of, restarting)})
-	}
 	if err != nil {
-		s.stop()
-		return nil, err
+		return err
 	}
-	return s, nil
+	return s.server.AddPeer(ctx, &api.AddPeerRequest{Peer: peerOf(of, restarting)})
 }
 
 // peerOf returns the settings as the server takes them.
@@ -104,14 +94,13 @@ func peerOf(of settings, restarting bool) *api.Peer {
 	return peer
 }
 
-// stop ends the session with a notification, so that the router removes its routes at once.
-func (s *session) stop() {
-	if s.server == nil {
-		return
-	}
+// stop ends the session with a notification, so that the router removes its routes at once. The server can be started
+// again.
+func (s *session) stop() error {
+	err := s.setRoutes(nil)
 	s.cancel()
-	_ = s.server.StopBgp(context.Background(), &api.StopBgpRequest{}) // it has nothing to return without listeners
-	s.server.Stop()
+	s.server.logger.attach(logr.Discard(), func(string) {})
+	return errors.Join(err, s.server.StopBgp(context.Background(), &api.StopBgpRequest{}))
 }
 
 // setRoutes makes the server's table equal to routes by difference.
@@ -120,33 +109,31 @@ func (s *session) setRoutes(routes map[netip.Prefix]route) error {
 		return nil
 	}
 	var errs []error
-	for prefix, has := range s.routes {
+	for prefix := range s.routes {
 		if _, ok := routes[prefix]; ok {
 			continue
 		}
-		path, err := has.path(prefix, s.settings.internal())
-		if err == nil {
-			err = s.server.DeletePath(context.Background(), &api.DeletePathRequest{Path: path})
-		}
-		if err != nil {
+		if err := s.server.DeletePath(context.Background(), &api.DeletePathRequest{Uuid: s.ids[prefix]}); err != nil {
 			errs = append(errs, fmt.Errorf("withdraw %s: %w", prefix, err))
 			continue
 		}
 		delete(s.routes, prefix)
+		delete(s.ids, prefix)
 	}
 	for prefix, want := range routes {
 		if has, ok := s.routes[prefix]; ok && has == want {
 			continue
 		}
 		path, err := want.path(prefix, s.settings.internal())
+		var added *api.AddPathResponse
 		if err == nil {
-			_, err = s.server.AddPath(context.Background(), &api.AddPathRequest{Path: path})
+			added, err = s.server.AddPath(context.Background(), &api.AddPathRequest{Path: path})
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("announce %s: %w", prefix, err))
 			continue
 		}
-		s.routes[prefix] = want
+		s.routes[prefix], s.ids[prefix] = want, added.Uuid
 	}
 	return errors.Join(errs...)
 }
@@ -191,8 +178,6 @@ func (s *session) status() networkv1alpha1.NodeBGPSession {
 		status.Message = s.settings.noPassword
 	case s.established:
 		status.State, status.Routes = networkv1alpha1.BGPEstablished, int32(len(s.routes))
-	case s.reason == "":
-		status.Message = "connecting"
 	default:
 		status.Message = s.reason
 		if s.settings.password != "" && isTimeout(s.reason) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -23,6 +24,8 @@ type Speaker struct {
 	// agent.
 	began bool
 	keys  *keys
+	// idle are servers without a session. A server never ends, so that each is used again.
+	idle []*speaking
 }
 
 // Options are the settings of a Speaker.
@@ -52,18 +55,17 @@ func (s *Speaker) Apply(spec *networkv1alpha1.NodeBGP) error {
 			want[peer.Name] = peer
 		}
 	}
-	for name, session := range s.sessions {
+	var errs []error
+	for name := range s.sessions {
 		if _, ok := want[name]; !ok {
-			session.stop()
-			delete(s.sessions, name)
+			errs = append(errs, s.end(name))
 		}
 	}
 	if len(want) == 0 {
-		return nil
+		return errors.Join(errs...)
 	}
 	restarting := !s.began
 	s.began = true
-	var errs []error
 	for name, peer := range want {
 		if err := s.applyPeer(spec, peer, restarting); err != nil {
 			errs = append(errs, fmt.Errorf("BGPPeer %s: %w", name, err))
@@ -85,17 +87,44 @@ func (s *Speaker) applyPeer(spec *networkv1alpha1.NodeBGP, peer networkv1alpha1.
 	}
 	have := s.sessions[peer.Name]
 	if have != nil && have.settings != settings {
-		have.stop()
-		delete(s.sessions, peer.Name)
+		if err := s.end(peer.Name); err != nil {
+			return err
+		}
 		have = nil
 	}
 	if have == nil {
-		if have, err = start(settings, routes, restarting, s.options); err != nil {
-			return err
-		}
-		s.sessions[peer.Name] = have
+		return s.begin(settings, routes, restarting)
 	}
 	return have.setRoutes(routes)
+}
+
+// begin starts a session. Without the password it never connects; a change of the Secret replaces the session.
+func (s *Speaker) begin(of settings, routes map[netip.Prefix]route, restarting bool) error {
+	begun := &session{settings: of, routes: map[netip.Prefix]route{}, ids: map[netip.Prefix][]byte{}}
+	s.sessions[of.Name] = begun
+	if of.noPassword != "" {
+		return nil
+	}
+	if last := len(s.idle) - 1; last >= 0 {
+		begun.server, s.idle = s.idle[last], s.idle[:last]
+	} else {
+		begun.server = newServer()
+	}
+	if err := begun.start(routes, restarting, s.options); err != nil {
+		return errors.Join(err, s.end(of.Name)) // the next Apply begins again
+	}
+	return nil
+}
+
+// end ends a session. Its server can be used again.
+func (s *Speaker) end(name string) error {
+	session := s.sessions[name]
+	delete(s.sessions, name)
+	if session.server == nil {
+		return nil
+	}
+	s.idle = append(s.idle, session.server)
+	return session.stop()
 }
 
 // Status returns the sessions, sorted by peer.

@@ -168,8 +168,8 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
 	physical := r.Gateway.ApplyPhysical(ctx, node, spec, &h.Status)
 	h.Notes = []desired.Stage{r.Check.Stage(), physical, r.Gateway.Apply(ctx, node, spec, &h.Status)}
-	if nn == nil || spec.BGP != nil || h.Status.BGP != nil {
-		h.Notes = append(h.Notes, r.applyBGP(spec.BGP, &h.Status))
+	if announced := r.applyBGP(spec.BGP, &h.Status); spec.BGP != nil {
+		h.Notes = append(h.Notes, announced)
 	}
 	r.Gateway.ReportGatewayNetwork(&h.Status)
 	if r.OVS.Connected() {
@@ -185,6 +185,11 @@ func (r *Reconciler) applyBGP(spec *networkv1alpha1.NodeBGP, status *networkv1al
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 	}
 	status.BGP = r.BGP.Status()
+	for _, session := range status.BGP {
+		if session.State != networkv1alpha1.BGPEstablished && session.Message != "" && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonSessionsDown, fmt.Errorf("BGPPeer %s: %s", session.Peer, session.Message)
+		}
+	}
 	return stage
 }
 
