@@ -58,7 +58,7 @@ func startBIRD(t *testing.T) birdRouter {
 		if _, err := r.ask(cleanup(), "down"); err != nil { // removes the routes
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // it ends by the command
 	})
 	return r
 }

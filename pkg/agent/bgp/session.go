@@ -41,12 +41,13 @@ type session struct {
 	settings settings
 	server   *speaking // nil if the password cannot be read
 	cancel   context.CancelFunc
-	routes   map[netip.Prefix]route  // those that the server has
+	routes   map[netip.Prefix]route  // as the server has them
 	ids      map[netip.Prefix][]byte // the server's name of each
 
 	mu          sync.Mutex
 	established bool
-	reason      string // why there is no session, from the server
+	state       api.PeerState_SessionState
+	reason      string // why there is no session
 }
 
 // start starts a server with the routes of a peer, and then the session. The routes come first, because the end of the
@@ -144,13 +145,18 @@ func (s *session) observe(e *api.WatchEventResponse, changed func()) {
 	if peer == nil || e.GetPeer().GetType() != api.WatchEventResponse_PeerEvent_STATE {
 		return
 	}
-	established := peer.GetState().GetSessionState() == api.PeerState_ESTABLISHED
+	state := peer.GetState().GetSessionState()
 	s.mu.Lock()
+	opening := s.state == api.PeerState_OPENSENT || s.state == api.PeerState_OPENCONFIRM
+	established := state == api.PeerState_ESTABLISHED
 	differs := established != s.established
-	s.established = established
-	if established {
+	switch {
+	case established:
 		s.reason = ""
+	case opening && state == api.PeerState_IDLE && s.reason == "":
+		s.reason, differs = "the router closed the connection before the session was established", true
 	}
+	s.established, s.state = established, state
 	s.mu.Unlock()
 	if differs {
 		changed()

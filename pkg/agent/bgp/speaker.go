@@ -20,8 +20,8 @@ type Speaker struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session // by BGPPeer
-	// began is set once a desired state with peers was applied. The sessions of that state continue those of an earlier
-	// agent.
+	// began is set once a desired state with peers was applied. The sessions of that state continue sessions of an
+	// earlier agent.
 	began bool
 	keys  *keys
 	// idle are servers without a session. A server never ends, so that each is used again.

@@ -175,7 +175,7 @@ func TestAWrongASIsNamed(t *testing.T) {
 	}
 }
 
-// start begins an agent in a process of its own.
+// startAgent begins an agent in a process of its own.
 func startAgent(t *testing.T, spec *networkv1alpha1.NodeBGP) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(spec)
