@@ -108,7 +108,8 @@ func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
 	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after) ||
-		before.Spec.Unschedulable != after.Spec.Unschedulable || loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
+		before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 

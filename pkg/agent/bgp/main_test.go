@@ -109,8 +109,9 @@ func (r *router) configure(protocols string) {
 
 // birdSession is a passive session of BIRD with this node.
 func birdSession(name, local, neighbor string, asn int, more string) string {
-	return fmt.Sprintf("protocol bgp %s {\n  local %s as %d;\n  neighbor %s as %d;\n  passive on;\n  error wait time 1, 1;\n  %s\n"+
-		"  ipv4 { gateway direct; import all; export none; };\n  ipv6 { gateway direct; import all; export none; };\n}\n", name, local, asn, neighbor, nodeASN, more)
+	const channels = "  ipv4 { gateway direct; import all; export none; };\n  ipv6 { gateway direct; import all; export none; };\n}\n"
+	return fmt.Sprintf("protocol bgp %s {\n  local %s as %d;\n  neighbor %s as %d;\n  passive on;\n  error wait time 1, 1;\n  %s\n",
+		name, local, asn, neighbor, nodeASN, more) + channels
 }
 
 func (r *router) start() {
