@@ -62,7 +62,7 @@ func isEstablished(s networkv1alpha1.NodeBGPSession) bool {
 // A router gets the routes of both families over sessions of both families, with their attributes. Changes are applied
 // by difference, and the end of a session removes its routes.
 func TestRoutesReachARouter(t *testing.T) {
-	r := newRouter(t, birdSession("four", router4, node4, routerASN, "")+birdSession("six", router6, node6, nodeASN, ""))
+	r := newRouter(t, birdSession("four", router4, node4, routerASN, "")+birdSession("six", router6, node6, nodeASN, "direct;"))
 	s := newSpeaker(t, "")
 	peers := []networkv1alpha1.NodeBGPPeer{peer("four", router4, routerASN), peer("six", router6, nodeASN)}
 	spec := specOf(peers,
@@ -164,7 +164,7 @@ func TestAWrongASIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		peer networkv1alpha1.NodeBGPPeer
 		want string
-	}{{theirs, "the node ended the session"}, {ours, "the router ended the session"}} {
+	}{{theirs, "the node ended the session"}, {ours, "the router closed the connection"}} {
 		if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{c.peer})); err != nil {
 			t.Fatal(err)
 		}
