@@ -56,6 +56,7 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 			CountDelay: options.CountDelay, FirstConnection: options.FirstConnection, Namespace: options.Namespace,
 			Version:  options.Version,
 			Announce: true, Reported: options.Reported, Programmed: options.Programmed, Announcing: options.Announcing,
+			Sessions: options.Sessions,
 		},
 	}
 	env.Floating = claim.New(env.Client, env.Live, time.Now)

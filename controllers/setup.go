@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/bgp"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/egressip"
@@ -51,6 +52,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	podports.Kinds,
 	service.Kinds,
 	loadbalancer.Kinds,
+	bgp.Kinds,
 	egressip.Kinds,
 	egressfirewall.Kinds,
 	policy.Kinds,

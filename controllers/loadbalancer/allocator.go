@@ -86,7 +86,7 @@ func (r *Allocator) current(s *corev1.Service) []netip.Addr {
 	if w, ok := r.written[client.ObjectKeyFromObject(s)]; ok && w.uid == s.UID {
 		return w.addresses
 	}
-	return ingressOf(s)
+	return loadbalancer.AddressesOf(s)
 }
 
 // poolList has the pools in the order in which they are tried.

@@ -27,7 +27,7 @@ func (r *Allocator) book(ctx context.Context, s *corev1.Service) (loadbalancer.B
 			continue
 		}
 		use := loadbalancer.Use{Of: "service " + name.String(), Younger: precedes(s, other)}
-		balancing := ingressOf(other)
+		balancing := loadbalancer.AddressesOf(other)
 		for _, a := range facts.ExternalAddresses(other) {
 			if !slices.Contains(balancing, a) {
 				book[a] = append(book[a], use) // an external IP is never shared
@@ -54,18 +54,4 @@ func precedes(a, b *corev1.Service) bool {
 		return x.Before(y)
 	}
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
-}
-
-// ingressOf returns the addresses of a Service's load balancer, IPv4 first.
-func ingressOf(s *corev1.Service) (addresses []netip.Addr) {
-	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return nil
-	}
-	for _, ingress := range s.Status.LoadBalancer.Ingress {
-		if a, err := netip.ParseAddr(ingress.IP); err == nil && !slices.Contains(addresses, a) {
-			addresses = append(addresses, a)
-		}
-	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	return addresses
 }

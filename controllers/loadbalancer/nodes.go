@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +31,7 @@ func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []load
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		nn := byName[node.Name]
-		if nn == nil || !mayAnnounce(node) || !pool.Nodes.Matches(labels.Set(node.Labels)) {
+		if nn == nil || !loadbalancer.MayAnnounce(node) || !pool.Nodes.Matches(labels.Set(node.Labels)) {
 			continue
 		}
 		gateway, err := facts.ParseGateway(nn, node)
@@ -41,31 +40,10 @@ func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []load
 		}
 		found = append(found, loadbalancer.Node{Name: node.Name, Networks: gateway.Addresses, Router: gateway.HasRouter(),
 			Local:    gateway.Mode == networkv1alpha1.GatewayLocal,
-			Healthy:  isReady(node) && (r.Reachable == nil || r.Reachable(node.Name)),
+			Healthy:  loadbalancer.IsReady(node) && (r.Reachable == nil || r.Reachable(node.Name)),
 			Cordoned: node.Spec.Unschedulable})
 	}
 	return found, nil
-}
-
-// mayAnnounce reports whether a node may answer for addresses of load balancers.
-func mayAnnounce(node *corev1.Node) bool {
-	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
-	return !excluded && node.DeletionTimestamp.IsZero()
-}
-
-// isReady reports whether kubelet reports a node as ready. A node without the condition has no kubelet that reports.
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return true
-}
-
-// isOurs reports whether the allocator gave a Service its addresses.
-func isOurs(s *corev1.Service) bool {
-	return meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady) != nil
 }
 
 // localNodes returns the nodes that can serve the clients of Services that share an address, or nil for all nodes.
@@ -96,7 +74,7 @@ func Speakers(c client.Reader) func(ctx context.Context) map[string]netip.Addr {
 		}
 		targets := map[string]netip.Addr{}
 		for i := range nodes.Items {
-			if addresses := facts.InternalIPs(&nodes.Items[i]); len(addresses) > 0 && mayAnnounce(&nodes.Items[i]) {
+			if addresses := facts.InternalIPs(&nodes.Items[i]); len(addresses) > 0 && loadbalancer.MayAnnounce(&nodes.Items[i]) {
 				targets[nodes.Items[i].Name] = addresses[0]
 			}
 		}

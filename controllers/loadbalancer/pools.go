@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/bgp"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -95,6 +96,8 @@ type decision struct {
 	// announced has the node of each address, sorted; unannounced why an address has none.
 	announced   []facts.AnnouncedAddress
 	unannounced []unannounced
+	// unadvertised means that no node answers for the pool, and that no BGPAdvertisement selects it.
+	unadvertised bool
 	// services has the Services of each address.
 	services map[netip.Addr][]*corev1.Service
 }
@@ -113,6 +116,9 @@ func (d decision) facts() facts.LoadBalancerPool {
 func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
 	if err := r.findServices(ctx, pool, d); err != nil {
 		return err
+	}
+	if !d.pool.OnSegment {
+		return r.findAdvertisement(ctx, pool, d)
 	}
 	if len(d.services) == 0 {
 		return nil
@@ -152,6 +158,16 @@ func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancer
 	return nil
 }
 
+// findAdvertisement finds out whether a BGPAdvertisement selects a pool that no node answers for.
+func (r *Pools) findAdvertisement(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
+	var list networkv1alpha1.BGPAdvertisementList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	d.unadvertised = !slices.ContainsFunc(list.Items, func(a networkv1alpha1.BGPAdvertisement) bool { return bgp.Selects(&a, pool) })
+	return nil
+}
+
 // findServices finds the Services that have addresses of the pool. Another controller's Services do not count, nor does
 // an address in the range of an older pool too, because a node answers for it because of that pool.
 func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
@@ -171,10 +187,10 @@ func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBala
 	older := loadbalancer.Older(pools.Items, pool)
 	for i := range list.Items {
 		s := &list.Items[i]
-		if !loadbalancer.Wants(s) || !isOurs(s) {
+		if !loadbalancer.Wants(s) || !loadbalancer.IsOurs(s) {
 			continue
 		}
-		for _, a := range ingressOf(s) {
+		for _, a := range loadbalancer.AddressesOf(s) {
 			if d.pool.Contains(a) && !older.Contain(a) {
 				d.services[a] = append(d.services[a], s)
 			}

@@ -67,7 +67,13 @@ func (d decision) announcedCondition(generation int64, applied error) metav1.Con
 	c := metav1.Condition{Type: networkv1alpha1.ConditionAnnounced, Status: metav1.ConditionTrue, ObservedGeneration: generation,
 		Reason: networkv1alpha1.ReasonAsExpected, Message: "a node answers for each address that a Service has"}
 	var refused *ovndb.RejectedError
+	if !d.pool.OnSegment {
+		c.Message = "only BGPAdvertisements announce the pool, because spec.announceOnSegment is false; their status names the addresses"
+	}
 	switch {
+	case d.unadvertised:
+		c.Status, c.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonNotAdvertised
+		c.Message = "spec.announceOnSegment is false, and no BGPAdvertisement selects the pool"
 	case errors.As(applied, &refused):
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonDatabaseRefused, health.Cut(refused.Error())
 	case len(d.unannounced) > 0:

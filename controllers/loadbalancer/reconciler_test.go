@@ -217,6 +217,13 @@ func TestAnnouncement(t *testing.T) {
 	const fine = " AsExpected AsExpected"
 	rejected := &ovndb.RejectedError{Unit: pool, Err: errors.New("constraint violation")}
 	ranges := func() *networkv1alpha1.LoadBalancerPool { return aPool("192.0.2.200-192.0.2.209", "2001:db8::200/120") }
+	routed := func() *networkv1alpha1.LoadBalancerPool {
+		p := ranges()
+		p.Spec.AnnounceOnSegment = new(false)
+		return p
+	}
+	advertisement := &networkv1alpha1.BGPAdvertisement{ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		Spec: networkv1alpha1.BGPAdvertisementSpec{LoadBalancers: &networkv1alpha1.BGPLoadBalancers{Pools: []string{"pool"}}}}
 	older := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(50, 0)}
 	}
@@ -252,6 +259,10 @@ func TestAnnouncement(t *testing.T) {
 		events  []string // a part of each
 	}{
 		"no Service": {pool: ranges(), state: "0/266" + fine},
+		"no node answers for a pool that BGP alone announces": {pool: routed(), objects: []client.Object{aService("web", on("192.0.2.200")),
+			advertisement}, state: "1/266" + fine},
+		"nothing announces a pool": {pool: routed(), objects: []client.Object{aService("web", on("192.0.2.200"))},
+			state: "1/266 AsExpected NotAdvertised: spec.announceOnSegment is false, and no BGPAdvertisement selects the pool"},
 		"one node answers for each address": {pool: ranges(), objects: []client.Object{aService("web", on("192.0.2.200", "2001:db8::200"))},
 			rows: []string{"192.0.2.200@n2", "2001:db8::200@n1"}, state: "2/266 192.0.2.200@n2 2001:db8::200@n1" + fine,
 			events: []string{"Announcing Service demo/web: node n2 answers for 192.0.2.200",

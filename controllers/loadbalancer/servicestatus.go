@@ -64,7 +64,7 @@ func (r *Allocator) patch(ctx context.Context, before, s *corev1.Service, a load
 
 // recordEvents records that addresses were given or taken, or why the Service has none.
 func (r *Allocator) recordEvents(before, s *corev1.Service, a loadbalancer.Assignment, had *metav1.Condition) {
-	former := ingressOf(before)
+	former := loadbalancer.AddressesOf(before)
 	gone := slices.DeleteFunc(slices.Clone(former), func(x netip.Addr) bool { return slices.Contains(a.Addresses, x) })
 	fresh := slices.DeleteFunc(slices.Clone(a.Addresses), func(x netip.Addr) bool { return slices.Contains(former, x) })
 	if len(gone) > 0 {

@@ -56,6 +56,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.BGPAdvertisement{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.Map(&corev1.Node{}, pools.every, predicate.Funcs{UpdateFunc: nodeChanged}),
@@ -77,7 +78,8 @@ func freed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return !ok || !ok2 || before.UID != after.UID || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
-		len(ingressOf(before)) > 0 && !equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
+		len(loadbalancer.AddressesOf(before)) > 0 &&
+			!equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
 }
 
 // hadAddresses passes the deletion of a Service that others may have waited for: it had addresses besides its cluster IPs.
@@ -90,9 +92,10 @@ func hadAddresses(e event.DeleteEvent) bool {
 func announcedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || before.UID != after.UID || isOurs(before) != isOurs(after) ||
+	return !ok || !ok2 || before.UID != after.UID || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
-		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy || !slices.Equal(ingressOf(before), ingressOf(after))
+		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
+		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
 }
 
 // poolChanged passes updates of a pool's spec, and of whether it gives addresses.
@@ -110,8 +113,9 @@ func poolChanged(e event.UpdateEvent) bool {
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || isReady(before) != isReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		mayAnnounce(before) != mayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
+	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after) ||
+		before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
@@ -119,15 +123,25 @@ func nodeChanged(e event.UpdateEvent) bool {
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+	return !ok || !ok2 || specChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+}
+
+// specChanged reports whether anything but the node's routes changed in its spec.
+func specChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	if before.Generation == after.Generation {
+		return false
+	}
+	was, is := before.Spec, after.Spec
+	was.BGP, is.BGP = nil, nil
+	return !equality.Semantic.DeepEqual(was, is)
 }
 
 // waiting returns a request for each Service that has no address, or shares one with the changed Service.
 func (r *Allocator) waiting(ctx context.Context, changed client.Object) []reconcile.Request {
 	c, ok := changed.(*corev1.Service)
 	return r.services(ctx, func(s *corev1.Service) bool {
-		have := ingressOf(s)
+		have := loadbalancer.AddressesOf(s)
 		if len(have) < max(1, len(s.Spec.IPFamilies)) {
 			return true
 		}
@@ -152,7 +166,7 @@ func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bo
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
-		if s := &list.Items[i]; (loadbalancer.Wants(s) || isOurs(s)) && which(s) {
+		if s := &list.Items[i]; (loadbalancer.Wants(s) || loadbalancer.IsOurs(s)) && which(s) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
 		}
 	}
@@ -173,7 +187,7 @@ func (r *Pools) every(ctx context.Context, _ client.Object) (requests []reconcil
 
 // having returns requests for the pools if a Service has addresses of a load balancer.
 func (r *Pools) having(ctx context.Context, o client.Object) []reconcile.Request {
-	if s, ok := o.(*corev1.Service); ok && (isOurs(s) || len(ingressOf(s)) > 0) {
+	if s, ok := o.(*corev1.Service); ok && (loadbalancer.IsOurs(s) || len(loadbalancer.AddressesOf(s)) > 0) {
 		return r.every(ctx, o)
 	}
 	return nil
@@ -193,7 +207,7 @@ func (r *Pools) near(ctx context.Context, o client.Object) []reconcile.Request {
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, &s); err != nil {
 		return nil // its creation enqueues the pools
 	}
-	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && isOurs(&s) {
+	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && loadbalancer.IsOurs(&s) {
 		return r.every(ctx, o)
 	}
 	return nil

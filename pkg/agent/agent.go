@@ -34,6 +34,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/attach"
+	"github.com/weft-network/weft/pkg/agent/bgp"
 	"github.com/weft-network/weft/pkg/agent/bindings"
 	"github.com/weft-network/weft/pkg/agent/cniconfig"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
@@ -68,6 +69,8 @@ const (
 	maxRequests = 512
 	// statusGrace is the default of Options.StatusGrace. It is longer than the replacement of a pod takes.
 	statusGrace = 15 * time.Second
+	// passwords is the default of Options.Passwords.
+	passwords = "/etc/weft/bgp"
 )
 
 // agent holds the parts while Setup wires them.
@@ -127,6 +130,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,
 		Attachments: a.attachments, State: a.state, Check: check, CNI: a.cni, Gateway: a.gateway,
 		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
+		BGP: bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx}),
 	})
 	if err := errors.Join(a.register(r), serve(mgr, h, turns, a.options)); err != nil {
 		return err

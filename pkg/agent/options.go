@@ -41,6 +41,8 @@ type Options struct {
 	// that the address is unknown.
 	Mover     *uplink.Mover
 	APIServer netip.AddrPort
+	// Passwords is the folder with the passwords of BGPPeers. The default is /etc/weft/bgp.
+	Passwords string
 	// Listeners are the addresses at which this process serves, such as ":9442". Their ports are reserved: no service
 	// may use them.
 	Listeners []string

@@ -46,6 +46,8 @@ var objectKinds = []objectKind{
 	{group: "network.weft.dev", version: "v1alpha1", kind: "NodeNetwork"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressIP"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "LoadBalancerPool"},
+	{group: "network.weft.dev", version: "v1alpha1", kind: "BGPPeer"},
+	{group: "network.weft.dev", version: "v1alpha1", kind: "BGPAdvertisement"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "Network"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressFirewall"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressQoS"},

@@ -36,6 +36,7 @@ var stages = []struct {
 	{networkv1alpha1.ConditionGatewayReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionPhysicalNetworksReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionRoutesAnnounced, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionAddressesFree, networkv1alpha1.AreaAddresses},
 }
 

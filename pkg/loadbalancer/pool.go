@@ -27,6 +27,8 @@ type Pool struct {
 	AutoAssign bool
 
 	Services, Namespaces, Nodes labels.Selector
+	// OnSegment means that one node answers ARP and neighbour discovery for each address.
+	OnSegment bool
 	// Refused is the reason why the pool gives no new addresses. It is empty for a pool in force.
 	Refused string
 }
@@ -36,8 +38,9 @@ type Pool struct {
 func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 	spec := p.Spec
 	pool = Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
-		Class:    cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
-		Services: labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
+		OnSegment: spec.AnnounceOnSegment == nil || *spec.AnnounceOnSegment,
+		Class:     cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
+		Services:  labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
 	for i, text := range spec.Addresses {
 		r, wrong := networkv1alpha1.ParseAddressRange(string(text))
 		if wrong == nil {

@@ -17,6 +17,7 @@ type Operator struct {
 	areas      *prometheus.GaugeVec
 	nodes      *prometheus.GaugeVec
 	balancers  *prometheus.GaugeVec
+	sessions   *prometheus.GaugeVec
 }
 
 // NewOperator registers the metrics of the operator.
@@ -42,7 +43,10 @@ func NewOperator(registry prometheus.Registerer) *Operator {
 	m.balancers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_loadbalancer_addresses",
 		Help: "Addresses of a LoadBalancerPool, exported by the leader. state is used, free, or unannounced: used, and no node " +
 			"answers for it."}, []string{"pool", "state"})
-	registry.MustRegister(m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
+	m.sessions = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_bgp_sessions",
+		Help: "Nodes that must have a session with a BGPPeer, exported by the leader. state is established or connecting."},
+		[]string{"peer", "state"})
+	registry.MustRegister(m.sessions, m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
 	return m
 }
 
@@ -71,10 +75,21 @@ func (m *Operator) Announcing(pool string, used, free, unannounced int64) {
 	}
 }
 
+// Sessions sets the number of nodes with and without a session with a BGPPeer. Without nodes, the peer has no series.
+func (m *Operator) Sessions(peer string, nodes, established int) {
+	if nodes == 0 {
+		m.sessions.DeletePartialMatch(prometheus.Labels{"peer": peer})
+		return
+	}
+	m.sessions.WithLabelValues(peer, "established").Set(float64(established))
+	m.sessions.WithLabelValues(peer, "connecting").Set(float64(nodes - established))
+}
+
 // Forget deletes the series that only a leader may export.
 func (m *Operator) Forget() {
 	m.areas.Reset()
 	m.balancers.Reset()
+	m.sessions.Reset()
 	m.nodes.Reset()
 	m.violations.Reset()
 }

@@ -31,7 +31,7 @@ func aBalanced(r *rand.Rand) string {
 }
 
 var (
-	balancerPoolVariants = []string{"", "", "unclassed", "unclassed", "closed", "overlap", "unreadable", "selective"}
+	balancerPoolVariants = []string{"", "", "unclassed", "unclassed", "closed", "overlap", "unreadable", "selective", "routed"}
 	balancedVariants     = []string{"", "", "classed", "classed", "foreign", "requested", "bad", "shared", "shared", "local", "type"}
 )
 
@@ -114,6 +114,8 @@ func balancerPoolOf(s Step) *networkv1alpha1.LoadBalancerPool {
 		p.Spec.Addresses = append(p.Spec.Addresses, "10.96.0.0/24")
 	case "unreadable":
 		p.Spec.Addresses = append(p.Spec.Addresses, "192.0.2.9-192.0.2.8")
+	case "routed":
+		p.Spec.ServicesWithoutClass, p.Spec.AnnounceOnSegment = true, new(false)
 	case "selective":
 		p.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"out": "yes"}}
 	}
@@ -200,7 +202,11 @@ func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadba
 					return e.Namespace != s.Namespace || e.Labels[discoveryv1.LabelServiceName] != s.Name
 				}))
 			}
-			if want, _, _ := loadbalancer.Speaker(a, o.speakers(), local, have[a]); want != have[a] {
+			want, _, _ := loadbalancer.Speaker(a, o.speakers(), local, have[a])
+			if !read.OnSegment {
+				want = ""
+			}
+			if want != have[a] {
 				o.complain("LoadBalancerPool %s: node %q answers for %s, want %q", p.Name, have[a], a, want)
 			}
 		}

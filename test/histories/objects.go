@@ -43,6 +43,9 @@ type objects struct {
 	egress    []networkv1alpha1.EgressIP
 	balancers []networkv1alpha1.LoadBalancerPool
 
+	bgpPeers       []networkv1alpha1.BGPPeer
+	advertisements []networkv1alpha1.BGPAdvertisement
+
 	clusterPolicies []policyv1alpha2.ClusterNetworkPolicy
 	podNetworks     map[string]*networkv1alpha1.Network
 	definitions     map[types.NamespacedName]*nadv1.NetworkAttachmentDefinition
@@ -70,6 +73,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var qos networkv1alpha1.EgressQoSList
 	var egress networkv1alpha1.EgressIPList
 	var balancers networkv1alpha1.LoadBalancerPoolList
+	var bgpPeers networkv1alpha1.BGPPeerList
+	var advertisements networkv1alpha1.BGPAdvertisementList
 	var policies networkingv1.NetworkPolicyList
 	var clusterPolicies policyv1alpha2.ClusterNetworkPolicyList
 	var furtherNetworks networkv1alpha1.NetworkList
@@ -81,7 +86,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &multi), w.api.List(ctx, &claims),
 		w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &balancers),
-		w.api.List(ctx, &firewalls), w.api.List(ctx, &qos), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
+		w.api.List(ctx, &bgpPeers), w.api.List(ctx, &advertisements), w.api.List(ctx, &qos),
+		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
@@ -91,7 +97,8 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o.readNetworks(furtherNetworks, nads)
 	o.readClaims(claims)
 	o.policies, o.clusterPolicies, o.multiPolicies = policies.Items, clusterPolicies.Items, multi.Items
-	o.balancers, o.qos = balancers.Items, qos.Items
+	o.balancers, o.bgpPeers, o.advertisements = balancers.Items, bgpPeers.Items, advertisements.Items
+	o.qos = qos.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.ippools, o.floatingIPs = pools.Items, ips.Items
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items

@@ -90,7 +90,8 @@ func newMapper() meta.RESTMapper {
 	for _, kind := range []string{"Node", "Namespace"} {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network", "IPPool", "FloatingIP", "LoadBalancerPool"} {
+	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network", "IPPool", "FloatingIP", "LoadBalancerPool",
+		"BGPPeer", "BGPAdvertisement"} {
 		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper

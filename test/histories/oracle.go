@@ -77,6 +77,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLoadBalancers()
+	o.expectBGP()
 	o.expectNetworks()
 	return o.units, errors.Join(o.wrong...)
 }

@@ -46,7 +46,8 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
 // all are the resources that the operator watches.
-var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools", policies,
+var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools", "bgppeers",
+	"bgpadvertisements", policies,
 	podNetworks, definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
@@ -130,7 +131,7 @@ func generate(seed uint64) Plan {
 	}
 	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
-		withSchedulers, withLoadBalancers, withQoS} {
+		withSchedulers, withLoadBalancers, withQoS, withBGP} {
 		p = add(p)
 	}
 	return p

@@ -30,6 +30,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&IPPool{}, &IPPoolList{},
 		&FloatingIP{}, &FloatingIPList{},
 		&LoadBalancerPool{}, &LoadBalancerPoolList{},
+		&BGPPeer{}, &BGPPeerList{},
+		&BGPAdvertisement{}, &BGPAdvertisementList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -72,9 +72,16 @@ type LoadBalancerPoolSpec struct {
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// nodeSelector selects the nodes that may answer for the addresses. Omitted or empty, all.
+	// nodeSelector selects the nodes that may answer for the addresses, and that announce them by BGP. Omitted or
+	// empty, all.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+
+	// announceOnSegment makes one node answer ARP and neighbour discovery for each address. With false, clients reach
+	// the addresses only by routes, such as the routes of a BGPAdvertisement.
+	// +optional
+	// +kubebuilder:default=true
+	AnnounceOnSegment *bool `json:"announceOnSegment,omitempty"`
 }
 
 // LoadBalancerRange is an address, a CIDR, or the first and the last address with a dash between:

@@ -123,6 +123,10 @@ type NodeNetworkSpec struct {
 	// hostPorts is a copy of ClusterNetwork's hostPorts.
 	// +optional
 	HostPorts HostPorts `json:"hostPorts,omitempty,omitzero"`
+
+	// bgp is what the node announces by BGP. It is absent unless a BGPPeer selects the node.
+	// +optional
+	BGP *NodeBGP `json:"bgp,omitempty"`
 }
 
 // NodeGateway is the desired configuration of the node's link to the outside.
@@ -239,6 +243,13 @@ type NodeNetworkStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=33
 	PhysicalNetworks []NodePhysicalNetworkStatus `json:"physicalNetworks,omitempty"`
+
+	// bgp lists the node's BGP sessions.
+	// +optional
+	// +listType=map
+	// +listMapKey=peer
+	// +kubebuilder:validation:MaxItems=16
+	BGP []NodeBGPSession `json:"bgp,omitempty"`
 
 	// agentVersion is the version of the agent that wrote this.
 	// +optional

@@ -67,6 +67,9 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	for _, note := range append(slices.Clone(h.Notes), addressesFree(nn, want.Addresses)) {
 		meta.SetStatusCondition(&want.Conditions, note.condition(nn.Generation))
 	}
+	if nn.Spec.BGP == nil {
+		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionRoutesAnnounced)
+	}
 	if c := refusedTopology(nn); c != nil && ready.Status == metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, c.Type+": "+c.Message
 	}

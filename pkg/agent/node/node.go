@@ -23,6 +23,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/attach"
+	"github.com/weft-network/weft/pkg/agent/bgp"
 	"github.com/weft-network/weft/pkg/agent/bindings"
 	"github.com/weft-network/weft/pkg/agent/cniconfig"
 	"github.com/weft-network/weft/pkg/agent/daemon"
@@ -65,6 +66,7 @@ type Reconciler struct {
 	CNI         *cniconfig.Config
 	Prober      *prober.Prober
 	Gateway     *gateway.Gateway
+	BGP         *bgp.Speaker
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
 
@@ -166,11 +168,29 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
 	physical := r.Gateway.ApplyPhysical(ctx, node, spec, &h.Status)
 	h.Notes = []desired.Stage{r.Check.Stage(), physical, r.Gateway.Apply(ctx, node, spec, &h.Status)}
+	if announced := r.applyBGP(spec.BGP, &h.Status); spec.BGP != nil {
+		h.Notes = append(h.Notes, announced)
+	}
 	r.Gateway.ReportGatewayNetwork(&h.Status)
 	if r.OVS.Connected() {
 		h.Status.Move = r.Gateway.Move()
 	}
 	return h
+}
+
+// applyBGP announces the node's routes. Without a NodeNetwork the node announces nothing.
+func (r *Reconciler) applyBGP(spec *networkv1alpha1.NodeBGP, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+	stage := desired.Stage{Type: networkv1alpha1.ConditionRoutesAnnounced}
+	if err := r.BGP.Apply(spec); err != nil {
+		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+	}
+	status.BGP = r.BGP.Status()
+	for _, session := range status.BGP {
+		if session.State != networkv1alpha1.BGPEstablished && session.Message != "" && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonSessionsDown, fmt.Errorf("BGPPeer %s: %s", session.Peer, session.Message)
+		}
+	}
+	return stage
 }
 
 // applyOVS creates the bridge and registers the chassis.

@@ -42,6 +42,8 @@ var kinds = map[string]kind{
 		Kind: "EgressFirewall", generation: true},
 
 	"loadbalancerpools": {Resource: "loadbalancerpools", APIVersion: "network.weft.dev/v1alpha1", Kind: "LoadBalancerPool", generation: true},
+	"bgppeers":          {Resource: "bgppeers", APIVersion: "network.weft.dev/v1alpha1", Kind: "BGPPeer", generation: true},
+	"bgpadvertisements": {Resource: "bgpadvertisements", APIVersion: "network.weft.dev/v1alpha1", Kind: "BGPAdvertisement", generation: true},
 
 	"ippools":      {Resource: "ippools", APIVersion: "network.weft.dev/v1alpha1", Kind: "IPPool", generation: true},
 	"floatingips":  {Resource: "floatingips", APIVersion: "network.weft.dev/v1alpha1", Kind: "FloatingIP", generation: true, whole: true},

@@ -24,6 +24,11 @@ func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 			return err
 		}
 	}
+	if what == "ovn" || what == "all" {
+		if err := timed(out, "bird", func() (bool, error) { return c.MakeBIRD(ctx) }); err != nil {
+			return err
+		}
+	}
 	if what == "upstream" {
 		if err := timed(out, "shell", func() (bool, error) { return c.MakeShell(ctx) }); err != nil {
 			return err

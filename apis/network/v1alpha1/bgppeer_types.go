@@ -1,0 +1,128 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BGPPeer is a router outside the cluster. The agent of each selected node keeps a BGP session with it, and announces
+// the routes of the BGPAdvertisements that name the peer.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="network.weft.dev/goes-after-network=true"
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.peerAddress`
+// +kubebuilder:printcolumn:name="ASN",type=integer,JSONPath=`.spec.peerASN`
+// +kubebuilder:printcolumn:name="My-ASN",type=integer,JSONPath=`.spec.myASN`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="nodes that must have a session"
+// +kubebuilder:printcolumn:name="Established",type=integer,JSONPath=`.status.established`,description="nodes that have a session"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Established")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type BGPPeer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec BGPPeerSpec `json:"spec"`
+	// +optional
+	Status BGPPeerStatus `json:"status,omitempty,omitzero"`
+}
+
+// BGPPeerList is a list of BGPPeers.
+//
+// +kubebuilder:object:root=true
+type BGPPeerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []BGPPeer `json:"items"`
+}
+
+// BGPPeerSpec describes the router, and the sessions with it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.keepaliveTimeSeconds) || self.keepaliveTimeSeconds < self.holdTimeSeconds",message="keepaliveTimeSeconds must be less than holdTimeSeconds",reason=FieldValueInvalid,fieldPath=.keepaliveTimeSeconds
+// +kubebuilder:validation:XValidation:rule="!self.ebgpMultiHop || self.peerASN != self.myASN",message="ebgpMultiHop applies only if peerASN differs from myASN: a session within one AS may have any number of hops",reason=FieldValueInvalid,fieldPath=.ebgpMultiHop
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceAddress) || !isIP(self.sourceAddress) || !isIP(self.peerAddress) || ip(self.sourceAddress).family() == ip(self.peerAddress).family()",message="sourceAddress and peerAddress must have the same family",reason=FieldValueInvalid,fieldPath=.sourceAddress
+type BGPPeerSpec struct {
+	// peerAddress is the address of the router.
+	// +required
+	PeerAddress EgressAddress `json:"peerAddress"`
+
+	// peerASN is the AS number of the router.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	PeerASN int64 `json:"peerASN"`
+
+	// myASN is the AS number of the nodes in this session.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	MyASN int64 `json:"myASN"`
+
+	// peerPort is the router's TCP port.
+	// +optional
+	// +kubebuilder:default=179
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	PeerPort int32 `json:"peerPort,omitempty"`
+
+	// nodeSelector selects the nodes that keep a session. Omitted or empty, all.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+
+	// sourceAddress is the nodes' own address of the sessions. Set it only if nodeSelector selects the one node that
+	// has the address. Omitted, the kernel chooses by the route to the router.
+	// +optional
+	SourceAddress EgressAddress `json:"sourceAddress,omitempty"`
+
+	// holdTimeSeconds is how long a session lasts without messages of the router. The smaller value of both sides
+	// applies.
+	// +optional
+	// +kubebuilder:default=90
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=65535
+	HoldTimeSeconds int32 `json:"holdTimeSeconds,omitempty"`
+
+	// keepaliveTimeSeconds is the time between keepalive messages. Omitted, it is a third of holdTimeSeconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=21845
+	KeepaliveTimeSeconds int32 `json:"keepaliveTimeSeconds,omitempty"`
+
+	// ebgpMultiHop permits routers between the nodes and a peer of another AS.
+	// +optional
+	// +kubebuilder:default=false
+	EBGPMultiHop bool `json:"ebgpMultiHop"`
+
+	// passwordKey is the key of the Secret weft-bgp, in Weft's namespace, that has the password of the sessions (TCP MD5,
+	// RFC 2385). Omitted, the sessions have no password.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-._A-Za-z0-9]*$`
+	PasswordKey string `json:"passwordKey,omitempty"`
+
+	// gracefulRestartTimeSeconds is how long the router keeps the routes of a node whose agent restarts (RFC 4724). 0
+	// switches graceful restart off: a restart of the agent withdraws its routes.
+	// +optional
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4095
+	GracefulRestartTimeSeconds *int32 `json:"gracefulRestartTimeSeconds,omitempty"`
+}
+
+// BGPPeerStatus is written by the operator. NodeNetwork.status.bgp has the session of each node.
+type BGPPeerStatus struct {
+	// nodes counts the nodes that must have a session with the router.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// established counts the nodes whose session is established.
+	// +optional
+	Established int32 `json:"established"`
+
+	// conditions: Established: each selected node has an established session. The message names the other nodes, and
+	// why they have no session.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

@@ -1,0 +1,126 @@
+package bgp
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Kind is the name of the kind. It has no units: its result is a part of NodeNetworks.
+const Kind = "bgp"
+
+// Kinds returns the kind of BGP routes.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Events: env.Events, Counted: env.Settings.Sessions}
+	return []*kind.Kind{{
+		Name: Kind, Reconciler: r, Live: true,
+		Watches: []kind.Watch{
+			kind.Map(&networkv1alpha1.BGPPeer{}, always, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.BGPAdvertisement{}, always, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofNetwork, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&corev1.Node{}, r.ifUsed, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Map(&corev1.Service{}, r.ofService, predicate.Funcs{UpdateFunc: serviceChanged}),
+			kind.Map(&discoveryv1.EndpointSlice{}, r.ofSlice),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.ifUsed,
+				predicate.Or[client.Object](trigger.SpecChanged(), predicate.LabelChangedPredicate{})),
+			kind.Map(&networkv1alpha1.EgressIP{}, r.ifUsed, predicate.Funcs{UpdateFunc: egressIPChanged}),
+			kind.Map(&corev1.Namespace{}, r.ifUsed, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+		},
+	}}
+}
+
+// always returns the request for all nodes.
+func always(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}}}
+}
+
+// ifUsed returns the request if a BGPPeer or BGPAdvertisement exists. Their own events enqueue it otherwise.
+func (r *Reconciler) ifUsed(ctx context.Context, o client.Object) []reconcile.Request {
+	var peers networkv1alpha1.BGPPeerList
+	var advertisements networkv1alpha1.BGPAdvertisementList
+	if err := r.list(ctx, &peers, &advertisements); err != nil || len(peers.Items)+len(advertisements.Items) == 0 {
+		return nil // the cache returns no errors once it is in sync
+	}
+	return always(ctx, o)
+}
+
+// ofNetwork also returns the request for a node whose routes are left over.
+func (r *Reconciler) ofNetwork(ctx context.Context, o client.Object) []reconcile.Request {
+	if nn, ok := o.(*networkv1alpha1.NodeNetwork); ok && nn.Spec.BGP != nil {
+		return always(ctx, o)
+	}
+	return r.ifUsed(ctx, o)
+}
+
+// ofService returns the request for a Service with addresses of a LoadBalancerPool.
+func (r *Reconciler) ofService(ctx context.Context, o client.Object) []reconcile.Request {
+	if s, ok := o.(*corev1.Service); ok && loadbalancer.IsOurs(s) {
+		return r.ifUsed(ctx, o)
+	}
+	return nil
+}
+
+// ofSlice returns the request for endpoints of a Service that is announced only where these are.
+func (r *Reconciler) ofSlice(ctx context.Context, o client.Object) []reconcile.Request {
+	var s corev1.Service
+	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
+	if name.Name == "" || r.Client.Get(ctx, name, &s) != nil { // the creation of the Service enqueues the request
+		return nil
+	}
+	if s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return nil
+	}
+	return r.ofService(ctx, &s)
+}
+
+// networkChanged passes changes of what the routes are computed from, and of the sessions.
+func networkChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.UID != after.UID || before.Generation != after.Generation ||
+		before.Status.Chassis != after.Status.Chassis || !equality.Semantic.DeepEqual(before.Status.BGP, after.Status.BGP) ||
+		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+}
+
+// nodeChanged passes changes of labels and addresses, and of whether the node may announce.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+		loadbalancer.IsReady(before) != loadbalancer.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) ||
+		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
+}
+
+// serviceChanged passes changes of a Service's addresses, and of which nodes announce them.
+func serviceChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Service)
+	after, ok2 := e.ObjectNew.(*corev1.Service)
+	return !ok || !ok2 || before.UID != after.UID || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
+		loadbalancer.Wants(before) != loadbalancer.Wants(after) || !maps.Equal(before.Labels, after.Labels) ||
+		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
+		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
+}
+
+// egressIPChanged passes changes of labels, and of which node carries which address.
+func egressIPChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
+	return !ok || !ok2 || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+		!slices.Equal(before.Status.Items, after.Status.Items)
+}

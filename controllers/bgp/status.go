@@ -1,0 +1,138 @@
+package bgp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/bgp"
+	"github.com/weft-network/weft/pkg/health"
+)
+
+// report writes the status of the objects that differ.
+func (r *Reconciler) report(ctx context.Context, w bgp.World, result bgp.Result) error {
+	sessions := sessionsOf(w.Networks)
+	var errs []error
+	for i := range w.Peers {
+		if p := &w.Peers[i]; result.Peers[p.Name] != nil {
+			errs = append(errs, r.reportPeer(ctx, p, result.Peers[p.Name], sessions[p.Name]))
+		}
+	}
+	for i := range w.Advertisements {
+		if a := &w.Advertisements[i]; result.Advertisements[a.Name] != nil {
+			errs = append(errs, r.reportAdvertisement(ctx, a, result.Advertisements[a.Name]))
+		}
+	}
+	r.count(result)
+	return errors.Join(errs...)
+}
+
+// sessionsOf returns the sessions that agents report, by BGPPeer and node.
+func sessionsOf(networks []networkv1alpha1.NodeNetwork) map[string]map[string]networkv1alpha1.NodeBGPSession {
+	all := map[string]map[string]networkv1alpha1.NodeBGPSession{}
+	for i := range networks {
+		for _, session := range networks[i].Status.BGP {
+			if all[session.Peer] == nil {
+				all[session.Peer] = map[string]networkv1alpha1.NodeBGPSession{}
+			}
+			all[session.Peer][networks[i].Name] = session
+		}
+	}
+	return all
+}
+
+// reportPeer writes the status of a BGPPeer.
+func (r *Reconciler) reportPeer(ctx context.Context, p *networkv1alpha1.BGPPeer, found *bgp.Peer,
+	sessions map[string]networkv1alpha1.NodeBGPSession) error {
+	changed := p.DeepCopy()
+	var down []string
+	for _, node := range found.Nodes {
+		session, reported := sessions[node]
+		switch {
+		case !reported:
+			down = append(down, "node "+node+": its agent has not reported the session yet")
+		case session.State != networkv1alpha1.BGPEstablished:
+			down = append(down, "node "+node+": "+cmp.Or(session.Message, "connecting"))
+		}
+	}
+	changed.Status.Nodes = int32(len(found.Nodes))
+	changed.Status.Established = int32(len(found.Nodes) - len(down))
+	if r.Counted != nil {
+		r.Counted(p.Name, len(found.Nodes), len(found.Nodes)-len(down))
+	}
+	reason, message := found.Reason, found.Message
+	if reason == "" && len(down) > 0 {
+		reason, message = networkv1alpha1.ReasonSessionsDown, strings.Join(down, "; ")
+	}
+	c := condition(networkv1alpha1.ConditionEstablished, p.Generation, reason, message, "each selected node has a session")
+	return r.patch(ctx, p, changed, &p.Status.Conditions, &changed.Status.Conditions, c)
+}
+
+// reportAdvertisement writes the status of a BGPAdvertisement.
+func (r *Reconciler) reportAdvertisement(ctx context.Context, a *networkv1alpha1.BGPAdvertisement, found *bgp.Advertisement) error {
+	changed := a.DeepCopy()
+	changed.Status.Prefixes, changed.Status.Nodes = int32(found.Prefixes), int32(found.Nodes)
+	c := condition(networkv1alpha1.ConditionAdvertised, a.Generation, found.Reason, found.Message,
+		"a node announces each selected address")
+	return r.patch(ctx, a, changed, &a.Status.Conditions, &changed.Status.Conditions, c)
+}
+
+// condition returns a condition that is True without a reason against it.
+func condition(kind string, generation int64, reason, message, good string) metav1.Condition {
+	if reason == "" {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+			Reason: networkv1alpha1.ReasonAsExpected, Message: good}
+	}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, ObservedGeneration: generation, Reason: reason,
+		Message: health.Cut(message)}
+}
+
+// patch writes a status with a condition if it differs, and records an event when the condition's status or reason changes.
+func (r *Reconciler) patch(ctx context.Context, before, after client.Object, had, has *[]metav1.Condition, c metav1.Condition) error {
+	was := meta.FindStatusCondition(*had, c.Type)
+	meta.SetStatusCondition(has, c)
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if was == nil || was.Status != c.Status || was.Reason != c.Reason {
+		kind := corev1.EventTypeNormal
+		if c.Status != metav1.ConditionTrue {
+			kind = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(runtime.Object(after), nil, kind, c.Reason, "Report"+c.Type, "%s",
+			health.Cut(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)))
+	}
+	return nil
+}
+
+// count resets the counts of deleted BGPPeers.
+func (r *Reconciler) count(result bgp.Result) {
+	if r.Counted == nil {
+		return
+	}
+	for _, name := range slices.Collect(maps.Keys(r.counted)) {
+		if result.Peers[name] == nil {
+			r.Counted(name, 0, 0)
+		}
+	}
+	r.counted = map[string]bool{}
+	for name := range result.Peers {
+		r.counted[name] = true
+	}
+}

@@ -1,0 +1,196 @@
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+
+	"github.com/go-logr/logr"
+	api "github.com/osrg/gobgp/v3/api"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+const (
+	// retrySeconds is the shortest time between attempts to connect. The server adds up to as much at random.
+	retrySeconds = 5
+	// deferralSeconds is how long a restarted agent waits for the router's own routes before it sends its routes.
+	deferralSeconds = 10
+	// hops is the TTL of sessions with routers of another AS behind others.
+	hops = 255
+	// maxMessage is the longest message of a session in the status.
+	maxMessage = 512
+)
+
+// settings are what a session is made from. Another value needs another session.
+type settings struct {
+	networkv1alpha1.NodeBGPPeer
+	routerID string
+	password string
+	// noPassword is why the password of PasswordKey cannot be read, or "".
+	noPassword string
+}
+
+func (s settings) internal() bool { return s.MyASN == s.PeerASN }
+
+// session is the session with one BGPPeer.
+type session struct {
+	settings settings
+	server   *speaking // nil if the password cannot be read
+	cancel   context.CancelFunc
+	routes   map[netip.Prefix]route  // as the server has them
+	ids      map[netip.Prefix][]byte // the server's name of each
+
+	mu          sync.Mutex
+	established bool
+	state       api.PeerState_SessionState
+	reason      string // why there is no session
+}
+
+// start starts a server with the routes of a peer, and then the session. The routes come first, because the end of the
+// first transfer makes the router forget the routes of an earlier agent that are missing.
+func (s *session) start(routes map[netip.Prefix]route, restarting bool, o Options) error {
+	of := s.settings
+	s.server.logger.attach(o.Log.WithValues("peer", of.Name), func(reason string) { s.note(reason, o.Changed) })
+	ctx, cancel := context.WithCancel(o.Running)
+	s.cancel = cancel
+	global := &api.Global{Asn: uint32(of.MyASN), RouterId: of.routerID, ListenPort: -1}
+	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
+		return err
+	}
+	if err := s.setRoutes(routes); err != nil {
+		return err
+	}
+	err := s.server.WatchEvent(ctx, &api.WatchEventRequest{Peer: &api.WatchEventRequest_Peer{}}, func(e *api.WatchEventResponse) {
+		s.observe(e, o.Changed)
+	})
+	if err != nil {
+		return err
+	}
+	return s.server.AddPeer(ctx, &api.AddPeerRequest{Peer: peerOf(of, restarting)})
+}
+
+// peerOf returns the settings as the server takes them.
+func peerOf(of settings, restarting bool) *api.Peer {
+	peer := &api.Peer{
+		Conf: &api.PeerConf{NeighborAddress: string(of.PeerAddress), PeerAsn: uint32(of.PeerASN), LocalAsn: uint32(of.MyASN),
+			AuthPassword: of.password},
+		Timers: &api.Timers{Config: &api.TimersConfig{ConnectRetry: retrySeconds, IdleHoldTimeAfterReset: retrySeconds,
+			HoldTime: uint64(of.HoldTimeSeconds), KeepaliveInterval: uint64(of.KeepaliveTimeSeconds)}},
+		Transport:    &api.Transport{RemotePort: uint32(of.PeerPort), LocalAddress: string(of.SourceAddress)},
+		EbgpMultihop: &api.EbgpMultihop{Enabled: of.EBGPMultiHop && !of.internal(), MultihopTtl: hops},
+	}
+	graceful := of.GracefulRestartTimeSeconds > 0
+	if graceful {
+		peer.GracefulRestart = &api.GracefulRestart{Enabled: true, RestartTime: uint32(of.GracefulRestartTimeSeconds),
+			DeferralTime: deferralSeconds, LocalRestarting: restarting}
+	}
+	for _, family := range []*api.Family{family4, family6} {
+		peer.AfiSafis = append(peer.AfiSafis, &api.AfiSafi{Config: &api.AfiSafiConfig{Family: family, Enabled: true},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: graceful}}})
+	}
+	return peer
+}
+
+// stop ends the session with a notification, so that the router removes its routes at once. The server can be started
+// again.
+func (s *session) stop() error {
+	err := s.setRoutes(nil)
+	s.cancel()
+	s.server.logger.attach(logr.Discard(), func(string) {})
+	return errors.Join(err, s.server.StopBgp(context.Background(), &api.StopBgpRequest{}))
+}
+
+// setRoutes makes the server's table equal to routes by difference.
+func (s *session) setRoutes(routes map[netip.Prefix]route) error {
+	if s.server == nil || maps.Equal(s.routes, routes) {
+		return nil
+	}
+	var errs []error
+	for prefix := range s.routes {
+		if _, ok := routes[prefix]; ok {
+			continue
+		}
+		if err := s.server.DeletePath(context.Background(), &api.DeletePathRequest{Uuid: s.ids[prefix]}); err != nil {
+			errs = append(errs, fmt.Errorf("withdraw %s: %w", prefix, err))
+			continue
+		}
+		delete(s.routes, prefix)
+		delete(s.ids, prefix)
+	}
+	for prefix, want := range routes {
+		if has, ok := s.routes[prefix]; ok && has == want {
+			continue
+		}
+		path, err := want.path(prefix, s.settings.internal())
+		var added *api.AddPathResponse
+		if err == nil {
+			added, err = s.server.AddPath(context.Background(), &api.AddPathRequest{Path: path})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("announce %s: %w", prefix, err))
+			continue
+		}
+		s.routes[prefix], s.ids[prefix] = want, added.Uuid
+	}
+	return errors.Join(errs...)
+}
+
+// observe records the state of the session.
+func (s *session) observe(e *api.WatchEventResponse, changed func()) {
+	peer := e.GetPeer().GetPeer()
+	if peer == nil || e.GetPeer().GetType() != api.WatchEventResponse_PeerEvent_STATE {
+		return
+	}
+	state := peer.GetState().GetSessionState()
+	s.mu.Lock()
+	opening := s.state == api.PeerState_OPENSENT || s.state == api.PeerState_OPENCONFIRM
+	established := state == api.PeerState_ESTABLISHED
+	differs := established != s.established
+	switch {
+	case established:
+		s.reason = ""
+	case opening && state == api.PeerState_IDLE && s.reason == "":
+		s.reason, differs = "the router closed the connection before the session was established", true
+	}
+	s.established, s.state = established, state
+	s.mu.Unlock()
+	if differs {
+		changed()
+	}
+}
+
+// note records why there is no session.
+func (s *session) note(reason string, changed func()) {
+	s.mu.Lock()
+	differs := s.reason != reason && !s.established
+	s.reason = reason
+	s.mu.Unlock()
+	if differs {
+		changed()
+	}
+}
+
+// status returns the session for the status.
+func (s *session) status() networkv1alpha1.NodeBGPSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := networkv1alpha1.NodeBGPSession{Peer: s.settings.Name, State: networkv1alpha1.BGPConnecting}
+	switch {
+	case s.settings.noPassword != "":
+		status.Message = s.settings.noPassword
+	case s.established:
+		status.State, status.Routes = networkv1alpha1.BGPEstablished, int32(len(s.routes))
+	default:
+		status.Message = s.reason
+		if s.settings.password != "" && isTimeout(s.reason) {
+			status.Message += "; a router with another password does not answer either: compare the key " +
+				s.settings.PasswordKey + " of Secret " + networkv1alpha1.BGPPasswordSecret
+		}
+	}
+	status.Message = status.Message[:min(len(status.Message), maxMessage)]
+	return status
+}

@@ -1,0 +1,282 @@
+package bgp
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+)
+
+// Result is what the nodes must announce, and what the status of the objects must say.
+type Result struct {
+	// Nodes has the desired NodeNetwork.spec.bgp by node. It is nil for a node without peers.
+	Nodes          map[string]*networkv1alpha1.NodeBGP
+	Peers          map[string]*Peer
+	Advertisements map[string]*Advertisement
+}
+
+// Advertisement is what Compute finds out about a BGPAdvertisement.
+type Advertisement struct {
+	Prefixes, Nodes int
+	// Reason and Message say what is not announced. They are empty if everything is.
+	Reason, Message string
+
+	prefixes map[netip.Prefix]bool
+	nodes    map[string]bool
+	missing  []string // "ADDRESS: WHY"
+}
+
+// Compute decides what each node announces. An error is that of World's functions.
+func Compute(w World) (Result, error) {
+	nodes := w.nodes()
+	result := Result{Nodes: map[string]*networkv1alpha1.NodeBGP{}, Advertisements: map[string]*Advertisement{}}
+	result.Peers = w.assignPeers(nodes)
+	addresses, err := w.addresses()
+	if err != nil {
+		return result, err
+	}
+	t := table{}
+	for i := range w.Advertisements {
+		object := &w.Advertisements[i]
+		if !object.DeletionTimestamp.IsZero() {
+			continue
+		}
+		found := &Advertisement{prefixes: map[netip.Prefix]bool{}, nodes: map[string]bool{}}
+		result.Advertisements[object.Name] = found
+		a, err := parse(object)
+		if err != nil {
+			found.Reason, found.Message = networkv1alpha1.ReasonInvalidSpec, err.Error()
+			continue
+		}
+		if err := w.advertise(a, nodes, addresses, t, found); err != nil {
+			return result, err
+		}
+	}
+	for _, n := range nodes {
+		result.Nodes[n.name] = t.of(n, result.Advertisements)
+	}
+	for _, found := range result.Advertisements {
+		found.sum()
+	}
+	return result, nil
+}
+
+// target is a node that announces routes of an advertisement, and the peers that get them.
+type target struct {
+	*node
+	peers []string
+}
+
+// advertise enters the routes of an advertisement into the table.
+func (w World) advertise(a advertisement, nodes []*node, addresses []*address, t table, found *Advertisement) error {
+	var targets []target
+	for _, n := range nodes {
+		if peers := a.peersOf(n); len(peers) > 0 {
+			targets = append(targets, target{n, peers})
+		}
+	}
+	if len(targets) == 0 {
+		found.Reason, found.Message = networkv1alpha1.ReasonNoPeer, "no selected node has a session with a selected BGPPeer"
+		return nil
+	}
+	if a.Spec.PodSubnets {
+		for _, n := range targets {
+			for _, subnet := range n.subnets {
+				if n.nextHop(subnet.Addr().Is4()).IsValid() {
+					t.add(n, subnet, a, found)
+				}
+			}
+		}
+	}
+	for _, of := range addresses {
+		selected, err := a.selects(of, w.NamespaceLabels)
+		if err != nil {
+			return err
+		}
+		if !selected {
+			continue
+		}
+		announcing, why := of.announcing(targets)
+		if why != "" {
+			found.missing = append(found.missing, fmt.Sprintf("%s: %s", of.Addr, why))
+		}
+		for _, n := range announcing {
+			t.add(n, a.aggregate(of.Addr), a, found)
+		}
+	}
+	if a.Spec.EgressIPs != nil {
+		w.advertiseEgressIPs(a, targets, t, found)
+	}
+	return nil
+}
+
+// advertiseEgressIPs enters the addresses that nodes carry.
+func (w World) advertiseEgressIPs(a advertisement, targets []target, t table, found *Advertisement) {
+	for i := range w.EgressIPs {
+		e := &w.EgressIPs[i]
+		if !a.egressIPs.Matches(labels.Set(e.Labels)) {
+			continue
+		}
+		for _, item := range e.Status.Items {
+			address, err := item.EgressIP.Addr()
+			if err != nil {
+				continue // its own controller wrote it
+			}
+			at := slices.IndexFunc(targets, func(n target) bool { return n.name == item.Node })
+			if at < 0 || !targets[at].nextHop(address.Is4()).IsValid() {
+				found.missing = append(found.missing,
+					fmt.Sprintf("%s: node %s, which carries it, announces nothing of its family", address, item.Node))
+				continue
+			}
+			t.add(targets[at], a.aggregate(address), a, found)
+		}
+	}
+}
+
+// announcing returns the nodes that announce an address. Without one, why says why.
+func (of *address) announcing(targets []target) (able []target, why string) {
+	for _, n := range targets {
+		if n.serves && !n.excluded && n.nextHop(of.Is4()).IsValid() && of.pool.Nodes.Matches(n.labels) {
+			able = append(able, n)
+		}
+	}
+	if len(able) == 0 {
+		return nil, "no node with a session is connected to the outside, has an address of its family, and is selected by the pool"
+	}
+	if of.local != nil {
+		able = slices.DeleteFunc(able, func(n target) bool { return !of.local[n.name] })
+		if len(able) == 0 {
+			return nil, "externalTrafficPolicy is Local, and no announcing node has a ready endpoint"
+		}
+		return able, ""
+	}
+	if preferred := slices.DeleteFunc(slices.Clone(able), func(n target) bool { return !n.preferred }); len(preferred) > 0 {
+		return preferred, ""
+	}
+	return able, ""
+}
+
+// sum fills in the counts and the message.
+func (f *Advertisement) sum() {
+	f.Prefixes, f.Nodes = len(f.prefixes), len(f.nodes)
+	switch {
+	case f.Reason != "":
+	case len(f.missing) > 0:
+		const named = 5
+		f.Reason, f.Message = networkv1alpha1.ReasonNotAnnounced, strings.Join(f.missing[:min(named, len(f.missing))], "; ")
+		if more := len(f.missing) - named; more > 0 {
+			f.Message += fmt.Sprintf("; and %d more", more)
+		}
+	case f.Prefixes == 0:
+		f.Reason, f.Message = networkv1alpha1.ReasonNothingSelected, "nothing is selected: no Service has an address of the pools, "+
+			"no node carries one of the EgressIPs, and no node has a pod subnet to announce"
+	}
+}
+
+// attributes are a route's attributes for one peer.
+type attributes struct {
+	preference  *int64
+	communities []string
+}
+
+func (a attributes) compare(b attributes) int {
+	if (a.preference == nil) != (b.preference == nil) {
+		if a.preference == nil {
+			return -1
+		}
+		return 1
+	}
+	if a.preference != nil && *a.preference != *b.preference {
+		return cmp.Compare(*a.preference, *b.preference)
+	}
+	return slices.Compare(a.communities, b.communities)
+}
+
+// table has the routes of all nodes: by node, prefix and peer.
+type table map[string]map[netip.Prefix]map[string]attributes
+
+// add enters a route of an advertisement, or its attributes into a route that another advertisement entered.
+func (t table) add(n target, prefix netip.Prefix, a advertisement, found *Advertisement) {
+	found.prefixes[prefix], found.nodes[n.name] = true, true
+	if t[n.name] == nil {
+		t[n.name] = map[netip.Prefix]map[string]attributes{}
+	}
+	route := t[n.name][prefix]
+	if route == nil {
+		route = map[string]attributes{}
+		t[n.name][prefix] = route
+	}
+	for _, peer := range n.peers {
+		has := route[peer]
+		if p := a.Spec.LocalPreference; p != nil && (has.preference == nil || *p > *has.preference) {
+			has.preference = p
+		}
+		for _, c := range a.Spec.Communities {
+			has.communities = append(has.communities, strings.TrimPrefix(string(c), "large:"))
+		}
+		slices.Sort(has.communities)
+		has.communities = slices.Compact(has.communities)
+		route[peer] = has
+	}
+}
+
+// of returns a node's part of the table. The order is always the same.
+func (t table) of(n *node, advertisements map[string]*Advertisement) *networkv1alpha1.NodeBGP {
+	if len(n.peers) == 0 {
+		return nil
+	}
+	spec := &networkv1alpha1.NodeBGP{RouterID: networkv1alpha1.IP(n.routerID.String()), Peers: n.peers}
+	for _, hop := range n.nextHops {
+		spec.NextHops = append(spec.NextHops, networkv1alpha1.IP(hop.String()))
+	}
+	var prefixes []netip.Prefix
+	for prefix := range t[n.name] {
+		prefixes = append(prefixes, prefix)
+	}
+	slices.SortFunc(prefixes, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	for _, prefix := range prefixes {
+		routes := group(prefix, t[n.name][prefix], len(n.peers))
+		if len(spec.Routes)+len(routes) > networkv1alpha1.MaxNodeBGPRoutes {
+			for _, found := range advertisements {
+				if found.prefixes[prefix] && found.nodes[n.name] {
+					found.Reason = networkv1alpha1.ReasonTooManyRoutes
+					found.Message = fmt.Sprintf("node %s announces %d routes at most: shorten the aggregation lengths, or select fewer addresses",
+						n.name, networkv1alpha1.MaxNodeBGPRoutes)
+				}
+			}
+			continue
+		}
+		spec.Routes = append(spec.Routes, routes...)
+	}
+	return spec
+}
+
+// group returns a route for each set of peers that get a prefix with the same attributes. Without names, all peers get it.
+func group(prefix netip.Prefix, byPeer map[string]attributes, peers int) (routes []networkv1alpha1.NodeBGPRoute) {
+	var names []string
+	for name := range byPeer {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(byPeer[a].compare(byPeer[b]), cmp.Compare(a, b)) })
+	for i, name := range names {
+		has := byPeer[name]
+		if i > 0 && has.compare(byPeer[names[i-1]]) == 0 {
+			last := &routes[len(routes)-1]
+			last.Peers = append(last.Peers, name)
+			continue
+		}
+		routes = append(routes, networkv1alpha1.NodeBGPRoute{Prefix: prefix.String(), LocalPreference: has.preference,
+			Communities: has.communities, Peers: []string{name}})
+	}
+	if len(routes) == 1 && len(routes[0].Peers) == peers {
+		routes[0].Peers = nil
+	}
+	return routes
+}
