@@ -67,7 +67,7 @@ func (i *inspectCommand) run(c *cobra.Command, _ []string) error {
 	}
 	report := migrate.Inspect(read)
 	if report.Source.Network == "" {
-		return noNetwork(report)
+		return foundNoNetwork(report)
 	}
 	if i.folder != "" {
 		if err := writeMigration(i.folder, report); err != nil {
@@ -100,8 +100,8 @@ func (i *inspectCommand) read(c *cobra.Command) (migrate.Cluster, error) {
 	return read, err
 }
 
-// noNetwork is the error for a cluster without a known network. It names what could not be read.
-func noNetwork(r migrate.Report) error {
+// foundNoNetwork is the error for a cluster without a known network. It names what could not be read.
+func foundNoNetwork(r migrate.Report) error {
 	err := errors.New("found no network of ovn-kubernetes, kube-ovn, Calico, Cilium or flannel")
 	if len(r.Unread) > 0 {
 		return fmt.Errorf("%w; %s", err, grant(r.Unread))

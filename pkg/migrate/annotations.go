@@ -224,6 +224,9 @@ func (in *inspector) staticAddresses(o *unstructured.Unstructured, key string) {
 		}
 		ranges = append(ranges, r.String())
 	}
+	if in.inPool(o, key, ranges) {
+		return
+	}
 	_, name, _ := strings.Cut(i.entry.Object, "/")
 	pool := i.pool(weftName(o.GetNamespace(), cmp.Or(name, o.GetName())), networkv1alpha1.LocationOverlay, ranges)
 	in.join(pool)
@@ -235,6 +238,40 @@ func (in *inspector) staticAddresses(o *unstructured.Unstructured, key string) {
 	}
 	e.Next = fmt.Sprintf("annotate with %s: %s and %s: %s", networkv1alpha1.IPPoolAnnotation, pool.Name,
 		networkv1alpha1.ReleasePolicyAnnotation, networkv1alpha1.ReleaseImmutable)
+}
+
+// inPool reports whether an IPPool of another object has all of these ranges. The pod's entry then names it, because
+// IPPools must not overlap.
+func (in *inspector) inPool(o *unstructured.Unstructured, key string, ranges []string) bool {
+	for _, m := range in.report.Manifests {
+		pool := unstructured.Unstructured{Object: m.Object}
+		if pool.GetKind() != "IPPool" || slices.Contains(m.From, owned(o)) || !slices.ContainsFunc(ranges, within(m.Object)) {
+			continue
+		}
+		e := in.meant(o, key, meaning{Translated, "IPPool " + pool.GetName() + " has the addresses", false})
+		if to := nameOf(&pool); !slices.Contains(e.To, to) {
+			e.To = append(e.To, to)
+		}
+		limits, _ := json.Marshal([][]string{ranges})
+		e.Next = fmt.Sprintf("annotate with %s: %s and %s: %s", networkv1alpha1.IPPoolAnnotation, pool.GetName(),
+			networkv1alpha1.IPRangesAnnotation, limits)
+		return true
+	}
+	return false
+}
+
+// within returns a function that reports whether an IPPool has the first address of a range.
+func within(pool map[string]any) func(string) bool {
+	return func(text string) bool {
+		want, err := parseRange(text)
+		ranges, _, _ := unstructured.NestedSlice(pool, "spec", "ranges")
+		return err == nil && slices.ContainsFunc(ranges, func(r any) bool {
+			tree, _ := r.(map[string]any)
+			text, _ := tree["addresses"].(string)
+			have, err := parseRange(text)
+			return err == nil && have.Contains(want.First)
+		})
+	}
 }
 
 // join adds the ranges of a pool of this name that another pod of the workload made.

@@ -260,6 +260,7 @@ func inNamespaces(names ...string) *metav1.LabelSelector {
 // weftName makes a name of an object: lower case letters, digits and dashes, at most 63.
 func weftName(parts ...string) string {
 	var b strings.Builder
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	for _, r := range strings.ToLower(strings.Join(parts, "-")) {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			b.WriteRune(r)

@@ -23,11 +23,16 @@ func excludedSet(texts []string) (*netipx.IPSet, error) {
 	return set, errors.Join(append(errs, err)...)
 }
 
-// without lists the ranges of a network that are not in a set, as IPPools write them.
+// without lists the ranges of a network that are not in a set, as IPPools write them. The first and the last address of an
+// IPv4 network are no pod's.
 func without(cidr netip.Prefix, excluded *netipx.IPSet) (ranges []string) {
 	var b netipx.IPSetBuilder
 	b.AddPrefix(cidr)
 	b.RemoveSet(excluded)
+	if cidr.Addr().Is4() && cidr.Bits() < 31 {
+		b.Remove(cidr.Addr())
+		b.Remove(netipx.PrefixLastIP(cidr))
+	}
 	set, err := b.IPSet()
 	if err != nil {
 		return []string{cidr.String()}
