@@ -335,6 +335,8 @@ func fillInner(v reflect.Value, depth int) {
 		fill(value, depth)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
+	case reflect.Interface: // a value of an object of any kind
+		v.Set(reflect.ValueOf("a"))
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Field(i); f.CanSet() {
