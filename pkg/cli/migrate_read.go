@@ -104,7 +104,8 @@ func withoutTwins(resources []resource) []resource {
 func (r *foreignReader) workloads(ctx context.Context) error {
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	core := schema.GroupVersion{Version: "v1"}
-	for _, full := range []schema.GroupVersionResource{apps.WithResource("daemonsets"), apps.WithResource("deployments"), core.WithResource("nodes")} {
+	for _, full := range []schema.GroupVersionResource{apps.WithResource("daemonsets"), apps.WithResource("deployments"),
+		core.WithResource("nodes")} {
 		if err := r.list(ctx, full, "", metav1.ListOptions{}); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ var meanings = map[string]meaning{
 	"k8s.ovn.org/bfd-enabled":             {Cannot, "Weft has no gateways of namespaces", true},
 	"k8s.ovn.org/external-gw-*":           {Cannot, "Weft has no gateways of namespaces", true},
 	"k8s.ovn.org/multicast-enabled":       {Cannot, "Weft forwards no multicast between pods", true},
-	"k8s.ovn.org/acl-logging":             {Cannot, "annotate the namespace with network.weft.dev/acl-logging, which has the same form", true},
+	"k8s.ovn.org/acl-logging":             {Cannot, "annotate with network.weft.dev/acl-logging, which has the same form", true},
 	"ovn.kubernetes.io/*":                 {Cannot, "unknown annotation of kube-ovn", true},
 	"ovn.kubernetes.io/allocated":         state("the pod's state"),
 	"ovn.kubernetes.io/routed":            state("the pod's state"),
@@ -168,7 +168,7 @@ func owned(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("Pods of %s %s/%s", kind, o.GetNamespace(), name)
 }
 
-// annotated adds an object's annotations to its entry. states counts those that only record a state.
+// annotated adds an object's annotations to its entry. states counts annotations that only record a state.
 func (in *inspector) annotated(o *unstructured.Unstructured, states map[string]int64) {
 	for _, key := range sortedKeys(o.GetAnnotations()) {
 		m, ok := meaningOf(key)

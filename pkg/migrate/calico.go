@@ -155,7 +155,8 @@ func bgpConfiguration(i *item) {
 		}
 	}
 	if spec.has("nodeToNodeMeshEnabled") && !spec.flag("nodeToNodeMeshEnabled") {
-		i.lose("spec.nodeToNodeMeshEnabled", "false: routers outside may route to pods; with Weft they need static routes, and spec.gateway.snat: None")
+		i.lose("spec.nodeToNodeMeshEnabled", "false: routers outside may route to pods; with Weft they need static routes, "+
+			"and spec.gateway.snat: None")
 	}
 	i.notNeeded("nodes reach each other by Geneve")
 }

@@ -25,7 +25,7 @@ var (
 	quoted      = regexp.MustCompile(`^(?:"([^"]*)"|'([^']*)')$`)
 )
 
-// parseCalico parses a selector of pods. Selectors with "or", and those that look into values, are errors.
+// parseCalico parses a selector of pods. Selectors with "or", and terms that look into values, are errors.
 func parseCalico(text string) (s calicoSelector, err error) {
 	for _, term := range conjunction(text) {
 		if err := s.add(term); err != nil {
@@ -140,7 +140,7 @@ func (s *calicoSelector) add(term string) error {
 	return fmt.Errorf("selector %q has no form as a label selector", term)
 }
 
-// require adds a requirement. An empty operator is equality. Labels that Calico adds itself are those of namespaces.
+// require adds a requirement. An empty operator is equality. Labels that Calico adds itself select namespaces.
 func (s *calicoSelector) require(key string, operator metav1.LabelSelectorOperator, values ...string) error {
 	into := &s.pods
 	switch {

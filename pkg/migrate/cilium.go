@@ -63,7 +63,7 @@ func (in *inspector) ciliumFacts() {
 	}
 }
 
-// ciliumConfig names the settings that have a counterpart of another form, and those that have none.
+// ciliumConfig names the settings that have a counterpart of another form, and the settings without a counterpart.
 func (i *item) ciliumConfig(data map[string]string) {
 	if mtu := data["mtu"]; mtu != "" && mtu != "0" {
 		i.note("data.mtu", "%s is the MTU of links: Weft detects that of pods", mtu)
@@ -72,7 +72,8 @@ func (i *item) ciliumConfig(data map[string]string) {
 		i.note("data.kube-proxy-replacement", "Weft serves Services without kube-proxy")
 	}
 	read := []string{"cluster-pool-ipv4-cidr", "cluster-pool-ipv6-cidr", "cluster-pool-ipv4-mask-size", "cluster-pool-ipv6-mask-size", "mtu",
-		"enable-ipv4", "enable-ipv6", "ipam", "routing-mode", "tunnel-protocol", "enable-ipv4-masquerade", "masquerade", "kube-proxy-replacement"}
+		"enable-ipv4", "enable-ipv6", "ipam", "routing-mode", "tunnel-protocol", "enable-ipv4-masquerade", "masquerade",
+		"kube-proxy-replacement"}
 	for _, key := range sortedKeys(data) {
 		message := lostCiliumKeys[key]
 		switch {

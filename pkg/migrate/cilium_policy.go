@@ -19,7 +19,7 @@ type ciliumSelected struct {
 	ofNamespaces     bool
 }
 
-// parseCilium splits a selector of endpoints, whose labels have a source ("k8s:app") and include those of namespaces.
+// parseCilium splits a selector of endpoints, whose labels have a source ("k8s:app") and include labels of namespaces.
 func parseCilium(s metav1.LabelSelector) (c ciliumSelected, err error) {
 	for _, key := range sortedKeys(s.MatchLabels) {
 		into, label, err := c.label(key)
@@ -234,7 +234,7 @@ func (i *item) ciliumPeers(r fields, prefix string) (peers []policyPeer, some bo
 	return append(peers, entities...), len(kinds) > 0, nil
 }
 
-// ciliumBlocks reads the networks of a rule, also those of CiliumCIDRGroups.
+// ciliumBlocks reads the networks of a rule, also the networks of CiliumCIDRGroups.
 func (i *item) ciliumBlocks(r fields, prefix string) (peers []policyPeer, err error) {
 	add := func(text string, except []string) error {
 		block, err := blockOf(text, except)

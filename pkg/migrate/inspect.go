@@ -155,7 +155,7 @@ func (i *item) note(path, message string, args ...any) {
 	i.entry.Fields = append(i.entry.Fields, Field{path, fmt.Sprintf(message, args...), false})
 }
 
-// drop takes fields that have no counterpart, and names those that are there and not of a default value.
+// drop takes fields that have no counterpart, and names the fields with a value other than the default.
 func (f fields) drop(i *item, message string, lost bool, keys ...string) {
 	for _, key := range keys {
 		value := f.take(key)

@@ -67,14 +67,15 @@ func (in *inspector) find(k schema.GroupKind, name string) *unstructured.Unstruc
 	return nil
 }
 
-// subnet translates a Subnet: the default one and the join subnet become parts of the ClusterNetwork, those of
-// namespaces IPPools, those of VLANs and of other interfaces Networks.
+// subnet translates a Subnet. The default Subnet and the join Subnet become parts of the ClusterNetwork, a Subnet of namespaces
+// becomes an IPPool, and a Subnet of a VLAN or of further interfaces becomes a Network.
 func subnet(i *item) {
 	spec := i.spec()
 	vpc, vlan, provider, cidrs := spec.text("vpc"), spec.text("vlan"), spec.text("provider"), spec.text("cidrBlock")
 	isDefault := spec.flag("default")
 	if !isDefaultVPC(vpc) {
-		i.cannot("it is of VPC "+vpc+"; Weft has one router for all pods", "give its pods a Layer2 or Layer3 Network, or addresses of the cluster")
+		i.cannot("it is of VPC "+vpc+"; Weft has one router for all pods",
+			"give its pods a Layer2 or Layer3 Network, or addresses of the cluster")
 		return
 	}
 	i.subnetFields(spec)
@@ -87,7 +88,8 @@ func subnet(i *item) {
 		i.reserved(spec)
 	case i.GetName() == "join":
 		i.joinSubnet(cidrs)
-		spec.drop(i, "Weft chooses the addresses of the join switch", false, "excludeIps", "gateway", "gatewayType", "gatewayNode", "natOutgoing")
+		spec.drop(i, "Weft chooses the addresses of the join switch", false, "excludeIps", "gateway", "gatewayType", "gatewayNode",
+			"natOutgoing")
 	case vlan != "" || further:
 		i.subnetNetwork(spec, cidrs, vlan, provider, further)
 	default:
@@ -115,7 +117,8 @@ func (i *item) subnetFields(spec fields) {
 	spec.drop(i, "Weft routes all pods' packets by their own node's gateway; an EgressIP gives them one address", true,
 		"gatewayNode", "gatewayNodeSelectors", "enableEcmp", "externalEgressGateway", "policyRoutingPriority", "policyRoutingTableID",
 		"natOutgoingPolicyRules")
-	spec.drop(i, "no counterpart", true, "vips", "routeTable", "enableDHCP", "dhcpV4Options", "dhcpV6Options", "enableIPv6RA", "ipv6RAConfigs",
+	spec.drop(i, "no counterpart", true, "vips", "routeTable", "enableDHCP", "dhcpV4Options", "dhcpV6Options", "enableIPv6RA",
+		"ipv6RAConfigs",
 		"u2oInterconnection", "u2oInterconnectionIP", "u2oFeatures", "logicalGateway", "enableMulticastSnoop", "enableExternalLBAddress",
 		"disableInterConnection")
 	spec.drop(i, "no meaning for Weft", false, "disableGatewayCheck", "dhcpV4OptionsUUID", "enableLb", "nodeNetwork")
@@ -237,7 +240,7 @@ func (i *item) subnetNetwork(spec fields, cidrs, vlan, provider string, further 
 	i.addNetwork(n)
 }
 
-// original returns a text of the object, also one that was taken.
+// original returns a text of the object, even if a translator took it.
 func (i *item) original(path ...string) (string, bool) {
 	text, ok, err := unstructured.NestedString(i.Object, path...)
 	return text, ok && err == nil && text != ""
@@ -316,7 +319,8 @@ func providerNetwork(i *item) {
 // vpc gives a Vpc its outcome.
 func vpc(i *item) {
 	if !isDefaultVPC(i.GetName()) {
-		i.cannot("Weft has one router for all pods, and no VPCs", "give its pods Networks, or isolate its namespaces with ClusterNetworkPolicies")
+		i.cannot("Weft has one router for all pods, and no VPCs",
+			"give its pods Networks, or isolate its namespaces with ClusterNetworkPolicies")
 		return
 	}
 	i.outcome(NotNeeded, "the router of the cluster, which Weft makes", "")
@@ -370,7 +374,7 @@ func kubeOVNPool(i *item) {
 	i.becomes(filePools, pool, "")
 }
 
-// address returns the addresses of an OvnEip.
+// eip returns the addresses of an OvnEip.
 func (in *inspector) eip(name string) (addresses []string) {
 	o := in.find(ovnEIPKind, name)
 	if o == nil {

@@ -208,7 +208,7 @@ func ciliumPool(i *item) {
 	i.addLoadBalancerPool(pool)
 }
 
-// ciliumServices splits Cilium's selector of Services, which knows their namespaces and names as labels.
+// ciliumServices splits Cilium's selector of Services, in which their namespaces and names are labels.
 func (i *item) ciliumServices(pool *networkv1alpha1.LoadBalancerPool, s metav1.LabelSelector) {
 	const namespaceLabel, nameLabel = "io.kubernetes.service.namespace", "io.kubernetes.service.name"
 	var services, namespaces metav1.LabelSelector

@@ -166,12 +166,13 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 // TestCalicoSelectors parses the forms of Calico's selectors.
 func TestCalicoSelectors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      `{}`,
-		"all()":                                 `{}`,
-		"a == 'b'":                              `{"matchLabels":{"a":"b"}}`,
-		`(a == "b") && (has(c))`:                `{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"Exists"}]}`,
-		"a != 'b'":                              `{"matchExpressions":[{"key":"a","operator":"NotIn","values":["b"]}]}`,
-		"a in {'x', 'y'} && !has(z)":            `{"matchExpressions":[{"key":"a","operator":"In","values":["x","y"]},{"key":"z","operator":"DoesNotExist"}]}`,
+		"":                       `{}`,
+		"all()":                  `{}`,
+		"a == 'b'":               `{"matchLabels":{"a":"b"}}`,
+		`(a == "b") && (has(c))`: `{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"Exists"}]}`,
+		"a != 'b'":               `{"matchExpressions":[{"key":"a","operator":"NotIn","values":["b"]}]}`,
+		"a in {'x', 'y'} && !has(z)": `{"matchExpressions":[{"key":"a","operator":"In","values":["x","y"]},` +
+			`{"key":"z","operator":"DoesNotExist"}]}`,
 		"a not in { 'x' }":                      `{"matchExpressions":[{"key":"a","operator":"NotIn","values":["x"]}]}`,
 		"a == '&&)('":                           `{"matchLabels":{"a":"\u0026\u0026)("}}`,
 		"projectcalico.org/orchestrator == 'k'": `{}`,

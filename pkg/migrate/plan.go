@@ -55,7 +55,7 @@ func (p *plan) addPods(n podNetwork) {
 	}
 }
 
-// prefixes parses networks that are separated by commas or spaces. It reports those that cannot be parsed.
+// prefixes parses networks that are separated by commas or spaces. It reports words that cannot be parsed.
 func prefixes(text string) (list []netip.Prefix, bad []string) {
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == ';' }) {
 		p, err := netip.ParsePrefix(word)
@@ -68,7 +68,7 @@ func prefixes(text string) (list []netip.Prefix, bad []string) {
 	return list, bad
 }
 
-// networksOf parses networks, and makes a problem of those that cannot be parsed.
+// networksOf parses networks, and makes a problem of each word that cannot be parsed.
 func (in *inspector) networksOf(what, text string) []netip.Prefix {
 	list, bad := prefixes(text)
 	for _, word := range bad {

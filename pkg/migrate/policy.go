@@ -107,7 +107,7 @@ func peersOf(r policyRule) (peers []networkingv1.NetworkPolicyPeer) {
 	return peers
 }
 
-// clusterPolicy returns a ClusterNetworkPolicy of the tier Admin with all rules, or says why there is none.
+// clusterPolicy returns a ClusterNetworkPolicy of the tier Admin with all rules, or says why it is impossible.
 func (p *policy) clusterPolicy(name string, priority int32) (*policyv1alpha2.ClusterNetworkPolicy, error) {
 	made := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	made.SetGroupVersionKind(policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy"))
@@ -288,6 +288,8 @@ func (in *inspector) namespacesOf(p *policy) (names []string, err error) {
 
 // hasNetworkPolicies reports whether the cluster has NetworkPolicies, or they could not be read.
 func (in *inspector) hasNetworkPolicies() bool {
-	unread := slices.ContainsFunc(in.cluster.Unread, func(u Unread) bool { return strings.HasPrefix(u.Resource, "networkpolicies.networking") })
+	unread := slices.ContainsFunc(in.cluster.Unread, func(u Unread) bool {
+		return strings.HasPrefix(u.Resource, "networkpolicies.networking")
+	})
 	return unread || len(in.byKind[networkPolicyKind]) > 0 || in.cluster.Counts[networkPolicyKind] > 0
 }

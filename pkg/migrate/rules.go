@@ -78,7 +78,7 @@ func init() {
 		"VpcDns":                     cannot(noVPC, "pods use the cluster's DNS"),
 		"SwitchLBRule":               cannot("addresses of load balancers are those of Services", "use a Service"),
 		"SecurityGroup":              cannot("Weft has policies by labels, not groups by annotation", "write NetworkPolicies"),
-		"QoSPolicy":                  cannot("Weft limits pods by annotation", "annotate pods with kubernetes.io/ingress-bandwidth and egress-bandwidth"),
+		"QoSPolicy":                  cannot("Weft limits pods by annotation", "annotate pods with kubernetes.io/egress-bandwidth"),
 		"Vip":                        cannot("Weft has no virtual addresses between pods", "use a Service, or an IPPool"),
 		"BgpConf":                    cannot(noBGP, bgpNext),
 		"EvpnConf":                   cannot(noBGP, "use a Localnet Network"),
@@ -99,14 +99,16 @@ func init() {
 			"NetworkSet":       unneeded("its networks become a part of the policies that select it"),
 			"GlobalNetworkSet": unneeded("its networks become a part of the policies that select it"),
 			"BGPPeer":          cannot(noBGP, bgpNext), "BGPFilter": cannot(noBGP, bgpNext),
-			"HostEndpoint":                  cannot("Weft does not filter hosts", "use the hosts' own firewall"),
-			"IPReservation":                 cannot("addresses cannot be kept from the nodes' subnets", "make them an IPPool of location Overlay without namespaces"),
+			"HostEndpoint": cannot("Weft does not filter hosts", "use the hosts' own firewall"),
+			"IPReservation": cannot("addresses cannot be kept from the nodes' subnets",
+				"make them an IPPool of location Overlay without namespaces"),
 			"StagedNetworkPolicy":           unneeded("it is not in force"),
 			"StagedGlobalNetworkPolicy":     unneeded("it is not in force"),
 			"StagedKubernetesNetworkPolicy": unneeded("it is not in force"),
 			"KubeControllersConfiguration":  unneeded("settings of Calico's controllers"),
-			"IPAMConfig":                    unneeded("settings of Calico's addresses"), "IPAMConfiguration": unneeded("settings of Calico's addresses"),
-			"CalicoNodeStatus": unneeded("state of Calico"), "Profile": unneeded("made by Calico of namespaces"),
+			"IPAMConfig":                    unneeded("settings of Calico's addresses"),
+			"IPAMConfiguration":             unneeded("settings of Calico's addresses"),
+			"CalicoNodeStatus":              unneeded("state of Calico"), "Profile": unneeded("made by Calico of namespaces"),
 			"Node": unneeded("state of Calico"), "WorkloadEndpoint": unneeded(stateReason),
 		})
 		count(group, unneeded(stateReason), "IPAMBlock", "BlockAffinity", "IPAMHandle")
@@ -120,20 +122,21 @@ func init() {
 		"CiliumNetworkPolicy": translated(ciliumPolicy), "CiliumClusterwideNetworkPolicy": translated(ciliumPolicy),
 		"CiliumEgressGatewayPolicy": translated(ciliumEgress), "CiliumLoadBalancerIPPool": translated(ciliumPool),
 		"CiliumL2AnnouncementPolicy": translated(ciliumAnnouncement), "CiliumPodIPPool": translated(ciliumPodPool),
-		"CiliumCIDRGroup":             unneeded("its networks become a part of the policies that name it"),
-		"CiliumNode":                  unneeded("state of the nodes; their subnets are kept where they fit"),
-		"CiliumBGPPeeringPolicy":      cannot(noBGP, bgpNext),
-		"CiliumBGPClusterConfig":      cannot(noBGP, bgpNext),
-		"CiliumBGPPeerConfig":         cannot(noBGP, bgpNext),
-		"CiliumBGPAdvertisement":      cannot(noBGP, bgpNext),
-		"CiliumBGPNodeConfig":         cannot(noBGP, bgpNext),
-		"CiliumBGPNodeConfigOverride": cannot(noBGP, bgpNext),
-		"CiliumEnvoyConfig":           cannot(noProxy, "use a proxy of its own"), "CiliumClusterwideEnvoyConfig": cannot(noProxy, "use a proxy of its own"),
-		"CiliumGatewayClassConfig":  cannot(noProxy, "use another controller of Gateways"),
-		"CiliumLocalRedirectPolicy": cannot("Weft has no local redirects", "use a Service with internalTrafficPolicy: Local"),
-		"CiliumNodeConfig":          unneeded("settings of Cilium's agents"),
-		"CiliumExternalWorkload":    cannot("Weft connects pods and nodes only", "connect it by the network outside"),
-		"CiliumVTEPConfig":          cannot("Weft has no VTEP gateways", "use a Localnet Network"),
+		"CiliumCIDRGroup":              unneeded("its networks become a part of the policies that name it"),
+		"CiliumNode":                   unneeded("state of the nodes; their subnets are kept where they fit"),
+		"CiliumBGPPeeringPolicy":       cannot(noBGP, bgpNext),
+		"CiliumBGPClusterConfig":       cannot(noBGP, bgpNext),
+		"CiliumBGPPeerConfig":          cannot(noBGP, bgpNext),
+		"CiliumBGPAdvertisement":       cannot(noBGP, bgpNext),
+		"CiliumBGPNodeConfig":          cannot(noBGP, bgpNext),
+		"CiliumBGPNodeConfigOverride":  cannot(noBGP, bgpNext),
+		"CiliumEnvoyConfig":            cannot(noProxy, "use a proxy of its own"),
+		"CiliumClusterwideEnvoyConfig": cannot(noProxy, "use a proxy of its own"),
+		"CiliumGatewayClassConfig":     cannot(noProxy, "use another controller of Gateways"),
+		"CiliumLocalRedirectPolicy":    cannot("Weft has no local redirects", "use a Service with internalTrafficPolicy: Local"),
+		"CiliumNodeConfig":             unneeded("settings of Cilium's agents"),
+		"CiliumExternalWorkload":       cannot("Weft connects pods and nodes only", "connect it by the network outside"),
+		"CiliumVTEPConfig":             cannot("Weft has no VTEP gateways", "use a Localnet Network"),
 	})
 	count("cilium.io", unneeded(stateReason), "CiliumEndpoint", "CiliumEndpointSlice", "CiliumIdentity")
 	add("metallb.io", map[string]rule{
@@ -189,7 +192,7 @@ func (in *inspector) counts() {
 			e.Count, e.Outcome, e.Reason = n, r.outcome, r.reason
 		}
 	}
-	for k, r := range stateKinds { // those of files
+	for k, r := range stateKinds { // of files
 		for range in.byKind[k] {
 			e := in.entry(fmt.Sprintf("%s *", kindName(k)))
 			if e.Outcome == "" {

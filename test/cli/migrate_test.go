@@ -178,7 +178,7 @@ func compareManifests(t *testing.T, network, files, server string) {
 	}
 }
 
-// missingRights runs the command as a user who may read workloads, but none of kube-ovn's objects, and then as one who may
+// missingRights runs the command as a user who may read workloads, but none of kube-ovn's objects, and then as a user who may
 // read all and write nothing.
 func missingRights(t *testing.T) {
 	kubectl(t, "create", "clusterrole", "some-reader", "--verb=get,list",
@@ -188,7 +188,8 @@ func missingRights(t *testing.T) {
 	kubectl(t, "create", "clusterrolebinding", "all-reader", "--clusterrole=all-reader", "--user=all")
 	t.Cleanup(func() { forgetRights(t) })
 	weft(t, different, []string{"migrate", "inspect", "--as=some"}, "Not read", `vpcs.kubeovn.io is forbidden`,
-		"grant the right to read: kubectl create clusterrole weft-migrate --verb=get,list --resource=", "Subnet.kubeovn.io ovn-default -> ClusterNetwork")
+		"grant the right to read: kubectl create clusterrole weft-migrate --verb=get,list --resource=",
+		"Subnet.kubeovn.io ovn-default -> ClusterNetwork")
 	whole := weftReads(t, "", different, []string{"migrate", "inspect", "-o", "yaml"})
 	reader := weftReads(t, "", different, []string{"migrate", "inspect", "-o", "yaml", "--as=all"})
 	if whole != reader {

@@ -119,7 +119,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range []map[string]any{{"images": "x"}, {"namespace": map[string]any{"nam": "x"}}, {"apiServer": map[string]any{"port": 0}},
+	for _, wrong := range []map[string]any{{"images": "x"}, {"namespace": map[string]any{"nam": "x"}},
+		{"apiServer": map[string]any{"port": 0}},
 		{"image": ""}, {"imagePullPolicy": "Sometimes"}} {
 		values, err := chartutil.CoalesceValues(chart, wrong)
 		if err != nil {
