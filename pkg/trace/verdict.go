@@ -317,7 +317,7 @@ func (j judge) byPolicy(s Step, row Row) Verdict {
 	return v
 }
 
-// targetPort is the port that policies see: that of the backend.
+// targetPort returns the destination port that policies see, which is the backend's port.
 func (j judge) targetPort() uint16 {
 	if backend, err := netip.ParseAddrPort(j.leg.Packet.Backend); err == nil {
 		return backend.Port()
