@@ -41,9 +41,10 @@ test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
-test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, and the page of kubectl weft ui if there is a Chromium
+test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, the Helm chart with Helm's code, and the page of kubectl weft ui if there is a Chromium
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
+	cd test/helm && go test -count=1 ./...
 	cd test/ui && go test -count=1 ./...
 
 .PHONY: check-ui
@@ -158,7 +159,7 @@ lint: ## Run golangci-lint, including the import table
 
 .PHONY: verify
 verify: generate ## Fail if generated code is stale
-	@git diff --exit-code -- apis config bundle bundle.Dockerfile dist docs/user/api.md pkg/ovn/nbdb pkg/ovn/sbdb pkg/ovn/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
+	@git diff --exit-code -- apis config bundle bundle.Dockerfile charts dist docs/user/api.md pkg/ovn/nbdb pkg/ovn/sbdb pkg/ovn/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
 
 ##@ Build it
 .PHONY: build
@@ -182,7 +183,7 @@ image: ## Build the container image with docker or a compatible builder (BUILDER
 	$(or $(BUILDER),docker) build --build-arg VERSION=$(VERSION) -t weft:$(VERSION) .
 
 .PHONY: generate
-generate: tools ## Generate deepcopy functions, CRDs, database models, the manifests in dist, the OLM bundle and the API reference
+generate: tools ## Generate deepcopy functions, CRDs, database models, the manifests in dist, the OLM bundle, the Helm chart and the API reference
 	go generate ./apis/... ./pkg/ovn/nbdb/... ./pkg/ovn/sbdb/... ./pkg/ovn/vswitchdb/...
 	$(WEFT_CACHE)/bin/kubectl kustomize config/default > dist/weft.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/uninstall > dist/uninstall.yaml
@@ -191,6 +192,7 @@ generate: tools ## Generate deepcopy functions, CRDs, database models, the manif
 	$(WEFT_CACHE)/bin/kubectl kustomize config/scheduler > dist/scheduler.yaml
 	$(WEFT_CACHE)/bin/kubectl kustomize config/api > dist/api.yaml
 	cd test/bundle && go run ./cmd/weft-bundle ../..
+	cd test/helm && go run ./cmd/weft-chart ../..
 	go run -trimpath ./test/apidocs/cmd/weft-apidocs .
 
 .PHONY: fmt

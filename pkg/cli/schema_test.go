@@ -43,6 +43,7 @@ var outputs = map[string]reflect.Type{
 	"db rebuild": reflect.TypeFor[rebuild.Report](), "ip list": reflect.TypeFor[addressList](),
 	"ip history": reflect.TypeFor[addressHistory](), "ip leaks": reflect.TypeFor[leaksAnswer](),
 	"ip release": reflect.TypeFor[releaseAnswer](), "ip import": reflect.TypeFor[importAnswer](),
+	"migrate inspect": reflect.TypeFor[inspectAnswer](),
 }
 
 // flatLeak is leak with exported types, because the generator skips embedded types that are not exported.
@@ -334,6 +335,8 @@ func fillInner(v reflect.Value, depth int) {
 		fill(value, depth)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
+	case reflect.Interface: // a value of an object of any kind
+		v.Set(reflect.ValueOf("a"))
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Field(i); f.CanSet() {

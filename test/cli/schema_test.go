@@ -19,7 +19,7 @@ func checkSchema(t *testing.T, args []string, out []byte) {
 		return
 	}
 	name := args[0]
-	if name == "ip" || name == "db" {
+	if name == "ip" || name == "db" || name == "migrate" {
 		name += "-" + args[1]
 	}
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("../../docs/user/schemas", name+".json"))
