@@ -85,7 +85,7 @@ func freed(e event.UpdateEvent) bool {
 // hadAddresses passes the deletion of a Service that others may have waited for: it had addresses besides its cluster IPs.
 func hadAddresses(e event.DeleteEvent) bool {
 	s, ok := e.Object.(*corev1.Service)
-	return !ok || len(facts.ExternalAddresses(s)) > 0 || len(ingressOf(s)) > 0
+	return !ok || len(facts.ExternalAddresses(s)) > 0 || len(loadbalancer.AddressesOf(s)) > 0
 }
 
 // announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
