@@ -160,7 +160,8 @@ func (r *Allocator) in(ctx context.Context, namespace client.Object) []reconcile
 }
 
 // services returns a request for each listed Service that which selects and that requests addresses or has addresses of a pool.
-func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool, of ...client.ListOption) (requests []reconcile.Request) {
+func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool, of ...client.ListOption) []reconcile.Request {
+	var requests []reconcile.Request
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, append(of, client.UnsafeDisableDeepCopy)...); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync

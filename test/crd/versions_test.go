@@ -51,7 +51,7 @@ func TestEachDefinitionStoresOneVersion(t *testing.T) {
 			}
 		}
 	}
-	if ours != 8 {
-		t.Errorf("%d definitions, want 8", ours)
+	if ours != 11 {
+		t.Errorf("%d definitions, want 11", ours)
 	}
 }

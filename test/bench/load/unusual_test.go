@@ -46,8 +46,8 @@ func wideOf(i int) *networkingv1.NetworkPolicy {
 	return policy
 }
 
-// relabelPods moves n pods from one app to another. The database shows no sign of it that the observer knows, so that
-// the latency is that of the API server.
+// relabelPods moves n pods from one app to another. The observer monitors no column that this changes, so that the
+// latency is that of the API server.
 func (w *world) relabelPods(n int, size figures.Size) figures.Event {
 	w.Helper()
 	return w.event(n, func(ctx context.Context, i int) error {
