@@ -46,7 +46,7 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
 // all are the resources that the operator watches.
-var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools", "bgppeers",
+var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools", "bgppeers", egressQoSes,
 	"bgpadvertisements", policies,
 	podNetworks, definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
