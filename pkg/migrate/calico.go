@@ -149,8 +149,7 @@ func bgpConfiguration(i *item) {
 	spec := i.spec()
 	for _, key := range []string{"serviceClusterIPs", "serviceExternalIPs", "serviceLoadBalancerIPs", "communities", "prefixAdvertisements"} {
 		if spec.has(key) {
-			i.cannot("spec."+key+": Weft announces no routes by BGP",
-				"create LoadBalancerPools, whose addresses are announced on the nodes' segment, or set static routes")
+			i.cannot("spec."+key+": "+noBGP, bgpNext)
 			return
 		}
 	}

@@ -22,7 +22,7 @@ var lostCiliumKeys = map[string]string{
 	"enable-wireguard": "Weft does not encrypt packets between nodes", "enable-ipsec": "Weft does not encrypt packets between nodes",
 	"enable-host-firewall": "Weft does not filter hosts", "enable-gateway-api": "another controller must serve Gateways",
 	"enable-ingress-controller":    "another controller must serve Ingresses",
-	"enable-bgp-control-plane":     "Weft announces no routes by BGP",
+	"enable-bgp-control-plane":     noBGP + "; " + bgpNext,
 	"enable-envoy-config":          "Weft has no proxy in the network",
 	"enable-bandwidth-manager":     "the annotations kubernetes.io/ingress-bandwidth and egress-bandwidth limit pods",
 	"enable-local-redirect-policy": "Weft has no local redirects",

@@ -21,9 +21,9 @@ const stateReason = "state of the network, which Weft keeps elsewhere"
 const (
 	noGateways  = "Weft has no gateways of namespaces"
 	noVPC       = "it is of a router of its own, and Weft has one router for all pods"
-	noBGP       = "Weft announces no routes by BGP"
+	noBGP       = "this command does not translate BGP"
 	noProxy     = "Weft does not look into connections"
-	bgpNext     = "create LoadBalancerPools, whose addresses are announced on the nodes' segment, or set static routes"
+	bgpNext     = "create BGPPeers and BGPAdvertisements: docs/user/bgp.md"
 	egressNext  = "see whether an EgressIP serves: docs/user/egress.md"
 	serviceNext = "use a Service of type LoadBalancer with a LoadBalancerPool"
 )
@@ -56,8 +56,8 @@ func init() {
 	add("k8s.ovn.org", map[string]rule{
 		"EgressIP": translated(ovnEgressIP), "EgressFirewall": translated(ovnEgressFirewall),
 		"UserDefinedNetwork": translated(userDefinedNetwork), "ClusterUserDefinedNetwork": translated(clusterUserDefinedNetwork),
-		"EgressQoS":                     cannot("Weft marks no packets with DSCP", "mark them in the network outside, by their source"),
-		"NetworkQoS":                    cannot("Weft marks no packets with DSCP", "limit pods by kubernetes.io/egress-bandwidth"),
+		"EgressQoS":                     translated(ovnEgressQoS),
+		"NetworkQoS":                    cannot("it selects pods of several networks", "write an EgressQoS for each namespace: docs/user/egressqos.md"),
 		"EgressService":                 cannot("Weft's pods leave with addresses of EgressIPs, not of Services", egressNext),
 		"AdminPolicyBasedExternalRoute": cannot(noGateways, "route in the network outside, by the address of an EgressIP"),
 		"RouteAdvertisements":           cannot(noBGP, bgpNext),
@@ -81,7 +81,7 @@ func init() {
 		"QoSPolicy":                  cannot("Weft limits pods by annotation", "annotate pods with kubernetes.io/egress-bandwidth"),
 		"Vip":                        cannot("Weft has no virtual addresses between pods", "use a Service, or an IPPool"),
 		"BgpConf":                    cannot(noBGP, bgpNext),
-		"EvpnConf":                   cannot(noBGP, "use a Localnet Network"),
+		"EvpnConf":                   cannot("Weft has no EVPN", "use a Localnet Network"),
 		"BgpEdgeRouter":              cannot(noBGP, bgpNext),
 		"DNSNameResolver":            unneeded("Weft's operator resolves the names of EgressFirewalls"),
 		"RouterLBRule":               cannot(noVPC, serviceNext),
@@ -142,7 +142,7 @@ func init() {
 	add("metallb.io", map[string]rule{
 		"IPAddressPool": translated(metalLBPool), "L2Advertisement": translated(l2Advertisement),
 		"AddressPool": cannot("it is of an older version of MetalLB", "make it an IPAddressPool, and run the command again"),
-		"BGPPeer":     cannot(noBGP, bgpNext), "BGPAdvertisement": cannot(noBGP, bgpNext), "BFDProfile": cannot(noBGP, bgpNext),
+		"BGPPeer":     cannot(noBGP, bgpNext), "BGPAdvertisement": cannot(noBGP, bgpNext), "BFDProfile": cannot("Weft has no BFD", "rely on the hold time of the BGPPeer"),
 		"Community": cannot(noBGP, bgpNext), "ServiceL2Status": unneeded("state of MetalLB"), "ServiceBGPStatus": unneeded("state of MetalLB"),
 		"ConfigurationState": unneeded("state of MetalLB"), "BGPSessionState": unneeded("state of MetalLB"),
 	})
