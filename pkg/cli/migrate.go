@@ -19,7 +19,8 @@ import (
 const formatYAML format = "yaml"
 
 func newMigrate(target *cluster) *cobra.Command {
-	c := &cobra.Command{Use: "migrate", Short: "Prepare the move of a cluster from another network", Args: noArguments}
+	c := &cobra.Command{Use: "migrate", Short: "Prepare the move of a cluster from another network", Args: noArguments,
+		Example: "  kubectl weft migrate inspect"}
 	c.AddCommand(newMigrateInspect(target))
 	return c
 }
