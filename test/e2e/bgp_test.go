@@ -89,6 +89,9 @@ func (r birdRouter) sessionOf(ctx context.Context, node string) (string, error) 
 // announcing returns the nodes that announce an address, sorted.
 func (r birdRouter) announcing(ctx context.Context, a netip.Addr) (nodes []string, err error) {
 	text, err := r.ask(ctx, "show", "route", netip.PrefixFrom(a, a.BitLen()).String())
+	if err != nil && strings.Contains(text, "Network not found") { // birdc fails if nothing is found
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
