@@ -46,9 +46,8 @@ var apiFaults = []string{string(conflict), string(cutBefore), string(cutAfter), 
 var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefore), string(crashAfter), string(hold)}
 
 // all are the resources that the operator watches.
-var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools", "bgppeers", egressQoSes,
-	"bgpadvertisements", policies,
-	podNetworks, definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
+var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools",
+	"bgppeers", egressQoSes, "bgpadvertisements", policies, podNetworks, definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
 // times are more likely.
