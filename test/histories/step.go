@@ -47,7 +47,8 @@ var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefor
 
 // all are the resources that the operator watches.
 var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools",
-	"bgppeers", egressQoSes, "bgpadvertisements", policies, podNetworks, definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
+	"bgppeers", egressQoSes, "bgpadvertisements", policies, podNetworks,
+	definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
 // times are more likely.
