@@ -126,7 +126,7 @@ func (i *item) advertised(pool *networkv1alpha1.LoadBalancerPool) {
 		}
 	}
 	if !layer2 {
-		i.lose("", "no L2Advertisement names it; Weft announces each pool by ARP and neighbour discovery, unless its announceOnSegment is false")
+		i.lose("", "no L2Advertisement names it; Weft announces each pool by ARP and neighbour discovery, unless announceOnSegment is false")
 	}
 }
 
@@ -247,7 +247,7 @@ var announcementKind = schema.GroupKind{Group: "cilium.io", Kind: "CiliumL2Annou
 func (i *item) announcedBy(pool *networkv1alpha1.LoadBalancerPool) {
 	policies := i.in.byKind[announcementKind]
 	if len(policies) == 0 {
-		i.lose("", "no CiliumL2AnnouncementPolicy; Weft announces each pool by ARP and neighbour discovery, unless its announceOnSegment is false")
+		i.lose("", "no CiliumL2AnnouncementPolicy; Weft announces each pool by ARP and neighbour discovery, unless announceOnSegment is false")
 		return
 	}
 	if s, ok := specOf(policies[0]).selector("nodeSelector"); ok && len(policies) == 1 {

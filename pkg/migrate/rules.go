@@ -57,7 +57,7 @@ func init() {
 		"EgressIP": translated(ovnEgressIP), "EgressFirewall": translated(ovnEgressFirewall),
 		"UserDefinedNetwork": translated(userDefinedNetwork), "ClusterUserDefinedNetwork": translated(clusterUserDefinedNetwork),
 		"EgressQoS":                     translated(ovnEgressQoS),
-		"NetworkQoS":                    cannot("it selects pods of several networks", "write an EgressQoS for each namespace: docs/user/egressqos.md"),
+		"NetworkQoS":                    cannot("it selects pods of several networks", "write EgressQoSes: docs/user/egressqos.md"),
 		"EgressService":                 cannot("Weft's pods leave with addresses of EgressIPs, not of Services", egressNext),
 		"AdminPolicyBasedExternalRoute": cannot(noGateways, "route in the network outside, by the address of an EgressIP"),
 		"RouteAdvertisements":           cannot(noBGP, bgpNext),
@@ -142,8 +142,9 @@ func init() {
 	add("metallb.io", map[string]rule{
 		"IPAddressPool": translated(metalLBPool), "L2Advertisement": translated(l2Advertisement),
 		"AddressPool": cannot("it is of an older version of MetalLB", "make it an IPAddressPool, and run the command again"),
-		"BGPPeer":     cannot(noBGP, bgpNext), "BGPAdvertisement": cannot(noBGP, bgpNext), "BFDProfile": cannot("Weft has no BFD", "rely on the hold time of the BGPPeer"),
-		"Community": cannot(noBGP, bgpNext), "ServiceL2Status": unneeded("state of MetalLB"), "ServiceBGPStatus": unneeded("state of MetalLB"),
+		"BGPPeer":     cannot(noBGP, bgpNext), "BGPAdvertisement": cannot(noBGP, bgpNext),
+		"BFDProfile": cannot("Weft has no BFD", "rely on the hold time of the BGPPeer"),
+		"Community":  cannot(noBGP, bgpNext), "ServiceL2Status": unneeded("state of MetalLB"), "ServiceBGPStatus": unneeded("state of MetalLB"),
 		"ConfigurationState": unneeded("state of MetalLB"), "BGPSessionState": unneeded("state of MetalLB"),
 	})
 	add("k8s.cni.cncf.io", map[string]rule{
