@@ -82,10 +82,11 @@ func freed(e event.UpdateEvent) bool {
 			!equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
 }
 
-// hadAddresses passes the deletion of a Service that others may have waited for: it had addresses besides its cluster IPs.
+// hadAddresses passes the deletion of a Service whose addresses others may wait for: it had addresses besides its cluster
+// IPs, or may have had some that the cache did not receive.
 func hadAddresses(e event.DeleteEvent) bool {
 	s, ok := e.Object.(*corev1.Service)
-	return !ok || len(facts.ExternalAddresses(s)) > 0 || len(loadbalancer.AddressesOf(s)) > 0
+	return !ok || e.DeleteStateUnknown || loadbalancer.Wants(s) || loadbalancer.IsOurs(s) || len(facts.ExternalAddresses(s)) > 0
 }
 
 // announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
