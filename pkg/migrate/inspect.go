@@ -20,6 +20,7 @@ const (
 	fileNetworks = "30-networks.yaml"
 	filePools    = "40-pools.yaml"
 	fileEgress   = "50-egress.yaml"
+	fileBGP      = "55-bgp.yaml"
 	filePolicies = "60-policies.yaml"
 )
 
@@ -203,7 +204,8 @@ func (i *item) partOf(reason string) {
 func (in *inspector) manifest(file string, made runtime.Object, from ...string) string {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(made)
 	if err != nil {
-		panic(fmt.Sprintf("%T cannot be converted: %v", made, err)) // the types are this repository's own
+		in.problem("%T cannot be a manifest: %v", made, err)
+		return fmt.Sprintf("%T", made)
 	}
 	delete(tree, "status")
 	unstructured.RemoveNestedField(tree, "metadata", "creationTimestamp")

@@ -125,7 +125,10 @@ func (i *item) advertised(pool *networkv1alpha1.LoadBalancerPool) {
 			pool.Spec.NodeSelector = i.one(spec, "nodeSelectors", selectors)
 		}
 	}
-	if !layer2 {
+	announced := layer2 || !i.advertisedByBGP()
+	if !announced {
+		pool.Spec.AnnounceOnSegment = &announced
+	} else if !layer2 {
 		i.lose("", "no L2Advertisement names it; Weft announces each pool by ARP and neighbour discovery, unless announceOnSegment is false")
 	}
 }
@@ -151,7 +154,7 @@ func advertises(o, pool *unstructured.Unstructured) bool {
 func l2Advertisement(i *item) {
 	spec := i.spec()
 	pools := 0
-	for _, o := range i.in.byKind[schema.GroupKind{Group: "metallb.io", Kind: "IPAddressPool"}] {
+	for _, o := range i.in.byKind[metalLBPoolKind] {
 		if advertises(i.Unstructured, o) {
 			pools++
 		}
