@@ -63,15 +63,24 @@ func (c *Config) Written() bool {
 	return c.done
 }
 
-// Write writes the configuration atomically into the runtime's directory, unless it is there already.
+// Write writes the configuration atomically into the runtime's directory, unless it is there already. Plugins that
+// others have added to the file stay behind weft-cni.
 func (c *Config) Write() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	content, err := c.content()
+	path := filepath.Join(c.ConfDir, Name)
+	present, err := os.ReadFile(path)
+	if err != nil {
+		present = nil // it is absent, or putFile reports why it cannot be replaced
+	}
+	content, err := c.content(chained(present))
 	if err != nil {
 		return err
 	}
-	if err := putFile(filepath.Join(c.ConfDir, Name), content, 0o644); err != nil {
+	if sameMeaning(present, content) {
+		content = present
+	}
+	if err := putFile(path, content, 0o644); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
 	c.done = true
@@ -90,14 +99,14 @@ func (c *Config) Remove() error {
 	return nil
 }
 
-// content returns the configuration list. libcni uses the highest version of cniVersions that it supports. Other
-// runtimes use cniVersion.
-func (c *Config) content() ([]byte, error) {
+// content returns the configuration list with other plugins behind weft-cni. libcni uses the highest version of
+// cniVersions that it supports. Other runtimes use cniVersion.
+func (c *Config) content(behind []any) ([]byte, error) {
 	text, err := json.MarshalIndent(map[string]any{
 		"cniVersion":  "1.0.0",
 		"cniVersions": []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"},
 		"name":        networkName,
-		"plugins":     []any{map[string]any{"type": pluginName, "socket": c.Socket}},
+		"plugins":     append([]any{map[string]any{"type": pluginName, "socket": c.Socket}}, behind...),
 	}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("CNI configuration: %w", err)

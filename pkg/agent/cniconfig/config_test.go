@@ -1,6 +1,7 @@
 package cniconfig
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -143,6 +144,57 @@ func TestConfigurationIsNotTouchedWhenItIsThere(t *testing.T) {
 	if err := next.Write(); err != nil {
 		t.Fatal(err)
 	}
-	content, _ := c.content()
+	content, _ := c.content(nil)
 	wantFile(t, string(content), name)
+}
+
+// A service mesh adds its plugin to our list, in its own formatting, and removes it when it goes. Write keeps the plugin,
+// restores only what is ours, and does not write while nothing of ours has changed.
+func TestPluginsOfOthersStay(t *testing.T) {
+	const mesh = `{"type":"mesh-cni","log_level":"info","limit":12345678901234567890}`
+	c := newCNIConfig(t)
+	name := filepath.Join(c.ConfDir, "05-weft.conflist")
+	ours := func() string { content, _ := c.content(nil); return string(content) }()
+	edited := func(plugins string) string {
+		var list map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(ours), &list); err != nil {
+			t.Fatal(err)
+		}
+		list["plugins"] = json.RawMessage(plugins)
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const weft = `{"socket":"/run/weft/cni.sock","type":"weft-cni"}`
+	for _, test := range []struct{ what, content, want string }{
+		{"added behind ours", edited("[" + weft + "," + mesh + "]"), edited("[" + weft + "," + mesh + "]")},
+		{"removed again", edited("[" + weft + "]"), ours},
+		{"added before ours", edited("[" + mesh + "," + weft + "]"), edited("[" + weft + "," + mesh + "]")},
+		{"ours was changed", edited(`[{"type":"weft-cni","socket":"/tmp/x"},` + mesh + "]"), edited("[" + weft + "," + mesh + "]")},
+		{"ours was removed", edited("[" + mesh + "]"), edited("[" + weft + "," + mesh + "]")},
+		{"a plugin without a type", edited("[" + weft + `,{"name":"x"}]`), ours},
+		{"half a file", `{"plugins":[` + mesh, ours},
+		{"another form", `{"plugins":"mesh-cni"}`, ours},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			put(t, test.content, name)
+			for range 2 {
+				if err := c.Write(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := os.ReadFile(name)
+			if err != nil || !sameMeaning(got, []byte(test.want)) {
+				t.Errorf("the file is %s, %v, want %s", got, err, test.want)
+			}
+			if test.content == test.want && string(got) != test.content {
+				t.Errorf("the file was formatted again: %s", got)
+			}
+			if list, err := libcni.NetworkConfFromFile(name); err != nil || list.Plugins[0].Network.Type != "weft-cni" {
+				t.Errorf("libcni reads %+v, %v", list, err)
+			}
+		})
+	}
 }

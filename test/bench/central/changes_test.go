@@ -75,9 +75,11 @@ func (w *world) grouped(i int) {
 	for pod := first; pod < first+members; pod++ {
 		w.extra[pod] = append(w.extra[pod], selector)
 	}
-	w.one(groups(selector)...)
-	w.apply(members, func(n int) unit.Unit { return w.pod(first + n) })
-	w.one(policy(fmt.Sprintf("grouped-%d", i), selector))
+	units := append(groups(selector), policy(fmt.Sprintf("grouped-%d", i), selector))
+	for n := range members {
+		units = append(units, w.pod(first+n))
+	}
+	w.must(w.engine.ApplyAll(w.Context(), units...)) // the operator writes them together, too
 }
 
 // change measures one kind of change, one at a time, until the southbound database has it.
