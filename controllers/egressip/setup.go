@@ -38,7 +38,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, predicate.Funcs{UpdateFunc: specChanged}),
 			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, kind.RangesChanged()),

@@ -27,7 +27,7 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost}
+		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated}
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)

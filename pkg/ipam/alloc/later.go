@@ -60,7 +60,9 @@ func (a *Allocator) claimAwaited(nodeName string, n *node) {
 			continue
 		}
 		want := c.want
-		want.Addresses = n.inSubnets(c.addresses)
+		if want.Addresses = n.inSubnets(c.addresses); len(want.Addresses) < len(c.addresses) {
+			continue // the owner gets another address when it is reconciled
+		}
 		_, _ = a.claim(nodeName, n, c.owner, want) // on an error the owner gets another address when it is reconciled
 	}
 	delete(a.later, nodeName)
