@@ -1,13 +1,12 @@
 package kind
 
 import (
-	"slices"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -18,7 +17,7 @@ func NetworksChanged() predicate.Predicate {
 	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 		after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-		return !ok || !ok2 || !slices.Equal(before.Status.Networks, after.Status.Networks)
+		return !ok || !ok2 || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
 	}})
 }
 

@@ -120,6 +120,13 @@ func (p Plan) withLeaving(states []networkv1alpha1.NetworkStatus) Plan {
 	return p
 }
 
+// SameNetworks reports whether two lists have the same networks in the same states. Messages may differ.
+func SameNetworks(a, b []networkv1alpha1.NetworkStatus) bool {
+	return slices.EqualFunc(a, b, func(x, y networkv1alpha1.NetworkStatus) bool {
+		return x.CIDR == y.CIDR && x.State == y.State && x.Field == y.Field
+	})
+}
+
 // LeavingNetworks describes the networks of pods that were removed from the spec and are still in use.
 func LeavingNetworks(states []networkv1alpha1.NetworkStatus) (found []string) {
 	for _, s := range states {

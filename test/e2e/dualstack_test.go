@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
+	"github.com/weft-network/weft/test/poll"
 )
 
 // conversion is what TestDualStack measured. It is written to _out/dualstack.json.
@@ -97,7 +98,7 @@ func TestDualStack(t *testing.T) {
 // setIPv6 adds IPv6 to the ClusterNetwork, or removes it.
 func setIPv6(t *testing.T, on bool) {
 	t.Helper()
-	eventually(t, recoveryTimeout, func() error {
+	must(t, poll.Slowly(cleanup(), recoveryTimeout, func() error { // also after the test
 		var cn networkv1alpha1.ClusterNetwork
 		if err := bed.api.Get(cleanup(), types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
 			return err
@@ -113,7 +114,7 @@ func setIPv6(t *testing.T, on bool) {
 			cn.Spec.ServiceNetwork = append(cn.Spec.ServiceNetwork, networkv1alpha1.CIDR(services[1]))
 		}
 		return bed.api.Patch(cleanup(), &cn, patch)
-	})
+	}))
 }
 
 // recreateOutdated deletes the pods that the status names, and returns nil when only the networks of IPv4 are in use.
@@ -160,7 +161,7 @@ func portRows(t *testing.T, pods ...*corev1.Pod) string {
 	must(t, err)
 	var text strings.Builder
 	for _, p := range pods {
-		fmt.Fprintln(&text, ports[portOf(p)].text("addresses"), ports[portOf(p)].text("options"), ports[portOf(p)].text("_uuid"))
+		fmt.Fprintln(&text, ports[portOf(p)])
 	}
 	return text.String()
 }
