@@ -19,7 +19,6 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kind of EgressIPs' units. They are reconciled one after the other, because each choice depends on
