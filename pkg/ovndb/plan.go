@@ -70,10 +70,12 @@ type planner struct {
 	owner   unit.Key        // the unit that is being planned
 	deleted map[string]bool // row UUIDs that this plan deletes
 	made    map[string]bool // row UUIDs that this plan inserts
+	coming  map[string]bool // row UUIDs that are in the database after this plan, of the units that passed park
 	touched map[member]bool // memberships already planned
 	// strangers limits the plan to foreign changes. The removal of an element that another unit had, and has not
 	// committed yet, is part of that unit's plan and not a foreign change.
 	strangers bool
+	joins     bool // the plan leaves out an element that a row's unit is about to add (isJoining)
 }
 
 // member identifies an element of a slot.
@@ -85,18 +87,36 @@ type member struct {
 func memberOf(m unit.Membership) member { return member{slot{m.Parent, m.Column}, m.Element} }
 
 func newPlanner(schema *Schema, d *desired, a actual) *planner {
-	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, touched: map[member]bool{}}
+	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, coming: map[string]bool{},
+		touched: map[member]bool{}}
 }
 
 // park reports whether a unit depends on an absent row, and returns that row. It runs before any unit of the group is
 // planned, because a parked unit wants nothing: the final state of the database must not depend on its earlier
-// content.
+// content. A row that an earlier unit of the group brings counts as present, so that one transaction has both units.
 func (p *planner) park(st *unitState) *unit.Ref {
 	absent := p.absentRow(st.unit)
 	if st.parked = absent != nil; st.parked {
 		p.desired.leave(p.schema, st)
+	} else if !st.clean { // a clean unit may be left as it is, if foreign changes are only reported
+		p.expect(st.unit)
 	}
 	return absent
+}
+
+// expect records the rows that a unit brings. Rows that the server deletes without a reference are left out, because
+// they may have no parent yet.
+func (p *planner) expect(u unit.Unit) {
+	for _, row := range u.Rows {
+		if table, _ := p.schema.tableOf(row.Model); row.Columns == nil && p.schema.Tables[table].Root {
+			p.coming[uuidOf(row.Model)] = true
+		}
+	}
+}
+
+// present reports whether a row is in the database, or comes with this plan.
+func (p *planner) present(ref unit.Ref) bool {
+	return p.coming[ref.UUID] || p.actual.hasRow(ref.Table, ref.UUID)
 }
 
 // add plans one unit.
@@ -131,7 +151,7 @@ func (p *planner) removeMisplaced(uuid string) {
 // parent of a membership or a row of another program.
 func (p *planner) absentRow(u unit.Unit) *unit.Ref {
 	for _, m := range u.Members {
-		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
+		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.present(m.Parent) {
 			return &m.Parent
 		}
 	}
@@ -299,7 +319,7 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 // predecessor: the predecessor's removal reaches the ledger later than the copy.
 func (p *planner) holds(m unit.Membership) bool {
 	value, ok := p.actual.element(slot{m.Parent, m.Column}, m.Element)
-	return ok && value == m.Value && !p.made[m.Parent.UUID]
+	return !p.made[m.Parent.UUID] && p.schema.met(m, value, ok)
 }
 
 func (p *planner) changedColumns(table string, row unit.Row, have model.Model) []string {
@@ -326,6 +346,24 @@ func (p *planner) planMember(m unit.Membership) {
 	if p.touched[key] || p.absent(m) || p.holds(m) {
 		return
 	}
+	if p.isJoining(m) {
+		p.joins = true
+		return
+	}
+	have, _ := p.actual.element(key.slot, key.element)
+	value, present := p.schema.valueOf(m, have)
+	if !present {
+		p.remove(key)
+		return
+	}
+	m.Value = value
 	p.touched[key] = true
 	p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
+}
+
+// isJoining reports whether the unit of a row has not committed its last change. A membership in the row may be missing
+// because its unit has joined since, which is no foreign change.
+func (p *planner) isJoining(m unit.Membership) bool {
+	owner := p.desired.units[p.desired.rows[m.Parent.UUID]]
+	return p.strangers && m.Optional && owner != nil && !owner.clean
 }

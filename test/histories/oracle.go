@@ -74,6 +74,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.checkChange(without)
 	o.expectServices()
 	o.expectFirewalls()
+	o.expectQoS()
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLoadBalancers()
