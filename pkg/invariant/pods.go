@@ -114,7 +114,11 @@ func podAddressInSubnet(v *view) (found []Violation) {
 			continue
 		}
 		for _, port := range v.owned[key] {
-			if wrong := wrongAddress(port, subnetsOf(nn), v.heldBy(pod, networkv1alpha1.LocationOverlay)); wrong != "" {
+			wrong := wrongAddress(port, subnetsOf(nn), v.heldBy(pod, networkv1alpha1.LocationOverlay))
+			if wrong == "" && !v.outdated(pod) {
+				wrong = missingAddress(port, nn)
+			}
+			if wrong != "" {
 				found = append(found, v.about([]any{port}, "port %s %s", port.Name, wrong).of(nameOf(pod), "NodeNetwork "+nn.Name))
 			}
 		}
@@ -150,7 +154,6 @@ func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix, floating
 		if replaced[subnet.Addr().Is4()] {
 			most = 0
 		}
-		// A pod that is older than a family of its node has no address of it.
 		if n := families[subnet.Addr().Is4()]; n > most {
 			return fmt.Sprintf("has %d addresses of the family of %s, want %d", n, subnet, most)
 		}
@@ -159,6 +162,31 @@ func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix, floating
 		return "has no address"
 	}
 	return ""
+}
+
+// missingAddress describes a family in which a pod's port has no address although new pods on its node get one, or
+// returns "".
+func missingAddress(port *nbdb.LogicalSwitchPort, nn *networkv1alpha1.NodeNetwork) string {
+	addresses := addressesOf(port)[0].Addresses
+	for _, subnet := range subnetsOf(nn) {
+		if !slices.Contains(nn.Spec.LeavingSubnets, networkv1alpha1.CIDR(subnet.String())) &&
+			!slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Is4() == subnet.Addr().Is4() }) {
+			return fmt.Sprintf("has 0 addresses of the family of %s, want 1", subnet)
+		}
+	}
+	return ""
+}
+
+// outdated reports whether ClusterNetwork's status lists a pod as older than its node's networks, or may have omitted it
+// because the list is full. Such a pod lacks an address of a family that was added.
+func (v *view) outdated(pod *corev1.Pod) bool {
+	if v.ClusterNetwork == nil || v.ClusterNetwork.Status.OutdatedPods == nil {
+		return v.ClusterNetwork == nil
+	}
+	pods := v.ClusterNetwork.Status.OutdatedPods
+	return int(pods.Total) > len(pods.First) || slices.ContainsFunc(pods.First, func(p networkv1alpha1.OutdatedPod) bool {
+		return p.Pod == pod.Namespace+"/"+pod.Name
+	})
 }
 
 func podReportsAddress(v *view) (found []Violation) {

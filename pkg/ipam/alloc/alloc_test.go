@@ -76,7 +76,7 @@ func TestClaimRefusesWhatIsNotOurs(t *testing.T) {
 		"10.0.0.1/24":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
 		"port key 20":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}, Slot: 20},
 		"port key 3 ":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}, Slot: 3},
-		"0 addresses for":      {},
+		"it has no address":    {},
 	} {
 		if _, err := a.Claim("n1", "b", c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Claim(%v): %v, want %q", c, err, want)

@@ -57,6 +57,8 @@ func TestCloneHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Release("a")
+	leaving := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}
+	a.SetNode("n1", leaving, leaving)
 	c.now = c.now.Add(time.Second)
 	a.Complete()
 	a.Reserve("kept", []netip.Addr{netip.MustParseAddr("10.0.0.9")})
