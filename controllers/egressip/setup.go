@@ -19,7 +19,6 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kind of EgressIPs' units. They are reconciled one after the other, because each choice depends on
@@ -38,7 +37,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, predicate.Funcs{UpdateFunc: specChanged}),
 			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, kind.RangesChanged()),

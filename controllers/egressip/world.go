@@ -73,7 +73,7 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	if err == nil {
-		if plan, err := facts.ParseClusterNetwork(&cn); err == nil {
+		if plan, err := facts.ParseInUse(&cn); err == nil {
 			w.plan = plan
 		}
 	}
@@ -226,9 +226,9 @@ func (w *world) ownerBalancing(e *networkv1alpha1.EgressIP, address netip.Addr) 
 
 // ownerInside returns the cluster's own network that contains the address.
 func (w *world) ownerInside(address netip.Addr) string {
-	for _, c := range w.plan.Clusters {
-		if c.CIDR.Contains(address) {
-			return "it is in the network of pods " + c.CIDR.String()
+	for _, c := range w.plan.PodNetworks() {
+		if c.Contains(address) {
+			return "it is in the network of pods " + c.String()
 		}
 	}
 	for _, n := range w.plan.Services {

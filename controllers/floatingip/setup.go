@@ -206,5 +206,5 @@ func (r *Pools) list(ctx context.Context, except string) (all []reconcile.Reques
 func subnetsChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
 }

@@ -79,9 +79,11 @@ type Env struct {
 	FloatingFreed Topic[string]
 
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
-	// addresses went with their node, or with its subnet.
+	// addresses went with their node, or with its subnet. PodsOutdated publishes the owners whose addresses differ from
+	// now on from those that a new pod gets.
 	SubnetsSet    Topic[string]
 	AddressesLost Topic[[]string]
+	PodsOutdated  Topic[[]string]
 	// HasNoNetwork reports whether a node has no NodeNetwork and gets none for now. Package node sets it.
 	HasNoNetwork func(node string) bool
 	// Restore fills Addresses from durable state. It waits for the database. AddressedPods lists the pods that have

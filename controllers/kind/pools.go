@@ -6,10 +6,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
 )
+
+// NetworksChanged passes the events of the ClusterNetwork that change its spec, or which networks are in use.
+func NetworksChanged() predicate.Predicate {
+	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
+		after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+		return !ok || !ok2 || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
+	}})
+}
 
 // RangesChanged passes the events of IPPools that change the ranges that they keep from others.
 func RangesChanged() predicate.Predicate {

@@ -57,7 +57,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, pools.every, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.Map(&corev1.Node{}, pools.every, predicate.Funcs{UpdateFunc: nodeChanged}),
 		},

@@ -51,12 +51,12 @@ func (r *Pools) takenByCluster(ctx context.Context) (taken []loadbalancer.Taken,
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	plan, err := facts.ParseClusterNetwork(&cn)
+	plan, err := facts.ParseInUse(&cn)
 	if err != nil {
 		return nil, nil // its own status says so
 	}
-	for _, n := range plan.Clusters {
-		taken = append(taken, ofNetwork(n.CIDR, "ClusterNetwork's spec.clusterNetwork"))
+	for _, n := range plan.PodNetworks() {
+		taken = append(taken, ofNetwork(n, "ClusterNetwork's spec.clusterNetwork"))
 	}
 	for _, n := range plan.Services {
 		taken = append(taken, ofNetwork(n, "ClusterNetwork's spec.serviceNetwork"))

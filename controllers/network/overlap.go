@@ -55,6 +55,11 @@ func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err != nil {
 		return plan, nil, err
 	}
+	if len(cn.Status.Networks) > 0 { // a leaving network may have addresses of IPPools
+		if plan.Floating, err = r.floating(ctx); err != nil {
+			return plan, nil, err
+		}
+	}
 	hosts := facts.HostAddresses(nodes.Items, networks.Items, apiServers)
 	states := facts.JudgeNetworks(cn, plan, nodes.Items, networks.Items, hosts)
 	if !equality.Semantic.DeepEqual(states, cn.Status.Networks) {

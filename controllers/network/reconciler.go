@@ -32,6 +32,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -57,6 +58,8 @@ type Database interface {
 // Addresses counts the addresses in use within a network. ok is false until they are known.
 type Addresses interface {
 	Used(network netip.Prefix) (used int64, ok bool)
+	// Outdated counts the owners whose addresses differ from those that new pods get, and returns the first of them.
+	Outdated(limit int) (total int, first []alloc.Outdated)
 }
 
 const (
@@ -155,15 +158,23 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 		return fmt.Errorf("identity of the cluster: %w", err)
 	}
+	var err error
+	if plan.Floating, err = r.floating(ctx); err != nil {
+		return err
+	}
+	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
+}
+
+// floating returns the addresses that IPPools give to pods.
+func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
 	var pools networkv1alpha1.IPPoolList
 	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return err
+		return nil, err
 	}
 	if err := r.Floating.Load(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	plan.Floating = r.Floating.Book.Overlay(pools.Items)
-	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
+	return r.Floating.Book.Overlay(pools.Items), nil
 }
 
 // report writes the status if it differs.
@@ -210,7 +221,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
 		egress: egress.Items, furthers: furthers.Items,
 		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
-		apiServers: apiServers,
+		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),
 	})
 	if r.Settings.Reported != nil {
 		r.Settings.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))
@@ -301,5 +312,6 @@ func healthChanged(e event.UpdateEvent) bool {
 		!slices.Equal(health.Node(before.Name, before.Status.Conditions), health.Node(after.Name, after.Status.Conditions)) ||
 		before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
-		len(before.Spec.PodSubnets) != len(after.Spec.PodSubnets) || facts.MoveState(before) != facts.MoveState(after)
+		!slices.Equal(before.Spec.PodSubnets, after.Spec.PodSubnets) ||
+		!slices.Equal(before.Spec.ClusterSubnets, after.Spec.ClusterSubnets) || facts.MoveState(before) != facts.MoveState(after)
 }

@@ -50,6 +50,8 @@ type statusInput struct {
 	denied     *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
 	held       string                    // why networks of the spec are held, or empty
 	apiServers []discoveryv1.EndpointSlice
+	leaving    []string                      // networks that were removed from the spec and are in use
+	outdated   *networkv1alpha1.OutdatedPods // pods whose addresses differ from those of new pods; may be nil
 	// what the removal of the network waits for; nil if the ClusterNetwork is not being deleted
 	removing *metav1.Condition
 }
@@ -65,7 +67,7 @@ func status(cn *networkv1alpha1.ClusterNetwork, f statusInput) networkv1alpha1.C
 	if counts, free, ok := addresses(f); ok {
 		want.Addresses, want.AddressesFree = counts, free
 	}
-	want.Drift, want.Refused = f.drift, f.denied
+	want.Drift, want.Refused, want.OutdatedPods = f.drift, f.denied, f.outdated
 	f.removing = health.RemovalOf(cn)
 	problems := problemsOf(cn.Name, f)
 	want.Areas, want.Problems = health.Areas(problems, well(want)), problems[:min(len(problems), networkv1alpha1.MaxProblems)]
@@ -160,36 +162,6 @@ func standingDrift(drift *networkv1alpha1.DriftStatus) string {
 		}
 	}
 	return fmt.Sprintf("the OVN northbound database has %d differences", drift.Standing)
-}
-
-// exhaustedNetworks names the nodes that have no pod subnet because none is free.
-func exhaustedNetworks(f statusInput) []string {
-	known := make(map[string]bool, len(f.networks))
-	for i := range f.networks {
-		known[f.networks[i].Name] = len(f.networks[i].Spec.PodSubnets) > 0
-	}
-	var without []string
-	for i := range f.nodes {
-		if !known[f.nodes[i].Name] {
-			without = append(without, f.nodes[i].Name)
-		}
-	}
-	if len(without) == 0 {
-		return nil
-	}
-	var used []netip.Prefix
-	for i := range f.networks {
-		for _, cidr := range f.networks[i].Spec.PodSubnets {
-			if prefix, err := cidr.Prefix(); err == nil {
-				used = append(used, prefix)
-			}
-		}
-	}
-	var exhausted []string
-	for _, err := range f.plan.Exhausted(used) {
-		exhausted = append(exhausted, fmt.Sprintf("%v; nodes without a subnet: %s", err, nameSome(without)))
-	}
-	return exhausted
 }
 
 // countReady returns how many nodes are ready and the names of the others, sorted.

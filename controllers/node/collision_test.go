@@ -32,7 +32,12 @@ func (a applied) Apply(_ context.Context, u unit.Unit) error { a[u.Key] = u; ret
 // tenants records the nodes that have addresses.
 type tenants map[string]bool
 
-func (t tenants) SetNode(name string, _ []netip.Prefix) []string { t[name] = true; return nil }
+func (t tenants) SetNode(name string, _, _ []netip.Prefix) (dropped, outdated []string) {
+	t[name] = true
+	return nil, nil
+}
+func (t tenants) Idle(string) []netip.Prefix { return nil }
+func (t tenants) Lacking(string) []bool      { return nil }
 func (t tenants) RemoveNode(name string) []string {
 	had := t[name]
 	delete(t, name)
@@ -71,7 +76,7 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	lost.Subscribe(func(owners []string) { *removed = append(*removed, owners...) })
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100),
 		Triggers: &trigger.Set{}, Floating: claim.New(c, c, time.Now),
-		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost}, rows, addresses, removed
+		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost, PodsOutdated: &kind.Topic[[]string]{}}, rows, addresses, removed
 }
 
 // reconciled reconciles nodes in turn, until no NodeNetwork is deleted.

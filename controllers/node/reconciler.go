@@ -39,9 +39,12 @@ type Database interface {
 
 // Addresses receives the subnets of nodes.
 type Addresses interface {
-	// SetNode returns the owners of addresses that are no longer in a subnet of the node. They have lost their
-	// assignment.
-	SetNode(name string, subnets []netip.Prefix) (dropped []string)
+	// SetNode returns the owners of addresses that are no longer in a subnet of the node, which have lost their assignment,
+	// and the owners whose addresses differ from now on from those that a new pod gets.
+	SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string)
+	// Idle lists leaving subnets without a pod, Lacking the families in which a pod finds no address.
+	Idle(name string) []netip.Prefix
+	Lacking(name string) []bool
 	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.
 	RemoveNode(name string) (owners []string)
 }
@@ -56,11 +59,13 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
 	// SubnetsSet publishes a node whose subnets Addresses now has. AddressesLost publishes the owners of addresses
-	// that went with their node, or with its subnet.
+	// that went with their node, or with its subnet. PodsOutdated publishes the owners of addresses that differ from those
+	// that a new pod gets.
 	SubnetsSet *kind.Topic[string]
 	// Floating has the addresses of deleted pools that are still in use.
 	Floating      *claim.Claimer
 	AddressesLost *kind.Topic[[]string]
+	PodsOutdated  *kind.Topic[[]string]
 
 	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
 	choosing sync.Mutex
@@ -113,7 +118,8 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		return ctrl.Result{}, nil // unchanged
 	}
 	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
-		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical}
+		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical,
+		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name)}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
@@ -134,7 +140,9 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	if err := errors.Join(applied, ignoreConflict(reportErr), ignoreConflict(untainted), r.setCondition(ctx, node, nn, "")); err != nil {
 		return ctrl.Result{}, err
 	}
-	if reportErr != nil || untainted != nil { // the agent or kubelet has written meanwhile
+	// A subnet that has no pod when it begins to leave is given up next.
+	idle := !plan.Pending && len(nn.Spec.LeavingSubnets) > 0 && len(r.Addresses.Idle(node.Name)) > 0
+	if reportErr != nil || untainted != nil || idle { // or the agent or kubelet has written meanwhile
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}
 	return ctrl.Result{}, nil
@@ -284,7 +292,7 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 		return nil, false, spec, err
 	}
 	var others []networkv1alpha1.NodeNetworkSpec
-	if !facts.IsComplete(nn.Spec, plan) {
+	if !facts.IsComplete(nn.Spec, plan, settings) {
 		if plan.Pending {
 			return nil, false, spec, errPending
 		}
@@ -302,6 +310,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 		return nil, false, spec, fmt.Errorf("node %s: %w", node.Name, err)
 	}
 	r.remember(node.Name, spec)
+	if facts.Lacking(spec, plan, settings) {
+		r.wait(node.Name, false) // for a subnet that another node gives up
+	}
 	return nn, found, spec, nil
 }
 
@@ -447,8 +458,12 @@ func (r *Reconciler) setSubnets(nn *networkv1alpha1.NodeNetwork) error {
 
 func (r *Reconciler) setAddresses(node facts.Node) {
 	defer r.SubnetsSet.Publish(node.Name) // a pod may have read the NodeNetwork before Addresses had the subnets
-	if dropped := r.Addresses.SetNode(node.Name, node.Subnets); len(dropped) > 0 {
+	dropped, outdated := r.Addresses.SetNode(node.Name, node.Subnets, node.Leaving)
+	if len(dropped) > 0 {
 		r.AddressesLost.Publish(dropped)
+	}
+	if len(outdated) > 0 {
+		r.PodsOutdated.Publish(outdated)
 	}
 }
 

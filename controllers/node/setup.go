@@ -27,7 +27,7 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost}
+		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated}
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)
@@ -43,13 +43,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.movers, predicate.Funcs{
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.without, predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: subnetFreed}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.without, kind.RangesChanged()),
 		},
 	}}
 }
 
-// without returns a request for each node that found no subnet.
+// without returns a request for each node that waits for a subnet.
 func (r *Reconciler) without(context.Context, client.Object) (requests []reconcile.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,6 +59,15 @@ func (r *Reconciler) without(context.Context, client.Object) (requests []reconci
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return requests
+}
+
+// subnetFreed passes an update in which a node gives up a subnet, which a node that waits may get.
+func subnetFreed(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || slices.ContainsFunc(before.Spec.PodSubnets, func(s networkv1alpha1.CIDR) bool {
+		return !slices.Contains(after.Spec.PodSubnets, s)
+	})
 }
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -112,5 +123,5 @@ func planChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
-		!equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
+		!facts.SameNetworks(before.Status.Networks, after.Status.Networks)
 }

@@ -125,6 +125,7 @@ func (r *Reconciler) free(name types.NamespacedName, keep string) {
 		if node, ok := r.Addresses.Release(owner); ok {
 			r.counted()
 			r.Wake(node)
+			r.vacated(node)
 		}
 		for _, address := range held {
 			r.Wake(waitsForPort(address))
@@ -310,6 +311,7 @@ func (r *Reconciler) allocate(ctx context.Context, pod *corev1.Pod, own []netip.
 		got, err = r.Addresses.Allocate(pod.Spec.NodeName, owner, request)
 	}
 	if err != nil {
+		r.enlarge(pod.Spec.NodeName, err)
 		return got, err
 	}
 	r.holders.add(name, owner)

@@ -359,7 +359,7 @@ func TestDeletion(t *testing.T) {
 		}
 		kindtest.Expect(t, kindtest.Outcome{
 			Units:  map[unit.Key][]string{topology.PodKey("demo", "other-3"): nil},
-			Events: []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted},
+			Events: []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted}, Enqueued: []string{"node n1"},
 		}, have)
 	}
 	b.Delete(pod)
@@ -448,7 +448,8 @@ func TestUnreadablePortOfAPodWithoutAddressGoes(t *testing.T) {
 		ExternalIDs: map[string]string{unit.OwnerKey: string(web)}}}
 	waits := []string{"Warning FailedAddressAllocation Pod demo/web: " +
 		"node n1: exhausted: no free address in 10.244.0.0/29, all 4 are in use"}
-	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits}, b.Reconcile("demo", "web"))
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits, Enqueued: []string{"node n1"}},
+		b.Reconcile("demo", "web"))
 }
 
 // A pod whose node loses its NodeNetwork's chassis keeps its port on the previous chassis.

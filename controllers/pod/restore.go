@@ -130,6 +130,9 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		return r.Addresses.NodeOf(p.Addresses), true
 	})
 	r.Addresses.Complete()
+	for _, node := range r.Addresses.IdleNodes() { // they were reconciled before the addresses were known
+		r.vacated(node)
+	}
 	return nil
 }
 
@@ -145,7 +148,7 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 				list.Items[i].Name, "reason", err.Error())
 			continue
 		}
-		r.Addresses.SetNode(node.Name, node.Subnets)
+		r.Addresses.SetNode(node.Name, node.Subnets, node.Leaving)
 	}
 	return nil
 }
@@ -196,17 +199,28 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
 	r.holders.add(pod, owner)
 	r.Addresses.Hold(owner, slices.Concat(had.Floating, had.Translated)) // also if the claim fails, because the port has them
-	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, had.Addresses), Floating: had.Floating, Slot: had.Slot}
+	own := slices.DeleteFunc(slices.Clone(had.Addresses), func(a netip.Addr) bool { return slices.Contains(had.Floating, a) })
+	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, own), Floating: had.Floating, Slot: had.Slot}
 	if ipam.CheckMAC(had.MAC) == nil {
 		want.MAC = had.MAC
 	}
-	_, err := r.Addresses.Claim(node, owner, want)
+	err := r.claimAll(node, owner, own, want)
 	if errors.Is(err, alloc.ErrUnknownNode) && node != "" {
 		// A user has just deleted the node's NodeNetwork. It is recreated, most likely with the same subnets.
-		r.Addresses.ClaimLater(node, owner, had.Addresses, want)
+		r.Addresses.ClaimLater(node, owner, own, want)
 	}
 	if err != nil {
 		// It gets a new address, because its present address is in no subnet of the node or belongs to another owner.
 		ctrl.LoggerFrom(ctx).Info("cannot restore an address; the pod gets a new one", "pod", pod, "node", node, "reason", err.Error())
 	}
+}
+
+// claimAll claims the addresses that the node gave to an owner, all or none: an owner may lack a family that is younger
+// than the owner, but it does not keep some of its addresses and lose others.
+func (r *Reconciler) claimAll(node, owner string, own []netip.Addr, want alloc.Assignment) error {
+	if r.Addresses.HasNode(node) && len(want.Addresses) < len(own) {
+		return fmt.Errorf("node %s: not all of %v are in its subnets", node, own)
+	}
+	_, err := r.Addresses.Claim(node, owner, want)
+	return err
 }

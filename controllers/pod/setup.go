@@ -41,6 +41,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	env.Restore, env.AddressedPods = r.Restore, r.holders.pods
 	env.SubnetsSet.Subscribe(r.Wake)
 	env.AddressesLost.Subscribe(r.lost)
+	env.PodsOutdated.Subscribe(r.outdated)
 	env.FloatingFreed.Subscribe(r.freed)
 	return []*kind.Kind{{
 		Name: topology.KindPod, Workers: workers, Reconciler: r,

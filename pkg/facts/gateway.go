@@ -90,10 +90,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
 		Alone: status.Mode == networkv1alpha1.GatewayShared && status.Uplink == networkv1alpha1.UplinkInterface}
 	if status.MACAddress != "" {
-		if g.MAC, err = net.ParseMAC(string(status.MACAddress)); err == nil && len(g.MAC) != ethernet {
-			err = fmt.Errorf("%s has %d bytes, not %d", g.MAC, len(g.MAC), ethernet)
-		}
-		if err != nil {
+		if g.MAC, err = parseMAC(string(status.MACAddress)); err != nil {
 			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)
 		}
 	}

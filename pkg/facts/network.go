@@ -12,7 +12,8 @@ import (
 
 // Network holds the facts for topology.NetworkUnit.
 type Network struct {
-	// Join are the join switch's subnets, one per family. The cluster router has the first address of each.
+	// Join are the join switch's subnets, one per family. The cluster router has the first address of each, and its MAC
+	// is derived from the first of them.
 	Join []netip.Prefix
 	// Clusters are the CIDRs of all pods.
 	Clusters []netip.Prefix
@@ -27,8 +28,10 @@ type Node struct {
 	Name string
 	// ID is the number of the node, 1..16000. It is part of tunnel keys.
 	ID int
-	// Subnets are the node's pod subnets, of both families.
-	Subnets []netip.Prefix
+	// Subnets are the node's pod subnets, of both families. Leaving are the subnets among them that give no addresses.
+	Subnets, Leaving []netip.Prefix
+	// GatewayMAC is the MAC of the cluster router in the subnets. It is nil if it is derived from its addresses there.
+	GatewayMAC net.HardwareAddr
 	// ManagementMAC is the MAC of the management port.
 	ManagementMAC net.HardwareAddr
 	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
@@ -39,6 +42,9 @@ type Node struct {
 type Plan struct {
 	// Clusters are the networks that node subnets are taken from, in the order of the spec.
 	Clusters []ipam.Network
+	// Leaving are networks of pods that were removed from the spec and are still in use. Services and Join contain the
+	// networks of their families.
+	Leaving  []netip.Prefix
 	Services []netip.Prefix
 	Join     []netip.Prefix
 	// Floating are the addresses that IPPools give to pods one by one. No node gets a subnet that overlaps them.
@@ -82,29 +88,34 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 
 // Network returns the facts for topology.NetworkUnit. cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
-	n := Network{Cluster: cluster, Join: p.joinSubnets()}
+	n := Network{Cluster: cluster, Join: p.joinSubnets(), Clusters: p.PodNetworks()}
 	for _, c := range p.Clusters {
-		n.Clusters = append(n.Clusters, c.CIDR)
 		// A node that has all of an entry leaves no address of it.
 		if c.HostPrefix > c.CIDR.Bits() && slices.ContainsFunc(p.Floating, c.CIDR.Overlaps) {
 			n.FloatingNetworks = append(n.FloatingNetworks, c.CIDR)
 		}
 	}
+	for _, leaving := range p.Leaving {
+		if slices.ContainsFunc(p.Floating, leaving.Overlaps) {
+			n.FloatingNetworks = append(n.FloatingNetworks, leaving)
+		}
+	}
 	return n
 }
 
-// PodNetworks returns the networks of all pods.
+// PodNetworks returns the networks of all pods, the leaving networks last.
 func (p Plan) PodNetworks() (networks []netip.Prefix) {
 	for _, cluster := range p.Clusters {
 		networks = append(networks, cluster.CIDR)
 	}
-	return networks
+	return append(networks, p.Leaving...)
 }
 
 // joinSubnets returns the join subnets of the families that pods have.
 func (p Plan) joinSubnets() []netip.Prefix {
-	families := p.families()
-	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool { return !slices.Contains(families, join.Addr().Is4()) })
+	return slices.DeleteFunc(slices.Clone(p.Join), func(join netip.Prefix) bool {
+		return !slices.ContainsFunc(p.PodNetworks(), func(n netip.Prefix) bool { return n.Addr().Is4() == join.Addr().Is4() })
+	})
 }
 
 // ethernet is the length of a MAC in bytes.
@@ -116,14 +127,30 @@ func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 	if err != nil {
 		return Node{}, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
 	}
-	mac, err := net.ParseMAC(string(nn.Spec.ManagementPort.MACAddress))
-	if err == nil && len(mac) != ethernet {
-		err = fmt.Errorf("%s has %d bytes, not %d", mac, len(mac), ethernet)
-	}
+	mac, err := parseMAC(string(nn.Spec.ManagementPort.MACAddress))
 	if err != nil {
 		return Node{}, fmt.Errorf("NodeNetwork %s: spec.managementPort.macAddress: %w", nn.Name, err)
 	}
-	return Node{Name: nn.Name, ID: int(nn.Spec.NodeID), Subnets: subnets, ManagementMAC: mac, Chassis: nn.Status.Chassis}, nil
+	leaving, err := prefixes("spec.leavingSubnets", nn.Spec.LeavingSubnets)
+	if err != nil {
+		return Node{}, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+	}
+	node := Node{Name: nn.Name, ID: int(nn.Spec.NodeID), Subnets: subnets, Leaving: leaving, ManagementMAC: mac, Chassis: nn.Status.Chassis}
+	if text := nn.Spec.GatewayMACAddress; text != "" {
+		if node.GatewayMAC, err = parseMAC(string(text)); err != nil {
+			return Node{}, fmt.Errorf("NodeNetwork %s: spec.gatewayMACAddress: %w", nn.Name, err)
+		}
+	}
+	return node, nil
+}
+
+// parseMAC reads an Ethernet address.
+func parseMAC(text string) (net.HardwareAddr, error) {
+	mac, err := net.ParseMAC(text)
+	if err == nil && len(mac) != ethernet {
+		err = fmt.Errorf("%s has %d bytes, not %d", mac, len(mac), ethernet)
+	}
+	return mac, err
 }
 
 func prefixes(field string, cidrs []networkv1alpha1.CIDR) ([]netip.Prefix, error) {

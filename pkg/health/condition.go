@@ -1,6 +1,8 @@
 package health
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -67,8 +69,12 @@ func Degraded(problems []networkv1alpha1.Problem) metav1.Condition {
 }
 
 // Upgradeable is true while there is no problem at all. In a network with a problem, an administrator could not
-// distinguish what an upgrade broke.
+// distinguish what an upgrade broke. Pods that are older than a change of the networks do not count, because they may
+// run for months.
 func Upgradeable(problems []networkv1alpha1.Problem) metav1.Condition {
+	problems = slices.DeleteFunc(slices.Clone(problems), func(p networkv1alpha1.Problem) bool {
+		return p.Reason == networkv1alpha1.ReasonPodsOutdated || p.Reason == networkv1alpha1.ReasonNetworkLeaving
+	})
 	if worst, bad := Worst(problems, networkv1alpha1.StateProgressing); bad {
 		return of(networkv1alpha1.ConditionUpgradeable, metav1.ConditionFalse, worst)
 	}

@@ -62,6 +62,10 @@ var nextSteps = map[string]string{
 		"as a foreign row of the same name; Weft retries at least every 30 s",
 	networkv1alpha1.ReasonNorthdSilent: "see that ovn-northd runs, is not paused and has both " +
 		"databases: ovn-appctl -t ovn-northd status",
+	networkv1alpha1.ReasonPodsOutdated: "recreate the pods that ClusterNetwork's status.outdatedPods names; " +
+		"docs/user/change-networks.md",
+	networkv1alpha1.ReasonNetworkLeaving: "recreate the pods with addresses of the network, or append " +
+		"it to spec.clusterNetwork again; docs/user/change-networks.md",
 	networkv1alpha1.ReasonSubnetsExhausted:   "append an entry to ClusterNetwork's spec.clusterNetwork",
 	networkv1alpha1.ReasonAddressesExhausted: "move pods away from NODE, or lower kubelet's maxPods below the node's addresses",
 	networkv1alpha1.ReasonDrift: "kubectl weft drift shows the rows; set ClusterNetwork's " +

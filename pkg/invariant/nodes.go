@@ -183,15 +183,15 @@ func subnetInNetwork(v *view) (found []Violation) {
 	if v.ClusterNetwork == nil {
 		return nil
 	}
-	plan, err := facts.ParseClusterNetwork(v.ClusterNetwork)
+	plan, err := facts.ParseInUse(v.ClusterNetwork)
 	if err != nil {
 		return nil // no network is in force; the ClusterNetwork's condition reports it
 	}
 	for name, nn := range v.networks {
 		for _, subnet := range subnetsOf(nn) {
 			inside := false
-			for _, cluster := range plan.Clusters {
-				inside = inside || cluster.CIDR.Bits() <= subnet.Bits() && cluster.CIDR.Contains(subnet.Addr())
+			for _, cluster := range plan.PodNetworks() {
+				inside = inside || cluster.Bits() <= subnet.Bits() && cluster.Contains(subnet.Addr())
 			}
 			if !inside {
 				found = append(found,

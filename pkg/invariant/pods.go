@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -61,22 +62,35 @@ func (v *view) wrongPlace(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string 
 	return ""
 }
 
-// fullNodes returns the nodes without a free address in one of their families.
+// fullNodes returns the nodes without a free address in one of their families. Leaving subnets have no free address.
 func (v *view) fullNodes() map[string]bool {
-	used := map[string]int64{} // node -> pods with a port there
+	used := map[string][]netip.Addr{} // node -> addresses of ports there
 	for key, pod := range v.pods {
-		if len(v.owned[key]) > 0 {
-			used[pod.Spec.NodeName]++
+		for _, port := range v.owned[key] {
+			for _, element := range addressesOf(port) {
+				used[pod.Spec.NodeName] = append(used[pod.Spec.NodeName], element.Addresses...)
+			}
 		}
 	}
 	full := map[string]bool{}
 	for node, nn := range v.networks {
-		capacity := map[bool]int64{} // is IPv4 -> addresses
+		free := map[bool]int64{} // is IPv4 -> addresses
 		for _, subnet := range subnetsOf(nn) {
-			capacity[subnet.Addr().Is4()] += ipam.Capacity(subnet)
+			if slices.Contains(nn.Spec.LeavingSubnets, networkv1alpha1.CIDR(subnet.String())) {
+				continue
+			}
+			is4 := subnet.Addr().Is4()
+			if free[is4] += ipam.Capacity(subnet); free[is4] < 0 { // of two IPv6 subnets
+				free[is4] = math.MaxInt64
+			}
+			for _, address := range used[node] {
+				if subnet.Contains(address) {
+					free[is4]--
+				}
+			}
 		}
-		for _, addresses := range capacity {
-			full[node] = full[node] || used[node] >= addresses
+		for _, addresses := range free {
+			full[node] = full[node] || addresses <= 0
 		}
 	}
 	return full
@@ -100,7 +114,11 @@ func podAddressInSubnet(v *view) (found []Violation) {
 			continue
 		}
 		for _, port := range v.owned[key] {
-			if wrong := wrongAddress(port, subnetsOf(nn), v.heldBy(pod, networkv1alpha1.LocationOverlay)); wrong != "" {
+			wrong := wrongAddress(port, subnetsOf(nn), v.heldBy(pod, networkv1alpha1.LocationOverlay))
+			if wrong == "" && !v.outdated(pod) {
+				wrong = missingAddress(port, nn)
+			}
+			if wrong != "" {
 				found = append(found, v.about([]any{port}, "port %s %s", port.Name, wrong).of(nameOf(pod), "NodeNetwork "+nn.Name))
 			}
 		}
@@ -132,15 +150,43 @@ func wrongAddress(port *nbdb.LogicalSwitchPort, subnets []netip.Prefix, floating
 		families[address.Is4()]++
 	}
 	for _, subnet := range subnets {
-		want := 1
+		most := 1
 		if replaced[subnet.Addr().Is4()] {
-			want = 0
+			most = 0
 		}
-		if n := families[subnet.Addr().Is4()]; n != want {
-			return fmt.Sprintf("has %d addresses of the family of %s, want %d", n, subnet, want)
+		if n := families[subnet.Addr().Is4()]; n > most {
+			return fmt.Sprintf("has %d addresses of the family of %s, want %d", n, subnet, most)
+		}
+	}
+	if len(elements[0].Addresses) == 0 && len(subnets) > 0 {
+		return "has no address"
+	}
+	return ""
+}
+
+// missingAddress describes a family in which a pod's port has no address although new pods on its node get one, or
+// returns "".
+func missingAddress(port *nbdb.LogicalSwitchPort, nn *networkv1alpha1.NodeNetwork) string {
+	addresses := addressesOf(port)[0].Addresses
+	for _, subnet := range subnetsOf(nn) {
+		if !slices.Contains(nn.Spec.LeavingSubnets, networkv1alpha1.CIDR(subnet.String())) &&
+			!slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Is4() == subnet.Addr().Is4() }) {
+			return fmt.Sprintf("has 0 addresses of the family of %s, want 1", subnet)
 		}
 	}
 	return ""
+}
+
+// outdated reports whether ClusterNetwork's status lists a pod as older than its node's networks, or may have omitted it
+// because the list is full. Such a pod lacks an address of a family that was added.
+func (v *view) outdated(pod *corev1.Pod) bool {
+	if v.ClusterNetwork == nil || v.ClusterNetwork.Status.OutdatedPods == nil {
+		return v.ClusterNetwork == nil
+	}
+	pods := v.ClusterNetwork.Status.OutdatedPods
+	return int(pods.Total) > len(pods.First) || slices.ContainsFunc(pods.First, func(p networkv1alpha1.OutdatedPod) bool {
+		return p.Pod == pod.Namespace+"/"+pod.Name
+	})
 }
 
 func podReportsAddress(v *view) (found []Violation) {

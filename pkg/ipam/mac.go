@@ -31,6 +31,11 @@ func CheckMAC(mac net.HardwareAddr) error {
 	return nil
 }
 
+// IsDerived reports whether a MAC has the prefix of MACs that MAC derives.
+func IsDerived(mac net.HardwareAddr) bool {
+	return len(mac) == ethernet && bytes.HasPrefix(mac, macPrefix)
+}
+
 // MAC derives a port's MAC from its addresses in the same way as other OVN CNIs: 0a:58 followed by the four bytes of
 // the IPv4 address, or of the SHA-256 of the first IPv6 address without IPv4.
 func MAC(addresses []netip.Addr) net.HardwareAddr {

@@ -101,7 +101,7 @@ func (g gateway) addRouter(u *unit.Unit) {
 		"dynamic_neigh_routers": "true", "always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge,
 		requestedTunnelKey: key(gatewayKeys + node.ID),
 	}
-	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), ipam.MAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
+	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), joinMAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name),
 		Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})

@@ -371,7 +371,7 @@ func (b *builder) node(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.allocator.SetNode(nn.Name, node.Subnets)
+	b.allocator.SetNode(nn.Name, node.Subnets, node.Leaving)
 	b.chassis[nn.Name] = nn.Status.Chassis
 	way, err := facts.ParseGateway(&nn, host)
 	if err != nil {

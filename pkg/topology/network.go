@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 
@@ -21,7 +22,7 @@ func NetworkUnit(n facts.Network) unit.Unit {
 	router, join := routerRef(names.ClusterRouter), switchRef(names.JoinSwitch)
 	rtoj := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToJoin(names.ClusterRouter)), Name: names.RouterToJoin(names.ClusterRouter),
-		MAC: ipam.MAC(firsts(n.Join)).String(), Networks: GatewayNetworks(n.Join),
+		MAC: joinMAC(facts.Gateways(n.Join)).String(), Networks: GatewayNetworks(n.Join),
 		Options: map[string]string{requestedTunnelKey: key(routerToJoinKey)},
 	}
 	jtor := routerTypePort(names.JoinToRouter(names.ClusterRouter), rtoj.Name, joinToRouterKey)
@@ -83,12 +84,10 @@ func GatewayNetworks(subnets []netip.Prefix) []string {
 	return networks
 }
 
-func firsts(subnets []netip.Prefix) []netip.Addr {
-	addresses := make([]netip.Addr, 0, len(subnets))
-	for _, s := range subnets {
-		addresses = append(addresses, ipam.Gateway(s))
-	}
-	return addresses
+// joinMAC returns the MAC of a router's port on the join switch. It is derived from the first address alone, so that it
+// stays when a family is added, because the other routers remember it.
+func joinMAC(addresses []netip.Addr) net.HardwareAddr {
+	return ipam.MAC(addresses[:min(1, len(addresses))])
 }
 
 // addManagement adds the group and sets of all management ports, which nodes join. Policies use them to recognize

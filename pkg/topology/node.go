@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"net"
+
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -14,7 +16,7 @@ func NodeUnit(n facts.Node) unit.Unit {
 	ls, group := switchRef(names.NodeSwitch(n.Name)), loadBalancersRef(names.NodeLoadBalancers(n.Name))
 	rtos := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToSwitch(n.Name)), Name: names.RouterToSwitch(n.Name),
-		MAC: ipam.MAC(firsts(n.Subnets)).String(), Networks: GatewayNetworks(n.Subnets),
+		MAC: gatewayMAC(n).String(), Networks: GatewayNetworks(n.Subnets),
 		Options: map[string]string{requestedTunnelKey: key(routerToSwitchKeys + n.ID)},
 	}
 	stor := routerTypePort(names.SwitchToRouter(n.Name), rtos.Name, switchToRouterKey)
@@ -51,6 +53,14 @@ func addGroups(u *unit.Unit, to unit.Ref, groups ...string) {
 	for _, group := range groups {
 		u.Members = append(u.Members, unit.Membership{Parent: to, Column: "load_balancer_group", Element: loadBalancersRef(group).UUID})
 	}
+}
+
+// gatewayMAC returns the MAC of the cluster router on the node's switch.
+func gatewayMAC(n facts.Node) net.HardwareAddr {
+	if n.GatewayMAC != nil {
+		return n.GatewayMAC
+	}
+	return ipam.MAC(facts.Gateways(n.Subnets))
 }
 
 func managementPort(n facts.Node) *nbdb.LogicalSwitchPort {

@@ -35,7 +35,7 @@ func PodNetworkNodeUnit(n facts.PodNetwork, node string, subnets []netip.Prefix)
 	ls := switchRef(name)
 	toSwitch := &nbdb.LogicalRouterPort{
 		UUID: routerPortUUID(names.RouterToSwitch(name)), Name: names.RouterToSwitch(name),
-		MAC: ipam.MAC(firsts(subnets)).String(), Networks: GatewayNetworks(subnets),
+		MAC: ipam.MAC(facts.Gateways(subnets)).String(), Networks: GatewayNetworks(subnets),
 	}
 	toRouter := routerTypePort(names.SwitchToRouter(name), toSwitch.Name, switchToRouterKey)
 	return unit.Unit{

@@ -73,11 +73,11 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 		taken = append(taken, o.outside(pool)...)
 	}
 	for _, s := range read.Segments {
-		if pods := o.plan.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
+		if pods := o.asked.PodNetworks(); read.Location == networkv1alpha1.LocationNAT && len(pods) > 0 &&
 			!slices.ContainsFunc(pods, func(n netip.Prefix) bool { return n.Addr().Is4() == s.First.Is4() }) {
 			return fmt.Sprintf("pods have no addresses of the family of %s", s)
 		}
-		inside := slices.ContainsFunc(o.plan.PodNetworks(), func(n netip.Prefix) bool { return n.Contains(s.First) && n.Contains(s.Last) })
+		inside := slices.ContainsFunc(o.asked.PodNetworks(), func(n netip.Prefix) bool { return n.Contains(s.First) && n.Contains(s.Last) })
 		if read.Location == networkv1alpha1.LocationOverlay && !inside {
 			return fmt.Sprintf("%s is in no network of pods", s)
 		}
@@ -100,7 +100,7 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 // outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs and
 // Services that are younger than the pool yield to it.
 func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.AddressRange) {
-	for _, n := range slices.Concat(o.plan.PodNetworks(), o.plan.Services, o.plan.Join) {
+	for _, n := range slices.Concat(o.asked.PodNetworks(), o.asked.Services, o.asked.Join) {
 		taken = append(taken, floating.Of(n))
 	}
 	add := func(a netip.Addr) { taken = append(taken, networkv1alpha1.AddressRange{First: a, Last: a}) }

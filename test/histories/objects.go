@@ -33,7 +33,8 @@ type objects struct {
 	nodes     map[string]*corev1.Node
 	networks  map[string]*networkv1alpha1.NodeNetwork // by node
 	cn        *networkv1alpha1.ClusterNetwork
-	plan      facts.Plan
+	plan      facts.Plan      // that nodes must use
+	asked     facts.Plan      // the whole spec
 	recorded  map[string]bool // namespaces whose pods get a record
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
@@ -122,7 +123,9 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	o.plan, err = o.planNow()
+	if o.asked, err = facts.ParseClusterNetwork(o.cn); err == nil {
+		o.plan, err = facts.PlanInForce(o.cn)
+	}
 	o.plan.Floating = append(floating.Overlay(o.ippools), o.heldOutside()...)
 	return o, err
 }
@@ -142,16 +145,6 @@ func (o *objects) heldOutside() (held []netip.Prefix) {
 		}
 	}
 	return held
-}
-
-// planNow returns the plan that nodes must use: everything in the spec, because no network of a history overlaps a
-// node. A network added while there was no node is not validated before a node joins, so in that case only
-// status.networks counts.
-func (o *objects) planNow() (facts.Plan, error) {
-	if len(o.nodes) == 0 {
-		return facts.PlanInForce(o.cn)
-	}
-	return facts.ParseClusterNetwork(o.cn)
 }
 
 // hasOwnInterface reports whether a pod must have a port as soon as its node can serve it.

@@ -71,6 +71,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 			o.complain("pod %s/%s has no port, although node %s has free addresses", pod.Namespace, pod.Name, node.Name)
 		}
 	}
+	o.checkChange(without)
 	o.expectServices()
 	o.expectFirewalls()
 	o.expectQoS()
@@ -176,8 +177,8 @@ func macOf(addresses []netip.Addr) net.HardwareAddr { return ipam.MAC(addresses)
 func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort, own []netip.Addr) {
 	name := pod.Namespace + "/" + pod.Name
 	ordinary := slices.DeleteFunc(slices.Clone(port.addresses), func(a netip.Addr) bool { return slices.Contains(own, a) })
-	wanted := slices.DeleteFunc(families(node.Subnets), func(is4 bool) bool { return hasFamily(own, is4) })
-	if len(ordinary) != len(wanted) || len(ordinary)+len(own) != len(port.addresses) {
+	if len(port.addresses) == 0 || len(ordinary)+len(own) != len(port.addresses) || twice(ordinary) ||
+		slices.ContainsFunc(ordinary, func(a netip.Addr) bool { return hasFamily(own, a.Is4()) }) {
 		o.complain("pod %s has addresses %v on node %s with subnets %v, and its FloatingIPs %v", name, port.addresses, node.Name,
 			node.Subnets, own)
 	}
@@ -203,11 +204,17 @@ func (o *oracle) checkAssignment(pod *corev1.Pod, node facts.Node, port podPort,
 	}
 }
 
-// hasRoom reports whether a node has a free address of each family.
+// twice reports whether two addresses are of one family.
+func twice(addresses []netip.Addr) bool {
+	return len(addresses) > 2 || len(addresses) == 2 && addresses[0].Is4() == addresses[1].Is4()
+}
+
+// hasRoom reports whether a node has a free address of each family, in subnets that are not leaving.
 func (o *oracle) hasRoom(node facts.Node) bool {
-	for _, is4 := range families(node.Subnets) {
+	giving := slices.DeleteFunc(slices.Clone(node.Subnets), func(s netip.Prefix) bool { return slices.Contains(node.Leaving, s) })
+	for _, is4 := range families(giving) {
 		var free int64
-		for _, s := range node.Subnets {
+		for _, s := range giving {
 			if s.Addr().Is4() == is4 {
 				free += ipam.Capacity(s) - o.countIn(s)
 			}

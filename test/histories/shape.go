@@ -3,6 +3,7 @@ package histories
 import (
 	"context"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 // appended later.
 type shape struct {
 	first, later []networkv1alpha1.ClusterNetworkEntry
-	services     []networkv1alpha1.CIDR
 }
 
 func entry(cidr string, hostPrefix int32) networkv1alpha1.ClusterNetworkEntry {
@@ -30,21 +30,19 @@ var (
 	joins = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
 )
 
-// shapes are: room for all; four nodes of four pods, then two more nodes; both families with room for four nodes;
-// IPv6 only; both with IPv6 first, an order that no sorted set has.
+// shapes are: room for all, and later IPv6; four nodes of four pods, then two more nodes; both families with room for four
+// nodes; IPv6 only, and later IPv4; both with IPv6 first, an order that no sorted set has.
 var shapes = []shape{
-	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/16", 26)}, services: v4,
-		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/24", 26), entry("10.246.0.0/24", 28)}},
-	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/27", 29)}, services: v4,
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/16", 26)},
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/24", 26), entry("fd00:10:246::/61", 64)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/27", 29)},
 		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/28", 29), entry("10.246.0.0/27", 28)}},
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/26", 28), entry("fd00:10:244::/62", 64)},
-		services: slices.Concat(v4, v6),
-		later:    []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
-	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64)}, services: v6,
-		later: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:245::/63", 64)}},
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28), entry("fd00:10:245::/63", 64)}},
+	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64)},
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.244.0.0/24", 28), entry("fd00:10:245::/63", 64)}},
 	{first: []networkv1alpha1.ClusterNetworkEntry{entry("fd00:10:244::/60", 64), entry("10.244.0.0/24", 27)},
-		services: slices.Concat(v6, v4),
-		later:    []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28)}},
+		later: []networkv1alpha1.ClusterNetworkEntry{entry("10.245.0.0/26", 28)}},
 }
 
 // doNetwork executes an administrator's changes to the ClusterNetwork.
@@ -57,11 +55,20 @@ func (w *world) doNetwork(ctx context.Context, s Step) (handled bool, err error)
 		return true, client.IgnoreNotFound(w.api.Delete(ctx, cn))
 	case "append-network":
 		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
-			later := shapes[w.plan.Shape].later
-			if n := len(cn.Spec.ClusterNetwork) - len(shapes[w.plan.Shape].first); n < len(later) {
-				cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork, later[n])
+			for _, e := range shapes[w.plan.Shape].later {
+				if !slices.Contains(cn.Spec.ClusterNetwork, e) {
+					w.setEntries(cn, append(cn.Spec.ClusterNetwork, e))
+					return
+				}
 			}
-			w.appended = max(w.appended, len(cn.Spec.ClusterNetwork)-len(shapes[w.plan.Shape].first))
+		})
+	case "remove-network":
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
+			first := len(shapes[w.plan.Shape].first)
+			if later := len(cn.Spec.ClusterNetwork) - first; later > 0 {
+				i := first + s.N%later
+				w.setEntries(cn, slices.Delete(slices.Clone(cn.Spec.ClusterNetwork), i, i+1))
+			}
 		})
 	case "mtu":
 		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.MTU = int32(s.N) })
@@ -78,11 +85,29 @@ func (w *world) doNetwork(ctx context.Context, s Step) (handled bool, err error)
 func (w *world) createNetwork(ctx context.Context) error {
 	shape := shapes[w.plan.Shape]
 	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
-	cn.Spec.ClusterNetwork = slices.Concat(shape.first, shape.later[:w.appended])
-	cn.Spec.ServiceNetwork, cn.Spec.JoinSubnet = shape.services, joins
+	if w.entries == nil {
+		w.entries = shape.first
+	}
+	w.setEntries(cn, slices.Clone(w.entries))
+	cn.Spec.JoinSubnet = joins
 	cn.Spec.Encapsulation.Type, cn.Spec.Gateway.Mode = networkv1alpha1.EncapsulationGeneve, networkv1alpha1.GatewayShared
 	cn.Spec.PodRecord, cn.Spec.Drift.Mode = networkv1alpha1.PodRecordOnRequest, networkv1alpha1.DriftRepair
 	return ignoreExists(w.api.Create(ctx, cn))
+}
+
+// setEntries sets the networks of pods, and a network of services for each of their families.
+func (w *world) setEntries(cn *networkv1alpha1.ClusterNetwork, entries []networkv1alpha1.ClusterNetworkEntry) {
+	cn.Spec.ClusterNetwork, cn.Spec.ServiceNetwork = entries, nil
+	for _, e := range entries {
+		services := v4
+		if strings.Contains(string(e.CIDR), ":") {
+			services = v6
+		}
+		if !slices.Contains(cn.Spec.ServiceNetwork, services[0]) {
+			cn.Spec.ServiceNetwork = append(cn.Spec.ServiceNetwork, services...)
+		}
+	}
+	w.entries = slices.Clone(entries)
 }
 
 func (w *world) changeNetwork(ctx context.Context, change func(*networkv1alpha1.ClusterNetwork)) error {

@@ -82,6 +82,7 @@ var choices = []choice{
 	{2, func(r *rand.Rand) Step { return Step{Do: "network"} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "delete-network"} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "append-network"} }},
+	{1, func(r *rand.Rand) Step { return Step{Do: "remove-network", N: r.IntN(2)} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "mtu", N: []int{0, 1300, 1400}[r.IntN(3)]} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "records", What: oneOf(r, "OnRequest", "Always")} }},
 

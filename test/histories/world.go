@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/histories/apiserver"
@@ -37,12 +38,12 @@ type world struct {
 	lag map[string]int64
 
 	serverUp  bool
-	downFor   int               // steps until the killed server restarts
-	lateFor   int               // steps until late rows are delivered
-	muted     map[string]bool   // nodes whose agent does not report
-	chassis   map[string]string // node -> what its agent reports next
-	unpinned  map[string]bool   // UIDs of pods that may get other addresses than they reported
-	appended  int               // entries of the ClusterNetwork after the first
+	downFor   int                                   // steps until the killed server restarts
+	lateFor   int                                   // steps until late rows are delivered
+	muted     map[string]bool                       // nodes whose agent does not report
+	chassis   map[string]string                     // node -> what its agent reports next
+	unpinned  map[string]bool                       // UIDs of pods that may get other addresses than they reported
+	entries   []networkv1alpha1.ClusterNetworkEntry // of the ClusterNetwork; nil before the first
 	foreign   foreignRows
 	disowned  map[string]bool // rows from which a vandal removed Weft's owner
 	strangers bool            // there were foreign writes, or the database lost its rows

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/network"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -132,6 +133,9 @@ func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error
 
 // Used implements network.Addresses.
 func (d *slowDatabase) Used(netip.Prefix) (int64, bool) { return 0, true }
+
+// Outdated implements network.Addresses.
+func (d *slowDatabase) Outdated(int) (int, []alloc.Outdated) { return 0, nil }
 
 // TestFirstReportWaitsForTheDatabase checks that a start is not reported as an outage while the database connects, and
 // while a large database is copied. A server that cannot be reached is one.

@@ -29,10 +29,9 @@ const (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="the only ClusterNetwork is named default",messageExpression="'the only ClusterNetwork is named default, not ' + self.metadata.name"
-// +kubebuilder:validation:XValidation:rule="!oldSelf.spec.clusterNetwork.exists(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')))",message="a clusterNetwork entry cannot be removed",messageExpression="'clusterNetwork ' + oldSelf.spec.clusterNetwork.map(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')), o.cidr)[0] + ' cannot be removed: nodes may use it; entries can only be appended'",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
-// +kubebuilder:validation:XValidation:rule="oldSelf.spec.clusterNetwork.exists(o, !self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held'))) || [0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.spec.clusterNetwork.size() || (i < self.spec.clusterNetwork.size() && self.spec.clusterNetwork[i].cidr == oldSelf.spec.clusterNetwork[i].cidr || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == oldSelf.spec.clusterNetwork[i].cidr && w.state == 'Held')))",message="a clusterNetwork entry cannot change its place",messageExpression="'clusterNetwork ' + oldSelf.spec.clusterNetwork[[0, 1, 2, 3, 4, 5, 6, 7].filter(i, i < oldSelf.spec.clusterNetwork.size() && !(i < self.spec.clusterNetwork.size() && self.spec.clusterNetwork[i].cidr == oldSelf.spec.clusterNetwork[i].cidr || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == oldSelf.spec.clusterNetwork[i].cidr && w.state == 'Held')))[0]].cidr + ' cannot change its place: nodes get subnets of the entries in their order; entries can only be appended'",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
-// +kubebuilder:validation:XValidation:rule="self.spec.serviceNetwork == oldSelf.spec.serviceNetwork || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held')",message="serviceNetwork is immutable",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
-// +kubebuilder:validation:XValidation:rule="self.spec.joinSubnet == oldSelf.spec.joinSubnet || has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held')",message="joinSubnet is immutable",reason=FieldValueForbidden,fieldPath=.spec.joinSubnet
+// +kubebuilder:validation:XValidation:rule="[oldSelf.spec.clusterNetwork.filter(o, self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')))].all(kept, [0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= kept.size() || self.spec.clusterNetwork[i].cidr == kept[i].cidr))",message="clusterNetwork entries cannot change their order: nodes get subnets of the entries in that order; append new entries behind the others",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held') || oldSelf.spec.serviceNetwork.filter(o, !self.spec.serviceNetwork.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.serviceNetwork.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family())).size() == 0",message="serviceNetwork cannot be replaced",messageExpression="'serviceNetwork ' + oldSelf.spec.serviceNetwork.filter(o, !self.spec.serviceNetwork.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.serviceNetwork.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()))[0] + ' cannot be replaced: Services keep their cluster IPs. Remove its address family from clusterNetwork and serviceNetwork, wait until status.networks lacks it, and add the family with the other network'",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held') || oldSelf.spec.joinSubnet.filter(o, !self.spec.joinSubnet.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.joinSubnet.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()) && (!has(oldSelf.status) || !has(oldSelf.status.networks) || oldSelf.status.networks.exists(w, w.cidr == o))).size() == 0",message="joinSubnet cannot be replaced",messageExpression="'joinSubnet ' + oldSelf.spec.joinSubnet.filter(o, !self.spec.joinSubnet.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.joinSubnet.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()) && (!has(oldSelf.status) || !has(oldSelf.status.networks) || oldSelf.status.networks.exists(w, w.cidr == o)))[0] + ' cannot be replaced: gateway routers have addresses of it. A network of an address family that clusterNetwork lacks can be replaced'",reason=FieldValueForbidden,fieldPath=.spec.joinSubnet
 type ClusterNetwork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -68,8 +67,10 @@ type ClusterNetworkList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.physicalNetworks) || !has(self.gateway) || !has(self.gateway.interface) || self.physicalNetworks.all(p, !has(p.link) || p.link != self.gateway.interface)",message="a link of physicalNetworks must not be the gateway's",messageExpression="'link ' + self.gateway.interface + ' is the gateway\\'s: Localnet Networks reach it as physicalNetwork physnet, which needs no entry'",reason=FieldValueInvalid,fieldPath=.physicalNetworks
 type ClusterNetworkSpec struct {
 	// clusterNetwork lists the networks of pod addresses. For each address family, each node gets a subnet of length
-	// hostPrefix from the first entry with a free subnet. Entries can be appended. An entry that is in force
-	// (status.networks) cannot be changed, removed or moved.
+	// hostPrefix from the first entry with a free subnet. A node without a free address gets another subnet, from the
+	// next entry of the family, up to 4 subnets. Entries can be appended, also of an address family that the cluster
+	// lacks. A removed entry stays in use (status.networks) until the last pod with an address of it is gone, and no
+	// new pod gets one. Entries in force cannot be moved.
 	// +required
 	// +listType=map
 	// +listMapKey=cidr
@@ -77,8 +78,9 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ClusterNetwork []ClusterNetworkEntry `json:"clusterNetwork"`
 
-	// serviceNetwork is the API server's --service-cluster-ip-range, with at most one CIDR per family. It is
-	// immutable once it is in force (status.networks).
+	// serviceNetwork is the API server's --service-cluster-ip-range, with at most one CIDR per family. A CIDR in force
+	// (status.networks) cannot be replaced by another of its family. A family is added and removed together with its
+	// entries of clusterNetwork.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -455,17 +457,24 @@ type ClusterNetworkStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Addresses []NetworkAddresses `json:"addresses,omitempty"`
 
-	// networks says whether each network of clusterNetwork, serviceNetwork and joinSubnet is in force. It is absent
-	// until the operator has compared the networks with the addresses of a first node.
+	// networks says whether each network of clusterNetwork, serviceNetwork and joinSubnet is in force, and which removed
+	// networks are still in use. It is absent until the operator has compared the networks with the addresses of a first
+	// node.
 	// +optional
 	// +listType=map
 	// +listMapKey=cidr
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=32
 	Networks []NetworkStatus `json:"networks,omitempty"`
 
 	// addressesFree is the number of free addresses of each network as text for kubectl: "10.244.0.0/16: 65000".
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
+
+	// outdatedPods are running pods whose addresses differ from those that new pods get: they lack an address of a family
+	// that was added, or have an address of a network that was removed. They keep their addresses until they are
+	// recreated. It is absent without such pods.
+	// +optional
+	OutdatedPods *OutdatedPods `json:"outdatedPods,omitempty"`
 
 	// refused lists pods and services that request what they cannot have, such as reserved ports or used addresses, and
 	// Networks whose NetworkAttachmentDefinition is another author's. It is absent without refusals, which do not make
@@ -497,6 +506,29 @@ type ReservedPort struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Owner string `json:"owner,omitempty"`
+}
+
+// OutdatedPods counts running pods whose addresses differ from those that new pods get.
+type OutdatedPods struct {
+	// total is the number of pods.
+	Total int32 `json:"total"`
+
+	// first lists some of them, by namespace and name, at most 50.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	First []OutdatedPod `json:"first,omitempty"`
+}
+
+// MaxOutdatedPods is the maximum length of the list in ClusterNetwork's status.
+const MaxOutdatedPods = 50
+
+// OutdatedPod is a running pod whose addresses differ from those that new pods get.
+type OutdatedPod struct {
+	// pod is "demo/web".
+	Pod string `json:"pod"`
+	// message names the missing family, or the address whose network was removed.
+	Message string `json:"message"`
 }
 
 // Refusals counts pods, services and Networks that requested something they cannot have.

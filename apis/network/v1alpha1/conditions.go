@@ -101,6 +101,11 @@ const (
 	ReasonInvalidAnnotation = "InvalidAnnotation"
 	// ReasonNodesNotReady: the message names the nodes.
 	ReasonNodesNotReady = "NodesNotReady"
+	// ReasonNetworkLeaving: a network was removed from spec and is still in use; the message says by what.
+	ReasonNetworkLeaving = "NetworkLeaving"
+	// ReasonPodsOutdated: running pods have other addresses than new pods get, until they are recreated; see
+	// status.outdatedPods.
+	ReasonPodsOutdated = "PodsOutdated"
 	// ReasonSubnetsExhausted: no pod subnet is left for a node; append an entry to clusterNetwork.
 	ReasonSubnetsExhausted = "SubnetsExhausted"
 	// ReasonAddressesExhausted: no pod address is left.

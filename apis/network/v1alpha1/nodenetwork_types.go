@@ -54,11 +54,24 @@ type NodeNetworkSpec struct {
 	// +kubebuilder:validation:Maximum=16000
 	NodeID int32 `json:"nodeID,omitempty"`
 
-	// podSubnets are the node's pod subnets. Addresses come from the first subnet of a family first.
+	// podSubnets are the node's pod subnets. Addresses come from the first subnet of a family first. A node gets a
+	// further subnet of a family when a pod finds no free address in the others.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
 	PodSubnets []CIDR `json:"podSubnets,omitempty"`
+
+	// leavingSubnets are the podSubnets whose network was removed from clusterNetwork. No pod gets an address there. The
+	// node gives the subnet up when its last pod is gone.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	LeavingSubnets []CIDR `json:"leavingSubnets,omitempty"`
+
+	// gatewayMACAddress is the MAC of gateways if it cannot be derived from them, because podSubnets have changed. A pod
+	// keeps the MAC of its gateway.
+	// +optional
+	GatewayMACAddress MACAddress `json:"gatewayMACAddress,omitempty"`
 
 	// gateways are the addresses of the cluster router in podSubnets, in the same order: the .1 of each subnet.
 	// +optional
@@ -79,7 +92,7 @@ type NodeNetworkSpec struct {
 	// clusterSubnets are the CIDRs of all pods of the cluster. The host routes them to the management port.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	ClusterSubnets []CIDR `json:"clusterSubnets,omitempty"`
 
 	// serviceSubnets are the CIDRs of cluster IPs.

@@ -121,15 +121,16 @@ func refusedTopology(nn *networkv1alpha1.NodeNetwork) *metav1.Condition {
 	return c
 }
 
-// AddressCounts returns the counts of the family with the fewest addresses, because a pod takes one address of each
-// family. It returns nil without a subnet.
+// AddressCounts returns the counts of the family with the fewest addresses, because a new pod takes one address of each
+// family that has a subnet which gives addresses. It returns nil without a subnet.
 func AddressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alpha1.AddressCounts {
-	total := map[bool]int64{} // pod addresses, by whether they are IPv4
+	total, gives := map[bool]int64{}, map[bool]bool{} // pod addresses, and whether a new pod gets one, by whether they are IPv4
 	for _, cidr := range spec.PodSubnets {
 		subnet, err := cidr.Prefix()
 		if err != nil {
 			return nil
 		}
+		gives[subnet.Addr().Is4()] = gives[subnet.Addr().Is4()] || !slices.Contains(spec.LeavingSubnets, cidr)
 		capacity, is4 := ipam.Capacity(subnet), subnet.Addr().Is4()
 		if total[is4] > math.MaxInt64-capacity {
 			capacity = math.MaxInt64 - total[is4]
@@ -137,8 +138,10 @@ func AddressCounts(spec networkv1alpha1.NodeNetworkSpec, used int) *networkv1alp
 		total[is4] += capacity
 	}
 	smallest := int64(math.MaxInt64)
-	for _, count := range total {
-		smallest = min(smallest, count)
+	for is4, count := range total {
+		if gives[is4] {
+			smallest = min(smallest, count)
+		}
 	}
 	if len(total) == 0 {
 		return nil

@@ -69,6 +69,9 @@ type node struct {
 	macs   map[string]string // requested MAC -> owner; MACs derived from addresses are as unique as these
 	next   int
 	owners map[string]Assignment
+
+	lacking  map[bool]bool   // is IPv4 -> the last request found no free address
+	outdated map[string]bool // owners whose addresses differ from those that a new owner gets
 }
 
 // New returns an empty allocator. now is time.Now except in tests.
@@ -77,21 +80,28 @@ func New(now func() time.Time) *Allocator {
 }
 
 func emptyNode() *node {
-	return &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{}}
+	return &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{},
+		lacking: map[bool]bool{}, outdated: map[string]bool{}}
 }
 
-// SetNode sets the subnets of a node. Addresses in subnets that stay are kept. Owners with an address in a removed
-// subnet lose their assignment and are returned, sorted.
-func (a *Allocator) SetNode(name string, subnets []netip.Prefix) (dropped []string) {
+// SetNode sets the subnets of a node, and which of them are leaving. Addresses in subnets that stay are kept. Owners with
+// an address in a removed subnet lose their assignment and are returned in dropped, sorted. outdated are the owners whose
+// addresses differ now from those that a new owner gets, and did not before, sorted.
+func (a *Allocator) SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string) {
 	pools := make([]Pool, 0, len(subnets))
 	for _, subnet := range subnets {
-		pools = append(pools, Pool{Subnet: subnet})
+		pools = append(pools, Pool{Subnet: subnet, Leaving: slices.Contains(leaving, subnet)})
 	}
-	return a.SetPools(name, pools)
+	return a.setPools(name, pools)
 }
 
 // SetPools is SetNode for subnets that are described. An address in use that the description excludes now stays in use.
 func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
+	dropped, _ = a.setPools(name, described)
+	return dropped
+}
+
+func (a *Allocator) setPools(name string, described []Pool) (dropped, outdated []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[name]
@@ -100,7 +110,7 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 		a.nodes[name] = n
 	}
 	if len(n.described) > 0 && slices.EqualFunc(n.described, described, Pool.equal) {
-		return nil // the usual case: a reconciler describes them before each allocation
+		return nil, nil // the usual case: a reconciler describes them before each allocation
 	}
 	n.described, n.pools = slices.Clone(described), n.poolsOf(described)
 	a.markAll()
@@ -114,7 +124,7 @@ func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
 		a.release(owner)
 	}
 	slices.Sort(dropped)
-	return dropped
+	return dropped, n.judgeAll()
 }
 
 // poolsOf returns a pool for each description: the present pool of its subnet, or a new one.
@@ -124,6 +134,7 @@ func (n *node) poolsOf(described []Pool) []*pool {
 		i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.subnet == of.Subnet })
 		if i < 0 {
 			pools = append(pools, newPool(of))
+			delete(n.lacking, of.Subnet.Addr().Is4())
 			continue
 		}
 		n.pools[i].describe(of)
@@ -205,6 +216,7 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 	a.release(owner)
 	n.owners[owner] = got
 	a.owners[owner] = nodeName
+	n.judge(owner)
 	return got, nil
 }
 
@@ -239,7 +251,7 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 		}
 		got.Addresses = append(got.Addresses, address)
 	}
-	got = got.complete(n.families())
+	got = got.complete(n.allFamilies())
 	if got.MAC, err = n.takeMAC(owner, request.MAC, got.Addresses); err != nil {
 		n.giveBack(got.Addresses)
 		return Assignment{}, err
@@ -249,10 +261,17 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 	return got, nil
 }
 
-// families lists the node's families in the order of its subnets: true for IPv4.
+// families lists the families in which the node gives addresses, in the order of its subnets: true for IPv4.
 func (n *node) families() []bool {
+	return familiesOf(slices.DeleteFunc(slices.Clone(n.pools), func(p *pool) bool { return p.leaving }))
+}
+
+// allFamilies lists the families of all subnets, also of those that are leaving.
+func (n *node) allFamilies() []bool { return familiesOf(n.pools) }
+
+func familiesOf(pools []*pool) []bool {
 	var families []bool
-	for _, p := range n.pools {
+	for _, p := range pools {
 		if is4 := p.subnet.Addr().Is4(); !slices.Contains(families, is4) {
 			families = append(families, is4)
 		}
@@ -267,15 +286,17 @@ func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix,
 	for _, rested := range []bool{true, false} {
 		tried = nil
 		for _, p := range n.pools {
-			if p.subnet.Addr().Is4() != is4 {
+			if p.subnet.Addr().Is4() != is4 || p.leaving {
 				continue
 			}
 			if address, ok := p.take(owner, now, rested); ok {
+				delete(n.lacking, is4)
 				return netip.PrefixFrom(address, p.subnet.Bits()), nil
 			}
 			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size))
 		}
 	}
+	n.lacking[is4] = true
 	return netip.Prefix{}, fmt.Errorf("%w: %w", ipam.ErrExhausted, errors.Join(tried...))
 }
 
@@ -330,8 +351,9 @@ func (n *node) freeSlot() (int, error) {
 	return 0, fmt.Errorf("%w: all %d port keys are in use", ipam.ErrExhausted, LastSlot-FirstSlot+1)
 }
 
-// Claim records an existing assignment of an owner at start. It fails without a change if an address is not a pod
-// address in a subnet of the node, or if another owner has it.
+// Claim records an existing assignment of an owner at start. It may lack a family of the node, because the owner is older
+// than the family. It fails without a change if an address is not a pod address in a subnet of the node, or if another
+// owner has it.
 func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -398,7 +420,7 @@ func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment)
 		}
 		want.Slot = slot
 	}
-	want = want.complete(n.families())
+	want = want.complete(n.allFamilies())
 	mac, err := n.takeMAC(owner, want.MAC, want.Addresses)
 	if err != nil {
 		return Assignment{}, err
@@ -411,6 +433,7 @@ func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment)
 	want.MAC = mac
 	n.owners[owner] = want
 	a.owners[owner] = nodeName
+	n.judge(owner)
 	return want, nil
 }
 
@@ -418,15 +441,22 @@ func (n *node) claimable(want Assignment) error {
 	if err := n.checkFloating(want.Floating, nil); err != nil {
 		return err
 	}
-	for _, is4 := range n.families() {
-		given := slices.ContainsFunc(want.own(), func(a netip.Prefix) bool { return a.Addr().Is4() == is4 })
-		if given && floats(want.Floating, is4) {
-			return fmt.Errorf("%v are addresses of one family, some of them floating", want.Addresses)
-		}
+	if len(want.own()) == 0 && len(want.Floating) == 0 {
+		return errors.New("it has no address")
 	}
-	families := slices.DeleteFunc(n.families(), func(is4 bool) bool { return floats(want.Floating, is4) })
-	if got := len(want.own()); got != len(families) {
-		return fmt.Errorf("%d addresses for %d families", got, len(families))
+	for _, is4 := range []bool{true, false} {
+		given := 0
+		for _, address := range want.own() {
+			if address.Addr().Is4() == is4 {
+				given++
+			}
+		}
+		switch {
+		case given > 0 && floats(want.Floating, is4):
+			return fmt.Errorf("%v are addresses of one family, some of them floating", want.Addresses)
+		case given > 1:
+			return fmt.Errorf("%v are %d addresses of one family", want.Addresses, given)
+		}
 	}
 	for _, address := range want.own() {
 		p := n.poolOf(address)
@@ -475,8 +505,10 @@ func (a *Allocator) release(owner string) {
 	for _, address := range got.Addresses {
 		if p := n.poolOf(address); p != nil {
 			p.rest(address.Addr(), a.now())
+			delete(n.lacking, address.Addr().Is4())
 		}
 	}
+	delete(n.outdated, owner)
 	delete(n.slots, got.Slot)
 	n.giveBackMAC(owner, got.MAC)
 	delete(n.owners, owner)

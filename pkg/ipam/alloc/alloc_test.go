@@ -25,7 +25,7 @@ func newNode(subnets ...string) (*Allocator, *clock) {
 	for _, s := range subnets {
 		parsed = append(parsed, netip.MustParsePrefix(s))
 	}
-	a.SetNode("n1", parsed)
+	a.SetNode("n1", parsed, nil)
 	return a, c
 }
 
@@ -76,7 +76,7 @@ func TestClaimRefusesWhatIsNotOurs(t *testing.T) {
 		"10.0.0.1/24":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
 		"port key 20":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}, Slot: 20},
 		"port key 3 ":          {Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}, Slot: 3},
-		"0 addresses for":      {},
+		"it has no address":    {},
 	} {
 		if _, err := a.Claim("n1", "b", c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Claim(%v): %v, want %q", c, err, want)
@@ -135,7 +135,7 @@ func TestNoAddressHasTwoOwners(t *testing.T) {
 // once.
 func TestSlotsComeBackLate(t *testing.T) {
 	a := New(time.Now)
-	a.SetNode("n", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")})
+	a.SetNode("n", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, nil)
 	if _, err := a.Claim("n", "x", Assignment{Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.9/24")}, Slot: 40}); err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,10 @@ func TestSubnetThatIsLostTakesItsAddressesAlong(t *testing.T) {
 	if _, err := a.Allocate("n1", "a", Request{}); err != nil {
 		t.Fatal(err)
 	}
-	if dropped := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64", "10.0.2.0/24")); len(dropped) != 0 {
+	if dropped, _ := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64", "10.0.2.0/24"), nil); len(dropped) != 0 {
 		t.Errorf("a subnet that came took the addresses of %v", dropped)
 	}
-	if dropped := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00:1::/64")); !slices.Equal(dropped, []string{"a"}) {
+	if dropped, _ := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00:1::/64"), nil); !slices.Equal(dropped, []string{"a"}) {
 		t.Errorf("dropped is %v, want [a]", dropped)
 	}
 	if _, _, ok := a.Get("a"); ok {

@@ -31,8 +31,8 @@ func (a *Allocator) CopyTo(c *Allocator) {
 	}
 	for name, n := range a.nodes {
 		// An Assignment's slices are immutable.
-		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next, owners: maps.Clone(n.owners),
-			described: n.described}
+		copied := &node{slots: maps.Clone(n.slots), macs: maps.Clone(n.macs), next: n.next,
+			owners: maps.Clone(n.owners), described: n.described, lacking: maps.Clone(n.lacking), outdated: maps.Clone(n.outdated)}
 		for _, p := range n.pools {
 			copied.pools = append(copied.pools, p.clone())
 		}
@@ -41,7 +41,7 @@ func (a *Allocator) CopyTo(c *Allocator) {
 }
 
 func (p *pool) clone() *pool {
-	return &pool{subnet: p.subnet, ranges: slices.Clone(p.ranges), size: p.size, bounds: p.bounds, used: maps.Clone(p.used),
-		reserved: maps.Clone(p.reserved), resting: maps.Clone(p.resting),
+	return &pool{subnet: p.subnet, leaving: p.leaving, ranges: slices.Clone(p.ranges), size: p.size,
+		bounds: p.bounds, used: maps.Clone(p.used), reserved: maps.Clone(p.reserved), resting: maps.Clone(p.resting),
 		queue: slices.Clone(p.queue), next: p.next}
 }

@@ -21,7 +21,7 @@ func TestCloneForesees(t *testing.T) {
 	c.now = c.now.Add(Quarantine) // it may be assigned again, but comes last
 	a.Complete()
 	clone := a.Clone()
-	clone.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")})
+	clone.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")}, nil)
 	clone.Release("2")
 	foreseen := map[string]Assignment{}
 	for _, owner := range []string{"x", "y", "z"} {
@@ -57,6 +57,8 @@ func TestCloneHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Release("a")
+	leaving := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}
+	a.SetNode("n1", leaving, leaving)
 	c.now = c.now.Add(time.Second)
 	a.Complete()
 	a.Reserve("kept", []netip.Addr{netip.MustParseAddr("10.0.0.9")})

@@ -44,7 +44,7 @@ func (n *node) checkFloating(floating, requested []netip.Addr) error {
 		switch {
 		case slices.Contains(floating[:i], address):
 			return fmt.Errorf("floating address %s is %w: it is listed twice", address, ErrUnavailable)
-		case !slices.Contains(n.families(), address.Is4()):
+		case !slices.Contains(n.allFamilies(), address.Is4()):
 			return fmt.Errorf("floating address %s is %w: the node's pods have no addresses of its family", address, ErrUnavailable)
 		case slices.ContainsFunc(n.pools, func(p *pool) bool { return p.subnet.Contains(address) }):
 			return fmt.Errorf("floating address %s is %w: it is in a subnet of the node, %s", address, ErrUnavailable, n.subnets())

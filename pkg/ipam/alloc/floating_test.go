@@ -21,7 +21,7 @@ func addrs(texts ...string) (found []netip.Addr) {
 
 func floatingNode() *alloc.Allocator {
 	a := alloc.New(func() time.Time { return time.Unix(0, 0) })
-	a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")})
+	a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")}, nil)
 	return a
 }
 
@@ -43,8 +43,8 @@ func TestAFloatingAddressTakesTheNodesPlace(t *testing.T) {
 			!slices.Equal(got.Floating, floating) {
 			t.Errorf("floating %s: %s, MAC %s, slot %d, floating %v", test.floating, text, got.MAC, got.Slot, got.Floating)
 		}
-		if dropped := a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"),
-			netip.MustParsePrefix("fd00:10:244::/64"), netip.MustParsePrefix("10.244.9.0/24")}); len(dropped) > 0 {
+		if dropped, _ := a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"),
+			netip.MustParsePrefix("fd00:10:244::/64"), netip.MustParsePrefix("10.244.9.0/24")}, nil); len(dropped) > 0 {
 			t.Errorf("floating %s: lost its assignment with a new subnet: %v", test.floating, dropped)
 		}
 		again, err := a.Allocate("n1", "pod", alloc.Request{Floating: floating})
@@ -94,7 +94,7 @@ func TestAFloatingAddressIsClaimed(t *testing.T) {
 		}
 		later := alloc.New(time.Now)
 		later.ClaimLater("n1", "pod", stored, alloc.Assignment{Floating: got.Floating, Slot: got.Slot})
-		later.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")})
+		later.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("fd00:10:244::/64")}, nil)
 		if _, claimed, ok := later.Get("pod"); !ok || prefixes(claimed.Addresses) != prefixes(got.Addresses) {
 			t.Errorf("floating %s: claimed later %v, %t, had %v", floating, claimed, ok, got)
 		}
@@ -128,7 +128,7 @@ func TestFloatingAddressesThatCannotBe(t *testing.T) {
 		}
 	}
 	a := alloc.New(time.Now)
-	a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")})
+	a.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}, nil)
 	if got, err := a.Allocate("n1", "pod", alloc.Request{Floating: addrs("fd00::5")}); !errors.Is(err, alloc.ErrUnavailable) {
 		t.Errorf("of a family that the node does not have: %v, %v", got, err)
 	}
@@ -146,7 +146,7 @@ func TestFloatingAddressesThatCannotBe(t *testing.T) {
 // also if that port is on a node without subnets.
 func TestAFloatingAddressHasOneHolder(t *testing.T) {
 	a := floatingNode()
-	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")})
+	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")}, nil)
 	wants := alloc.Request{Floating: addrs("10.244.200.5")}
 	refused := func(owner, holder string) {
 		t.Helper()

@@ -60,7 +60,10 @@ func (a *Allocator) claimAwaited(nodeName string, n *node) {
 			continue
 		}
 		want := c.want
-		want.Addresses = n.inSubnets(c.addresses)
+		own := slices.DeleteFunc(slices.Clone(c.addresses), func(x netip.Addr) bool { return slices.Contains(want.Floating, x) })
+		if want.Addresses = n.inSubnets(own); len(want.Addresses) < len(own) {
+			continue // the owner gets another address when it is reconciled
+		}
 		_, _ = a.claim(nodeName, n, c.owner, want) // on an error the owner gets another address when it is reconciled
 	}
 	delete(a.later, nodeName)

@@ -20,7 +20,7 @@ func TestClaimsWaitForTheirNode(t *testing.T) {
 	}
 	clone := a.Clone()
 	for _, each := range []*Allocator{a, clone} {
-		each.SetNode("n1", prefixes("10.0.0.0/24"))
+		each.SetNode("n1", prefixes("10.0.0.0/24"), nil)
 		if _, got, ok := each.Get("kept"); !ok || got.Addresses[0] != netip.MustParsePrefix("10.0.0.3/24") || got.Slot != 20 {
 			t.Errorf("kept has %v", got)
 		}

@@ -19,7 +19,7 @@ func mustMAC(t *testing.T, text string) net.HardwareAddr {
 
 func TestRequestedMACIsGivenOncePerSwitch(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
-	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")})
+	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/24")}, nil)
 	wanted := Request{MAC: mustMAC(t, "52:54:00:12:34:56")}
 	got, err := a.Allocate("n1", "a", wanted)
 	if err != nil || got.MAC.String() != "52:54:00:12:34:56" {

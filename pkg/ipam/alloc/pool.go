@@ -19,6 +19,8 @@ type Pool struct {
 	Whole bool
 	// Exclude are ranges that no owner gets.
 	Exclude []netip.Prefix
+	// Leaving: no owner gets an address. Owners keep theirs.
+	Leaving bool
 }
 
 // bounds returns the first and the last address that can be given if nothing is excluded.
@@ -38,7 +40,7 @@ func (p Pool) bounds() netipx.IPRange {
 }
 
 func (p Pool) equal(other Pool) bool {
-	return p.Subnet == other.Subnet && p.Whole == other.Whole && slices.Equal(p.Exclude, other.Exclude)
+	return p.Subnet == other.Subnet && p.Whole == other.Whole && p.Leaving == other.Leaving && slices.Equal(p.Exclude, other.Exclude)
 }
 
 // ranges returns the addresses that can be given, in order.
@@ -79,6 +81,7 @@ func count(ranges []netipx.IPRange) int64 {
 // pool holds the addresses of one subnet.
 type pool struct {
 	subnet   netip.Prefix
+	leaving  bool
 	ranges   []netipx.IPRange         // that can be given, in order
 	size     int64                    // of ranges
 	bounds   netipx.IPRange           // of ranges and of what is excluded between them
@@ -98,7 +101,7 @@ func newPool(of Pool) *pool {
 
 // describe sets which addresses can be given. Addresses in use stay in use.
 func (p *pool) describe(of Pool) {
-	p.ranges, p.bounds = of.ranges(), of.bounds()
+	p.ranges, p.bounds, p.leaving = of.ranges(), of.bounds(), of.Leaving
 	p.size = count(p.ranges)
 	if !p.has(p.next) && len(p.ranges) > 0 {
 		p.next = p.ranges[0].From()

@@ -70,9 +70,9 @@ func (n *node) takeOne(is4 bool, owner string, now time.Time, requested []netip.
 	return netip.PrefixFrom(requested[i], p.subnet.Bits()), nil
 }
 
-// holderOf returns the pool in whose subnet the address is a pod address.
+// holderOf returns the pool that can give the address to a pod.
 func (n *node) holderOf(address netip.Addr) *pool {
-	i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.has(address) })
+	i := slices.IndexFunc(n.pools, func(p *pool) bool { return p.has(address) && !p.leaving })
 	if i < 0 {
 		return nil
 	}
@@ -82,7 +82,9 @@ func (n *node) holderOf(address netip.Addr) *pool {
 func (n *node) subnets() string {
 	text := make([]string, 0, len(n.pools))
 	for _, p := range n.pools {
-		text = append(text, p.subnet.String())
+		if !p.leaving {
+			text = append(text, p.subnet.String())
+		}
 	}
 	return strings.Join(text, ", ")
 }

@@ -1,0 +1,45 @@
+package pod
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// outdated records an event on pods whose addresses differ from now on from those that new pods get, because the
+// networks of their node have changed. The pods keep their addresses. ClusterNetwork's status counts them.
+func (r *Reconciler) outdated(owners []string) {
+	for _, owner := range owners {
+		why := r.Addresses.WhyOutdated(owner)
+		var pod corev1.Pod
+		// it is only read
+		err := r.Client.Get(context.Background(), NameOf(owner), &pod, client.UnsafeDisableDeepCopy)
+		if why == "" || err != nil || ownerOf(&pod) != owner {
+			continue
+		}
+		r.Events.Eventf(&pod, nil, corev1.EventTypeNormal, networkv1alpha1.ReasonPodsOutdated, "ChangeNetworks",
+			"the networks of the cluster have changed: %s; the pod keeps its addresses until it is recreated", why)
+	}
+	r.counted()
+}
+
+// vacated enqueues a node with a leaving subnet that no pod uses any more. The node gives it up.
+func (r *Reconciler) vacated(node string) {
+	if len(r.Addresses.Idle(node)) > 0 {
+		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: node})
+	}
+}
+
+// enlarge enqueues a node on which a pod finds no address. The node gets a further subnet, if one is left.
+func (r *Reconciler) enlarge(node string, reason error) {
+	if errors.Is(reason, ipam.ErrExhausted) && len(r.Addresses.Lacking(node)) > 0 {
+		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: node})
+	}
+}
