@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,6 +20,7 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
+	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return !readDomains[domainOf(key)] })
 	all, gated, kept := facts.WantsRandomHostPorts(pod), placement.IsGated(pod), pod.Spec
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
@@ -40,6 +43,17 @@ func StripPod(o any) (any, error) {
 	}
 	pod.Status = status
 	return pod, nil
+}
+
+// readDomains are the domains of the annotations that reconcilers read of pods. Annotations of other domains, such as
+// kubectl's last applied configuration, can be larger than the rest of a pod.
+var readDomains = map[string]bool{networkv1alpha1.GroupName: true, "weft.dev": true, "kubernetes.io": true,
+	"k8s.v1.cni.cncf.io": true, "v1.multus-cni.io": true, "k8s.v1.cni.galaxy.io": true, "tkestack.io": true, "tke.cloud.tencent.com": true}
+
+// domainOf returns the part of an annotation's key before the slash.
+func domainOf(key string) string {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain
 }
 
 // statesOf keeps the states of containers without their messages.

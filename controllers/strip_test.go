@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/networks"
 )
 
 // The cache keeps the ports that reconcilers read: of a pod that requests random host ports all, of others those with a
@@ -28,5 +30,27 @@ func TestStripPodKeepsPorts(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: ports %d, want %d", request, got, want)
 		}
+	}
+}
+
+// The cache keeps the annotations of every domain that a reconciler reads, and no others.
+func TestStripPodKeepsAnnotationsThatAreRead(t *testing.T) {
+	read := []string{networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation, networkv1alpha1.PodNetworksAnnotation,
+		networkv1alpha1.PodRecordAnnotation, networkv1alpha1.RandomHostPortsAnnotation, networkv1alpha1.HostPortsAnnotation,
+		networkv1alpha1.FloatingIPsAnnotation, networkv1alpha1.ACLLoggingAnnotation, networkv1alpha1.IngressBandwidthAnnotation,
+		networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.GalaxyPoolAnnotation,
+		networkv1alpha1.GalaxyPolicyAnnotation, networkv1alpha1.GalaxyArgsAnnotation, networks.Annotation, networks.DefaultAnnotation,
+		corev1.MirrorPodAnnotationKey, "kubernetes.io/config.hash"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		corev1.LastAppliedConfigAnnotation: "large", "checksum/config": "1", "plain": "2"}}}
+	for _, key := range read {
+		pod.Annotations[key] = "x"
+	}
+	if _, err := StripPod(pod); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(read)
+	if got := slices.Sorted(maps.Keys(pod.Annotations)); !slices.Equal(got, read) {
+		t.Errorf("annotations %q, want %q", got, read)
 	}
 }

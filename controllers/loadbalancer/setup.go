@@ -41,7 +41,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),
 			kind.Map(&corev1.Service{}, addresses.waiting, predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: freed}),
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: freed, DeleteFunc: hadAddresses}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, addresses.served, predicate.Funcs{UpdateFunc: poolChanged}),
 			kind.Map(&corev1.Namespace{}, addresses.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
@@ -78,6 +78,12 @@ func freed(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return !ok || !ok2 || before.UID != after.UID || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
 		len(ingressOf(before)) > 0 && !equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
+}
+
+// hadAddresses passes the deletion of a Service that others may have waited for: it had addresses besides its cluster IPs.
+func hadAddresses(e event.DeleteEvent) bool {
+	s, ok := e.Object.(*corev1.Service)
+	return !ok || len(facts.ExternalAddresses(s)) > 0 || len(ingressOf(s)) > 0
 }
 
 // announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
@@ -136,13 +142,13 @@ func (r *Allocator) served(ctx context.Context, _ client.Object) []reconcile.Req
 
 // in returns a request for each Service of a namespace that a pool may serve.
 func (r *Allocator) in(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.services(ctx, func(s *corev1.Service) bool { return s.Namespace == namespace.GetName() })
+	return r.services(ctx, func(*corev1.Service) bool { return true }, client.InNamespace(namespace.GetName()))
 }
 
-// services returns a request for each Service that wants addresses, or has some of a pool, and that which selects.
-func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool) (requests []reconcile.Request) {
+// services returns a request for each listed Service that wants addresses, or has some of a pool, and that which selects.
+func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool, of ...client.ListOption) (requests []reconcile.Request) {
 	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &list, append(of, client.UnsafeDisableDeepCopy)...); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {

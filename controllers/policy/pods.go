@@ -34,6 +34,21 @@ func (w world) read(ctx context.Context, selector facts.PodSelector, port facts.
 	return held, err
 }
 
+// byLabel indexes pods by each of their labels, so that a selector does not read the labels of every pod.
+const byLabel = "metadata.labels"
+
+// indexByLabel is the function of the index byLabel.
+func indexByLabel(o client.Object) (pairs []string) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || !facts.WantsPort(pod) {
+		return nil
+	}
+	for key, value := range pod.Labels {
+		pairs = append(pairs, selection.Pair(key, value))
+	}
+	return pairs
+}
+
 // each visits the pods of a selector. It lists only pods with the labels, because a list copies each pod.
 func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(*corev1.Pod, facts.SelectedPod)) error {
 	namespaces, err := w.namespaces(ctx, selector)
@@ -43,6 +58,9 @@ func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(
 	for _, in := range listsOf(selector, namespaces) {
 		var pods corev1.PodList
 		options := []client.ListOption{in, client.MatchingLabelsSelector{Selector: selector.Pods}, client.UnsafeDisableDeepCopy}
+		if pair := selection.RequiredLabel(selector); pair != "" {
+			options = append(options, client.MatchingFields{byLabel: pair})
+		}
 		if err := w.List(ctx, &pods, options...); err != nil { // the pods are not changed
 			return err
 		}

@@ -79,24 +79,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// settle applies the groups and sets that the policy needs first, then the policy's unit, and drops the selectors that
-// it no longer uses.
+// settle applies the groups and sets that the policy needs together with the policy's unit, in one transaction, and
+// drops the selectors that it no longer uses.
 func (r *Reconciler) settle(ctx context.Context, u unit.Unit, selectors map[unit.Key]facts.PodSelector) error {
-	if unmade, _ := r.Selectors.Unmade(selectors); len(unmade) > 0 {
-		units := make([]unit.Unit, 0, len(unmade))
-		for _, key := range unmade {
-			units = append(units, topology.SelectorUnit(key))
-		}
-		if err := r.Database.ApplyAll(ctx, units...); err != nil {
-			return err
-		}
+	unmade, _ := r.Selectors.Unmade(selectors)
+	units := make([]unit.Unit, 0, len(unmade)+1)
+	for _, key := range unmade { // first, because the policy's unit depends on their rows
+		units = append(units, topology.SelectorUnit(key))
+	}
+	err := r.Database.ApplyAll(ctx, append(units, u)...)
+	var refused *ovndb.RejectedError
+	if err == nil || errors.As(err, &refused) && refused.Unit == u.Key { // the first refusal is the policy's, which comes last
 		r.Selectors.Complete(unmade, u.Key)
 	}
-	if err := ovndb.IgnorePending(r.Database.Apply(ctx, u)); err != nil {
-		return err
+	if err == nil {
+		r.Selectors.Drop(u.Key, selectors)
 	}
-	r.Selectors.Drop(u.Key, selectors)
-	return nil
+	return err
 }
 
 func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy) (read facts.NetworkPolicy, invalid, err error) {

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -225,7 +226,7 @@ func TestPodsJoinTheGroup(t *testing.T) {
 	}
 }
 
-// A group that the database refuses holds its policy back.
+// A group that the database refuses is reported at its policy, whose unit waits for the group in the engine.
 func TestGroupThatIsRefused(t *testing.T) {
 	b := newBed(t, topology.KindPodGroup, aPolicy(from("192.0.2.0/24")), aPod())
 	group := unit.Key(strings.Replace(webGroup, " ", "/", 1))
@@ -234,6 +235,7 @@ func TestGroupThatIsRefused(t *testing.T) {
 		Err: b.Database.Refusals[group].Error()}
 	kindtest.Expect(t, want, b.Reconcile("", group.Name()))
 	want.Events = []string{"Warning DatabaseRefused NetworkPolicy demo/allow: " + want.Err}
+	maps.Copy(want.Units, allowed("ip4.src == 192.0.2.0/24"))
 	kindtest.Expect(t, want, b.ReconcileKind(topology.KindNetworkPolicy, "demo", "allow"))
 }
 

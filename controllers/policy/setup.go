@@ -42,7 +42,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 func (r *Reconciler) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindNetworkPolicy, Workers: workers, Reconciler: r,
-		Owner: func() client.Object { return &networkingv1.NetworkPolicy{} },
+		Indexes: []kind.Index{{Object: &corev1.Pod{}, Field: byLabel, Values: indexByLabel}},
+		Owner:   func() client.Object { return &networkingv1.NetworkPolicy{} },
 		Watches: []kind.Watch{
 			kind.Of(&networkingv1.NetworkPolicy{}, predicate.Or(trigger.SpecChanged(), annotation.Changed())),
 			kind.Map(&corev1.Namespace{}, r.policiesIn, annotation.NamespaceChanged()).MetadataOnly(),

@@ -13,7 +13,7 @@ type work struct {
 	// kept are the addresses without a pod.
 	kept map[netip.Addr]struct{}
 	// named are the addresses by the name of their pod, for workloads whose pods keep their names.
-	named map[string]map[netip.Addr]struct{}
+	named  map[string]map[netip.Addr]struct{}
 	places map[place]*occupants
 }
 

@@ -70,6 +70,7 @@ type planner struct {
 	owner   unit.Key        // the unit that is being planned
 	deleted map[string]bool // row UUIDs that this plan deletes
 	made    map[string]bool // row UUIDs that this plan inserts
+	coming  map[string]bool // row UUIDs that are in the database after this plan, of the units that passed park
 	touched map[member]bool // memberships already planned
 	// strangers limits the plan to foreign changes. The removal of an element that another unit had, and has not
 	// committed yet, is part of that unit's plan and not a foreign change.
@@ -85,18 +86,36 @@ type member struct {
 func memberOf(m unit.Membership) member { return member{slot{m.Parent, m.Column}, m.Element} }
 
 func newPlanner(schema *Schema, d *desired, a actual) *planner {
-	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, touched: map[member]bool{}}
+	return &planner{schema: schema, desired: d, actual: a, deleted: map[string]bool{}, made: map[string]bool{}, coming: map[string]bool{},
+		touched: map[member]bool{}}
 }
 
 // park reports whether a unit depends on an absent row, and returns that row. It runs before any unit of the group is
 // planned, because a parked unit wants nothing: the final state of the database must not depend on its earlier
-// content.
+// content. A row that an earlier unit of the group brings counts as present, so that one transaction has both units.
 func (p *planner) park(st *unitState) *unit.Ref {
 	absent := p.absentRow(st.unit)
 	if st.parked = absent != nil; st.parked {
 		p.desired.leave(p.schema, st)
+	} else if !st.clean { // a clean unit may be left as it is, if foreign changes are only reported
+		p.expect(st.unit)
 	}
 	return absent
+}
+
+// expect records the rows that a unit brings. Rows that the server deletes without a reference are left out, because
+// they may have no parent yet.
+func (p *planner) expect(u unit.Unit) {
+	for _, row := range u.Rows {
+		if table, _ := p.schema.tableOf(row.Model); row.Columns == nil && p.schema.Tables[table].Root {
+			p.coming[uuidOf(row.Model)] = true
+		}
+	}
+}
+
+// present reports whether a row is in the database, or comes with this plan.
+func (p *planner) present(ref unit.Ref) bool {
+	return p.coming[ref.UUID] || p.actual.hasRow(ref.Table, ref.UUID)
 }
 
 // add plans one unit.
@@ -131,7 +150,7 @@ func (p *planner) removeMisplaced(uuid string) {
 // parent of a membership or a row of another program.
 func (p *planner) absentRow(u unit.Unit) *unit.Ref {
 	for _, m := range u.Members {
-		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.actual.hasRow(m.Parent.Table, m.Parent.UUID) {
+		if !m.Optional && !p.desired.ownsRow(u.Key, m.Parent.UUID) && !p.present(m.Parent) {
 			return &m.Parent
 		}
 	}

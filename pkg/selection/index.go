@@ -16,21 +16,26 @@ type index map[shelf]map[unit.Key]struct{}
 type shelf struct{ namespace, label string }
 
 func shelfOf(selector facts.PodSelector) shelf {
-	s := shelf{namespace: selector.Namespace}
+	return shelf{namespace: selector.Namespace, label: RequiredLabel(selector)}
+}
+
+// RequiredLabel returns a label, as Pair formats it, that every pod of a selector has. It is empty if the selector requires no
+// label with a single value.
+func RequiredLabel(selector facts.PodSelector) string {
 	requirements, _ := selector.Pods.Requirements()
 	for _, r := range requirements {
 		switch r.Operator() {
 		case operators.Equals, operators.DoubleEquals, operators.In:
 			if values := r.ValuesUnsorted(); len(values) == 1 {
-				s.label = pair(r.Key(), values[0])
-				return s
+				return Pair(r.Key(), values[0])
 			}
 		}
 	}
-	return s
+	return ""
 }
 
-func pair(key, value string) string { return key + "=" + value }
+// Pair formats a label as "key=value".
+func Pair(key, value string) string { return key + "=" + value }
 
 func (i index) add(key unit.Key, selector facts.PodSelector) {
 	s := shelfOf(selector)
@@ -52,7 +57,7 @@ func (i index) each(pod facts.SelectedPod, visit func(unit.Key)) {
 	for _, namespace := range []string{pod.Namespace, ""} {
 		i.on(shelf{namespace: namespace}, visit)
 		for key, value := range pod.Labels {
-			i.on(shelf{namespace, pair(key, value)}, visit)
+			i.on(shelf{namespace, Pair(key, value)}, visit)
 		}
 	}
 }

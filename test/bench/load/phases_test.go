@@ -154,6 +154,7 @@ func (w *world) events(size figures.Size, n int) map[string]figures.Event {
 		w.serviceEvents(events, size, n)
 		w.policyEvents(events, size, n)
 		w.rounds(events, size, n)
+		w.unusualEvents(events, size, n)
 	}
 	events[figures.DeletedPod] = w.event(n, func(ctx context.Context, i int) error { return w.deletePod(ctx, first+i) },
 		func(i int) (time.Time, error) { return w.seen.whenGone("Logical_Switch_Port", podName(first+i)) })
